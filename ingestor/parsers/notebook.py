@@ -140,4 +140,4 @@ def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else []
 
 
-PLUGIN = Plugin(kind="notebook", version=4, options=NotebookOptions, build=NotebookParser)
+PLUGIN = Plugin(kind="notebook", version=5, options=NotebookOptions, build=NotebookParser)

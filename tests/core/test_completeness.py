@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ingestor.core.completeness import Shortfall, expected, shortfall, words
 from ingestor.model import HOLDER, Blob, Document
@@ -104,3 +106,10 @@ def test_what_named_rules_leave_out_is_counted() -> None:
     document = read(page)
     assert dict(document.left_out) == {"navigation and hidden parts": 2, "what surrounds the main content": 3}
     assert (document.raw_words, expected(document)) == (55, 50)
+
+
+@given(
+    st.text(st.characters() | st.sampled_from("ab_ 1-\u00b6\u00aa\u00b2\u2019\u0663\u0301\U00010400\ud800"))
+)
+def test_words_are_runs_of_letters_digits_and_underscores(text: str) -> None:
+    assert words(text) == len(re.findall(r"\w+", text))

@@ -1,9 +1,13 @@
+from collections.abc import Callable, Mapping
+from unittest.mock import patch
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.html.parser import PLUGIN, HtmlOptions
+from ingestor.parsers.html.skipped import told
 from ingestor.parsers.html.tags import check_all, is_plain, words
 from ingestor.ports import BadDocument
 from tests.parsers.laws import obeys_laws, texts
@@ -200,7 +204,8 @@ def test_tangles_are_refused_at_once(source: str, reason: str) -> None:
 @settings(max_examples=50)
 @given(st.lists(st.sampled_from(("div", "/div", "b", "/b", "p", "/p", "svg", "path/"))), st.integers(1, 1200))
 def test_the_quick_look_at_tags_lets_no_tangle_through(tags: list[str], times: int) -> None:
-    if is_plain([tag.removesuffix("/") for tag in tags] * times):
+    names = [tag.removesuffix("/") for tag in tags] * times
+    if is_plain(names, {name: name for name in names}):
         check_all("".join(f"<{tag}>" for tag in tags) * times)
 
 
@@ -244,6 +249,66 @@ sources = st.lists(tags | odd, max_size=40).map("".join)
 @given(sources, st.booleans())
 def test_laws_hold_for_any_markup(source: str, main: bool) -> None:
     obeys_laws(MAIN if main else FULL, Blob(source.encode(), "a.html"), sound=False)
+
+
+INLINE = ("span", "b", "code", "em", "SPAN", "i", "span_x")
+ODD = (
+    *(
+        "",
+        "",
+        "",
+        " hidden",
+        "/hidden",
+        "\x0bhidden",
+        " HIDDEN=x",
+        " class=nav",
+        ' class="x nav"',
+        " id='footer'",
+    ),
+    *(
+        ' class="&#110;av"',
+        " style='display:none'",
+        ' title="a>b" hidden',
+        ' title="a<b" hidden',
+        ' a="b"hidden',
+    ),
+    *(' a=x"y title=">" hidden', " class=headerlink", " role=navigation", " title=hid"),
+)
+opened = st.builds("<{}{}>".format, st.sampled_from((*sorted(TAGS), *INLINE)), st.sampled_from(ODD))
+closed = st.sampled_from([f"</{tag}>" for tag in (*sorted(TAGS), *INLINE)])
+attributed = st.lists(
+    opened | closed | st.sampled_from(["text", "x y", " ", "<!-- <i hidden> -->"]), max_size=12
+)
+
+
+def read_with(looked_at: Callable[..., frozenset[str]], source: str) -> tuple[str, tuple[Block, ...]]:
+    with patch("ingestor.parsers.html.parser.told", looked_at):
+        document = MAIN.parse(Blob(source.encode(), "a.html"))
+    return document.text, document.blocks
+
+
+def every(tags: Mapping[str, str], known: frozenset[str]) -> frozenset[str]:
+    """So all attributes are asked for, of every element."""
+    return (TAGS | {name.lower() for name in INLINE}) - known
+
+
+def none_at_all(tags: Mapping[str, str], known: frozenset[str]) -> frozenset[str]:
+    return frozenset()
+
+
+def by_words_only(tags: Mapping[str, str], known: frozenset[str]) -> frozenset[str]:
+    return frozenset(name for tag, name in tags.items() if {"hidden", "nav"} & set(tag.split()))
+
+
+@settings(max_examples=300)
+@given(attributed.map("".join))
+def test_a_look_at_the_tags_misses_no_attribute_that_matters(source: str) -> None:
+    assert read_with(told, source) == read_with(every, source)
+
+
+@pytest.mark.parametrize("wrong", [none_at_all, by_words_only])
+def test_a_look_that_misses_some_is_found_out(wrong: Callable[..., frozenset[str]]) -> None:
+    find(attributed.map("".join), lambda source: read_with(wrong, source) != read_with(every, source))
 
 
 @given(st.binary(max_size=300))

@@ -6,6 +6,7 @@ character; any other stays as it is written. Entities add no more than the file'
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from html.entities import name2codepoint
 
 _BEFORE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?>(?:<\?.*?\?>|<!--.*?-->)\s*)*+(?=<!DOCTYPE\b)", re.DOTALL)
@@ -21,6 +22,7 @@ _PLAIN = re.compile(rb"(?:[^&%<]|&#\w{1,8};){0,200}")
 _REFERENCE = re.compile(
     rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|&([A-Za-z_:][\w.:-]*);", re.DOTALL
 )
+_PLAIN_REFERENCE = re.compile(rb"&([A-Za-z_:][\w.:-]*);")  # where nothing else may hold one
 _OWN = {b"amp", b"lt", b"gt", b"quot", b"apos"}  # XML's: the parser reads them
 
 
@@ -52,18 +54,25 @@ def _subset(data: bytes, at: int, declared: dict[bytes, bytes]) -> int | None:
 
 def _resolved(data: bytes, declared: Mapping[bytes, bytes]) -> Iterator[bytes]:
     begun, room = 0, len(data)
-    for found in _REFERENCE.finditer(data):
+    plain = b"<!" not in data and data.find(b"<?", 1) < 0
+    for found in (_PLAIN_REFERENCE if plain else _REFERENCE).finditer(data):
         name = found[1]
         if name is None or name in _OWN:
             continue
-        said = declared.get(name) if len(declared.get(name, b"")) <= room else None
-        room -= len(said or b"")
-        yield data[begun : found.start()]
-        yield _character(name) or b"&amp;" + found[0][1:] if said is None else said
-        begun = found.end()
+        said = declared.get(name)
+        if said is None or len(said) > room:
+            said = _character(name)
+        else:
+            room -= len(said)
+        start, end = found.span()
+        yield data[begun:start]
+        yield said
+        begun = end
     yield data[begun:]
 
 
+@lru_cache(1000)
 def _character(name: bytes) -> bytes:
+    """Of an entity of HTML, else the entity as it is written."""
     code = name2codepoint.get(name.decode("ascii", "replace"))
-    return f"&#{code};".encode() if code else b""
+    return f"&#{code};".encode() if code else b"&amp;" + name + b";"

@@ -3,7 +3,7 @@
 from xml.etree.ElementTree import Element
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.books.tree import BookTree, Names, local, parsed
+from ingestor.parsers.books.tree import LOCAL, BookTree, Names, parsed
 from ingestor.parsers.html.tags import words
 from ingestor.parsers.shared.flow import Flow
 from ingestor.registry import Options, Plugin
@@ -56,8 +56,8 @@ class DocbookParser:
 
 def _read(root: Element) -> Document:
     tree = BookTree(_NAMES, Flow())
-    info = next((child for child in root if local(child) in _INFO), Element("none"))
-    own = next((child for child in (*root, *info) if local(child) == "title"), None)
+    info = next((child for child in root if LOCAL[child.tag] in _INFO), Element("none"))
+    own = next((child for child in (*root, *info) if LOCAL[child.tag] == "title"), None)
     title = "" if own is None else tree.text(own)
     if own is None or own not in list(root):
         tree.flow.heading(title, 1)
@@ -65,16 +65,18 @@ def _read(root: Element) -> Document:
         tree.block(child, 1 if title else 0)
     tree.flow.flush()
     composer = tree.flow.composer
-    names = [local(one) for one in info.iter()]
-    author = next((one for one in info.iter() if local(one) in ("author", "editor")), None) if names else None
+    names = [LOCAL[one.tag] for one in info.iter()]
+    author = (
+        next((one for one in info.iter() if LOCAL[one.tag] in ("author", "editor")), None) if names else None
+    )
     people = (
         ""
         if author is None
         else " ".join(
-            " ".join(one.text.split()) for one in author.iter() if one.text and local(one) in _NAME_PARTS
+            " ".join(one.text.split()) for one in author.iter() if one.text and LOCAL[one.tag] in _NAME_PARTS
         )
     )
-    date = next((tree.text(one) for one in info.iter() if local(one) in ("pubdate", "date")), "")
+    date = next((tree.text(one) for one in info.iter() if LOCAL[one.tag] in ("pubdate", "date")), "")
     language = next((value for name, value in root.attrib.items() if name.rpartition("}")[2] == "lang"), None)
     extra = {"author": people, "date": date}
     return Document(

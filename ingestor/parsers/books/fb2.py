@@ -3,7 +3,7 @@
 from xml.etree.ElementTree import Element
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.books.tree import BookTree, Names, local, parsed
+from ingestor.parsers.books.tree import LOCAL, BookTree, Names, parsed
 from ingestor.parsers.html.tags import words
 from ingestor.parsers.shared.flow import Flow
 from ingestor.registry import Options, Plugin
@@ -42,11 +42,11 @@ class Fb2Parser:
 
 def _read(root: Element) -> Document:
     tree = BookTree(_NAMES, Flow())
-    for body in (child for child in root if local(child) == "body"):
+    for body in (child for child in root if LOCAL[child.tag] == "body"):
         tree.block(body)
     tree.flow.flush()
-    info = next((element for element in root.iter() if local(element) == "title-info"), Element("none"))
-    authors = [" ".join(" ".join(one.itertext()).split()) for one in info if local(one) == "author"]
+    info = next((element for element in root.iter() if LOCAL[element.tag] == "title-info"), Element("none"))
+    authors = [" ".join(" ".join(one.itertext()).split()) for one in info if LOCAL[one.tag] == "author"]
     extra = {"author": ", ".join(filter(None, authors)), "created": _said(info, "date")}
     composer = tree.flow.composer
     return Document(
@@ -60,7 +60,7 @@ def _read(root: Element) -> Document:
 
 
 def _said(info: Element, name: str) -> str:
-    return next((" ".join("".join(one.itertext()).split()) for one in info if local(one) == name), "")
+    return next((" ".join("".join(one.itertext()).split()) for one in info if LOCAL[one.tag] == name), "")
 
 
 PLUGIN = Plugin(kind="fb2", version=2, options=Options, build=Fb2Parser)

@@ -5,7 +5,6 @@ A file that is not well-formed is read as plain XML, and says that it is incompl
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -39,13 +38,18 @@ class Names:
     joined: Mapping[str, str] = field(default_factory=dict)  # to what stands between their parts
 
 
-def local(element: Element) -> str:
-    return _local(element.tag)
+class _LocalNames(dict[object, str]):
+    """Of elements, by their tags; each is found out once."""
+
+    def __missing__(self, tag: object) -> str:
+        if len(self) > _MOST_NAMES:
+            self.clear()
+        name = self[tag] = tag.rpartition("}")[2] if isinstance(tag, str) else ""
+        return name
 
 
-@lru_cache(10_000)
-def _local(tag: object) -> str:
-    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+_MOST_NAMES = 10_000
+LOCAL = _LocalNames()
 
 
 def parsed(blob: Blob, read: Callable[[Element], Document]) -> Document:
@@ -67,11 +71,13 @@ class BookTree:
         inner = {*names.lists, *names.tables, *names.pictures}
         self._blocks = frozenset({*names.paragraphs, *inner})
         self._unsaid = names.left_out | self._blocks
+        self._special = frozenset({*self._unsaid, *names.notes, *names.joined, "math"})
+        self._boxes = names.tables | names.pictures
         self._apart_names = frozenset({*names.left_out, *names.notes, *inner})
 
     def block(self, element: Element, level: int = 1) -> None:
         """``level``: of a title that stands in the element."""
-        names, name = self._names, local(element)
+        names, name = self._names, LOCAL[element.tag]
         if name in names.left_out:
             return
         if name in names.titles:
@@ -105,7 +111,7 @@ class BookTree:
             self.flow.add(kind, "".join(self._parts(element)))
             self.flow.flush()
             return
-        inner = [child for child in element if self._is_block(child)]
+        inner = [child for child in element if LOCAL[child.tag] in self._blocks]
         if kind == "quote" and inner:
             self.flow.add(kind, "\n".join(filter(None, map(self.text, self._inside(element)))))
             return
@@ -117,9 +123,9 @@ class BookTree:
 
     def _formal(self, element: Element, level: int) -> None:
         """A figure's title stands below it, other titles above what they name."""
-        titles = [child for child in element if local(child) in self._names.titles]
+        titles = [child for child in element if LOCAL[child.tag] in self._names.titles]
         others = [child for child in element if child not in titles]
-        figure = any(local(inner) in self._names.pictures for inner in element.iter())
+        figure = any(LOCAL[inner.tag] in self._names.pictures for inner in element.iter())
         if not figure:
             self._titles(element)
         for child in others:
@@ -129,92 +135,113 @@ class BookTree:
 
     def _titles(self, element: Element) -> None:
         for child in element:
-            if local(child) in self._names.titles and (said := self._cell(child)):
+            if LOCAL[child.tag] in self._names.titles and (said := self._cell(child)):
                 self.flow.add("paragraph", said)
 
     def _picture(self, element: Element) -> None:
         self.flow.figure(*_picture(element))
-        caption = next((one for one in element.iter() if local(one) == "caption"), None)
+        caption = next((one for one in element.iter() if LOCAL[one.tag] == "caption"), None)
         if caption is not None and (said := self._cell(caption)):
             self.flow.caption(said)
 
-    def _is_block(self, element: Element) -> bool:
-        return local(element) in self._blocks
+    def _parts(self, element: Element) -> list[str]:
+        parts: list[str] = []
+        self._gather(element, parts)
+        return parts
 
-    def _parts(self, element: Element) -> Iterator[str]:
-        if between := self._names.joined.get(local(element)):
+    def _gather(self, element: Element, parts: list[str]) -> None:
+        if between := self._names.joined.get(LOCAL[element.tag]):
             said = [
                 element.text or "",
                 *(part for child in element for part in (self.text(child), child.tail or "")),
             ]
-            yield between.join(filter(None, map(str.strip, said)))
+            parts.append(between.join(filter(None, map(str.strip, said))))
             return
-        yield element.text or ""
+        if element.text:
+            parts.append(element.text)
+        special = self._special
         for child in element:
-            name = local(child)
-            if name in self._unsaid:
-                pass
-            elif name in self._names.notes:
-                yield self.flow.cite(self.text(_copy(child)))
-            elif is_formula(child):
-                yield linear(child)
-            elif len(child) or name in self._names.joined:
-                yield from self._parts(child)
-            else:
-                yield child.text or ""
-            yield child.tail or ""
+            if LOCAL[child.tag] in special:
+                self._gather_special(child, parts)
+            elif len(child):
+                self._gather(child, parts)
+            elif child.text:
+                parts.append(child.text)
+            if child.tail:
+                parts.append(child.tail)
+
+    def _gather_special(self, element: Element, parts: list[str]) -> None:
+        name = LOCAL[element.tag]
+        if name in self._unsaid:
+            return
+        if name in self._names.notes:
+            parts.append(self.flow.cite(self.text(_copy(element))))
+        elif is_formula(element):
+            parts.append(linear(element))
+        else:
+            self._gather(element, parts)
 
     def _list(self, element: Element, level: int) -> None:
-        numbered = self._names.lists[local(element)] == "1"
+        numbered = self._names.lists[LOCAL[element.tag]] == "1"
         for count, item in enumerate(self._items(element), 1):
-            said = " ".join(filter(None, (self.text(item), *map(self.text, self._inside(item)))))
+            inside, lists, apart = list[Element](), list[Element](), list[Element]()
+            self._sort(item, inside, lists, apart)
+            said = " ".join(filter(None, (self.text(item), *map(self.text, inside))))
             if said:
                 self.flow.item(said, level, f"{count}." if numbered else "-")
-            for inner in self._lists(item):
+            for inner in lists:
                 self._list(inner, level + 1)
-            for inner in self._apart(item):
+            for inner in apart:
                 self.block(inner)
         self.flow.flush()
 
     def _items(self, element: Element) -> Iterator[Element]:
         for child in element:
-            if local(child) in self._names.items:
+            if LOCAL[child.tag] in self._names.items:
                 yield child
-            elif len(child) and local(child) not in self._names.lists:
+            elif len(child) and LOCAL[child.tag] not in self._names.lists:
                 yield from self._items(child)
 
-    def _lists(self, item: Element) -> Iterator[Element]:
-        """Those in an item, without those in them."""
-        for child in item:
-            if local(child) in self._names.lists:
-                yield child
-            elif len(child):
-                yield from self._lists(child)
+    def _inside(self, element: Element) -> list[Element]:
+        """Paragraphs in it and those in them, without those of lists, tables and pictures in it."""
+        found: list[Element] = []
+        self._sort(element, found, [], None)
+        return found
 
-    def _inside(self, item: Element) -> Iterator[Element]:
-        """Paragraphs of an item and those in them, without those of lists, tables and pictures in it."""
-        for child in item:
-            if local(child) in self._names.paragraphs:
-                yield child
-            if len(child) and local(child) not in self._apart_names:
-                yield from self._inside(child)
-
-    def _apart(self, item: Element) -> Iterator[Element]:
-        """Tables and pictures of an item, without those of lists in it."""
-        for child in item:
-            if local(child) in self._names.tables or local(child) in self._names.pictures:
-                yield child
-            elif len(child) and local(child) not in self._names.lists:
-                yield from self._apart(child)
+    def _sort(
+        self,
+        element: Element,
+        inside: list[Element] | None,
+        lists: list[Element],
+        apart: list[Element] | None,
+    ) -> None:
+        """Add to ``inside`` what ``_inside`` gives; to ``lists`` those in it, without those in them; to
+        ``apart`` tables and pictures, without those of lists and in each other. None: no more of these.
+        """
+        for child in element:
+            name = LOCAL[child.tag]
+            if name in self._names.lists:
+                lists.append(child)
+                continue
+            if inside is not None and name in self._names.paragraphs:
+                inside.append(child)
+            boxed = name in self._boxes
+            if boxed and apart is not None:
+                apart.append(child)
+            if len(child):
+                own = None if name in self._apart_names else inside
+                self._sort(child, own, lists, None if boxed else apart)
 
     def _table(self, element: Element) -> None:
-        rows = (row for row in element.iter() if local(row) in self._names.rows)
+        rows = (row for row in element.iter() if LOCAL[row.tag] in self._names.rows)
         self.flow.table(
-            [[self._cell(cell) for cell in row if local(cell) in self._names.cells] for row in rows]
+            [[self._cell(cell) for cell in row if LOCAL[cell.tag] in self._names.cells] for row in rows]
         )
 
     def _cell(self, cell: Element) -> str:
         """All that it says, in one line."""
+        if not len(cell):
+            return self.text(cell)
         return " ".join(filter(None, (self.text(cell), *map(self.text, self._inside(cell)))))
 
 
@@ -230,7 +257,11 @@ def _picture(element: Element) -> tuple[str, str]:
         name.rpartition("}")[2]: value for one in element.iter() for name, value in one.attrib.items()
     }
     said = next(
-        (" ".join("".join(one.itertext()).split()) for one in element.iter() if local(one) == "textobject"),
+        (
+            " ".join("".join(one.itertext()).split())
+            for one in element.iter()
+            if LOCAL[one.tag] == "textobject"
+        ),
         "",
     )
     return attributes.get("fileref") or attributes.get("href") or "", attributes.get("alt") or said

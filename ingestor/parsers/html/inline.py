@@ -1,6 +1,7 @@
 """Words for formulas and pictures of an HTML page, and the links that mark notes. Pure."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 _FILE = re.compile(r"\S+\.\w{3,4}", re.ASCII)
@@ -24,10 +25,9 @@ def description(picture: Any) -> str:
     return said if is_formula(picture) else "" if _FILE.fullmatch(said) else f" {said} "
 
 
-def cites(link: Any) -> bool:
-    """Whether it is the mark of a note, which books often don't raise but by a style."""
-    names = link.attributes
-    return "noteref" in f"{names.get('epub:type')} {names.get('role')} {names.get('class')}"
+def cites(attributes: Mapping[str, str | None]) -> bool:
+    """Of a link: whether it is the mark of a note, which books often don't raise but by a style."""
+    return any("noteref" in (attributes.get(name) or "") for name in ("epub:type", "role", "class"))
 
 
 def _shown(said: str) -> str:

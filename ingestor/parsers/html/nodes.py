@@ -9,8 +9,8 @@ from ingestor.parsers.html.tags import words
 
 Node = Any  # selectolax.lexbor.LexborNode
 
-_LANGUAGE = re.compile(r"(?:language|lang|highlight|highlight-source|brush|src)[-:]\s?([A-Za-z][\w+#]*)")
-_NO_LANGUAGE = words("default none text plaintext plain notranslate source")
+LANGUAGE = re.compile(r"(?:language|lang|highlight|highlight-source|brush|src)[-:]\s?([A-Za-z][\w+#]*)")
+_NOLANGUAGE = words("default none text plaintext plain notranslate source")
 MOST_COLUMNS = 100
 _SHORT = 100  # characters
 
@@ -80,5 +80,5 @@ def language(pre: Node) -> str | None:
     """Of code: named by a class of the element, of its only child or of what it stands in."""
     near = [pre, pre.css_first("code"), pre.parent, pre.parent.parent if pre.parent else None]
     classes = " ".join((node.attributes.get("class") or "") for node in near if node is not None)
-    named = (found[1].lower() for found in _LANGUAGE.finditer(classes))
-    return next((name for name in named if name not in _NO_LANGUAGE), None)
+    named = (found[1].lower() for found in LANGUAGE.finditer(classes))
+    return next((name for name in named if name not in _NOLANGUAGE), None)

@@ -12,9 +12,10 @@ from pydantic import Field
 
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
+from ingestor.parsers.html.skipped import told
 from ingestor.parsers.html.tags import check
 from ingestor.parsers.html.tags import words as names
-from ingestor.parsers.html.walk import NEVER, PageWalk, one_line
+from ingestor.parsers.html.walk import NEVER, TO_LOOK_AT, PageWalk, one_line
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
 from ingestor.ports import BadDocument
@@ -58,8 +59,8 @@ class HtmlParser:
         return self.read(decode(blob.data, _encoding(blob)), _content_type(blob))
 
     def read(self, source: str, content_type: str = "text/html") -> Document:
-        tree, tags = _tree(source)
-        page = self._page(tree.root)
+        tree, tags, told = _tree(source, self._links)
+        page = self._page(tree.root, told)
         about = _about(tree)
         title = tree.css_first("title")
         titled = one_line(title.text()) if title else ""
@@ -80,30 +81,34 @@ class HtmlParser:
 
     def add(self, composer: Composer, source: str) -> int:
         """Add the blocks of all that is visible. Returns how many words the page holds."""
-        tree, tags = _tree(source)
-        page = PageWalk(False, self._links, composer)
+        tree, tags, told = _tree(source, self._links)
+        page = PageWalk(told, False, self._links, composer)
         page.walk(tree.root)
         return _raw_words(tree, tags, page)
 
-    def _page(self, root: Any) -> PageWalk:
+    def _page(self, root: Any, told: frozenset[str]) -> PageWalk:
         """All of the page where its main content is nowhere to be seen."""
-        page = PageWalk(self._main, self._links)
+        page = PageWalk(told, self._main, self._links)
         page.walk(root)
         if not page.composer.blocks and self._main:
-            page = PageWalk(False, self._links)
+            page = PageWalk(told, False, self._links)
             page.walk(root)
         return page
 
 
-def _tree(source: str) -> tuple[Any, frozenset[str]]:
-    """The tree, and the names of the page's tags."""
+def _tree(source: str, links: bool) -> tuple[Any, frozenset[str], frozenset[str]]:
+    """The tree, the names of the page's tags, and of the elements that are to be looked at."""
     from selectolax.lexbor import LexborHTMLParser  # loaded with the first page, not with the program
 
     tags = check(source)
     tree = LexborHTMLParser(source)
     if tree.root is None:
         raise BadDocument("no HTML could be read from it")
-    return tree, tags
+    found, looked_at = frozenset(tags.values()), TO_LOOK_AT | told(tags, TO_LOOK_AT)
+    if not links:  # they matter where a block stands in a link
+        tree.unwrap_tags([*(_INLINE & found) - looked_at])
+        tree.merge_text_nodes()
+    return tree, found, looked_at
 
 
 def _raw_words(tree: Any, tags: frozenset[str], page: PageWalk) -> int:
@@ -112,11 +117,13 @@ def _raw_words(tree: Any, tags: frozenset[str], page: PageWalk) -> int:
     tree.unwrap_tags([*_INLINE & tags])
     tree.merge_text_nodes()
     body, content = tree.body or tree.root, page.content
-    raw = words(body.text(separator=" "))
-    if content.tag not in ("html", "body"):
-        outside = raw - words(content.text(separator=" "))
-        page.composer.leave_out("what surrounds the main content", max(0, outside))
-    return raw
+    text = body.text(separator=" ")
+    if content.tag in ("html", "body"):
+        return words(text)
+    inner = content.text(separator=" ")
+    outside = words(text.replace(inner, " ", 1))
+    page.composer.leave_out("what surrounds the main content", outside)
+    return outside + words(inner)
 
 
 def _lost(tree: Any, page: PageWalk) -> tuple[str, ...]:

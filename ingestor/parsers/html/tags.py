@@ -8,7 +8,7 @@ elements even if no tag closes itself, one look at the tags' names is enough.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from ingestor.ports import BadDocument
@@ -23,11 +23,13 @@ _ATTRIBUTES = 2000  # of one tag
 _LONG_TAG = 4096  # characters; a shorter one can't have as many attributes
 _REPEATED = 10  # formatting elements that are open at a tag, on average
 _FREE = 100_000  # of them
-_NAME = re.compile(r"<(/?[a-zA-Z][a-zA-Z0-9:-]*)")
+_WRITTEN = re.compile(r"<(/?[a-zA-Z][^>]*)")
+_EACH_WRITTEN = re.compile(r"<(/?[a-zA-Z][^<>]*)")  # in nearly twice the time
+_NAME = re.compile(r"/?[a-zA-Z][a-zA-Z0-9:-]*")
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9:-]*)([^<>]*)")  # the flag for both cases takes twice the time
 _QUOTED = re.compile("\"[^\"]*\"|'[^']*'")
+_ROUNDS = 4  # of which each takes the innermost elements away
 _FORMATTING = words("b big code em font i nobr s small strike strong tt u")
-_FORMATTING_TAGS = _FORMATTING | {f"/{name}" for name in _FORMATTING}
 _LEFT_OPEN = words(
     "a p li dt dd tr td th thead tbody tfoot caption colgroup option optgroup rp rt rb rtc html head body "
     "area base br col embed hr img input link meta param source track wbr basefont frame keygen"
@@ -39,39 +41,48 @@ _HTML = _FORMATTING | words(
 )
 
 
-def check(source: str) -> frozenset[str]:
-    """The names of its tags, those at the end of an element with a slash. Raises BadDocument."""
-    names = _NAME.findall(source)
-    known = frozenset(names)
-    if not all(map(str.islower, known)):
-        names = [*map(str.lower, names)]
-        known = frozenset(names)
-    if not is_plain(names) or _has_long_tag(source):
+def check(source: str) -> dict[str, str]:
+    """What stands in its tags, each once, to the tag's name; that of the end of an element begins with a
+    slash. Raises BadDocument.
+    """
+    tags = _WRITTEN.findall(source)
+    if any("<" in tag for tag in frozenset(tags)):
+        tags = _EACH_WRITTEN.findall(source)
+    names = {tag: _name(tag) for tag in frozenset(tags)}
+    if not is_plain(tags, names) or max(map(len, names), default=0) >= _LONG_TAG:
         check_all(source)
-    return known
+    return names
 
 
-def is_plain(names: list[str]) -> bool:
-    """Whether there are tags enough for neither depth nor repetition."""
-    steps = dict.fromkeys(names, 0)
-    for name in steps:
-        if name.removeprefix("/") not in _LEFT_OPEN:
-            steps[name] = -1 if name.startswith("/") else 1
-    formatting = map(steps.__getitem__, filter(_FORMATTING_TAGS.__contains__, names))
-    return _most_open(map(steps.__getitem__, names)) <= _DEEPEST and _most_open(formatting) <= _REPEATED
+def _name(tag: str) -> str:
+    found = _NAME.match(tag)
+    return found[0].lower() if found else ""
 
 
-def _most_open(steps: Iterable[int]) -> int:
-    """So many elements at most are open at once: 1 where one is opened, -1 where one is closed."""
-    opened = [*accumulate(steps, initial=0)]
-    return max(opened) - min(opened)
-
-
-def _has_long_tag(source: str) -> bool:
-    pieces = source.split("<")
-    if max(map(len, pieces)) <= _LONG_TAG:
+def is_plain(tags: Sequence[str], names: Mapping[str, str]) -> bool:
+    """Whether there are tags enough for neither depth nor repetition. ``names``: as ``check`` gives them."""
+    steps = {tag: _step(name) for tag, name in names.items()}
+    if _most_open("".join(map(steps.__getitem__, tags))) > _DEEPEST:
         return False
-    return any(len(piece) > _LONG_TAG and ">" not in piece[:_LONG_TAG] for piece in pieces)
+    repeated = {tag for tag, name in names.items() if name.removeprefix("/") in _FORMATTING}
+    formatting = filter(repeated.__contains__, tags) if repeated else ()
+    return _most_open("".join(map(steps.__getitem__, formatting))) <= _REPEATED
+
+
+def _step(name: str) -> str:
+    """Whether the tag opens or closes an element; "" of those that may be left open."""
+    if name.removeprefix("/") in _LEFT_OPEN:
+        return ""
+    return ")" if name.startswith("/") else "("
+
+
+def _most_open(steps: str) -> int:
+    """So many elements at most are open at once, and perhaps fewer."""
+    closed = 0
+    while closed < _ROUNDS and "()" in steps:
+        steps, closed = steps.replace("()", ""), closed + 1
+    opened = [*accumulate((1 if step == "(" else -1 for step in steps), initial=0)]
+    return max(opened) - min(opened) + closed
 
 
 def check_all(source: str) -> None:

@@ -5,8 +5,7 @@ block unless it holds code, tables or headings, then its items are walked throug
 the cells of a table that is there for the layout.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ingestor.core.completeness import words as count_words
@@ -23,6 +22,7 @@ from ingestor.parsers.html.nodes import (
     last_first,
     with_title,
 )
+from ingestor.parsers.html.skipped import AROUND_TAGS, is_skipped
 from ingestor.parsers.html.tags import words
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.numbers import raised
@@ -44,32 +44,20 @@ _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _WITH_MORE = words("math img sup a")  # than their inner text
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _ONE_BLOCK = words("pre dt figure table") | _LISTS | _HEADINGS.keys()  # or what they hold is walked through
-_AROUND_TAGS = frozenset(("nav", "aside", "footer"))
-_TO_LOOK_AT = (
-    NEVER | _WITH_MORE | _AROUND_TAGS
-)  # other elements without attributes are neither skipped nor replaced
-_AROUND_ROLES = words("navigation banner contentinfo complementary search menu menubar")
-# Classes and ids that generators of sites and manuals give to what surrounds the content.
-_AROUND_NAMES = words(
-    "nav navbar navigation navheader navfooter sidebar sphinxsidebar related breadcrumb breadcrumbs footer "
-    "site-header site-footer page-header page-footer menu skip-link cookie-banner cookie-consent"
-)
-_ANCHORS = words(
-    "headerlink permalink anchor anchorjs-link header-anchor heading-anchor footnote-back footnote-backref "
-    "reversefootnote"
-)
+# Elements of other names are neither skipped nor replaced, unless by their attributes.
+TO_LOOK_AT = NEVER | _WITH_MORE | AROUND_TAGS
 _SIGNATURE = frozenset(("sig",))  # Sphinx: of a function
 _ABSOLUTE = ("https://", "http://", "mailto:")
-_TELLING = words("class id role style hidden aria-hidden")  # attributes that may say that it is skipped
-_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _DEEPEST_INDENT = 10
 _ENOUGH = 140  # visible characters that make an element the page's main content
 
 
 @dataclass(slots=True)
 class PageWalk:
-    """``main``: only the main content; ``links``: with the addresses of links."""
+    """``looked_at``: names of elements that may be skipped or replaced; ``main``: only the main content;
+    ``links``: with the addresses of links."""
 
+    looked_at: frozenset[str]
     main: bool
     links: bool = False
     composer: Composer = field(default_factory=Composer)
@@ -87,9 +75,11 @@ class PageWalk:
             if isinstance(node, str):
                 self._end_paragraph()
                 self._quotes -= node == "blockquote"
-            elif (tag := node.tag) == "-text":
-                self._inline.append(node.text_content or "")
-            elif (tag in _TO_LOOK_AT or node.attributes) and (
+            elif node.is_text_node:
+                text = node.text_content or ""
+                if self._inline or not text.isspace():  # as between two blocks
+                    self._inline.append(text)
+            elif (tag := node.tag) in self.looked_at and (
                 said := self._instead(node, tag, self.links)
             ) is not None:
                 self._inline.append(said)
@@ -153,7 +143,7 @@ class PageWalk:
     def _row(self, row: Node) -> list[str]:
         cells: list[str] = []
         for node in children(row):
-            if (tag := node.tag) in ("td", "th") and not self._skipped(node, tag):
+            if (tag := node.tag) in ("td", "th") and not is_skipped(tag, node.attributes, main=self.main):
                 cells += [one_line(self._text(node, self.links)), *[""] * (columns(node) - 1)]
         return cells[:MOST_COLUMNS]
 
@@ -192,9 +182,9 @@ class PageWalk:
             node = todo.pop()
             if isinstance(node, str):
                 parts.append(node)
-            elif (tag := node.tag) == "-text":
+            elif node.is_text_node:
                 parts.append(node.text_content or "")
-            elif (tag in _TO_LOOK_AT or node.attributes) and (
+            elif (tag := node.tag) in self.looked_at and (
                 said := self._instead(node, tag, links)
             ) is not None:
                 parts.append(said)
@@ -216,9 +206,9 @@ class PageWalk:
             node = todo.pop()
             if isinstance(node, str):
                 yield node, ""
-            elif (tag := node.tag) == "-text":
-                yield tag, node.text_content or ""
-            elif (tag in _TO_LOOK_AT or node.attributes) and (
+            elif node.is_text_node:
+                yield "-text", node.text_content or ""
+            elif (tag := node.tag) in self.looked_at and (
                 said := self._instead(node, tag, links)
             ) is not None:
                 yield "-text", said
@@ -230,15 +220,18 @@ class PageWalk:
 
     def _instead(self, node: Node, tag: str, links: bool) -> str | None:
         """What is read instead of an element's children: "" of one that is skipped, None of most."""
-        skipped = tag in NEVER or self._skipped(node, tag)
-        if tag in _WITH_MORE and (said := self._said(node, tag, links, skipped)) is not None:
+        attributes = node.attributes
+        skipped = tag in NEVER or is_skipped(tag, attributes, main=self.main)
+        if tag in _WITH_MORE and (said := self._said(node, tag, attributes, links, skipped)) is not None:
             return said
         if skipped:
             self._leave_out(node, tag)
             return ""
         return None
 
-    def _said(self, node: Node, tag: str, links: bool, skipped: bool) -> str | None:
+    def _said(
+        self, node: Node, tag: str, attributes: Mapping[str, str | None], links: bool, skipped: bool
+    ) -> str | None:
         """The text of elements with more than their inner text: formulas, pictures, raised numbers, links."""
         if tag == "math":
             return formula(node)
@@ -246,7 +239,7 @@ class PageWalk:
             return description(node)
         if skipped:
             return None
-        if tag == "sup" or (tag == "a" and cites(node)):
+        if tag == "sup" or (tag == "a" and cites(attributes)):
             text = node.text().strip()  # raised in raised ones: looked through once for each, not for all
             if (high := raised(text)) != text:
                 return high
@@ -264,27 +257,11 @@ class PageWalk:
         if tag not in NEVER:
             self.composer.leave_out("navigation and hidden parts", count_words(node.text(separator=" ")))
 
-    def _skipped(self, node: Node, tag: str) -> bool:
-        """Of an element that is not skipped whatever it says."""
-        attributes = node.attributes
-        if not attributes or _TELLING.isdisjoint(attributes):
-            return self.main and tag in _AROUND_TAGS
-        if "hidden" in attributes or attributes.get("aria-hidden") == "true":
-            return True
-        if "style" in attributes and _HIDDEN.search(attributes["style"] or ""):
-            return True
-        if tag == "a" and is_named(attributes, _ANCHORS):
-            return True
-        if not self.main or tag in ("html", "body", "main"):
-            return False
-        around = tag in _AROUND_TAGS or attributes.get("role") in _AROUND_ROLES
-        return around or is_named(attributes, _AROUND_NAMES)
-
     def _content(self, root: Node) -> Node:
         """The one element that is marked as the main content, else all."""
         for marked in ("main, [role=main]", "article"):
             found = root.css(marked)
-            if len(found) == 1 and len(one_line(found[0].text())) >= _ENOUGH:
+            if len(found) == 1 and _says_enough(found[0].text()):
                 return with_title(found[0])
         return root
 
@@ -299,6 +276,10 @@ class _Marks:
     def next(self) -> str:
         self.count += 1
         return f"{self.count}. " if self.numbered else "- "
+
+
+def _says_enough(text: str) -> bool:
+    return any(len(one_line(said)) >= _ENOUGH for said in (text[: 10 * _ENOUGH], text))
 
 
 def one_line(text: str) -> str:

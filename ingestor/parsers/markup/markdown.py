@@ -29,6 +29,7 @@ _KINDS = {
     "Definition": "definition",
 }
 _NEWLINE = re.compile(r"\r(?!\n)")
+_BEHIND_MARKS = re.compile(r"(?<=[`~#])[ \t]++(?=\r?$)", re.MULTILINE)  # of a fence or a heading
 _LANGUAGE = re.compile(r"\w[\w+#-]*")
 _COMMENTS = re.compile(r"(?:\s|<!--(?>(?s:.)*?-->))+")
 _LABEL = re.compile(  # anchors and comments alone; "(name)=" is MyST's
@@ -75,7 +76,7 @@ class _Found:
 
 def _blocks(text: str, start: int) -> Iterator[Block]:
     """The blocks from ``start`` on, which is where a line begins."""
-    source = _NEWLINE.sub("\n", text[start:])  # as long as before; pulldown-cmark does not take "\r" alone
+    source = _readable(text[start:])
     data, byte, at = source.encode(), 0, start
     for found in _in_order([*_found(source), *_definitions(source)], len(data)):
         begin = at + len(data[byte : found.start].decode())
@@ -86,6 +87,13 @@ def _blocks(text: str, start: int) -> Iterator[Block]:
         for span in trimmed(text, line, end):
             yield _as_label(text, _block(text, *span, found))
         byte, at = found.end, end
+
+
+def _readable(source: str) -> str:
+    """As long as before; pulldown-cmark takes neither "\r" alone for the end of a line nor a fence with a tab
+    behind it for the end of code.
+    """
+    return _BEHIND_MARKS.sub(lambda found: " " * len(found[0]), _NEWLINE.sub("\n", source))
 
 
 def _in_order(found: list[_Found], size: int) -> Iterator[_Found]:
@@ -180,4 +188,4 @@ def _first_title(blocks: Sequence[Block]) -> str | None:
     return next((block.title for block in blocks if block.level == 1 and block.title), None)
 
 
-PLUGIN = Plugin(kind="markdown", version=4, options=Options, build=MarkdownParser)
+PLUGIN = Plugin(kind="markdown", version=5, options=Options, build=MarkdownParser)

@@ -65,7 +65,7 @@ class OdfParser:
         content, plain = package.read(_CONTENT), plain_sheets()
         if sheets and _HIDDEN not in content:  # of hidden ones, the words are counted
             content = b"".join(plain.fold(content))
-        raw_words = of_odf(content) + sum(words(said) for _, _, said in plain)
+        raw_words = of_odf(content) + words("\n".join(said for _, _, said in plain))
         flow = _read(package, content, self._options, plain if sheets else None)
         about = {element.tag.rpartition("}")[2]: OdfInline().plain(element) for element in _meta(package)}
         composer = flow.composer

@@ -1,6 +1,7 @@
 """Rows of sheets that are written as nearly all are: paragraphs of plain text in cells. Pure."""
 
 import re
+from functools import lru_cache
 
 from ingestor.parsers.odf.inline import TABLE, TEXT
 from ingestor.parsers.shared import plain_rows
@@ -32,17 +33,28 @@ def _read(text: str) -> PlainRow | None:
         return None
     column, texts, all_said = 0, dict[int, str](), list[str]()
     for attributes, said in _CELL.findall(text, head.end()):
-        if not attributes and not said:
+        if said:
+            shown = said if said.isalnum() else " ".join(unescaped(said).split())
+            if shown:
+                all_said.append(shown)
+                texts[column] = shown
+        elif attributes:
+            shown = ""
+        else:
             return None
-        repeated = _count(_COLUMNS, attributes) if "-repeated" in attributes else 1
-        shown = " ".join(unescaped(said).split()) if said else ""
+        if "-repeated" not in attributes:  # as in nearly all
+            column += 1
+            continue
+        repeated = _columns(attributes)
         if shown:
-            all_said.append(shown)
-            texts[column] = shown
-            for at in range(1, min(repeated, MOST)):
-                texts[column + at] = shown
+            texts.update(dict.fromkeys(range(column + 1, column + min(repeated, MOST)), shown))
         column += repeated
-    return _count(_ROWS, head[1]), texts, " ".join(all_said)
+    return _count(_ROWS, head[1]) if "-repeated" in head[1] else 1, texts, " ".join(all_said)
+
+
+@lru_cache(1000)
+def _columns(attributes: str) -> int:
+    return _count(_COLUMNS, attributes)
 
 
 def _count(name: re.Pattern[str], attributes: str) -> int:

@@ -2,6 +2,7 @@
 
 import io
 import re
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from ingestor.ports import BadDocument
 
 _TEXT, _NUMBER, _DATE, _BOOLEAN, _ERROR = 1, 2, 3, 4, 5
 _WORD = re.compile(r"\w")
+_EXCEL_5 = 50  # as xlrd counts
 _CELLS = 20_000_000  # of a sheet, with the empty ones between others
 
 
@@ -29,6 +31,7 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     xlrd.book.evaluate_name_formula = xlrd.sheet.Sheet.handle_note = _unread
     xlrd.formatting.check_colour_indexes_in_obj = _unread
     xlrd.formatting.upkbits = xlrd.formatting.upkbitsL = _unread
+    xlrd.formatting.initialise_book = _begin
     # xlrd gets the stream, as it refuses files whose folders Excel would mend
     book_stream = stream(file, data, "Workbook" if file.exists("Workbook") else "Book")
     try:
@@ -55,6 +58,36 @@ def _unread(*_: object, **__: object) -> None:
     """Names of cells and comments are not read, as xlrd gives up over some that Excel takes; nor are borders,
     colours and the like.
     """
+
+
+def _begin(book: Any) -> None:
+    """As xlrd's own, which tells the class of ``book`` by which functions it reads formats."""
+    from xlrd import formatting
+
+    formatting.initialise_colour_map(book)
+    book._xf_epilogue_done = 0
+    of = type(book)
+    of.handle_font = of.handle_efont = of.handle_palette = of.palette_epilogue = of.handle_style = _unread
+    of.handle_format, of.is_date_format_string = formatting.handle_format, formatting.is_date_format_string
+    of.handle_xf, of.xf_epilogue = _cell_format, formatting.xf_epilogue
+
+
+def _cell_format(book: Any, data: bytes) -> None:
+    """Of a cell format, only the format of numbers, from Excel 5 on."""
+    from xlrd import formatting
+
+    if book.biff_version < _EXCEL_5:
+        formatting.handle_xf(book, data)
+        return
+    if not book.xfcount:
+        formatting.fill_in_standard_formats(book)
+    form = formatting.XF()
+    (form.format_key,) = struct.unpack_from("<H", data, 2)
+    if form.format_key not in book.format_map:
+        form.format_key = 0
+    form.xf_index, form.is_style = book.xfcount, True  # styles are compared with no other
+    book.xf_list.append(form)
+    book.xfcount += 1
 
 
 def _rows(book: Any, sheet: Any, writers: dict[int | None, Writer]) -> Iterator[Row]:

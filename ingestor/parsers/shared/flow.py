@@ -141,6 +141,8 @@ class Flow:
 
     def _flush_lines(self) -> None:
         """A note cited in the paragraph that is about to be added is not yet due."""
+        if not self._lines and not self._figures:  # as between most blocks
+            return
         figures, self._figures = self._figures, []
         for name, description in figures:
             self.composer.add("figure", description, figure=name or None)

@@ -1,7 +1,7 @@
 import textwrap
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -233,7 +233,18 @@ def test_laws_hold_for_any_markdown(source: str) -> None:
     obeys_laws(PARSER, Blob(source.encode(), "a.md"))
 
 
+def test_a_tab_may_stand_behind_marks_at_the_end_of_a_line() -> None:
+    blocks = parse("```\na\t\n```\t\n# h #\t\nb\n").blocks
+    assert [(block.kind, block.title) for block in blocks] == [
+        ("code", None),
+        ("heading", "h"),
+        ("paragraph", None),
+    ]
+
+
 @settings(max_examples=200)
+@example("```\n```\t\n# h\n")
+@example("> ~~~\n> ~~~ \t \r\n\n# h #\t\n")
 @given(sources([{"- ": "- x", "1. ": "1. x", "[a]: b": "x"}.get(mark, mark) for mark in MARKS]))
 def test_blocks_are_those_that_markdown_it_sees(source: str) -> None:
     """They differ below an empty item, and where === follows the definition of a link."""
