@@ -145,18 +145,17 @@ class BookTree:
             self.flow.caption(said)
 
     def _parts(self, element: Element) -> list[str]:
+        if between := self._names.joined.get(LOCAL[element.tag]):
+            said = [element.text or ""]
+            for child in element:
+                said += self.text(child), child.tail or ""
+            return [between.join(filter(None, map(str.strip, said)))]
         parts: list[str] = []
         self._gather(element, parts)
         return parts
 
     def _gather(self, element: Element, parts: list[str]) -> None:
-        if between := self._names.joined.get(LOCAL[element.tag]):
-            said = [
-                element.text or "",
-                *(part for child in element for part in (self.text(child), child.tail or "")),
-            ]
-            parts.append(between.join(filter(None, map(str.strip, said))))
-            return
+        """Of an element whose parts are not joined in a way of its own."""
         if element.text:
             parts.append(element.text)
         special = self._special
@@ -179,7 +178,7 @@ class BookTree:
         elif is_formula(element):
             parts.append(linear(element))
         else:
-            self._gather(element, parts)
+            parts += self._parts(element)
 
     def _list(self, element: Element, level: int) -> None:
         numbered = self._names.lists[LOCAL[element.tag]] == "1"

@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from posixpath import dirname, normpath
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, ParseError
@@ -176,7 +177,7 @@ def _wanted(elements: Iterable[Element], wanted: Callable[[Element], bool]) -> I
 def _refuse_depth(elements: Iterable[Element], name: str) -> None:
     level = list(elements)
     for _ in range(_DEEP):
-        level = [child for element in level for child in element]
+        level = [*chain.from_iterable(level)]
         if not level:
             return
     raise _too_deep(name)
