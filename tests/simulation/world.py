@@ -326,7 +326,8 @@ class World:
             self.engine.scanner.look_again()
         for _ in range(10):  # until the file is looked after
             self.lexical.work()
-        for _ in range(1000 if self.stepwise else 200):  # seven are the most that a sound program needed in 60 histories
+        # Seven rounds are the most that a sound program needed in 60 histories, but for slow listings.
+        for _ in range(1000 if self.stepwise else 200):
             wait = self.engine.wake_at(routine=False) - self.now if self.engine.resting() else 1.0
             self.now += min(max(wait, 1.0), LONGEST)
             self.engine_step()
