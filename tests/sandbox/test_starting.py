@@ -74,10 +74,10 @@ def test_what_does_not_start_is_tried_again_later(monkeypatch: pytest.MonkeyPatc
 
 
 def test_why_a_process_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "numpy.py").write_text("raise ImportError('this numpy is broken')")
+    (tmp_path / "pydantic.py").write_text("raise ImportError('this pydantic is broken')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     isolation = Isolation(Limits(processes=1))
-    with pytest.raises(Transient, match=r"does not start: .*this numpy is broken"):
+    with pytest.raises(Transient, match=r"does not start: .*this pydantic is broken"):
         isolation.parse("bad", Options(), Blob(b"", "a"))
     isolation.close()
 

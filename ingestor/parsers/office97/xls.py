@@ -65,7 +65,6 @@ def _begin(book: Any) -> None:
     from xlrd import formatting
 
     formatting.initialise_colour_map(book)
-    book._xf_epilogue_done = 0
     of = type(book)
     of.handle_font = of.handle_efont = of.handle_palette = of.palette_epilogue = of.handle_style = _unread
     of.handle_format, of.is_date_format_string = formatting.handle_format, formatting.is_date_format_string
