@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 _EVERY = 0.2  # seconds
@@ -17,7 +17,6 @@ class Peak:
 
     daemon: int = 0
     tree: int = 0
-    samples: int = field(default=0)
 
 
 @contextmanager
@@ -29,7 +28,6 @@ def watched(pid: int) -> Iterator[Peak]:
         while not over.is_set():
             sizes = [_resident(one) for one in _tree(pid)]
             peak.daemon, peak.tree = max(peak.daemon, sizes[0]), max(peak.tree, sum(sizes))
-            peak.samples += 1
             over.wait(_EVERY)
 
     thread = threading.Thread(target=sample)

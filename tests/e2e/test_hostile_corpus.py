@@ -87,7 +87,6 @@ def survives(project: Project, cases: Sequence[Case], restarted: bool = True) ->
             named(project, cases, places)
             stops(daemon)
         for peak in (first, second):
-            assert peak.samples > 5
             within_bounds(peak)
     except AssertionError:
         print(daemon.said()[-5000:], json.dumps(project.json("status", code=None), indent=1)[:5000])
@@ -185,7 +184,7 @@ def named(project: Project, cases: Sequence[Case], places: dict[str, Path]) -> N
 
 def within_bounds(peak: Peak) -> None:
     print(f"memory: daemon {peak.daemon / 1e6:.0f} MB, all {peak.tree / 1e6:.0f} MB")
-    assert peak.daemon < DAEMON
+    assert 0 < peak.daemon < DAEMON
     assert peak.tree < TREE
 
 
