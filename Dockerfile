@@ -11,6 +11,8 @@ FROM ${BASE} AS build
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 # full: every model of sentence-transformers. slim: models that OpenVINO runs, the default one among them.
 ARG VARIANT=full
+# yes: with Ray, for documents that are prepared on many machines (docs/ray.md).
+ARG RAY=no
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 # The largest layer first, by itself, so that it is built again only when torch changes. Builds of torch differ
@@ -18,10 +20,12 @@ WORKDIR /src
 RUN python3 -m venv /opt/ingestor \
     && if [ "${VARIANT}" = full ]; then \
         /opt/ingestor/bin/pip install ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch==2.13.0; fi
-COPY requirements.lock requirements-torch.lock requirements-build.lock ./
+COPY requirements.lock requirements-torch.lock requirements-ray.lock requirements-build.lock ./
 RUN if [ "${VARIANT}" = slim ]; then : > requirements-torch.lock; fi \
+    && if [ "${RAY}" != yes ]; then : > requirements-ray.lock; fi \
     && /opt/ingestor/bin/pip install --require-hashes --no-deps \
-    --requirement requirements.lock --requirement requirements-torch.lock --requirement requirements-build.lock
+    --requirement requirements.lock --requirement requirements-torch.lock --requirement requirements-ray.lock \
+    --requirement requirements-build.lock
 COPY pyproject.toml ./
 COPY README.md LICENSE ./
 # ingestor/connectors is a link to ../connectors: COPY keeps links inside a folder, and setuptools follows it.

@@ -1,11 +1,13 @@
 """Processes on nodes, hired when work waits for them and dismissed when none does.
 
 A cluster with an autoscaler sees a hired process that finds no room as demand, and a dismissed one as room.
+So what finds no room is withdrawn, too, when no work waits for it any more.
 """
 
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from threading import Condition, Thread
 from time import monotonic
 from typing import Protocol
@@ -16,8 +18,16 @@ from ingestor.ports import NeedsHuman, Transient
 
 log = logging.getLogger("ingestor")
 
-IDLE = 60.0  # seconds after which a process without work is dismissed
+IDLE = 60.0  # seconds after which a process without work is dismissed, or its hiring withdrawn
 RETRY = 15.0  # seconds between attempts to hire after one that failed
+
+
+class NoRoom(Transient):
+    """No process came in time."""
+
+
+class Withdrawn(Exception):
+    """Nobody waits for the process that was to be hired."""
 
 
 class Hand(Protocol):
@@ -38,16 +48,26 @@ class Hand(Protocol):
 class Crew:
     """At most ``most`` hands, made by ``hire``. Threads share it.
 
-    ``hire`` may take long; it raises NeedsHuman or Transient when there is no hand to be had.
+    ``hire`` may take long; it raises NeedsHuman or Transient when there is no hand to be had, and Withdrawn
+    once ``wanted`` says no. ``kept``: while it says yes, one hand stays, though it be idle.
     """
 
-    def __init__(self, hire: Callable[[], Hand], most: int, *, idle: float = IDLE) -> None:
+    def __init__(
+        self,
+        hire: Callable[[], Hand],
+        most: int,
+        *,
+        idle: float = IDLE,
+        kept: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.most = most
-        self._hire, self._idle_for = hire, idle
+        self._hire, self._idle_for, self._kept = hire, idle, kept
         self._changed = Condition()
         self._free: list[tuple[float, Hand]] = []  # since when, monotonic seconds; the longest free first
         self._all: set[Hand] = set()
         self._coming, self._waiting, self._stopped = 0, 0, False
+        self._needed = monotonic()  # when all that come were last waited for
+        self._empty = monotonic()  # since when none is here
         self._trouble: tuple[float, Exception] | None = None  # of the last attempt to hire, and when
         Thread(target=self._dismiss_idle, name="crew", daemon=True).start()
 
@@ -55,13 +75,29 @@ class Crew:
     def size(self) -> int:
         return len(self._all)
 
+    @property
+    def active(self) -> bool:
+        """Whether it has hands, or hires some."""
+        return bool(self._all or self._coming)
+
+    def wanted(self) -> bool:
+        """Whether one that hires is to go on; if not, it raises Withdrawn."""
+        with self._changed:
+            if self._coming <= self._waiting:
+                self._needed = monotonic()
+            if monotonic() - self._needed <= self._idle_for:
+                return True
+            self._coming -= 1
+            return False
+
     @contextmanager
-    def hand(self, avoid: frozenset[str] = frozenset()) -> Iterator[Hand]:
+    def hand(self, avoid: frozenset[str] = frozenset(), patience: float = inf) -> Iterator[Hand]:
         """A hand for one caller; one on a node not to be avoided, if such a one is free.
 
-        Raises Stopped, or the error for which none can be hired. A hand that died is not used again.
+        Raises Stopped, or the error for which none can be hired; NoRoom after ``patience`` seconds in which
+        there was none. A hand that died is not used again.
         """
-        hand = self._taken(avoid)
+        hand = self._taken(avoid, patience)
         try:
             yield hand
         except ProcessLost:
@@ -84,18 +120,24 @@ class Crew:
         for hand in hands:
             hand.dismiss()
 
-    def _taken(self, avoid: frozenset[str]) -> Hand:
+    def _taken(self, avoid: frozenset[str], patience: float) -> Hand:
         with self._changed:
             self._waiting += 1
+            if not self.active:
+                self._empty = monotonic()
             try:
                 while not self._free:
                     self._go_on()
+                    if not self._all and monotonic() - self._empty > patience:
+                        raise NoRoom(f"no process came within {patience:g} seconds")
                     self._grow()
-                    self._changed.wait(RETRY)
+                    self._changed.wait(min(RETRY, patience))
                 self._go_on()
                 best = next((at for at, (_, hand) in enumerate(self._free) if hand.node not in avoid), 0)
                 return self._free.pop(best)[1]
             finally:
+                if self._coming <= self._waiting:
+                    self._needed = monotonic()
                 self._waiting -= 1
 
     def _go_on(self) -> None:
@@ -108,8 +150,12 @@ class Crew:
                 raise error
 
     def _grow(self) -> None:
-        """Under the lock: hire as many as wait for a hand, but not at once after an attempt that failed."""
-        resting = self._trouble is not None and monotonic() - self._trouble[0] < RETRY
+        """Under the lock: hire as many as wait for a hand, but not at once after an attempt that failed.
+
+        Without any hand, those that come are awaited first, so that the error is told if all of them fail.
+        """
+        failed = self._trouble[0] if self._trouble else -inf
+        resting = monotonic() - failed < RETRY or (self._trouble and self._coming and not self._all)
         while not resting and self._coming < self._waiting and len(self._all) + self._coming < self.most:
             self._coming += 1
             Thread(target=self._hire_one, name="hiring", daemon=True).start()
@@ -118,6 +164,8 @@ class Crew:
         hand, trouble = None, None
         try:
             hand = self._hire()
+        except Withdrawn:
+            return
         except (NeedsHuman, Transient, Stopped) as error:
             trouble = error
         except Exception as error:
@@ -139,6 +187,7 @@ class Crew:
     def _discard(self, hand: Hand) -> None:
         with self._changed:
             self._all.discard(hand)
+            self._empty = monotonic()
             self._changed.notify_all()
 
     def _dismiss_idle(self) -> None:
@@ -146,7 +195,8 @@ class Crew:
             while not self._stopped:
                 self._changed.wait(self._idle_for / 2)
                 since = monotonic() - self._idle_for
-                for at, hand in [pair for pair in self._free if pair[0] < since]:
+                spare = len(self._all) - self._kept()
+                for at, hand in [pair for pair in self._free if pair[0] < since][:spare]:
                     self._free.remove((at, hand))
                     self._all.discard(hand)
                     hand.dismiss()

@@ -16,6 +16,7 @@ from ingestor.nodes.messages import FailedCall, pack, unpack
 from ingestor.ports import Asymmetric, BadDocument, Embedder, Stop, Transient
 
 SLICE = 64  # texts that a process gets at once, of similar lengths
+PATIENCE = 120.0  # seconds; while no process embeds for longer, documents make room for one
 
 
 class OnNodesEmbedder:
@@ -78,7 +79,7 @@ class OnNodesEmbedder:
         deaths: list[Death] = []
         while True:
             try:
-                with self._crew.hand(frozenset(death.node for death in deaths)) as hand:
+                with self._crew.hand(frozenset(death.node for death in deaths), PATIENCE) as hand:
                     answer = unpack(hand.call("embed", pack(list(texts))))
             except ProcessLost as died:
                 deaths.append(died.death)

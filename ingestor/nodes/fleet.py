@@ -4,6 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
+from threading import Lock
 from typing import Any
 
 from ingestor.config.workers import Workers
@@ -11,6 +12,7 @@ from ingestor.core.entries import Feed
 from ingestor.model import Fingerprint
 from ingestor.nodes.crew import Crew
 from ingestor.nodes.embedding import OnNodesEmbedder
+from ingestor.nodes.facts import MODEL
 from ingestor.nodes.preparing import OnNodes, Resting, Setup, teach
 from ingestor.nodes.ray_cluster import EmbeddingProcess, RayCluster, RayHand, Room
 from ingestor.nodes.workshop import Desk, EmbedderOf, ToolsOf, Workshop
@@ -36,9 +38,10 @@ class Fleet:
         self._setups: dict[tuple[Feed, str], Setup] = {}
         self._coming: dict[tuple[Feed, str], Setup] = {}  # of a config that is being taken over
         self._desks: dict[Fingerprint, tuple[Crew, OnNodesEmbedder]] = {}
-        self.crew = Crew(partial(self._hire, self._workshop, Room(workers.cpus)), workers.count)
+        self.crew = Crew(self._hire_preparing, workers.count)
         self.preparing = OnNodes(self.crew, self._setup_of, workers.in_flight, resting)
         self._checked = False
+        self._reserving = Lock()
 
     def know(self, feed: Feed, tools: Tools, setup: Setup) -> None:
         """Documents that these tools are for are prepared on nodes, once ``take_over`` is called."""
@@ -51,8 +54,11 @@ class Fleet:
         recipe = Fingerprint(setup.key)
         if recipe not in self._desks:
             room = Room(self._workers.embedder_cpus, self._workers.embedder_gpus, EmbeddingProcess)
-            hire = partial(self._hire, self._desk, room, only=setup)
-            crew = Crew(hire, self._workers.embedders)
+
+            def hire() -> RayHand:
+                return self._hire(self._desk, room, crew.wanted, only=setup)
+
+            crew = Crew(hire, self._workers.embedders, kept=lambda: self._needs(recipe))
             self._desks[recipe] = crew, OnNodesEmbedder(own, crew)
         return self._desks[recipe][1]
 
@@ -90,11 +96,34 @@ class Fleet:
             return str(error)
         return None
 
+    def _needs(self, recipe: Fingerprint) -> bool:
+        """Whether processes that prepare documents ask for vectors of this embedder."""
+        asked = {setup.recipes.get(MODEL) for setup in [*self._setups.values()]}
+        return recipe in asked and self.crew.active
+
+    def _hire_preparing(self) -> RayHand:
+        """One that embeds comes first, and stays: those that wait for its vectors leave no room for it."""
+        with self._reserving:
+            for recipe, (crew, _) in [*self._desks.items()]:
+                if self._needs(recipe) and not crew.size:
+                    with crew.hand():
+                        pass
+        return self._hire(self._workshop, Room(self._workers.cpus), self.crew.wanted)
+
     def _hired(
-        self, make: Callable[[], Any], room: Room, *, only: Setup | None = None, node: str | None = None
+        self,
+        make: Callable[[], Any],
+        room: Room,
+        wanted: Callable[[], bool] = lambda: True,
+        *,
+        only: Setup | None = None,
+        node: str | None = None,
     ) -> RayHand:
-        """A process with the tools of all setups, or of one. Raises NeedsHuman, Transient, Stopped."""
-        hand = self._cluster.hire(make, room, node)
+        """A process with the tools of all setups, or of one.
+
+        Raises NeedsHuman, Transient, Stopped, Withdrawn.
+        """
+        hand = self._cluster.hire(make, room, node, wanted)
         for setup in [*self._setups.values()] if only is None else [only]:
             try:
                 self._cluster.require(hand, partial(teach, hand, setup))
@@ -103,11 +132,13 @@ class Fleet:
                 raise
         return hand
 
-    def _hire(self, make: Callable[[], Any], room: Room, *, only: Setup | None = None) -> RayHand:
+    def _hire(
+        self, make: Callable[[], Any], room: Room, wanted: Callable[[], bool], *, only: Setup | None = None
+    ) -> RayHand:
         """As ``_hired``, on any node; where one is refused, on another."""
         while True:
             try:
-                return self._hired(make, room, only=only)
+                return self._hired(make, room, wanted, only=only)
             except NeedsHuman:
                 if not self._cluster.nodes(room):
                     raise

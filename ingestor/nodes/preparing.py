@@ -17,7 +17,7 @@ from ingestor.core.document_json import Parsed
 from ingestor.core.entries import Entry, Feed
 from ingestor.core.interruptions import Stopped
 from ingestor.model import Blob, Item
-from ingestor.nodes.crew import Crew, Hand
+from ingestor.nodes.crew import Crew, Hand, NoRoom
 from ingestor.nodes.deaths import Death, ProcessLost, described, judged
 from ingestor.nodes.messages import (
     Done,
@@ -201,9 +201,10 @@ def _read(job: Job, setup: Setup, tools: Tools, predecessor: Predecessor) -> Tas
 
 
 def _reply(tools: Tools, wanted: WantedVectors) -> Reply:
+    """Raises NoRoom where no process embeds: the one that waits is dismissed, and leaves its room."""
     try:
         return tools.embed(wanted.texts)  # type: ignore[return-value]
-    except Stopped:
+    except (Stopped, NoRoom):
         raise
     except Exception as error:  # noqa: BLE001 - the process goes on, and fails as it would here
         return failed(error)

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
@@ -18,6 +18,7 @@ from typing import Any
 
 from ingestor.config.workers import Workers
 from ingestor.core.interruptions import Stopped
+from ingestor.nodes.crew import Withdrawn
 from ingestor.nodes.deaths import Death, ProcessLost
 from ingestor.nodes.facts import require_same, versions
 from ingestor.ports import NeedsHuman, Transient
@@ -111,13 +112,21 @@ class RayCluster:
         A head is often given no CPUs.
         """
         living = [(each["NodeID"], each["Resources"]) for each in self.ray.nodes() if each["Alive"]]
-        large = [node for node, has in living if has.get("CPU", 0.0) >= room.cpus]
+        wanted = {"CPU": room.cpus, "GPU": room.gpus}
+        large = [n for n, has in living if all(has.get(name, 0.0) >= some for name, some in wanted.items())]
         return [node for node in large if node not in self._refused]
 
-    def hire(self, make: Callable[[], Any], room: Room, node: str | None = None) -> RayHand:
+    def hire(
+        self,
+        make: Callable[[], Any],
+        room: Room,
+        node: str | None = None,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> RayHand:
         """A new process, once a node has room for it; on that ``node`` only, if one is given.
 
-        Raises NeedsHuman if it runs other versions than this one, or does not start; Stopped after ``stop``.
+        Raises NeedsHuman if it runs other versions than this one, or does not start; Stopped after ``stop``;
+        Withdrawn if it is no longer ``wanted`` before there was room.
         """
         options: dict[str, Any] = {"num_cpus": room.cpus, "num_gpus": room.gpus, "max_restarts": 0}
         if node is not None:
@@ -127,7 +136,7 @@ class RayCluster:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(self._refused))})"}
         actor = self.ray.remote(room.shown).options(**options).remote(make)
         try:
-            node_id, host, theirs = self._began(actor, room)
+            node_id, host, theirs = self._began(actor, room, wanted)
             hand = RayHand(self, actor, node_id, _name(host, node_id))
             self.require(hand, lambda: require_same(versions(), theirs, "install the same on every node"))
         except BaseException:
@@ -170,12 +179,14 @@ class RayCluster:
             return False
         return True
 
-    def _began(self, actor: Any, room: Room) -> Any:
+    def _began(self, actor: Any, room: Room, wanted: Callable[[], bool]) -> Any:
         asked, since, told = actor.about.remote(), monotonic(), False
         while not self._stopped.is_set():
             try:
                 return self.ray.get(asked, timeout=_TICK)
             except self.ray.exceptions.GetTimeoutError:
+                if not wanted():
+                    raise Withdrawn from None
                 if not told and monotonic() - since > _PATIENCE:
                     told = True
                     log.warning("no node has had room for a process of %g CPUs and %g GPUs for %d seconds",
@@ -238,11 +249,22 @@ def _joined(address: str, more: dict[str, Any]) -> Any:
     except ImportError:
         raise NeedsHuman(_MISSING) from None
     require_answer(address)
+    _told_by_log(ray)
     try:
         ray.init(address=address, log_to_driver=False, configure_logging=False, **more)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise NeedsHuman(f"the Ray cluster at {address!r} cannot be used: {_short(error)}") from None
     return ray
+
+
+def _told_by_log(ray: Any) -> None:
+    """Ray prints errors of nodes on standard output, where commands answer, and has no option against it."""
+
+    def tell(data: Mapping[str, Any], *_: object, **__: object) -> None:
+        for line in data["lines"]:
+            log.info("Ray: %s", line)
+
+    ray._private.worker.print_to_stdstream = tell
 
 
 @contextmanager

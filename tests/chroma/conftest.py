@@ -1,12 +1,13 @@
-"""A server with a token, and one without, for all tests of the guard."""
+"""Servers and clients for all tests: those of the guard have one with a token, and one without."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from ingestor.chroma.client import Client, embedded
 from ingestor.chroma.server import ChromaServer
 from tests.chroma.guarding import TOKEN
-from tests.serving import HOST, free_port, server
+from tests.serving import HOST, client_of, free_port, server
 
 
 @pytest.fixture(scope="module")
@@ -24,3 +25,16 @@ def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaServ
     """Without a token."""
     with server(tmp_path_factory.mktemp("open")) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def served(open_server: ChromaServer) -> Iterator[Client]:
+    with client_of(open_server) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Chroma in this process."""
+    with embedded(tmp_path_factory.mktemp("embedded")) as client:
+        yield client

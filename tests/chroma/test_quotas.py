@@ -1,7 +1,6 @@
 """A Chroma server that somebody else runs: its tenant and database, its quotas, and its moods."""
 
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import httpx
@@ -12,19 +11,17 @@ from ingestor.chroma.api.patience import patiently
 from ingestor.chroma.api.requests import rounds, sent
 from ingestor.chroma.api.values import NoAnswer, NoConnection, Refused
 from ingestor.chroma.backend import Collections
-from ingestor.chroma.client import Client, Place, connect
-from ingestor.chroma.collections import list_names, open_collection
-from ingestor.chroma.index import ChromaIndex
+from ingestor.chroma.client import Place, connect
+from ingestor.chroma.collections import list_names
 from ingestor.chroma.server import ChromaServer
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.config.servers import RemoteChroma
 from ingestor.model import RecordId
 from ingestor.ports import BadDocument, Later, NeedsHuman
-from tests.chroma.laws import DIMENSIONS, Fresh, IndexLaws, contents, many, record
+from tests.chroma.laws import Fresh, IndexLaws, contents, many, record
+from tests.chroma.opening import opened
 from tests.chroma.quota_proxy import AFTER, BEFORE, Cloud, cloud_before
 from tests.serving import HOST, server
-
-_serial = count()
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +40,6 @@ def cloud(running: ChromaServer) -> Iterator[tuple[int, Cloud]]:
 
 def place(quotas: Quotas = CLOUD, patience: float = 5.0, **headers: str) -> Place:
     return Place("acme", "prod", headers, quotas, patience)
-
-
-def opened(client: Client) -> ChromaIndex:
-    name = f"collection-{next(_serial)}"
-    return open_collection(client, name, model=None, dimensions=DIMENSIONS, owner="ours")  # type: ignore[arg-type]
 
 
 class TestWithinQuotas(IndexLaws):

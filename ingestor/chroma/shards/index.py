@@ -3,12 +3,17 @@
 Records are divided by ``core.shards``. A question goes to all shards, and the best hits of all are kept: the
 distance of a record to a question does not depend on the other records. What the lexical index counts is of
 the whole collection, so scores are those of a collection in one piece.
+
+Readers ask all shards at the same time: they wait for the slowest, and not for the sum.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ingestor.chroma.index import ChromaIndex
@@ -20,6 +25,9 @@ if TYPE_CHECKING:
     from ingestor.model import Vector, Vectors
 
 T = TypeVar("T")
+Ask = tuple[int, Callable[[], T]]  # a shard, and what is asked of it
+
+_AT_ONCE = 32  # requests of readers that are under way in this process
 
 
 class ShardedIndex:
@@ -47,11 +55,11 @@ class ShardedIndex:
         return sum(self._each(lambda part: part.count()))
 
     def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
-        found: list[Record] = []
-        for number, some in self._divided(ids, lambda id_: id_):
-            with blamed(number):
-                found += self.parts[number].read(some, vectors=vectors)
-        return found
+        asks = [
+            (number, partial(self.parts[number].read, some, vectors=vectors))
+            for number, some in self._divided(ids, lambda id_: id_)
+        ]
+        return [record for found in self._answers(asks) for record in found]
 
     def ids(self) -> Iterator[RecordId]:
         for number, part in enumerate(self.parts):
@@ -80,11 +88,10 @@ class ShardedIndex:
 
     def _each(self, ask: Callable[[Index], T]) -> list[T]:
         """The answer of every shard."""
-        found = []
-        for number, part in enumerate(self.parts):
-            with blamed(number):
-                found.append(ask(part))
-        return found
+        return self._answers([(number, partial(ask, part)) for number, part in enumerate(self.parts)])
+
+    def _answers(self, asks: Sequence[Ask[T]]) -> list[T]:
+        return [_answer(ask) for ask in asks]
 
 
 class ShardedStore(ShardedIndex):
@@ -99,16 +106,14 @@ class ShardedStore(ShardedIndex):
         return joined([store.uuid for store in self.stores])
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
-        found: dict[RecordId, Vector] = {}
-        for number, some in divided(ids, str, len(self.stores)):
-            found |= self.stores[number].vectors(some)
-        return found
+        shares = divided(ids, str, len(self.stores))
+        asks = [(number, partial(self.stores[number].vectors, some)) for number, some in shares]
+        return {id_: vector for found in self._answers(asks) for id_, vector in found.items()}
 
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
-        found = set[RecordId]()
-        for number, some in divided(ids, str, len(self.stores)):
-            found |= self.stores[number].matching(some, where)
-        return found
+        shares = divided(ids, str, len(self.stores))
+        asks = [(number, partial(self.stores[number].matching, some, where)) for number, some in shares]
+        return set().union(*self._answers(asks))
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
         document = _document_of(where)
@@ -118,6 +123,12 @@ class ShardedStore(ShardedIndex):
 
     def check_filter(self, where: dict[str, object]) -> None:
         self.stores[0].check_filter(where)
+
+    def _answers(self, asks: Sequence[Ask[T]]) -> list[T]:
+        """The error is that of the first shard that has one."""
+        if len(asks) < 2:
+            return super()._answers(asks)
+        return [answer.result() for answer in [_threads().submit(_answer, ask) for ask in asks]]
 
 
 Store = ChromaIndex | ShardedStore
@@ -131,6 +142,20 @@ def as_one(parts: Sequence[ChromaIndex]) -> Store:
 def parts_of(store: Store) -> Sequence[ChromaIndex]:
     """Its shards in their order."""
     return store.stores if isinstance(store, ShardedStore) else (store,)
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_AT_ONCE, "shard")
+
+
+os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork has none of the threads
+
+
+def _answer(ask: Ask[T]) -> T:
+    number, question = ask
+    with blamed(number):
+        return question()
 
 
 @contextmanager

@@ -1,0 +1,142 @@
+"""What Chroma's errors mean, and that a torn collection is noticed."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from ingestor.chroma.api.values import Refused
+from ingestor.chroma.client import Unanswered, connect, translated
+from ingestor.chroma.collections import delete_collection, find_collection
+from ingestor.chroma.reach import probe
+from ingestor.model import Record
+from ingestor.ports import NeedsHuman, Torn, Transient
+from tests.chroma.laws import DIMENSIONS, many
+from tests.chroma.opening import opened
+from tests.serving import HOST, answering, client_of, free_port, server, silent
+
+
+def test_a_server_that_is_not_there():
+    with connect(HOST, free_port()) as client, pytest.raises(Transient, match="can't be reached"):
+        opened(client)
+
+
+def test_a_server_that_does_not_answer():
+    with silent() as port, connect(HOST, port, timeout=0.2) as client, pytest.raises(Unanswered):
+        opened(client)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (200, b"<html>welcome</html>", NeedsHuman),
+        (401, b"who are you", NeedsHuman),
+        (403, b'{"error": "AuthError", "message": "no"}', NeedsHuman),
+        (429, b"later", Transient),
+        (500, b'{"error": "InternalError", "message": "database is locked"}', Transient),
+        (502, b"<html>bad gateway</html>", Transient),
+        (500, b'{"error": "InternalError", "message": "Error in compaction: Failed to apply logs to the hnsw '
+              b'segment writer"}', Torn),
+        (500, b'{"error": "InternalError", "message": "Internal error: Error finding id"}', Torn),
+    ],
+)  # fmt: skip
+def test_what_answers_mean(status, body, error):
+    with (
+        answering(status, body) as (port, _),
+        connect(HOST, port) as client,
+        pytest.raises(error) as raised,
+    ):
+        find_collection(client, "any", owner="ours")
+    assert type(raised.value) is error
+
+
+def test_the_token_is_sent():
+    with (
+        answering(500, b"") as (port, seen),
+        connect(HOST, port, token="secret") as client,
+        pytest.raises(Transient),
+    ):
+        find_collection(client, "any", owner="ours")
+    assert seen[0]["authorization"] == "Bearer secret"
+    assert seen[0]["x-chroma-token"] == "secret"
+
+
+def test_this_machine_is_not_asked_for_through_a_proxy(open_server, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", f"http://{HOST}:{free_port()}")
+    monkeypatch.setenv("http_proxy", f"http://{HOST}:{free_port()}")
+    with connect(HOST, open_server.port) as client:
+        assert opened(client).count() == 0
+
+
+@pytest.mark.parametrize("records", [0, 1, 2, 30])
+def test_a_whole_collection_is_well(served, records):
+    index = opened(served)
+    index.upsert(many(records))
+    assert probe(index) is None
+
+
+def test_a_vector_that_finds_nothing_is_noticed(served):
+    index = opened(served)
+    index.upsert([*many(9), Record("zero#0", "text", {}, np.zeros(DIMENSIONS, dtype=np.float32))])
+    assert "zero#0" in probe(index)
+
+
+@pytest.fixture(scope="module")
+def two_collections(tmp_path_factory):
+    """A folder of a server that has stopped, with the collections ``whole`` and ``torn``."""
+    folder = tmp_path_factory.mktemp("two")
+    with server(folder) as running, client_of(running) as client:
+        opened(client, "whole").upsert(many(10))
+        opened(client, "torn").upsert(many(1200))
+    return folder / "db"
+
+
+@pytest.mark.parametrize("damage", ["cut the map", "cut the links", "lose the vectors", "lose all"])
+def test_a_torn_collection_is_noticed_and_can_be_made_anew(tmp_path, two_collections, damage):
+    """Torn as kill -9 or a full disk tears it: files that are cut off or not there."""
+    shutil.copytree(two_collections, tmp_path / "db")
+    records = many(1200)
+    _tear(tmp_path / "db", damage)
+    with server(tmp_path) as running, client_of(running) as client:
+        index = opened(client, "torn")
+        with pytest.raises(Torn):
+            _use(index, records)
+        assert probe(opened(client, "whole")) is None
+        if damage == "cut the links":  # which only writers follow
+            assert probe(index) is None
+        else:
+            with pytest.raises(Torn):
+                probe(index)
+        delete_collection(client, "torn", owner="ours")
+        anew = opened(client, "torn")
+        anew.upsert(records)
+        assert probe(anew) is None
+        assert anew.count() == 1200
+
+
+def _use(index, records):
+    index.read([one.id for one in records], vectors=True)
+    index.upsert(records)
+
+
+def _tear(path, damage):
+    segment = max(path.glob("*/length.bin"), key=lambda file: file.stat().st_size).parent  # of most records
+    if damage == "cut the map":
+        data = (segment / "index_metadata.pickle").read_bytes()
+        (segment / "index_metadata.pickle").write_bytes(data[: len(data) // 2])
+    elif damage == "cut the links":
+        (segment / "link_lists.bin").write_bytes(b"")
+    elif damage == "lose the vectors":
+        (segment / "data_level0.bin").unlink()
+    else:
+        for file in segment.iterdir():
+            file.unlink()
+
+
+def test_a_server_too_old_for_lists_is_told() -> None:
+    """As Chroma 1.4.1 answers."""
+    said = (
+        "metadatas[0].headings: data did not match any variant of untagged enum UpdateMetadataValue at line 1"
+    )
+    with pytest.raises(NeedsHuman, match=r"older than 1\.5 .*: upgrade it"), translated():
+        raise Refused(f"Failed to deserialize the JSON body into the target type: {said}", "", 422)

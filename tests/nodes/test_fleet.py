@@ -1,0 +1,216 @@
+"""Processes that prepare and processes that embed, where there is not room for all."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from threading import Event, Semaphore
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ingestor.config.workers import Workers
+from ingestor.core.interruptions import Stopped
+from ingestor.engine.workers.outcomes import Outcome
+from ingestor.model import Fingerprint, Vectors
+from ingestor.nodes import crew as crews
+from ingestor.nodes import embedding
+from ingestor.nodes.crew import Crew, Hand, NoRoom, Withdrawn
+from ingestor.nodes.deaths import Death, ProcessLost
+from ingestor.nodes.facts import MODEL
+from ingestor.nodes.fleet import Fleet
+from ingestor.nodes.preparing import Setup
+from ingestor.nodes.ray_cluster import EmbeddingProcess, Room
+from ingestor.pipeline.prepare import Job
+from ingestor.ports import NeedsHuman, Stop
+from ingestor.registry import find
+from tests.nodes import shop
+from tests.nodes.laws import nobody, outcomes, pooled
+
+HASHING = find("embedders", "hashing")
+
+
+class Process:
+    """What ``make`` made, in one of the rooms of a cluster."""
+
+    node = node_id = "here"
+
+    def __init__(self, inner: Any, leave: Callable[[], None]) -> None:
+        self._inner, self._leave = inner, leave
+        self._known, self._gone = set[str](), Event()
+
+    def call(self, method: str, *arguments: object) -> bytes:
+        if self._gone.is_set():
+            raise ProcessLost(Death(self.node, "node", "the node was lost"))
+        answer: bytes = getattr(self._inner, method)(*arguments)
+        return answer
+
+    def knows(self, setup: str) -> bool:
+        known = setup in self._known
+        self._known.add(setup)
+        return known
+
+    def dismiss(self) -> None:
+        if not self._gone.is_set():
+            self._gone.set()
+            self._leave()
+
+    def lose(self) -> None:
+        """With its room."""
+        self._gone.set()
+
+
+class SmallCluster:
+    """As much of a RayCluster as a fleet needs. ``rooms``: processes that it takes, of any kind."""
+
+    def __init__(self, rooms: int) -> None:
+        self._rooms, self._stopped = Semaphore(rooms), Event()
+        self.embedding: list[Process] = []
+
+    def hire(
+        self, make: Callable[[], Any], room: Room, node: str | None, wanted: Callable[[], bool]
+    ) -> Process:
+        while not self._rooms.acquire(timeout=0.05):
+            if self._stopped.is_set():
+                raise Stopped
+            if not wanted():
+                raise Withdrawn
+        made = Process(make(), self._rooms.release)
+        self.embedding += [made] if room.shown is EmbeddingProcess else []
+        return made
+
+    def require(self, hand: Process, check: Callable[[], None]) -> None:
+        check()
+
+    def nodes(self, room: Room) -> Sequence[str]:
+        return ()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+
+def embedder_of(packed: bytes) -> Any:
+    return HASHING.build(HASHING.options(dimensions=shop.DIMENSIONS)), Fingerprint("hashing")
+
+
+@contextmanager
+def fleet_in(cluster: SmallCluster, count: int) -> Iterator[Callable[[int], list[Outcome]]]:
+    """Prepares so many documents on its processes."""
+    workers = Workers(kind="ray", count=count)
+    fleet = Fleet(cluster, workers, shop.tools_of, embedder_of)  # type: ignore[arg-type]
+    embedder: Any = fleet.embedder(embedder_of(b"")[0], Setup("hashing", b"", {MODEL: "hashing"}))
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        answers = embedder.embed_each(texts, Stop()).vectors
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return np.array(answers)
+
+    def run(number: int) -> list[Outcome]:
+        texts = shop.Texts({f"{each}.txt": f"{shop.TEXT} {each}" for each in range(number)})
+        tools = replace(shop.tools("sentence", texts), embed=embed)
+        fleet.know(shop.entry("0.txt").feed, tools, shop.setup("sentence"))
+        fleet.take_over()
+        with pooled(count) as pool:
+            for each, key in enumerate(texts.texts):
+                pool.submit(key, partial(fleet.preparing, Job(shop.entry(key, each)), tools, nobody))
+            return outcomes(pool, number)
+
+    try:
+        yield run
+    finally:
+        fleet.stop()
+
+
+def test_processes_that_prepare_leave_room_for_one_that_embeds() -> None:
+    """Else all of them wait for vectors, and for ever."""
+    with fleet_in(SmallCluster(2), count=4) as run:
+        found = run(8)
+    assert len(found) == 8
+    assert not [each.error for each in found if each.error]
+
+
+def test_where_the_last_that_embeds_is_lost_another_gets_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents wait meanwhile as after other errors."""
+    monkeypatch.setattr(embedding, "PATIENCE", 0.2)
+    cluster = SmallCluster(3)
+    with fleet_in(cluster, count=4) as run:
+        assert len(run(4)) == 4
+        cluster.embedding[-1].lose()
+        errors = [each.error for each in run(8) if each.error]
+        assert {type(error) for error in errors} <= {NoRoom}
+        again = run(8)
+    assert len(again) == 8
+    assert not [each.error for each in again if each.error]
+    assert len(cluster.embedding) > 1
+
+
+def test_a_process_that_nobody_waits_for_any_more_is_not_hired() -> None:
+    """Else an autoscaler would keep machines for it."""
+    rooms, crew = Semaphore(1), list[Crew]()
+
+    def hire() -> Hand:
+        while not rooms.acquire(timeout=0.01):
+            if not crew[0].wanted():
+                raise Withdrawn
+        return shop.LocalHand()
+
+    crew.append(Crew(hire, 3, idle=0.3))
+    with pooled(3) as pool:
+        for each in range(3):
+            pool.submit(each, partial(used, crew[0]))  # type: ignore[arg-type]
+        assert len(outcomes(pool, 3)) == 3
+    for _ in range(500):
+        if not crew[0].active:
+            break
+        Event().wait(0.02)
+    assert not crew[0].active
+    crew[0].stop()
+
+
+def test_where_every_node_is_refused_documents_learn_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An autoscaler may bring one after the other, for ever."""
+    monkeypatch.setattr(crews, "RETRY", 0.1)
+    turns = count()
+
+    def hire() -> Hand:
+        Event().wait(0.15 + 0.45 * (next(turns) % 2))
+        raise NeedsHuman("node a has no plugin `wiki`")
+
+    crew = Crew(hire, 4)
+    with pooled(4) as pool:
+        for each in range(4):
+            pool.submit(each, partial(used, crew))  # type: ignore[arg-type]
+        found = [pool.next(20) for _ in range(4)]
+        crew.stop()
+    assert {type(each.error) for each in found if each} == {NeedsHuman}
+    assert all(found)
+
+
+def used(crew: Crew) -> None:
+    with crew.hand():
+        Event().wait(0.05)
+
+
+def test_one_stays_while_it_is_needed() -> None:
+    needed = Event()
+    needed.set()
+    crew = Crew(shop.LocalHand, 2, idle=0.05, kept=needed.is_set)
+    with crew.hand(), crew.hand():
+        pass
+    for _ in range(500):
+        if crew.size == 1:
+            break
+        Event().wait(0.02)
+    Event().wait(0.2)
+    assert crew.size == 1
+    needed.clear()
+    for _ in range(500):
+        if not crew.size:
+            break
+        Event().wait(0.02)
+    assert not crew.size
+    crew.stop()
