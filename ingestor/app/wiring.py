@@ -121,7 +121,12 @@ class Running:
         self.models[standing.edition] = parts.model
         embed = self.embedding.of(parts.embedder_recipe, lambda: self._embedder(parts))
         memory = Parses(self.cache)
-        found = parts.sources(standing.serves, standing.edition, embed, self.answers, memory, places)
+        found = [
+            replace(source, tools=replace(source.tools, expect=embed.expect))
+            for source in parts.sources(
+                standing.serves, standing.edition, embed, self.answers, memory, places
+            )
+        ]
         for source in found if self.fleet is not None else ():
             told = tools_setup(parts, source.feed, source.tools)
             if told is not None and self.fleet is not None:

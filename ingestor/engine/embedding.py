@@ -73,7 +73,7 @@ class Embedding:
         self.texts = 0  # embedded by the model, not from the cache
         self.tokens = 0
         self.seconds = 0.0
-        self._waiting = 0
+        self._waiting, self._expected = 0, False
         self.cached = 0  # texts whose vectors were in the cache
         self.busy_since: float | None = None  # monotonic seconds: when the step under way began
         self._thread = Thread(target=self._serve, name="embedding", daemon=True)
@@ -114,6 +114,12 @@ class Embedding:
             self._questions.append(question)
             self._requests.put(_Request([], [], Future()))  # wakes the thread
         return question.answer.result()
+
+    def expect(self) -> None:
+        """Texts will come: the model is loaded meanwhile. An error of that is told to those who ask."""
+        if not self._expected:
+            self._expected = True
+            self._requests.put(_Request([], [], Future()))
 
     def count(self, texts: Sequence[str]) -> int:
         """Tokens of all texts, by the model's own tokenizer."""
@@ -254,6 +260,8 @@ class Embedding:
     def _vectors(self, requests: list[_Request]) -> dict[Digest, Any]:
         """Vectors by digest. The cache is read again, since an earlier batch may have made some of them."""
         wanted = {d: t for request in requests for d, t in zip(request.digests, request.texts, strict=True)}
+        if not wanted:
+            self._vectors_of.load([HARMLESS])
         found: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
         missing = [d for d in wanted if d not in found]
         return found | self._embed(missing, [wanted[d] for d in missing]) if missing else found

@@ -3,7 +3,8 @@
 Every document moves the statistic of its collection (see Collective). If each were written at once, most
 would be cut and written again. So prepared documents are held while they outnumber those that are settled,
 until all that are due have been seen, within a bound of memory and time. Sums of what is held, or is being
-written, count in the statistic, so that cuts are made for the value that it will have.
+written, count in the statistic, so that cuts are made for the value that it will have. While those that were
+held are written, the next ones are prepared.
 
 Nothing of this is durable: after a crash the documents are due again, and their vectors are in the cache.
 """
@@ -15,6 +16,7 @@ from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry
 from ingestor.model import Sums
 from ingestor.pipeline.prepare import Prepared
+from ingestor.ports import Collective
 from ingestor.state.journal import Journal
 
 MOST_RECORDS = 20_000  # held of one collection
@@ -48,6 +50,7 @@ class FirstPass:
     def __init__(self, journal: Journal, clock: Callable[[], float]) -> None:
         self._journal, self._clock = journal, clock
         self._held: dict[EditionName, _Held] = {}
+        self.released: dict[int, EditionName] = {}  # by row: those held before that are not settled yet
         self._shares: dict[int, _Share] = {}  # by row
         self._changes: dict[tuple[EditionName, str], Sums] = {}  # those of all shares
 
@@ -68,6 +71,7 @@ class FirstPass:
 
     def forget(self, row: int) -> None:
         """The document is settled, or will be prepared again."""
+        self.released.pop(row, None)
         share = self._shares.pop(row, None)
         if share is not None:
             self._changes[share.of] = self._changes[share.of] - share.change
@@ -95,11 +99,14 @@ class FirstPass:
         statistic = prepared.receipt.statistic
         if statistic is None or prepared.receipt.sums is None or prepared.intent.predecessor is not None:
             return False
-        held = self._held.get(prepared.entry.collection)
-        waiting = 0 if held is None else len(held.documents)
-        if self._journal.summed(prepared.entry.collection, statistic) > waiting:
+        edition = prepared.entry.collection
+        if edition in self.released.values():  # they outnumber all that would be held
             return False
-        held = self._held.setdefault(prepared.entry.collection, _Held(self._clock()))
+        held = self._held.get(edition)
+        waiting = 0 if held is None else len(held.documents)
+        if self._journal.summed(edition, statistic) > waiting:
+            return False
+        held = self._held.setdefault(edition, _Held(self._clock()))
         held.documents.append(prepared)
         held.records += len(prepared.records)
         return True
@@ -110,7 +117,16 @@ class FirstPass:
             late = self._clock() >= held.since + LONGEST
             if late or held.full or seen(edition):
                 del self._held[edition]
+                self.released |= {prepared.entry.row: edition for prepared in held.documents}
                 yield from held.documents
+
+    def fits(self, prepared: Prepared, chunker: Collective | None) -> bool:
+        """Whether its cuts are those for the statistic as it is now. ``chunker``: of its source now."""
+        statistic, interval = prepared.receipt.statistic, prepared.receipt.interval
+        if statistic is None or interval is None or chunker is None or chunker.statistic != statistic:
+            return True
+        total = self.total(prepared.entry.collection, statistic)
+        return total is None or interval[0] <= chunker.value(total) <= interval[1]
 
     def clear(self) -> list[Prepared]:
         """Hold nothing. Returns what was held."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ingestor.core import decisions
 from ingestor.core.backoff import LONGEST, delay
-from ingestor.core.decisions import NEVER, Failure
+from ingestor.core.decisions import Failure
 from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.interruptions import Slow, Stopped
@@ -262,19 +262,26 @@ class Engine:
             if feed.edition not in paused and self.source_rows.of(feed.source).ready
         ]
 
-    def _gone(self, ready: Sequence[Feed], now: float, limit: int) -> list[Entry]:
-        return self.backlog.gone([*{name for name, _ in ready}, *self.leaving], now, limit)
+    def _losing(self, ready: Sequence[Feed]) -> list[SourceName]:
+        """Sources whose vanished documents are removed."""
+        return [*{name for name, _ in ready}, *self.leaving]
 
     def _due_now(self) -> bool:
         ready = self._ready()
         now = self.clock()
-        return bool(self.backlog.due(ready, now, 1) or self._gone(ready, NEVER, 1) or self._drifted(ready, 1))
+        return bool(
+            self.backlog.due(ready, now, 1)
+            or self.backlog.heirless(self._losing(ready), 1)
+            or self._drifted(ready, 1)
+        )
 
     def _dispatch(self) -> None:
         """Keep the workers busy."""
         free = self.dispatcher.free(self._preparing())
         if free > 0 and (ready := self._ready()):
             full = self.writer.full()
+            for row in self._first_pass.released:  # many at once, but no more than were held
+                full.pop(row, None)
             for entry in self.dispatcher.due(ready, free, full):
                 self._start(Job(entry, self._others(entry)))
             for entry in self.dispatcher.due_ahead(ready, full):
@@ -291,7 +298,9 @@ class Engine:
             return
         idle = self.scanner.quiet() and not self.flight.entries
         quiet = idle and not self.backlog.due(ready, self.clock(), 1)  # one that is due may be found renamed
-        gone = self._gone(ready, NEVER, BATCH) if quiet else self._without_heirs(ready)
+        gone = self._without_heirs(ready)
+        if quiet and not gone:
+            gone = self.backlog.heirless(self._losing(ready), BATCH)
         paused, begun = self.writer.paused(), self.flight.entries
         gone = [entry for entry in gone if entry.row not in begun and entry.collection not in paused]
         for entry in gone:  # first: after a crash nothing would trigger it
@@ -305,9 +314,10 @@ class Engine:
                 self._start(Job(entry, self._others(entry), force=True))
 
     def _without_heirs(self, ready: Sequence[Feed]) -> list[Entry]:
-        """Vanished documents that no waiting one can be, while listings or documents are under way."""
+        """Vanished documents whose time has come, and that no waiting one can be."""
         now, part = self.clock(), self.scanner.taking_over()
-        gone = self._gone([feed for feed in ready if feed.source not in part], now, BATCH)
+        losing = self._losing([feed for feed in ready if feed.source not in part])
+        gone = self.backlog.gone(losing, now, BATCH)
         return without_heirs(self.journal, gone, now, GRACE)
 
     def _preparing(self, edition: EditionName | None = None) -> int:
@@ -329,7 +339,8 @@ class Engine:
     def _release(self) -> None:
         """Write documents that were held; those whose cuts no longer fit are prepared again first."""
         for prepared in self._first_pass.release(self._all_seen):
-            if self._fits(prepared):
+            source = self.sources.get(prepared.entry.feed)
+            if self._first_pass.fits(prepared, None if source is None else source.tools.collective):
                 self.writer.put(prepared)
             else:
                 self._start(Job(prepared.entry, self._others(prepared.entry), force=True), final=True)
@@ -339,17 +350,6 @@ class Engine:
             return False
         feeds = [feed for feed in self._ready() if feed.edition == edition]
         return not self.backlog.due(feeds, self.clock(), 1, self.flight.entries)
-
-    def _fits(self, prepared: Prepared) -> bool:
-        """Whether its cuts are those for the statistic as it is now."""
-        source, statistic = self.sources.get(prepared.entry.feed), prepared.receipt.statistic
-        interval = prepared.receipt.interval
-        if source is None or statistic is None or interval is None:
-            return True
-        chunker, total = source.tools.collective, self._first_pass.total(prepared.entry.collection, statistic)
-        if chunker is None or chunker.statistic != statistic or total is None:
-            return True
-        return interval[0] <= chunker.value(total) <= interval[1]
 
     def _drifted(self, ready: Sequence[Feed], limit: int) -> list[Entry]:
         """Settled documents whose cuts no longer fit their collection's statistic."""

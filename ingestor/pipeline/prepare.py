@@ -56,7 +56,7 @@ class Tools:
 
     ``context``, ``neighbours``: see chunkers/options. ``profile``: which metadata keys records carry.
     ``quotas``: of the server that takes them. ``chunking_turn``: waits until a document of so many characters
-    may be chunked.
+    may be chunked. ``expect``: called when a document will need vectors.
     """
 
     reader: Reader
@@ -75,6 +75,7 @@ class Tools:
     quotas: Quotas = UNBOUNDED
     chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
     times: StageTimes = field(default_factory=StageTimes)
+    expect: Callable[[], None] = lambda: None
     # The chunker, if its cuts depend on the collection.
     collective: Collective | None = field(init=False, repr=False, compare=False)
     _recipes: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -145,6 +146,9 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     if (same := unchanged(job, reading, tools)) is not None:
         return same
     content, recipe = reading.content, tools.recipe(reading.parser)
+    owner = entry if entry.known or entry.digest else predecessor(entry.collection, content) or entry
+    if owner.digest != content:
+        tools.expect()
     with tools.times.measured("read"):
         document = reading.document()
     with tools.chunking_turn(len(document.text)), tools.times.measured("chunk"):
@@ -153,7 +157,6 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     if left_out := len(whole.chunks) - len(chunking.chunks):
         lost = f"{left_out:,} chunks repeat the text of {repeats.MOST} before them and are left out"
         document = replace(document, lost=(*document.lost, lost))
-    owner = entry if entry.known or entry.digest else predecessor(entry.collection, content) or entry
     receipt = Receipt(
         owner.row, item.version, recipe, _facts(item, content), content, reading.parser,
         statistic=tools.statistic if chunking.sums is not None else None,

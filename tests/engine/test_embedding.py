@@ -14,6 +14,7 @@ import pytest
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.embedding import Embedding
+from ingestor.engine.remote_vectors import HARMLESS
 from ingestor.engine.vector_check import BadVectors, checked
 from ingestor.model import Fingerprint, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
@@ -194,3 +195,23 @@ def test_questions_that_wait_are_embedded_together_and_a_bad_one_fails_alone(cac
         with pytest.raises(BadDocument):
             bad.result()
     assert max(map(len, model.batches)) > 2
+
+
+def test_a_model_is_loaded_when_texts_are_expected(cache: VectorCache) -> None:
+    model, loaded = Model(good), Event()
+    model.answer = lambda texts: loaded.set() or good(texts)  # type: ignore[func-returns-value]
+    with closing(Embedding(model, RECIPE, cache, model.count)) as embedding:
+        embedding.expect()
+        embedding.expect()
+        assert loaded.wait(30)
+        embedding(["a text"])
+    assert model.batches == [[HARMLESS], ["a text"]]
+    assert embedding.texts == 1
+
+
+def test_a_model_that_cannot_be_loaded_is_told_to_those_who_ask(cache: VectorCache) -> None:
+    model = Model(lambda texts: picky(NeedsHuman("gone"))([POISON]))
+    with closing(Embedding(model, RECIPE, cache, model.count)) as embedding:
+        embedding.expect()
+        with pytest.raises(NeedsHuman, match="gone"):
+            embedding(["a text"])

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from ingestor.engine import first_pass
+from tests.simulation.checks.at_rest import check
 from tests.simulation.world import World
 
 
@@ -29,7 +30,7 @@ def test_each_record_of_a_new_collection_is_written_once(tmp_path: Path) -> None
     world = world_of(tmp_path, 40)
     world.settle()
     made, there = written(world)
-    world.check()
+    check(world)
     world.journal.close()
     assert made == there > 100
 

@@ -11,6 +11,7 @@ from ingestor.engine.loop import Engine
 from ingestor.model import Blob, Item
 from ingestor.ports import Transient
 from ingestor.state.withdrawals import Withdrawals
+from tests.simulation.checks.at_rest import check
 from tests.simulation.laws import ASKED, LawBroken
 from tests.simulation.world import FILES, World
 
@@ -88,3 +89,29 @@ def test_attempts_that_come_again_are_counted(tmp_path: Path, monkeypatch: pytes
     world.settle()
     assert world.engine.retries == 2
     world.journal.close()
+
+
+def test_a_renamed_folder_is_found_while_its_server_is_away_and_nothing_is_due(tmp_path: Path) -> None:
+    """A sync need not wait for the retries: it ends with the documents under their old names."""
+    world = World(tmp_path, seed=1)
+    for number in range(5):
+        world.files.write(f"a/{number}.txt", "words" * (number + 1))
+    world.files.write("deleted.txt", "something else")
+    world.settle()
+    embedded = world.embedded
+    renamed = {one.id for one in world.readers.seen() if "words" in one.text}
+    for number in range(5):
+        world.files.rename(f"a/{number}.txt", f"b/{number}.txt")
+    world.files.delete("deleted.txt")
+    world.files.locked = {f"b/{number}.txt" for number in range(5)}
+    world.engine.scanner.look_again()
+    for _ in range(200):
+        world.now += 1
+        world.engine_step()
+    assert {one.id for one in world.readers.seen()} == renamed  # what was deleted did not wait with them
+    assert world.engine.resting()
+    assert world.now < world.engine.wake_at(routine=False) < float("inf")
+    world.settle()
+    check(world)
+    assert ({one.id for one in world.readers.seen()}, world.embedded) == (renamed, embedded)
+    world.end()

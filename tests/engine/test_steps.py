@@ -10,6 +10,7 @@ import pytest
 from ingestor.engine.outbox import BATCH
 from ingestor.engine.workers.outcomes import BEGUN
 from tests.memory_index import MemoryIndex
+from tests.simulation.checks.at_rest import check
 from tests.simulation.world import World
 
 
@@ -28,7 +29,7 @@ def test_documents_that_wait_to_be_written_leave_their_workers_to_others(
     while not batches or not world.engine.resting():
         world.engine_step()
     assert batches == [30, 30], "the simulation's index applies a request by halves"
-    world.check()
+    check(world)
     world.journal.close()
 
 

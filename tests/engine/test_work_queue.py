@@ -8,10 +8,12 @@ from threading import Thread
 import pytest
 
 from ingestor.core.entries import Entry, Feed
+from ingestor.engine import first_pass
 from ingestor.engine.workers.pool import Pool
 from ingestor.engine.workers.work_queue import Lane, WorkQueue
 from ingestor.model import Item, Record, SourceName
 from tests.memory_index import MemoryIndex
+from tests.simulation.checks.at_rest import check
 from tests.simulation.world import World
 
 
@@ -60,8 +62,26 @@ def test_no_more_is_done_at_once_than_there_are_turns() -> None:
 def test_documents_are_prepared_while_others_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request returns only when all are prepared that were begun before it: more than there are workers."""
-    world, meanwhile = World(tmp_path, seed=1, ahead=30), list[int]()
+    meanwhile = prepared_meanwhile(World(tmp_path, seed=1, ahead=30), monkeypatch)
+    assert max(begun for begun, _ in meanwhile) > 4
+
+
+def test_documents_are_prepared_while_those_of_a_first_pass_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_pass, "MOST_DOCUMENTS", 40)
+    world = World(tmp_path, seed=1, ahead=20, collective=True)
+    meanwhile = prepared_meanwhile(world, monkeypatch)
+    most = max(released for _, released in meanwhile)
+    assert max(begun for begun, released in meanwhile if released == most - 10) > 4, "at the second batch"
+
+
+def prepared_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """By write: documents that are prepared meanwhile, and those of a first pass that are not settled.
+
+    A request returns only when all are prepared that were begun before it: more than there are workers.
+    """
+    meanwhile = list[tuple[int, int]]()
     world.engine.pool = world.engine.scanner.pool = pool = Pool(4)
     upsert = MemoryIndex.upsert
 
@@ -70,13 +90,13 @@ def test_documents_are_prepared_while_others_are_written(
         while pool._inbox.qsize() < begun:
             assert time.monotonic() < until, f"only {pool._inbox.qsize()} of {begun} are prepared meanwhile"
             time.sleep(0.005)
-        meanwhile.append(begun)
+        meanwhile.append((begun, len(world.engine._first_pass.released)))
         upsert(self, records)
 
     monkeypatch.setattr(MemoryIndex, "upsert", wait_and_write)
     monkeypatch.setattr("ingestor.engine.outbox.BATCH", 10)
     monkeypatch.setattr("ingestor.engine.writer.BATCH", 10)
-    for number in range(80):
+    for number in range(160):
         world.files.write(f"{number}", "a line")
     until = time.monotonic() + 60
     while not meanwhile or not world.engine.resting() or not world.lexical.complete:
@@ -84,9 +104,9 @@ def test_documents_are_prepared_while_others_are_written(
         world.lexical.work()
         assert time.monotonic() < until
     pool.close()
-    assert max(meanwhile) > 4
-    world.check()
+    check(world)
     world.journal.close()
+    return meanwhile
 
 
 def test_large_unknown_and_failed_documents_are_not_begun_ahead(tmp_path: Path) -> None:

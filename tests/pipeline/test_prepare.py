@@ -40,7 +40,11 @@ def prepared(
     neighbours: float = 0.0,
     profile: Profile = "full",
 ) -> Prepared:
-    """One chunk for each sentence. ``done``: what was written before; then nothing may be embedded."""
+    """One chunk for each sentence. ``done``: what was written before; then nothing may be embedded.
+
+    Without it, vectors are expected as soon as the document was read.
+    """
+    expected = list[Prepared | None]()
     parser, chunker, embedder = (
         find("parsers", "text"),
         find("chunkers", strategy),
@@ -54,7 +58,7 @@ def prepared(
     tools = Tools(
         reader, CollectionName("docs"), chunker.build(chunker.options(**options), TOKENS), Fingerprint("s"),
         strategy, embedder.build(embedder.options(dimensions=8)).embed, Fingerprint("h"), TOKENS.counts,
-        neighbours=neighbours, max_records=most, profile=profile,
+        neighbours=neighbours, max_records=most, profile=profile, expect=lambda: expected.append(done),
     )  # fmt: skip
     item = Item("a.txt", "1", "/a.txt", size)
     if done is not None:
@@ -63,11 +67,18 @@ def prepared(
             done.entry, done_version="1", done_recipe=receipt.recipe, facts=receipt.facts,
             digest=receipt.digest, parser=receipt.parser, known=receipt.records,
         )  # fmt: skip
-        return prepare(Job(entry), replace(tools, embed=_never), lambda *_: None)
+        return prepare(Job(entry), replace(tools, embed=_never, expect=_unexpected), lambda *_: None)
     entry = Entry(
         1, DocumentId("d"), reader.source, tools.collection, item.key, item, None, None, None, None, None, 0
     )
-    return prepare(Job(entry), tools, lambda *_: None)
+    try:
+        return prepare(Job(entry), tools, lambda *_: None)
+    finally:
+        assert expected == [None]
+
+
+def _unexpected() -> None:
+    raise AssertionError("no vectors are needed")
 
 
 def _never(texts: Sequence[str]) -> Vectors:

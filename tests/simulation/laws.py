@@ -32,6 +32,7 @@ KNOWN_WORDS = "the journal knows every record in the lexical index"
 IN_PLACE = "a record is in the shard that the hash of its document says, and in no other"
 ONE_SET = "a listing of Chroma shows readers the shards of one edition"
 IN_HAND = "a document that waits to be written is in flight, and waits once"
+HELD = "a source is held only for what befell itself"
 ALIVE = "no error of a port ends the program"
 
 

@@ -4,30 +4,26 @@ from pathlib import Path
 from random import Random
 
 from ingestor.app.handover import hand_over
+from ingestor.app.renames import Renames
 from ingestor.model import SourceName
 from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.requests import Requests
 from ingestor.state.sources import SourceRows
+from tests.simulation.checks.at_rest import check
+from tests.simulation.checks.readers import EMBEDDERS
 from tests.simulation.lexical import harm
 from tests.simulation.ports.chaos import Crash
 from tests.simulation.ports.files import UNREADABLE, UNWRITABLE, Files
-from tests.simulation.world import EMBEDDERS, FILES, MORE, World
+from tests.simulation.world import FILES, MORE, World
 
 NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one", "two", "three", "four")]
 LINES = ["alpha", "beta", "gamma", "delta words", "x", "a longer line of text", "zeta", "omega"]
 COMMON = ["write", "edit", "copy"] * 2 + ["delete", "rename", "swap", "touch", "chain", "tree"]
 RARE = ["recipe", "embedder", "answer", "mount"] * 2 + ["hide", "show", "roll_back", "tear", "wipe"]
 RARE += ["lock", "unlock", "spoil", "clock", "parser", "unlink", "damage"]
-SEVERAL = [
-    "leave",
-    "join",
-    "call otherwise",
-    "pause",
-    "resume",
-    "retry",
-    "doubt",
-]  # where there are two sources
+# Where there are two sources.
+SEVERAL = ["leave", "join", "call otherwise", "trade", "revoke", "grant", "pause", "resume", "retry", "doubt"]
 
 
 def play(folder: Path, seed: int, acts: int = 12, rounds: int = 12, **settings: object) -> World:
@@ -45,7 +41,7 @@ def play(folder: Path, seed: int, acts: int = 12, rounds: int = 12, **settings: 
             hint(world, hints)
         world.step(random.randrange(1, rounds))
     world.settle()
-    world.check()
+    check(world)
     world.end()
     return world
 
@@ -130,9 +126,12 @@ def with_several(world: World, random: Random, deed: str) -> None:
     elif deed == "join" and second is None:
         world.places[MORE] = world.apart.pop()
     elif deed == "call otherwise" and second is not None:
-        name, world.renamed = SourceName({"more": "else", "else": "more"}[second]), True
-        world.places[name] = world.places.pop(second)
-        hand_over(world.journal, {second: name}, world.remembered)
+        rename(world, {second: SourceName({"more": "else", "else": "more"}[second])})
+    elif deed == "trade" and second is not None:
+        begin(world, random)
+        rename(world, {FILES: second, second: FILES})
+    elif deed in ("revoke", "grant"):
+        world.places[source].revoked = deed == "revoke"
     elif deed == "pause":
         SourceRows(world.journal).pause(source, world.now)
     elif deed == "resume":
@@ -143,6 +142,21 @@ def with_several(world: World, random: Random, deed: str) -> None:
         rows = [entry.row for entry in world.journal.of_source(source)]
         world.journal.doubt(Editions(world.journal).live("docs").name, random.sample(rows, len(rows) // 2))
     world.configure()
+
+
+def begin(world: World, random: Random) -> None:
+    """Documents that were changed are read, when one of the sources wants other credentials."""
+    world.engine.scanner.look_again()
+    world.engine_step()
+    random.choice(list(world.places.values())).revoked = True
+    world.engine_step()
+
+
+def rename(world: World, renames: Renames) -> None:
+    """Sources have other names, while listings and documents of theirs are under way."""
+    world.renamed = True
+    world.places |= {new: world.places.pop(old) for old, new in renames.items()}
+    hand_over(world.journal, renames, world.remembered)
 
 
 def rare(world: World, random: Random, files: Files) -> None:
@@ -161,10 +175,10 @@ def rare(world: World, random: Random, files: Files) -> None:
         world.now += random.choice([-1e5, -100.0, 1e5])
     elif deed == "answer":
         world.answer()
-    elif deed == "tear" and world.names():
-        world.shelves.collections[world.names()[-1]][0].torn = True
+    elif deed == "tear" and world.readers.names():
+        world.shelves.collections[world.readers.names()[-1]][0].torn = True
     elif deed == "wipe":
-        world.shelves.collections.pop(next(iter(world.names()), ""), None)
+        world.shelves.collections.pop(next(iter(world.readers.names()), ""), None)
         world.end()
         world.start()
     else:
@@ -199,7 +213,7 @@ def roll_back(world: World) -> None:
     except Crash:
         world.end()
         world.start()
-    world.visible = (None, set())
+    world.readers.forget()
     choices = unpacked(Editions(world.journal).live("docs").choices or "")
     world.embedder = choices["embedding"]["options"]["flavour"]
     world.per_chunk = choices["sources"]["files"]["chunking"]["options"]["per_chunk"]

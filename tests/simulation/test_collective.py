@@ -18,8 +18,9 @@ from ingestor.state.queries.backlog import Backlog
 from ingestor.text.tokens import Tokens
 from tests.simulation import play as playing
 from tests.simulation import world as worlds
+from tests.simulation.checks.at_rest import check
+from tests.simulation.histories import crashes
 from tests.simulation.laws import EXACT, LawBroken
-from tests.simulation.play import play
 from tests.simulation.world import World
 
 TOKENS = Tokens()
@@ -63,12 +64,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 def histories(folder: Path, seeds: Iterable[int]) -> int:
     """How many crashes there were."""
-    total = 0
-    for seed in seeds:
-        place = folder / str(seed)
-        place.mkdir()
-        total += play(place, seed, collective=True).chaos.crashes.total()
-    return total
+    return crashes(folder, seeds, lambda seed: {"collective": True}).total()
 
 
 def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, kind: str) -> None:
@@ -107,7 +103,7 @@ def test_those_are_visited_whose_interval_was_crossed_and_no_others(tmp_path: Pa
         due = [world.files.contents[key] for key in {changed, *crossed} if key in world.files.contents]
         assert sorted(chunker.asked) == sorted(due)
         visits += len(crossed)
-    world.check()
+    check(world)
     world.journal.close()
     assert visits > 5
 

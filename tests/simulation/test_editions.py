@@ -6,6 +6,7 @@ import pytest
 
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.state.editions import Editions
+from tests.simulation.checks.at_rest import check
 from tests.simulation.laws import ONE_LIVE, LawBroken
 from tests.simulation.world import GRACE, World
 
@@ -28,8 +29,8 @@ def looked_at_late(folder: Path) -> None:
     try:
         for _ in range(3):
             world.engine_step()
-            world.check_readers()
-        world.check()
+            world.readers.check(world)
+        check(world)
     finally:
         world.journal.close()
 

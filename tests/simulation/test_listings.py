@@ -9,6 +9,7 @@ never listed only because of the time.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import current_thread
 from typing import Any
@@ -22,12 +23,12 @@ from ingestor.engine.scanner import Scanner, _TakeOver
 from ingestor.model import Item
 from ingestor.pipeline import listing
 from ingestor.state.listings import last_listing
+from tests.simulation.checks.at_rest import check
+from tests.simulation.histories import Variants, find_out, played
 from tests.simulation.laws import EXACT, MOVED, REST, THERE, LawBroken
-from tests.simulation.play import play
 from tests.simulation.world import World
 
 PAGE = 2  # items and keys, of a dozen
-SETTINGS: dict[str, Any] = {"acts": 25, "rounds": 6, "stepwise": True}
 
 
 @pytest.fixture(autouse=True)
@@ -36,15 +37,15 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "_PAGE", PAGE)
 
 
+def in_steps(seed: int) -> dict[str, object]:
+    steps = {"acts": 25, "rounds": 6, "stepwise": True}
+    return {**steps, "watched": seed % 2 == 0, "remounted": seed % 4 * 5}
+
+
 def histories(folder: Path, seeds: Iterable[int]) -> Counter[str]:
     """The deaths and errors in them."""
-    total: Counter[str] = Counter()
-    for seed in seeds:
-        place = folder / str(seed)
-        place.mkdir()
-        world = play(place, seed, **SETTINGS, watched=seed % 2 == 0, remounted=seed % 4 * 5)
-        total += world.chaos.crashes + world.chaos.faults
-    return total
+    each = (world.chaos.crashes + world.chaos.faults for world in played(folder, seeds, in_steps))
+    return sum(each, Counter[str]())
 
 
 def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
@@ -96,8 +97,7 @@ def _first_part_alone(self: _TakeOver) -> None:
     self.edition = len(self.found.changes)
 
 
-# What is removed, the laws of which one finds that out, and where the search for such a history begins.
-BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
+BROKEN: Variants = {
     "what is mounted is looked at before the listing alone": (
         listing, "_identity", _looked_at_once, {THERE},
     ),
@@ -117,12 +117,7 @@ BEGINS = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, attribute, broken, laws = BROKEN[name]
-    monkeypatch.setattr(owner, attribute, broken)
-    begin = BEGINS.get(name, 0)
-    with pytest.raises(LawBroken) as found:
-        histories(tmp_path, range(begin, begin + 300))
-    assert found.value.law in laws
+    find_out(BROKEN[name], partial(histories, tmp_path), BEGINS.get(name, 0), monkeypatch)
 
 
 def rename_a_folder(folder: Path) -> None:
@@ -132,7 +127,7 @@ def rename_a_folder(folder: Path) -> None:
     for name in names:
         world.files.write(f"a/{name}", "alpha" * int(name[:2]) + "\nbeta")
     world.settle()
-    before, embedded = {record.id for record in world.seen()}, world.embedded
+    before, embedded = {record.id for record in world.readers.seen()}, world.embedded
     for name in names:
         world.files.rename(f"a/{name}", f"b/{name}")
     world.engine.scanner.look_again()
@@ -140,8 +135,8 @@ def rename_a_folder(folder: Path) -> None:
         world.now += 90
         world.engine_step()
     world.settle()
-    world.check()
-    assert ({record.id for record in world.seen()}, world.embedded) == (before, embedded)
+    check(world)
+    assert ({record.id for record in world.readers.seen()}, world.embedded) == (before, embedded)
     world.end()
 
 

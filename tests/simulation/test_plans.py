@@ -17,6 +17,7 @@ from ingestor.pipeline import actions
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.rechunk.recipes import unpacked
 from ingestor.state.editions import Editions
+from tests.simulation.checks.at_rest import check
 from tests.simulation.play import NAMES, common, text
 from tests.simulation.world import FILES, World
 
@@ -63,7 +64,7 @@ def rounds(folder: Path, seed: int, number: int = 12) -> Counter[str]:
         }
         assert done == announced
         total.update(announced)
-    world.check()
+    check(world)
     world.journal.close()
     return total
 

@@ -4,6 +4,7 @@ The ids of documents are drawn by the history's seed here: in which shard a reco
 """
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,31 +17,34 @@ from ingestor.engine import collection_names
 from ingestor.rechunk import policy
 from ingestor.state import journal
 from tests.memory_index import MemoryIndex
-from tests.simulation.laws import CLEAN, EXACT, IN_PLACE, ONE_SET, SUPERSET, LawBroken
-from tests.simulation.play import play
-from tests.simulation.world import World, place
+from tests.simulation.checks.at_rest import check
+from tests.simulation.checks.durable import place
+from tests.simulation.histories import Variants, crashes, find_out
+from tests.simulation.laws import CLEAN, EXACT, IN_PLACE, ONE_SET, SUPERSET
+from tests.simulation.world import World
 
 
-def crashes(folder: Path, seeds: Iterable[int], monkeypatch: pytest.MonkeyPatch) -> int:
-    total = 0
-    for seed in seeds:
-        place, ids = folder / str(seed), Random(f"ids {seed}")
-        place.mkdir()
-        monkeypatch.setattr(journal, "token_hex", lambda n, ids=ids: ids.randbytes(n).hex())
-        total += play(place, seed, shards=1 + seed % 3, resharded=4).chaos.crashes.total()
-    return total
+def in_shards(folder: Path, monkeypatch: pytest.MonkeyPatch, seeds: Iterable[int]) -> int:
+    """How many crashes there were."""
+
+    def settings(seed: int) -> dict[str, object]:
+        ids = Random(f"ids {seed}")
+        monkeypatch.setattr(journal, "token_hex", lambda n: ids.randbytes(n).hex())
+        return {"shards": 1 + seed % 3, "resharded": 4}
+
+    return crashes(folder, seeds, settings).total()
 
 
 def test_collections_in_shards_end_as_a_run_from_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert crashes(tmp_path, range(4, 14), monkeypatch) > 20
+    assert in_shards(tmp_path, monkeypatch, range(4, 14)) > 20
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_many_more_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert crashes(tmp_path, [*range(4), *range(14, 20), *range(100, 400)], monkeypatch) > 600
+    assert in_shards(tmp_path, monkeypatch, [*range(4), *range(14, 20), *range(100, 400)]) > 600
 
 
 @pytest.mark.parametrize("gone", [False, True])
@@ -69,7 +73,7 @@ def test_of_a_harmed_shard_only_its_own_documents_are_written_again(
     monkeypatch.undo()
     assert set(written) == before
     assert {place(id_, 3) for id_ in written} == {1}
-    world.check()
+    check(world)
     world.journal.close()
 
 
@@ -100,7 +104,7 @@ def _in_place(now: policy.CollectionSituation, rechunk: Any) -> policy.Decision:
 
 _DECIDE = policy.decide
 
-BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
+BROKEN: Variants = {
     "records of a document are in several shards": (sharding, "shard_of", _by_slot, {IN_PLACE}),
     "a hash differs between runs": (sharding.ShardedIndex, "__init__", _salted, {IN_PLACE, EXACT, CLEAN}),
     "new shards get their names before old ones lose them": (
@@ -118,8 +122,4 @@ BEGINS = {"new shards get their names before old ones lose them": 12}
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, attribute, broken, laws = BROKEN[name]
-    monkeypatch.setattr(owner, attribute, broken, raising=attribute != "sorted")
-    with pytest.raises(LawBroken) as found:
-        crashes(tmp_path, range(BEGINS.get(name, 0), 300), monkeypatch)
-    assert found.value.law in laws
+    find_out(BROKEN[name], partial(in_shards, tmp_path, monkeypatch), BEGINS.get(name, 0), monkeypatch)

@@ -1,8 +1,7 @@
 """The journal against the table of states in core/document_state.py: by SQL, by Python, event by event."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -10,20 +9,13 @@ import pytest
 from ingestor.core.decisions import NEVER, Changes, Failure
 from ingestor.core.document_state import NEXT, NO_PARSER, PENDING, Event, State, state_of
 from ingestor.core.entries import Entry, Intent, Receipt
-from ingestor.model import CollectionName, Item, Known, SourceName
+from ingestor.model import Item, Known
 from ingestor.state import columns
 from ingestor.state.journal import Journal
+from tests.state.journals import C, S
 
-S, C = SourceName("s"), CollectionName("docs")
 REFUSED = Failure("it can't be read", 1, NEVER, quarantined=True)
 LATER = Failure("away", 1, 50.0, quarantined=False)
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    journal = Journal(tmp_path / "journal.sqlite3", synchronous="OFF")
-    yield journal
-    journal.close()
 
 
 def test_sql_and_python_tell_the_same_state_of_every_row(journal: Journal) -> None:

@@ -1,7 +1,6 @@
 """Which vanished documents wait, for which new ones, and how long."""
 
 import sqlite3
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +11,9 @@ from ingestor.model import Item, SourceName
 from ingestor.state.heirs import LONGEST, without_heirs
 from ingestor.state.journal import Journal
 from ingestor.state.queries.backlog import Backlog
-from tests.state.test_journal import C, S, settle
+from tests.state.journals import C, S, settle
 
 NOW, LEAST = 1e9, 60.0
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path / "journal.sqlite3", synchronous="OFF")
 
 
 def listed(
@@ -115,3 +109,28 @@ def test_each_is_one_look_up(journal: Journal) -> None:
 def plan(db: sqlite3.Connection, query: str) -> str:
     rows: list[Any] = db.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
     return " ".join(row[3] for row in rows)
+
+
+@pytest.mark.parametrize(("size", "goes"), [(7, False), (8, True), (None, True)])
+def test_when_nothing_is_due_what_a_retried_one_may_be_still_waits(
+    journal: Journal, size: int | None, goes: bool
+) -> None:
+    """Of unknown sizes any could be any: a page that can never be read would hold up whatever is removed."""
+    backlog = Backlog(journal)
+    vanish(journal, "old", size=size)
+    listed(journal, "new", None if size is None else 7)
+    journal.fail(row(journal, "new"), "1", Failure("away", 1, NOW + 99, quarantined=False))
+    assert [entry.key for entry in backlog.heirless([S], 9)] == ["old"] * goes
+    settle(journal, "new")
+    assert [entry.key for entry in backlog.heirless([S], 9)] == ["old"]
+
+
+def test_when_nothing_is_due_what_waits_is_looked_for_once_between_two_writes(journal: Journal) -> None:
+    vanish(journal, "old")
+    listed(journal, "new", 7)
+    backlog, statements = Backlog(journal), list[str]()
+    journal._db.set_trace_callback(statements.append)
+    for _ in range(3):
+        assert backlog.heirless([S], 9) == []
+    journal._db.set_trace_callback(None)
+    assert sum("AS heir" in one for one in statements) == 1

@@ -12,6 +12,7 @@ from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.model import SourceName
 from ingestor.state.columns import GONE, IN_FORCE, PENDING, SETTLED, marks
+from ingestor.state.heirs import AWAITED
 from ingestor.state.journal import Journal
 
 _AHEAD = 500  # due documents that are read before they are asked for
@@ -40,6 +41,7 @@ class Backlog:
         self._mark: object = None  # of the journal when what follows was read
         self._known: dict[tuple[object, ...], _Due] = {}  # by feeds and ``largest``
         self._gone: dict[EditionName, bool] = {}  # whether any document of the edition vanished
+        self._awaited = set[frozenset[SourceName]]()  # all their vanished documents have heirs
 
     def due(
         self,
@@ -69,7 +71,7 @@ class Backlog:
     def _refresh(self) -> None:
         """Forget what was read before the last write to the journal."""
         if (mark := self._journal.mark()) != self._mark:
-            self._mark, self._known, self._gone = mark, {}, {}
+            self._mark, self._known, self._gone, self._awaited = mark, {}, {}, set()
 
     def _read(self, feeds: Sequence[Feed], now: float, number: int, largest: int | None) -> _Due:
         small = "" if largest is None else "AND coalesce(size, 0) <= ?"
@@ -100,6 +102,24 @@ class Backlog:
                 ORDER BY retry_at, id LIMIT ?""",
             (now, *sources, limit),
         )
+
+    def heirless(self, sources: Sequence[SourceName], limit: int) -> list[Entry]:
+        """Documents to remove that no new one can be, whenever that is read. Sizes must be known for it: a
+        page that can never be read would else hold up whatever is removed.
+
+        Where there are none, that is read once between two writes to the journal.
+        """
+        self._refresh()
+        if (asked := frozenset(sources)) in self._awaited:
+            return []
+        found = self._journal.entries(
+            f"""{GONE} AND +source IN ({marks(sources)}) AND {IN_FORCE}
+                AND (size IS NULL OR NOT {AWAITED}) ORDER BY retry_at, id LIMIT ?""",
+            (*sources, limit),
+        )
+        if not found:
+            self._awaited.add(asked)
+        return found
 
     def drifted(
         self, sources: Sequence[SourceName], collection: EditionName, statistic: str, value: int, limit: int

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from ingestor.model import Blob, Item
-from ingestor.ports import PartialScan, Stale, Transient
+from ingestor.ports import NeedsHuman, PartialScan, Stale, Transient
 from tests.simulation.ports.chaos import Chaos
 
 UNREADABLE = "\x00\x01\x02"  # no parser takes it
 UNWRITABLE = "more than Chroma takes"  # no index takes it
+ELSEWHERE = 0  # the version of documents on another disk, which are read from none
 SMALL, MAX_LOSS = 2, 0.5  # see conftest.py: losses are asked about from two documents on
 
 
@@ -31,10 +32,11 @@ class Files:
     root: str = "/root"
     contents: dict[str, str] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
-    written: dict[int, str] = field(default_factory=dict)  # contents by version
+    written: dict[int, str] = field(default_factory=lambda: {ELSEWHERE: "x"})  # contents by version
     serial: Iterator[int] = field(default_factory=lambda: count(1))
     hidden: str | None = None  # a folder that can't be read just now
     locked: set[str] = field(default_factory=set)  # documents that can't be read just now
+    revoked: bool = False  # it wants other credentials
     disk: str = "own"  # or "empty", or "other": what is mounted where the documents are
     since: dict[str, int] = field(default_factory=dict)  # by key: the ``moment`` from which on it is there
     moment: int = 0  # grows with everything that people do
@@ -72,7 +74,7 @@ class Files:
 
     def heal(self) -> None:
         self.see(hidden=None, disk="own")
-        self.parser_broken = False
+        self.parser_broken = self.revoked = False
         self.locked.clear()
 
     def there_all_the_time(self, key: str) -> bool:
@@ -100,12 +102,14 @@ class Files:
     def scan_under(self, under: str) -> Iterator[Item]:
         """Complete, or it raises; whatever people do meanwhile."""
         disk = self.disk
+        self._require_credentials()
         if disk == "own":
             self.chaos.fault("scan")
             yield from self._walk(under)
         elif disk == "other" and not under:
             yield from (
-                Item(f"other/{n}", "1", f"{self.root}/other/{n}", 1) for n in range(len(self.contents))
+                Item(f"other/{n}", str(ELSEWHERE), f"{self.root}/other/{n}", 1)
+                for n in range(len(self.contents))
             )
         if self.disk != disk:
             raise Transient("another disk was mounted while it was listed")
@@ -139,12 +143,17 @@ class Files:
             return set()
         return {top for top, other in ((self.hidden, under), (under, self.hidden)) if below(top, other)}
 
+    def _require_credentials(self) -> None:
+        if self.revoked:
+            raise NeedsHuman(f"{self.root} wants other credentials")
+
     def item(self, key: str) -> Item:
         return Item(key, str(self.versions[key]), f"{self.root}/{key}", len(self.contents[key]))
 
     def fetch(self, item: Item) -> Blob:
         self.chaos.point("fetch")
         self.chaos.fault("fetch")
+        self._require_credentials()
         if item.key in self.locked:
             raise Transient("permission denied")
         if item.key not in self.contents or self.item(item.key) != item:

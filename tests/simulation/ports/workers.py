@@ -44,20 +44,22 @@ class AtOnce(Inline):
     def __init__(self, places: Mapping[str, Files]) -> None:
         super().__init__()
         self._places = places
-        self._begun: dict[Scan, int] = {}  # by listing: the moment of its begin
+        self._begun: dict[Scan, tuple[Files, int]] = {}  # by listing: what is listed, and its moment then
 
     def submit(
         self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
     ) -> None:
         if isinstance(tag, Scan):
-            self._begun[tag] = self._places[tag.source].moment
+            files = self._places[tag.source]
+            self._begun[tag] = files, files.moment
         super().submit(tag, work)
 
     def next(self, timeout: float) -> Outcome | None:
         outcome = super().next(timeout)
-        if outcome is not None and isinstance(outcome.tag, Scan) and outcome.tag.source in self._places:
-            files = self._places[outcome.tag.source]
-            files.listed_at = self._begun.pop(outcome.tag, files.listed_at)
+        if outcome is not None and outcome.tag in self._begun:
+            files, moment = self._begun.pop(outcome.tag)
+            if self._places.get(outcome.tag.source) is files:  # under that name still
+                files.listed_at = moment
         return outcome
 
 

@@ -1,0 +1,82 @@
+"""A source of folders that is listed, over a real journal."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ingestor.core.entries import EditionName, Feed
+from ingestor.engine.scanner import Scanner
+from ingestor.engine.workers.outcomes import Outcome
+from ingestor.model import Blob, Hint, Item, SourceName
+from ingestor.pipeline.listing import Source
+from ingestor.ports import Transient
+from ingestor.state.journal import Journal
+from ingestor.state.listings.last_listing import LastListing
+from ingestor.state.sources import SourceRows
+from tests.simulation.ports.workers import Inline
+
+
+class Tree:
+    """A source of folders: keys that can go, on a file system that can be another one."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys, self.root, self.listings, self.fails = set(keys), "disk", 0, False
+
+    def scan(self) -> Iterator[Item]:
+        return self.scan_under("")
+
+    def scan_under(self, under: str) -> Iterator[Item]:
+        self.listings += 1
+        if self.fails:
+            raise Transient("no answer")
+        return (Item(key, "1", f"/{key}") for key in sorted(self.keys) if not under or key.startswith(under))
+
+    def fetch(self, item: Item) -> Blob:
+        raise NotImplementedError
+
+    def identity(self) -> str:
+        return self.root
+
+    def lose(self, under: str) -> None:
+        self.keys = {key for key in self.keys if not key.startswith(under)}
+
+
+TREE = Feed(SourceName("tree"), EditionName("docs"))
+
+
+@dataclass
+class Listed:
+    """One source after its first whole listing. ``look`` lists what hints name, or all where a time came."""
+
+    journal: Journal
+    tree: Tree
+
+    def __post_init__(self) -> None:
+        self.now = 1e9
+        self.rows = SourceRows(self.journal)
+        self.restart()
+
+    def restart(self, max_loss: float = 0.5) -> None:
+        self.pool = Inline()
+        self.scanner = Scanner(
+            self.journal, self.pool, lambda: self.now, lambda: 0.5, lambda collection: None
+        )
+        self.scanner.configure([Source(*TREE, self.tree, cast(Any, None), max_loss=max_loss)], watch=False)
+        self.look()
+
+    def look(self, *hints: str, after: float = 0.0) -> str | None:
+        """Why the source is held afterwards, or None."""
+        self.now += after
+        for under in hints:
+            self.scanner.hinted(TREE.source, Outcome(TREE.source, Hint(under)))
+        self.scanner.start()
+        while outcome := self.pool.next(0):
+            self.scanner.scanned(cast(Any, outcome.tag), outcome)
+            self.scanner.start()
+        return self.rows.of(TREE[0]).held
+
+    def versions(self, feed: Feed) -> Mapping[str, str]:
+        return LastListing(self.journal, feed).below("")
+
+    def left(self) -> int:
+        return len(self.versions(TREE))

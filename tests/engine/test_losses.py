@@ -1,0 +1,175 @@
+"""When a person is asked about what vanished, over a real journal."""
+
+from typing import Any, cast
+
+import pytest
+
+from ingestor.core.decisions import Changes
+from ingestor.core.entries import Feed
+from ingestor.engine.workers.outcomes import Outcome
+from ingestor.model import CollectionName, Hint
+from ingestor.pipeline.listing import Source
+from ingestor.state.editions import Editions
+from tests.engine.listed import TREE, Listed
+
+
+def test_what_goes_folder_by_folder_is_asked_about_as_if_it_went_at_once(listed: Listed) -> None:
+    listed.tree.lose("a/")
+    assert listed.look("a") is None  # half of 40
+    listed.tree.lose("b/")
+    assert (listed.look("b") or "").startswith("30 of 40 documents vanished since it was last listed whole")
+    assert listed.left() == 20  # the second folder is known still
+    listed.tree.lose("e/")
+    assert (listed.look("e") or "").startswith("32 of 40")  # all is listed now, to see whether it is back
+    assert listed.rows.accept(TREE[0])
+    assert listed.look() is None
+    assert listed.left() == 8
+    listed.tree.lose("c/1")
+    assert listed.look("c") is None  # counted anew from what was accepted
+
+
+def test_documents_that_come_back_lift_the_hold_at_once(listed: Listed) -> None:
+    before = set(listed.tree.keys)
+    for folder in "ab":
+        listed.tree.lose(f"{folder}/")
+        held = listed.look(folder)
+    assert held
+    listed.tree.keys = before
+    assert listed.look("b") is None
+    assert listed.left() == 40
+
+
+def test_an_accepted_loss_is_looked_at_at_once_although_a_listing_before_failed(listed: Listed) -> None:
+    listed.tree.fails = True
+    listed.look("a")
+    listed.tree.fails = False
+    listed.tree.lose("a/")
+    listed.tree.lose("b/")
+    assert listed.look(after=400)
+    listed.rows.accept(TREE[0])
+    assert listed.look() is None
+    assert listed.left() == 10
+
+
+def test_an_acceptance_does_not_count_for_a_listing_that_began_before(listed: Listed) -> None:
+    """A person brings the disk back and accepts, while a listing of the empty folder is under way."""
+    keys, listed.tree.root, listed.tree.keys = listed.tree.keys, "empty", set()
+    assert listed.look("")
+    listed.scanner.hinted(TREE.source, Outcome(TREE.source, Hint("")))
+    listed.scanner.start()
+    listed.rows.accept(TREE[0])
+    listed.tree.fails = True  # the next listing
+    listed.look()
+    assert listed.left() == 40
+    listed.tree.fails, listed.tree.root, listed.tree.keys = False, "disk", keys
+    assert listed.look(after=400) is None
+    assert listed.left() == 40
+
+
+def test_an_acceptance_does_not_count_for_another_disk(listed: Listed) -> None:
+    """The loss is accepted, and before it is listed again the disk is taken away."""
+    listed.tree.lose("a/")
+    listed.tree.lose("b/")
+    assert listed.look("a", "b")
+    listed.rows.accept(TREE[0])
+    keys, listed.tree.root, listed.tree.keys = listed.tree.keys, "empty", set()
+    assert (listed.look("") or "").startswith("40 of 40 documents vanished, and another file system")
+    listed.tree.root, listed.tree.keys = "disk", keys
+    assert listed.left() == 40
+    assert (listed.look("") or "").startswith("30 of 40")
+    listed.rows.accept(TREE[0])
+    assert listed.look() is None
+    assert listed.left() == 10
+
+
+def test_a_slow_loss_is_not_asked_about_for_ever(listed: Listed) -> None:
+    for folder in "abc":
+        listed.tree.lose(f"{folder}/")
+        assert listed.look(folder) is None
+        assert listed.look(after=400) is None  # a whole listing: what it left is what counts from now on
+    assert listed.left() == 5
+
+
+def test_losses_of_partial_listings_are_remembered_over_a_restart(listed: Listed) -> None:
+    listed.tree.lose("a/")
+    listed.look("a")
+    listed.tree.lose("b/")
+    listed.restart()
+    assert (listed.look() or "").startswith("30 of 40")
+
+
+def test_documents_that_appeared_since_are_set_off(listed: Listed) -> None:
+    listed.tree.keys |= {f"new/{n}" for n in range(30)}
+    assert listed.look("new") is None
+    for folder in "ab":
+        listed.tree.lose(f"{folder}/")
+        assert listed.look(folder) is None
+
+
+@pytest.mark.parametrize("max_loss", [0.5, 1.0])
+def test_another_file_system_is_asked_about_though_it_has_as_many_files(
+    listed: Listed, max_loss: float
+) -> None:
+    listed.restart(max_loss)
+    listed.tree.root = "other disk"
+    listed.tree.keys = {f"x/{n}" for n in range(50)}
+    expected = "40 of 40 documents vanished, and another file system is mounted there"
+    assert (listed.look("x") or "").startswith(expected)  # a hint of a part is answered by a whole listing
+    assert (listed.look("x") or "").startswith(expected)
+    assert listed.left() == 40
+    listed.rows.accept(TREE[0])
+    assert listed.look() is None
+    assert listed.left() == 50
+    listed.tree.lose("x/1")
+    assert listed.look("x") is None
+
+
+def test_a_disk_that_has_all_the_files_may_take_the_place_of_another(listed: Listed) -> None:
+    listed.tree.root = "other disk"
+    listed.tree.keys.add("f/new")
+    assert listed.look("f") is None
+    listed.tree.lose("e/1")
+    assert listed.look("e") is None  # it is known by now
+    assert listed.left() == 40
+
+
+def building(listed: Listed, known: str | None = None) -> Feed:
+    """The source feeds another edition, too, whose documents were listed under ``known``."""
+    editions, docs = Editions(listed.journal), CollectionName("docs")
+    editions.choose(TREE.edition, docs, "{}")
+    new = Feed(TREE.source, editions.build(docs, "{}", 0.0).name)
+    if known is not None:
+        listed.journal.observe(*new, Changes(tuple(listed.tree.scan_under(known))), 0.0)
+    sources = [Source(*feed, listed.tree, cast(Any, None)) for feed in (TREE, new)]
+    listed.scanner.configure(sources, watch=False)
+    return new
+
+
+def test_a_second_edition_that_is_being_listed_lost_nothing(listed: Listed) -> None:
+    """What the source had is counted in the edition that readers see."""
+    new = building(listed, "e")
+    listed.tree.lose("e/1")
+    assert listed.look() is None
+    assert len(listed.versions(new)) == 39
+
+
+def test_a_source_is_listed_once_for_all_its_editions(listed: Listed) -> None:
+    before, new = listed.tree.listings, building(listed)
+    assert listed.look() is None
+    assert listed.tree.listings == before + 1
+    assert listed.versions(new) == listed.versions(TREE)
+    assert all(listed.scanner.listed(feed.edition) for feed in (TREE, new))
+    ids = {entry.key: entry.document_id for entry in listed.journal.of_collection(TREE.edition)}
+    assert {entry.key: entry.document_id for entry in listed.journal.of_collection(new.edition)} == ids
+
+
+def test_a_hold_keeps_the_documents_of_all_editions(listed: Listed) -> None:
+    new = building(listed)
+    listed.look()
+    for folder in "ab":
+        listed.tree.lose(f"{folder}/")
+    assert (listed.look("") or "").startswith("30 of 40")
+    assert len(listed.versions(new)) == 40
+    listed.rows.accept(TREE.source)
+    listed.look()
+    assert len(listed.versions(new)) == 10

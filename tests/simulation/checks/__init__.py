@@ -1,0 +1,1 @@
+"""What holds the simulated world to its laws: one file for each moment at which they must hold."""

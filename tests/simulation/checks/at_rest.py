@@ -1,0 +1,85 @@
+"""What holds at rest. Law 1: the index equals that of a run from nothing."""
+
+from collections import Counter
+from pathlib import Path
+
+from ingestor.state.editions import Editions
+from ingestor.state.queries.reports import Reports
+from tests.simulation.checks.durable import check_durable
+from tests.simulation.laws import CLEAN, EXACT, LEXICAL, LawBroken, hold
+from tests.simulation.lexical import difference
+from tests.simulation.ports.files import Files
+from tests.simulation.world import World
+
+NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships"}
+
+
+def check(world: World) -> None:
+    expected, found = _from_nothing(world), _essence(world)
+    if found != expected:
+        raise LawBroken(EXACT, f"surplus: {found - expected}\nmissing: {expected - found}")
+    _check_clean(world, full=bool(expected))
+    _check_lexical(world)
+    check_durable(world.folder, world.shelves, world.words)
+
+
+def _from_nothing(world: World) -> Counter[tuple[object, ...]]:
+    fresh = World(
+        _scratch(world), world.seed, collective=world.collective, per_chunk=world.per_chunk,
+        embedder=world.embedder, parser=world.parser, profile=world.profile, shards=world.shards,
+    )  # fmt: skip
+    for source, files in world.places.items():
+        own = fresh.places[source] = Files(fresh.chaos, files.root)
+        own.contents, own.versions, own.written = files.contents, files.versions, files.written
+    fresh.configure()
+    fresh.settle()
+    expected = _essence(fresh)
+    fresh.journal.close()
+    return expected
+
+
+def _check_clean(world: World, *, full: bool) -> None:
+    readable = {
+        (source, key): files.contents[key]
+        for source, files in world.places.items()
+        for key in files.contents
+        if files.readable(key)
+    }
+    hold(CLEAN, [failure for failure in Reports(world.journal).failures() if failure[:2] in readable])
+    hold(CLEAN, full != any(map(str.strip, readable.values())) and "an empty index")
+    live = Editions(world.journal).live("docs").name
+    hold(CLEAN, Reports(world.journal).records(live) - len(world.readers.seen()))
+    hold(CLEAN, [k for e in world.journal.of_collection(live) for k in e.known if k.unsure])
+    ours = {name for edition in Editions(world.journal).all() for _, name in edition.places}
+    hold(CLEAN, set(world.shelves.collections) - ours)
+
+
+def _check_lexical(world: World) -> None:
+    for edition in Editions(world.journal).all():
+        records = [record for _, name in edition.places for record in world.shelves.records(name)]
+        live = edition.role == "live"
+        found = difference(world.words, edition.uuid or "", records, required=live)
+        # one that retired may be in doubt
+        entries = [] if live else world.journal.of_collection(edition.name)
+        doubted = {f"{e.document_id}#{k.slot}" for e in entries for k in e.known if k.unsure}
+        hold(LEXICAL, {each for each in found if each[0] not in doubted})
+
+
+def _scratch(world: World) -> Path:
+    path = world.folder / f"fresh-{world.chaos.random.random()}"
+    path.mkdir()
+    return path
+
+
+def _essence(world: World) -> Counter[tuple[object, ...]]:
+    """The records less what history may name."""
+    return Counter(
+        (
+            record.text,
+            record.vector.tobytes(),
+            *sorted(
+                (k, v) for k, v in record.metadata.items() if k not in NAMED_BY_HISTORY and v is not None
+            ),
+        )
+        for record in world.readers.seen()
+    )

@@ -1,0 +1,56 @@
+"""The law that readers find the documents of a large folder while it is renamed."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ingestor.core.entries import EditionName, Entry
+from ingestor.engine.scanner import _TakeOver
+from ingestor.model import SourceName
+from ingestor.state.sources import SourceRows
+from tests.simulation.laws import MOVED, hold
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+Remove = Callable[[Sequence[Entry]], None]
+
+
+def watched(world: "World", remove: Remove) -> Remove:
+    """The writer's method, held to that law."""
+
+    def held(gone: Sequence[Entry]) -> None:
+        awaited = {feed: _awaited(world, *feed) for feed in {entry.feed for entry in gone}}
+        hold(MOVED, [entry.key for entry in gone if _text(world, entry) in awaited[entry.feed]])
+        remove(gone)
+
+    return held
+
+
+def _awaited(world: "World", source: SourceName, edition: EditionName) -> set[str]:
+    """Texts of new documents that wait in the edition, or in parts of the source's listing that the
+    journal does not have yet."""
+    due = world.journal.select(
+        """SELECT source, wanted_version FROM documents WHERE collection = ?
+           AND digest IS NULL AND NOT quarantined AND wanted_version IS NOT NULL""",
+        (edition,),
+    )
+    listed = [
+        outcome.value
+        for outcome in world.pool.outcomes
+        if isinstance(outcome.value, _TakeOver)
+        and world.engine.scanner._watches.get(source) is outcome.tag.state
+    ]
+    parts = [one.found.changes[0].part(n) for one in listed if not one.edition
+             for n in range(one.part, one.found.changes[0].parts)]  # fmt: skip
+    versions = due + [(source, item.version) for one in parts for item in one.changed]
+    at_work = {name for name in world.places if SourceRows(world.journal).of(name).ready}
+    return {world.places[name].written[int(version)] for name, version in versions if name in at_work}
+
+
+def _text(world: "World", entry: Entry) -> str | None:
+    """That of its records. None if it is not known, or if another version was listed later."""
+    if entry.done_version is None or entry.source not in world.places:
+        return None
+    text = world.places[entry.source].written[int(entry.done_version)]
+    [(size,)] = world.journal.select("SELECT size FROM documents WHERE id = ?", (entry.row,)) or [(None,)]
+    return text if len(text) == size else None

@@ -1,0 +1,99 @@
+"""What readers of Chroma see, and the laws that hold for it at every moment."""
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ingestor.core.entries import Entry
+from ingestor.model import Record
+from ingestor.state.editions import Editions
+from tests.simulation.laws import COMPLETE, ONE_EMBEDDER, ONE_LIVE, ONE_RECIPE, ONE_SET, hold
+from tests.simulation.ports.collections import Shelves
+from tests.simulation.ports.files import spoiled
+from tests.simulation.ports.making import vector
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+EMBEDDERS = ("sweet", "sour")  # an option of a third party's embedder, which tells nothing else of itself
+
+
+def whole_set(name: str, listed: Collection[str]) -> tuple[str, ...]:
+    """The rule of docs/reading.md: the collection of that name, or all its shards, or nothing."""
+    found = [re.fullmatch(rf"{re.escape(name)}-0-of-(\d+)", each) for each in listed]
+    sets = [tuple(f"{name}-{n}-of-{one[1]}" for n in range(int(one[1]))) for one in found if one]
+    whole = [each for each in [(name,), *sets] if set(each) <= set(listed)]
+    hold(ONE_SET, whole[1:])
+    return whole[0] if whole else ()
+
+
+class Readers:
+    """They ask Chroma alone."""
+
+    def __init__(self, shelves: Shelves) -> None:
+        self._shelves = shelves
+        self.forget()
+
+    def forget(self) -> None:
+        """What they see next may lack what they saw: a person rolled back."""
+        self._before: tuple[str | None, set[str]] = (None, set())  # a collection, and the documents in it
+
+    def names(self) -> tuple[str, ...]:
+        """The collections in Chroma that they see: one, or all shards that a single listing shows."""
+        return whole_set("docs", self._shelves.collections)
+
+    def seen(self) -> list[Record]:
+        return [record for name in self.names() for record in self._shelves.records(name)]
+
+    def check(self, world: "World") -> None:
+        """Law 8: records of one embedder only; and of one recipe, where collections are swapped."""
+        _check_editions(Editions(world.journal))
+        seen = self.seen()
+        if world.mode == "swap" and world.parser == 1 and not world.renamed:  # a name is part of the recipe
+            for root in {files.root for files in (*world.places.values(), *world.apart)}:
+                of_one = [each for each in seen if str(each.metadata["source"]).startswith(f"{root}/")]
+                made_by = {record.metadata["recipe"] for record in of_one}
+                hold(ONE_RECIPE, made_by if len(made_by) > 1 else ())
+        found = {
+            name
+            for record in seen
+            for name in EMBEDDERS
+            if np.array_equal(record.vector, vector(record.text, name))
+        }
+        hold(ONE_EMBEDDER, found if len(found) > 1 else ())
+        self._check_swap(world)
+
+    def _check_swap(self, world: "World") -> None:
+        """A collection that takes another's place has every document that is still there, as last listed."""
+        before, names = self._before, self.names()
+        if not names:  # between two renames
+            return
+        uuid = "+".join(self._shelves.uuid(name) or "" for name in names)
+        keys = {str(record.metadata["source"]) for record in self.seen()}
+        self._before = (uuid, keys)
+        editions = {edition.uuid: edition for edition in Editions(world.journal).all()}
+        there = self._shelves._names().keys() >= set((before[0] or "-").split("+"))
+        if uuid != before[0] and before[0] in editions and there:
+            entries = world.journal.of_collection(editions[before[0]].name)
+            readable = {f"{world.places[e.source].root}/{e.key}" for e in entries if _there(world, e)}
+            hold(COMPLETE, (before[1] & readable) - keys)
+
+
+def _check_editions(editions: Editions) -> None:
+    """A forgotten edition that is opened by its old name would be a second one of a collection."""
+    live = [edition.name for edition in editions.all() if edition.role == "live"]
+    uuids = Counter(edition.uuid for edition in editions.all() if edition.uuid is not None)
+    hold(ONE_LIVE, live if len(live) > 1 else ())
+    hold(ONE_LIVE, [uuid for uuid, times in uuids.items() if times > 1])
+
+
+def _there(world: "World", entry: Entry) -> bool:
+    """Whether the document could be read as it was last listed, and is still there."""
+    files = world.places.get(entry.source)
+    if files is None or entry.item is None or entry.key not in files.contents:
+        return False
+    text, odd = files.written[int(entry.item.version)], files.ever_broken
+    return bool(text.strip()) and not spoiled(text) and not odd and entry.key not in files.locked

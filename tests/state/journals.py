@@ -1,0 +1,43 @@
+"""A source and a collection of the journal, and what the scanner and the writer do to it."""
+
+import numpy as np
+
+from ingestor.core.decisions import Changes
+from ingestor.core.entries import Entry, Feed, Intent, Receipt
+from ingestor.model import CollectionName, Item, Known, SourceName
+from ingestor.state.journal import Journal
+from ingestor.state.queries.backlog import Backlog
+
+S, C = SourceName("s"), CollectionName("docs")
+
+
+def observe(journal: Journal, *keys: str, version: str = "1", gone: tuple[str, ...] = ()) -> None:
+    items = tuple(Item(key, version, f"/{key}", 3, 5.0, (("author", "me"),)) for key in keys)
+    journal.observe(S, C, Changes(items, gone), remove_at=100.0)
+
+
+def one(journal: Journal, key: str) -> Entry:
+    return next(entry for entry in journal.of_source(S) if entry.key == key)
+
+
+def settle(
+    journal: Journal,
+    key: str,
+    *,
+    sums: list[int] | None = None,
+    interval: tuple[int, int] | None = None,
+    digest: str = "d",
+) -> None:
+    entry = one(journal, key)
+    assert entry.item is not None
+    known = (Known(0, "t", "v", "m"), Known(1, "t2", "v2", "m2"))
+    statistic = None if sums is None else "mean"
+    packed = None if sums is None else np.array(sums, np.int64)
+    done = (entry.item.version, "r", "f", digest, "text")
+    receipt = Receipt(entry.row, *done, known, statistic, packed, interval)
+    journal.intend([Intent(entry.row, (0, 1))])
+    journal.settle([receipt], ["r"])
+
+
+def due(journal: Journal, now: float = 10.0) -> list[str]:
+    return [entry.key for entry in Backlog(journal).due([Feed(S, C)], now, 100)]

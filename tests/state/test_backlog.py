@@ -1,0 +1,120 @@
+"""What the engine has to do next, and that the journal finds it by index."""
+
+from collections.abc import Callable
+
+from ingestor.core.decisions import NEVER, Changes, Failure
+from ingestor.core.entries import Feed
+from ingestor.model import Item, SourceName
+from ingestor.state.journal import Journal
+from ingestor.state.queries.backlog import Backlog
+from ingestor.state.queries.reports import Reports
+from tests.state.journals import C, S, due, observe, one, settle
+
+
+def test_members_of_archives_are_due_behind_other_documents_and_in_turn(journal: Journal) -> None:
+    observe(journal, "a.zip/!/1", "a.zip/!/2", "a.zip/!/3", "b.zip/!/1", "b.zip/!/b.zip/!/2", "c")
+    observe(journal, "d")
+    assert due(journal) == ["c", "d", "a.zip/!/1", "b.zip/!/1", "a.zip/!/2", "b.zip/!/b.zip/!/2", "a.zip/!/3"]
+
+
+def test_nothing_waits_for_a_time_that_a_wrong_clock_made_up(journal: Journal) -> None:
+    observe(journal, "a", "b", "c")
+    for key, retry_at, quarantined in (("a", 9e9, False), ("b", 5.0, False), ("c", NEVER, True)):
+        failure = Failure("later", 1, retry_at, quarantined=quarantined)
+        journal.fail(one(journal, key).row, "1", failure)
+    journal.wait_until(60.0)
+    assert Backlog(journal).next_retry([Feed(S, C)]) == 5.0
+    journal.retry([one(journal, "b").row])
+    assert due(journal) == ["b"]
+    assert [entry.key for entry in Backlog(journal).due([Feed(S, C)], 60.0, 5)] == ["b", "a"]
+
+
+def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Journal) -> None:
+    observe(journal, "a", "b")
+    journal.fail(one(journal, "a").row, "1", Failure("later", 1, 50.0, quarantined=False))
+    journal.fail(one(journal, "b").row, "1", Failure("never", 1, NEVER, quarantined=True, detail="trace"))
+    assert due(journal, 49.0) == []
+    assert due(journal, 50.0) == ["a"]
+    assert Backlog(journal).next_retry([Feed(S, C)]) == 50.0
+    assert [(f[1], f[5]) for f in Reports(journal).failures()] == [("a", False), ("b", True)]
+    observe(journal, "b", version="2")
+    assert due(journal, 49.0) == ["b"]
+    assert journal.retry() == 1
+    assert sorted(due(journal, 49.0)) == ["a", "b"]
+
+
+def test_what_waits_can_be_hastened_and_what_is_quarantined_can_not(journal: Journal) -> None:
+    observe(journal, "a", "b")
+    journal.fail(one(journal, "a").row, "1", Failure("later", 3, 50.0, quarantined=False))
+    journal.fail(one(journal, "b").row, "1", Failure("never", 1, NEVER, quarantined=True))
+    journal.hasten()
+    assert due(journal, 0.0) == ["a"]
+    assert one(journal, "a").attempts == 3
+
+
+def test_only_documents_whose_interval_was_left_are_drifted(journal: Journal) -> None:
+    for key, interval in (("a", (0, 5)), ("b", (5, 9)), ("c", (6, 6))):
+        observe(journal, key)
+        settle(journal, key, sums=[1], interval=interval)
+    found = {value: Backlog(journal).drifted([S], C, "mean", value, 9) for value in (0, 5, 6, 9, 10)}
+    drifted = {value: sorted(entry.key for entry in entries) for value, entries in found.items()}
+    assert drifted == {0: ["b", "c"], 5: ["c"], 6: ["a"], 9: ["a", "c"], 10: ["a", "b", "c"]}
+
+
+def test_the_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
+    """A collection of millions must not be read through to find the few that are due."""
+    statements: list[str] = []
+    journal._db.set_trace_callback(statements.append)
+    Backlog(journal).due([Feed(S, C)], 1.0, 5)
+    Backlog(journal).gone([S], 1.0, 5)
+    Backlog(journal).heirless([S], 5)
+    Backlog(journal).drifted([S], C, "mean", 3, 5)
+    Backlog(journal).next_retry([Feed(S, C)])
+    journal._db.set_trace_callback(None)
+    selects = [s for s in statements if "FROM documents" in s]
+    expected = ("unsettled", "unsettled", "gone", "gone", "low", "high", "unsettled", "gone")
+    for statement, index in zip(selects, expected, strict=True):
+        plan = " ".join(row[3] for row in journal._db.execute(f"EXPLAIN QUERY PLAN {statement}"))
+        assert f"USING INDEX {index}" in plan, f"{statement}: {plan}"
+        assert "SCAN documents" not in plan.replace("SCAN documents USING", "")
+
+
+def test_what_is_read_ahead_is_what_is_due(journal: Journal) -> None:
+    """Rows are kept between two writes; neither the clock nor a document that landed may be missed."""
+    observe(journal, "a", "b", "c")
+    later, failed = one(journal, "c"), Failure("away", 1, 50.0, quarantined=False)
+    journal.fail(later.row, later.item.version if later.item else None, failed)
+    backlog, row = Backlog(journal), one(journal, "a").row
+
+    def due(now: float, *but: int) -> list[str]:
+        return [entry.key for entry in backlog.due([Feed(S, C)], now, 9, but)]
+
+    assert due(1.0, row) == ["b"]
+    assert due(1.0) == ["a", "b"]
+    assert due(50.0) == ["a", "b", "c"]
+    assert due(1.0) == ["a", "b"]
+    observe(journal, gone=("a",))
+    assert due(1.0) == ["b"]
+
+
+def steps(journal: Journal, what: Callable[[], object]) -> int:
+    """Instructions of SQLite's machine that it takes."""
+    taken: list[None] = []
+    journal._db.set_progress_handler(lambda: taken.append(None), 1)
+    what()
+    journal._db.set_progress_handler(None, 1)
+    return len(taken)
+
+
+def test_the_backlog_of_a_paused_source_costs_others_nothing(journal: Journal) -> None:
+    observe(journal, "a", "b")
+    backlog, ours = Backlog(journal), [Feed(S, C)]
+
+    def look() -> None:
+        assert len(backlog.due(ours, 1.0, 5)) == 2
+        assert backlog.next_retry(ours) == 0.0
+
+    before = steps(journal, look)
+    items = tuple(Item(f"{n:04}", "1", f"/{n}") for n in range(2000))
+    journal.observe(SourceName("paused"), C, Changes(items, ()), remove_at=100.0)
+    assert steps(journal, look) < 1.2 * before
