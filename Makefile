@@ -2,7 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+# uv has settings of its own, and reads none of pip's.
+UV := $(shell command -v uv 2>/dev/null)
+INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip --disable-pip-version-check \
+	install --no-compile) --quiet
+# PyPI's build for Linux brings CUDA, 18 packages of 5 GB. The one without is sought where the installer's settings
+# say, for machines without network, and then at torch's own index. For a GPU: make setup TORCH=torch==2.13.0
+TORCH := torch==2.13.0$(if $(filter Linux,$(shell uname -s)),+cpu)
+TORCH_INDEX := https://download.pytorch.org/whl/cpu
 READY := $(VENV)/.ready
 CONFIG ?= config.yaml
 # Processes that run the tests: much of their time is waiting for servers and programs.
@@ -20,19 +27,18 @@ setup: $(READY)
 # what is hardly imported is left out: Python compiles it when it is. Some files are templates, and no Python.
 SELDOM := /(kubernetes|transformers/models)/
 
-# torch comes first and by itself: asked for in any other way, pip may fetch the CUDA build (gigabytes).
-# TORCH_INDEX can name an index of CPU-only builds, as the Dockerfile does.
+# torch comes first and by itself: whatever else asks for it finds it there.
 $(READY): requirements.lock requirements-torch.lock requirements-build.lock requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ingestor needs Python 3.11 or newer")'
 	@echo "Setting up $(VENV): some minutes and 2 GB, once."
 	@$(PYTHON) -m venv $(VENV)
 	@echo "1 of 3: torch"
-	@$(PIP) install --quiet --no-compile $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
+	@$(INSTALL) $(TORCH) 2>/dev/null || $(INSTALL) --index-url $(TORCH_INDEX) $(TORCH)
 	@echo "2 of 3: everything else, each file by its SHA-256 in the lock files"
-	@$(PIP) install --quiet --no-compile --require-hashes --no-deps $(addprefix -r ,$(filter %.lock,$^))
+	@$(INSTALL) --require-hashes --no-deps $(addprefix -r ,$(filter %.lock,$^))
 	@$(BIN)/python -m compileall -qq -j 0 -x '$(SELDOM)' $(VENV)/lib || true
 	@echo "3 of 3: ingestor"
-	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
 run: $(READY)

@@ -6,8 +6,8 @@ are those inside Python's own library (_docstrings.py), cut by ``recursive`` at 
 starts cold, reads and cuts them, and ends with its processes. The bare engine is the same embedder with the
 same threads in a process of its own, given all texts at once; its start and its first batches do not count.
 The others start cold, too, and are given the chunks that ``sync`` made, so that reading and cutting cost them
-nothing (_racers.py). All take turns; the best round of each counts. On a busy machine only seconds of work
-and ratios hold.
+nothing (_racers.py). All take turns, and each is told as it finishes; the best round of each counts. On a
+busy machine only seconds of work and ratios hold.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ Cost = tuple[float, float]  # seconds on the clock and of the processor
 
 
 def main(chunks: int = 5000, rounds: int = 1) -> None:
-    """Prints a table."""
+    """Prints a line as each finishes, then a table."""
     python = environment()
     with tempfile.TemporaryDirectory(prefix="ingestor-race-") as folder:
         documents = Path(folder) / "docs"
@@ -82,7 +82,8 @@ def turn(folder: Path, documents: Path, python: Path) -> tuple[dict[str, Cost], 
     folder.mkdir()
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump(configuration(documents)))
-    costs = {OURS: timed(str(INGESTOR), "sync", "--json", "--config", str(config))}
+    costs: dict[str, Cost] = {}
+    finished(costs, OURS, timed(str(INGESTOR), "sync", "--json", "--config", str(config)))
     texts = folder / "chunks.json"
     number = keep_chunks(folder / "chroma", texts)
     bare = subprocess.run(
@@ -91,12 +92,19 @@ def turn(folder: Path, documents: Path, python: Path) -> tuple[dict[str, Cost], 
         check=True,
         stdout=subprocess.PIPE,
     )
-    costs[BARE] = tuple(json.loads(bare.stdout))
+    finished(costs, BARE, tuple(json.loads(bare.stdout)))
     for name, title in PEERS.items():
         own = folder / name
         own.mkdir()
-        costs[title] = timed(str(python), str(FOLDER / "_racers.py"), name, str(texts), str(own))
+        command = (str(python), str(FOLDER / "_racers.py"), name, str(texts), str(own))
+        finished(costs, title, timed(*command))
     return costs, number
+
+
+def finished(costs: dict[str, Cost], name: str, cost: Cost) -> None:
+    """Note it, and say so at once: all of them together take long."""
+    costs[name] = cost
+    print(f"{name}: {cost[0]:.1f} s, {cost[1]:.1f} s of work", flush=True)
 
 
 def configuration(documents: Path) -> dict[str, object]:
@@ -132,7 +140,7 @@ def keep_chunks(chroma: Path, path: Path) -> int:
 
 
 def report(best: dict[str, Cost], files: int, chunks: int) -> None:
-    print(f"{chunks:,} chunks of {files} files\n")
+    print(f"\n{chunks:,} chunks of {files} files\n")
     print("| | chunks a second | a second of work | ours is so many times as fast | by work | goal |")
     print("|---|---|---|---|---|---|")
     for name, costs in best.items():

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import typer
 
+from benchmarks import race
 from benchmarks.__main__ import NAMES
 from benchmarks.scale import growth
 from ingestor.cli.main import app
@@ -53,6 +54,13 @@ def test_growth_is_a_power_of_the_size() -> None:
     assert growth(sizes, [3 + size / 100 for size in sizes], 3) == "files ^ 1.00"
     assert growth(sizes, [3 + size**2 / 10**5 for size in sizes], 3) == "files ^ 2.00"
     assert growth(sizes, [3.0, 3.1, 3.2], 3) == "not at all, as far as is seen"
+
+
+def test_a_race_tells_each_racer_as_it_finishes(capsys: pytest.CaptureFixture[str]) -> None:
+    costs: dict[str, race.Cost] = {}
+    race.finished(costs, race.BARE, (12.34, 20.0))
+    assert capsys.readouterr().out == "its bare engine: 12.3 s, 20.0 s of work\n"
+    assert costs == {race.BARE: (12.34, 20.0)}
 
 
 def test_every_benchmark_has_a_miniature() -> None:

@@ -1,4 +1,4 @@
-"""What ``pip install ingestor`` brings: no torch, and so no CUDA builds."""
+"""What ``pip install ingestor`` brings: no torch; and ``make setup``: none with CUDA."""
 
 import json
 import os
@@ -53,28 +53,97 @@ def test_the_extra_asks_for_torch() -> None:
     assert {"torch", "sentence-transformers"} <= closure("ingestor", ("torch",))
 
 
-@pytest.mark.parametrize(("file", "has"), [("requirements", False), ("requirements-torch", True)])
+def locked(file: str) -> dict[str, str]:
+    """Versions by package."""
+    return dict(re.findall(r"^([a-z0-9.-]+)==(\S+)", (ROOT / f"{file}.lock").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("file", "has"), [("requirements", False), ("requirements-torch", True), ("requirements-ray", False)]
+)
 def test_the_lock_files_keep_them_apart(file: str, has: bool) -> None:
-    names = set(re.findall(r"^([a-z0-9.-]+)==", (ROOT / f"{file}.lock").read_text(), re.MULTILINE))
-    assert bool(heavy(names)) is has
+    assert bool(heavy(set(locked(file)))) is has
+
+
+def test_ray_and_what_it_asks_for_are_locked_once() -> None:
+    """As the extra asks for it; beside the packages that are installed in any case."""
+    asked = {
+        canonicalize_name(one.name): one.specifier
+        for line in requires("ingestor") or []
+        if (one := Requirement(line)).marker and one.marker.evaluate({"extra": "ray"})
+    }
+    runtime, ray = locked("requirements"), locked("requirements-ray")
+    assert not runtime.keys() & ray.keys()
+    assert asked["ray"].contains(ray["ray"])
+    for line in _requires("ray"):
+        one = Requirement(line)
+        if one.marker is None or one.marker.evaluate({"extra": ""}):
+            assert one.specifier.contains((runtime | ray)[canonicalize_name(one.name)]), line
+
+
+def test_the_cluster_has_the_ray_of_the_image() -> None:
+    manifest = (ROOT / "deploy" / "kubernetes-ray.yaml").read_text()
+    assert f"rayVersion: {locked('requirements-ray')['ray']}\n" in manifest
 
 
 @pytest.mark.slow
 def test_the_resolver_fetches_no_cuda_builds(tmp_path: Path) -> None:
-    """From the public index alone, without the wheels and settings of this machine."""
     report = tmp_path / "report.json"
-    options = ("--dry-run", "--ignore-installed", "--no-build-isolation", "--quiet", "--report", str(report))
-    plain = {
-        key: value for key, value in os.environ.items() if not key.startswith("PIP_") or key == "PIP_CERT"
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", *options, str(ROOT)],
-        env=plain | {"PIP_CONFIG_FILE": os.devnull},
-        capture_output=True,
-        text=True,
-    )
+    done = resolved("--no-build-isolation", "--report", str(report), str(ROOT))
     if "No matching distribution" in done.stderr and "setuptools" in done.stderr:
         pytest.skip("the package index cannot be reached")
     assert done.returncode == 0, done.stderr
     found = {canonicalize_name(one["metadata"]["name"]) for one in json.loads(report.read_text())["install"]}
     assert "openvino" in found and heavy(found) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only builds for Linux bring CUDA")
+def test_setup_takes_no_torch_that_the_public_index_has() -> None:
+    """There all builds for Linux bring CUDA."""
+    done = resolved(*torch_of_setup())
+    assert done.returncode != 0 and "No matching distribution found for torch" in done.stderr
+    assert "2.13.0" in done.stderr, "the index was not asked: without +cpu, this one would be taken"
+
+
+def test_setup_asks_for_a_torch_without_cuda_and_for_nothing_of_nvidia() -> None:
+    assert all(each.endswith("+cpu") for each in torch_of_setup()) or sys.platform != "linux"
+    locks = "".join(path.read_text() for path in ROOT.glob("requirements*.lock"))
+    assert not re.findall(r"^(?:nvidia|cuda|triton)\S*", locks, re.MULTILINE)
+
+
+def test_setup_installs_by_uv_where_the_machine_has_it(tmp_path: Path) -> None:
+    (tmp_path / "uv").write_text("#!/bin/sh\n")
+    (tmp_path / "uv").chmod(0o755)
+    assert installs("UV=") == [".venv/bin/python -m pip"] * 4
+    assert installs(path=f"{tmp_path}:{os.environ['PATH']}") == [f"{tmp_path}/uv pip"] * 4
+
+
+def resolved(*wanted: str) -> subprocess.CompletedProcess[str]:
+    """By the public index alone, without the wheels and settings of this machine."""
+    plain = {
+        key: value for key, value in os.environ.items() if not key.startswith("PIP_") or key == "PIP_CERT"
+    }
+    options = ("--dry-run", "--ignore-installed", "--quiet")
+    return subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, *wanted],
+        env=plain | {"PIP_CONFIG_FILE": os.devnull},
+        capture_output=True,
+        text=True,
+    )
+
+
+def torch_of_setup() -> list[str]:
+    return sorted(set(re.findall(r"torch==\S+", setup())))
+
+
+def installs(*variables: str, path: str = os.environ["PATH"]) -> list[str]:
+    """The program of each installation."""
+    return re.findall(r"(\S+(?: -m)? pip)(?: --\S+)* install", setup(*variables, path=path))
+
+
+def setup(*variables: str, path: str = os.environ["PATH"]) -> str:
+    """The commands of ``make setup`` on a machine that has nothing yet."""
+    command = ["make", "--dry-run", "--always-make", "--no-print-directory", "setup", *variables]
+    done = subprocess.run(command, cwd=ROOT, env={"PATH": path}, capture_output=True, text=True, check=True)
+    return done.stdout

@@ -89,6 +89,7 @@ MAY_THREAD = {
     "ingestor.nodes.fleet": "nodes are checked at the same time",
     "ingestor.nodes.ray_cluster": "an Event: threads that wait for a process notice the stop",
     "ingestor.nodes.workshop": "a process prepares a document on one thread, and waits for it on another",
+    "ingestor.chroma.shards.index": "readers ask all shards at the same time",
     "ingestor.chroma.child": "its own process: a thread for the guard, and one that ends it with its parent",
     "ingestor.chroma.guarding.guard": "one event loop for all connections, in that process",
     "ingestor.chroma.guarding.loading": "tasks of that event loop",

@@ -17,6 +17,7 @@ EXPLAINED = {
     "kind._strip_protocol": "fsspec: the same",
     "system._raise_not_found_for_status": "fsspec's HTTP: there is no public read that ends at a limit",
     "system._call_s3": "s3fs: there is no public read that ends at a limit",
+    "ray._private": "Ray prints errors of nodes where our answers go, and has no option against it",
     "system._iterdir": "s3fs: there is no public listing that ends at a limit",
 }
 

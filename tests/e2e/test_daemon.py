@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ingestor.rechunk.recipes import unpacked
-from tests.e2e.in_chroma import UNFOUND, in_chroma
+from tests.e2e.in_chroma import lost
 from tests.e2e.project import Daemon, Project, wait
 from tests.e2e.test_sync import long_document
 
@@ -205,7 +205,7 @@ def hold_the_laws(project: Project, times: int, cuts: Cuts, swap_every: int) -> 
     found = verified(project)
     assert found["checked"] > 0 == found["words"]
     assert project.json("status")["collections"]["docs"]["lexical"] is None
-    assert in_chroma(project.folder / "chroma", "docs", UNFOUND) == []
+    assert lost(project.folder / "chroma", "docs") == set()
     fresh = project.fresh()
     assert project.essence() == fresh.essence()
     assert project.words() == fresh.words()

@@ -19,7 +19,7 @@ import pytest
 
 from tests.connectors.pushing import TOKEN, Caller
 from tests.connectors.repositories import Repository
-from tests.e2e.in_chroma import UNFOUND, in_chroma
+from tests.e2e.in_chroma import lost
 from tests.e2e.project import Project, free_port
 from tests.e2e.test_daemon import chroma_pid, signal_later
 from tests.e2e.test_sync import long_document
@@ -165,7 +165,7 @@ def hold_the_laws(life: Life) -> None:
     kinds = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "unsettled")
     assert {kind: found[kind] for kind in kinds} == dict.fromkeys(kinds, 0), found
     assert found["checked"] > 0
-    assert in_chroma(project.folder / "chroma", "docs", UNFOUND) == []
+    assert lost(project.folder / "chroma", "docs") == set()
     fresh = Project(project.folder.parent / "fresh", project.settings)
     assert project.essence() == fresh.essence_from_nothing()
 
