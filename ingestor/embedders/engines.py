@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingestor.embedders.hardware import (
+    gains_from_avx512_bfloat16,
     has_amx,
     installed,
     multiplies_bfloat16,
@@ -54,14 +55,16 @@ def ways(engine: str, precision: str, device: str, folder: Path) -> Iterator[Way
 
 
 def _precisions(wanted: str, device: str, engine: str) -> tuple[str, ...]:
-    """The fastest first. Without AMX, which it must not use (torch_model.py), torch is faster in float32."""
+    """The fastest first. torch must not use AMX (torch_model.py)."""
     if wanted != "auto":
         return (wanted,)
     if device != "cpu":
         return ("float32",)
-    if engine == "openvino":
+    if engine == "torch":
+        return ("bfloat16", "float32") if gains_from_avx512_bfloat16() else ("float32", "bfloat16")
+    if gains_from_avx512_bfloat16() or has_amx():
         return ("bfloat16", "int8", "float32")
-    return ("float32", "bfloat16") if has_amx() else ("bfloat16", "float32")
+    return ("int8", "float32", "bfloat16")
 
 
 def _refused(folder: Path) -> str:

@@ -82,16 +82,17 @@ def test_a_chosen_engine_is_announced_and_goes_by_swap(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", ["bfloat16", "openvino"])
+@pytest.mark.parametrize("missing", ["precision", "openvino"])
 def test_another_machine_embeds_nothing_again_unasked(
     small: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
-    if missing == "bfloat16" and not hardware.multiplies_bfloat16():
-        pytest.skip("this processor has no bfloat16")
+    if missing == "precision" and not (hardware.multiplies_bfloat16() or hardware.multiplies_int8()):
+        pytest.skip("this processor has float32 alone")
     answered(ask("sync", "--json"))
     made = recipes(small)
-    if missing == "bfloat16":
+    if missing == "precision":
         monkeypatch.setattr(engines, "multiplies_bfloat16", lambda: False)
+        monkeypatch.setattr(engines, "multiplies_int8", lambda: False)
     else:
         monkeypatch.setattr(engines, "installed", lambda *packages: "openvino" not in packages)
     assert "this machine computes other vectors" in ask("plan").out

@@ -2,21 +2,31 @@ import pytest
 
 from ingestor.embedders import hardware
 
-INTEL = "processor\t: 0\nflags\t\t: fpu avx512f amx_bf16 amx_tile\n\nprocessor\t: 1\nflags\t\t: fpu\n"
-AMD = "flags\t\t: fpu avx512_bf16 avx512_vnni\n"
+INTEL = "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu avx512f amx_bf16 amx_tile\n\nprocessor\t: 1\nflags\t\t: fpu\n"
+XEON = "vendor_id\t: GenuineIntel\nflags\t\t: fpu avx512_bf16 avx512_vnni\n"
+AMD = "vendor_id\t: AuthenticAMD\nflags\t\t: fpu avx512_bf16 avx512_vnni\n"
 OLD = "flags\t\t: fpu avx2 avx512_vnni\n"
 ARM = "Features\t: fp asimd bf16\n"
 
 
 @pytest.mark.parametrize(
-    ("cpuinfo", "expected"), [(INTEL, True), (AMD, True), (OLD, False), (ARM, False), (None, False)]
+    ("cpuinfo", "multiplies", "gains"),
+    [
+        (INTEL, True, False),
+        (XEON, True, False),
+        (AMD, True, True),
+        (OLD, False, False),
+        (ARM, False, False),
+        (None, False, False),
+    ],
 )
-def test_bfloat16(monkeypatch, tmp_path, cpuinfo, expected):
+def test_bfloat16(monkeypatch, tmp_path, cpuinfo, multiplies, gains):
     file = tmp_path / "cpuinfo"
     if cpuinfo is not None:
         file.write_text(cpuinfo)
     monkeypatch.setattr(hardware, "_CPUINFO", file)
-    assert hardware.multiplies_bfloat16() is expected
+    assert hardware.multiplies_bfloat16() is multiplies
+    assert hardware.gains_from_avx512_bfloat16() is gains
 
 
 def test_without_a_driver_the_device_is_the_cpu(monkeypatch, tmp_path):

@@ -250,33 +250,37 @@ def test_auto_is_openvino_for_what_it_covers_and_torch_for_the_rest(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("flags", "precision"),
-    [({"avx512_bf16", "avx512_vnni"}, "bfloat16"), ({"avx512_vnni"}, "int8"), ({"avx2"}, "float32")],
+    ("vendor", "flags", "openvino", "torch"),
+    [
+        ("GenuineIntel", "avx512_bf16 avx512_vnni amx_bf16", "bfloat16", "float32"),
+        ("GenuineIntel", "avx512_bf16 avx512_vnni", "int8", "float32"),
+        ("GenuineIntel", "avx512_bf16", "float32", "float32"),
+        ("GenuineIntel", "avx512_vnni", "int8", "float32"),
+        ("AuthenticAMD", "avx512_bf16 avx512_vnni", "bfloat16", "bfloat16"),
+        ("AuthenticAMD", "avx2", "float32", "float32"),
+    ],
 )
-def test_auto_takes_the_fastest_precision_that_the_processor_has(monkeypatch, flags, precision):
-    monkeypatch.setattr(hardware, "cpu_flags", lambda: frozenset(flags))
-    assert build(engine="auto").identity["precision"] == precision
+def test_auto_takes_the_fastest_precision_that_the_processor_has(
+    monkeypatch, vendor, flags, openvino, torch
+):
+    monkeypatch.setattr(hardware, "processor", lambda: {"vendor_id": vendor, "flags": flags})
+    assert build(engine="openvino").identity["precision"] == openvino
+    assert build(engine="torch").identity["precision"] == torch
 
 
 def test_int8_is_for_openvino_and_processors_that_multiply_it(monkeypatch):
     with pytest.raises(NeedsHuman, match="int8 needs engine openvino"):
         _ = build(engine="torch", precision="int8").identity
-    monkeypatch.setattr(hardware, "cpu_flags", lambda: frozenset({"avx512_bf16"}))
+    monkeypatch.setattr(hardware, "processor", lambda: {"flags": "avx512_bf16"})
     with pytest.raises(NeedsHuman, match="no AVX512-VNNI for int8"):
         _ = build(engine="auto", precision="int8").identity
 
 
 def test_bfloat16_is_not_taken_where_the_processor_has_none(monkeypatch):
-    monkeypatch.setattr(hardware, "cpu_flags", lambda: frozenset({"avx2"}))
+    monkeypatch.setattr(hardware, "processor", lambda: {"flags": "avx2"})
     assert build(engine="torch", precision="bfloat16").identity["precision"] == "bfloat16"
     with pytest.raises(NeedsHuman, match="neither AMX nor AVX512-BF16"):
         _ = build(precision="bfloat16").identity
-
-
-@pytest.mark.parametrize(("flag", "precision"), [("amx_bf16", "float32"), ("avx512_bf16", "bfloat16")])
-def test_torch_takes_bfloat16_only_where_it_is_faster_without_amx(monkeypatch, flag, precision):
-    monkeypatch.setattr(hardware, "cpu_flags", lambda: frozenset({flag}))
-    assert build(engine="torch").identity["precision"] == precision
 
 
 def test_without_torch_other_models_say_what_to_install(tmp_path, monkeypatch):
