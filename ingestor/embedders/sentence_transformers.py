@@ -42,9 +42,9 @@ class SentenceTransformersOptions(Options):
     )
     precision: Literal["auto", "float32", "bfloat16", "int8"] = pinned(
         "auto",
-        description="of the computation; `auto` takes the fastest on this CPU whose vectors are near those of "
-        "float32: bfloat16 with AMX, or AVX512-BF16 of AMD; else int8 with AVX512-VNNI if OpenVINO runs the "
-        "model; else float32",
+        description="of the computation; `auto` takes what is fastest on this CPU and near to float32: "
+        "bfloat16 with AMX, or AVX512-BF16 of AMD; else int8 with AVX512-VNNI if OpenVINO runs the model; "
+        "else float32",
     )
     device: str = pinned("auto", description="`cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes the best")
     prompt: str | None = pinned(

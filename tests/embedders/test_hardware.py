@@ -2,7 +2,7 @@ import pytest
 
 from ingestor.embedders import hardware
 
-INTEL = "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu avx512f amx_bf16 amx_tile\n\nprocessor\t: 1\nflags\t\t: fpu\n"
+INTEL = "vendor_id\t: GenuineIntel\nflags\t\t: fpu amx_bf16 amx_tile\n\nprocessor\t: 1\nflags\t\t: fpu\n"
 XEON = "vendor_id\t: GenuineIntel\nflags\t\t: fpu avx512_bf16 avx512_vnni\n"
 AMD = "vendor_id\t: AuthenticAMD\nflags\t\t: fpu avx512_bf16 avx512_vnni\n"
 OLD = "flags\t\t: fpu avx2 avx512_vnni\n"

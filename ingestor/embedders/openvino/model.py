@@ -1,12 +1,13 @@
 """A model of the BERT family in memory, run by OpenVINO: needs neither torch nor transformers.
 
 The encoder runs in the asked precision, the pooling and all behind it in float32 (token_pooling.py). One
-graph of dynamic shape serves all batches. Texts are batched only with texts of their padded length
-(batches.py). Then OpenVINO gives each text the same bits, whatever the number of texts and of threads: the
-tests in ``tests/embedders/openvino/test_model.py`` verify that.
+graph of dynamic shape serves all batches, several of them at a time (streams.py). Texts are batched only with
+texts of their padded length (batches.py). Then OpenVINO gives each text the same bits, whatever the number of
+texts, threads and streams: the tests in ``tests/embedders/openvino/test_model.py`` verify that.
 """
 
 from collections.abc import Sequence
+from contextlib import closing
 from threading import Lock
 from typing import Any
 
@@ -18,6 +19,7 @@ from tokenizers import Encoding, Tokenizer
 from ingestor.embedders.batches import batches
 from ingestor.embedders.openvino.graph import Tensors, graph
 from ingestor.embedders.openvino.mapped_tensors import MappedTensors
+from ingestor.embedders.openvino.streams import MOST, Streams
 from ingestor.embedders.outline import TransformerOutline
 from ingestor.embedders.rounding import unit
 from ingestor.embedders.token_pooling import Floats, pooled, projected
@@ -26,6 +28,7 @@ from ingestor.embedders.weights import Weights, unusable
 from ingestor.model import Vectors
 
 _SHAPES = 64  # (texts, tokens) whose kernels are kept
+_ENOUGH = 256  # tokens of a batch: with more, streams end far apart and are no faster
 _GROUP = 64  # values of a token's vector that share a step where int8 is multiplied
 
 
@@ -39,7 +42,7 @@ class OpenVinoModel:
             self._projections = [(load_file(each.weights), each.activation) for each in outline.projections]
             self._mapped = MappedTensors(outline.weights) if weights.fixed else None
             tensors = load_file(outline.weights) if self._mapped is None else self._mapped.tensors
-            self._request = _compiled(outline, tensors, precision, threads).create_infer_request()
+            self._streams = Streams(_compiled(outline, tensors, precision, threads))
             self._truncating = self.counter()
         except Exception as error:
             raise unusable(weights.name, error) from error
@@ -50,12 +53,16 @@ class OpenVinoModel:
         self.dimensions: int = widths[-1] if widths else self._width * len(outline.poolings)
 
     def vectors(self, texts: Sequence[str], prompt: str, budget: int) -> Vectors:
-        """(n, dimensions) unit vectors, in batches of about ``budget`` tokens."""
+        """(n, dimensions) unit vectors. About ``budget`` tokens are embedded at a time."""
         found = np.zeros((len(texts), self.dimensions), np.float32)
         encodings = self._truncating.encode_batch([prompt + text for text in texts])
-        for batch in batches([len(encoding) for encoding in encodings], self.window, budget):
-            chosen = [encodings[position] for position in batch.members]
-            found[list(batch.members)] = self._forward(chosen, batch.length)
+        lengths = [len(encoding) for encoding in encodings]
+        chosen = batches(lengths, self.window, min(budget // self._streams.number, _ENOUGH))
+        inputs = (self._inputs([encodings[at] for at in batch.members], batch.length) for batch in chosen)
+        with self._lock, closing(self._streams.outputs(inputs)) as outputs:
+            for batch, tokens in zip(chosen, outputs, strict=True):
+                for row, at in enumerate(batch.members):
+                    found[at] = self._vector(tokens[row, : lengths[at]])
         if self._mapped is not None:
             self._mapped.give_back()  # the matrices were packed, and few rows of the tables are used
         return unit(found)
@@ -67,16 +74,13 @@ class OpenVinoModel:
             raise FileNotFoundError("tokenizer.json")
         return found
 
-    def _forward(self, encodings: Sequence[Encoding], length: int) -> Floats:
+    def _inputs(self, encodings: Sequence[Encoding], length: int) -> dict[str, Any]:
         ids = np.zeros((len(encodings), length), np.int32)
         mask = np.zeros((len(encodings), length), np.float32)
         for row, encoding in enumerate(encodings):
             ids[row, : len(encoding)] = encoding.ids
             mask[row, : len(encoding)] = 1
-        with self._lock:
-            inputs = {"ids": ids, "positions": self._positions(ids, mask), "mask": mask}
-            tokens = next(iter(self._request.infer(inputs, share_inputs=True, share_outputs=True).values()))
-            return np.stack([self._vector(tokens[row, : len(each)]) for row, each in enumerate(encodings)])
+        return {"ids": ids, "positions": self._positions(ids, mask), "mask": mask}
 
     def _positions(self, ids: Any, mask: Any) -> Any:
         """Rows of the position table. RoBERTa and MPNet do not count padding tokens, wherever they stand."""
@@ -99,7 +103,7 @@ def _compiled(
     settings = {
         "INFERENCE_PRECISION_HINT": "bf16" if precision == "bfloat16" else "f32",
         "EXECUTION_MODE_HINT": "ACCURACY" if precision == "float32" else "PERFORMANCE",
-        "NUM_STREAMS": 1,
+        "NUM_STREAMS": MOST,  # fewer where there are fewer cores or threads
         "CPU_RUNTIME_CACHE_CAPACITY": _SHAPES,
         "ENABLE_CPU_PINNING": False,  # the machine's other work may have any core
         **({"DYNAMIC_QUANTIZATION_GROUP_SIZE": _GROUP} if precision == "int8" else {}),

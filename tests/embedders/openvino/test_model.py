@@ -209,7 +209,14 @@ def test_padding_to_the_longest_of_a_batch_would_break_the_law(embedder):
     model = embedder._model
     encoded = model._truncating.encode_batch([*EDGES[:8], *passages(2, 300)])
     own, longest = (
-        np.vstack([model._forward([each], length(each)) for each in encoded])
+        [
+            model._vector(tokens[0, : len(each)])
+            for each, tokens in zip(
+                encoded,
+                model._streams.outputs(model._inputs([each], length(each)) for each in encoded),
+                strict=True,
+            )
+        ]
         for length in (len, lambda each: padded(len(each), model.window))
     )
     assert not np.array_equal(own, longest)
@@ -260,9 +267,7 @@ def test_auto_is_openvino_for_what_it_covers_and_torch_for_the_rest(tmp_path):
         ("AuthenticAMD", "avx2", "float32", "float32"),
     ],
 )
-def test_auto_takes_the_fastest_precision_that_the_processor_has(
-    monkeypatch, vendor, flags, openvino, torch
-):
+def test_auto_takes_the_fastest_precision_that_the_processor_has(monkeypatch, vendor, flags, openvino, torch):
     monkeypatch.setattr(hardware, "processor", lambda: {"vendor_id": vendor, "flags": flags})
     assert build(engine="openvino").identity["precision"] == openvino
     assert build(engine="torch").identity["precision"] == torch
