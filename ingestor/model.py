@@ -157,15 +157,6 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """How a document is to be indexed: fingerprints of kind, version and options (less tuning)."""
-
-    parser: Fingerprint
-    chunker: Fingerprint
-    embedder: Fingerprint
-
-
-@dataclass(frozen=True, slots=True)
 class ReaderModel:
     """What makes vectors of readers' questions: one of Chroma's own embedding functions.
 

@@ -11,6 +11,7 @@ from ingestor.config.models import Config, ConfigError
 
 log = logging.getLogger("ingestor")
 
+_AT_START = ("state", "chroma", "http", "parsing", "workers")  # keys that are read once
 SETTLE = 1.0  # seconds without a write: half a config can be valid, with fewer sources
 
 Stamp = tuple[int, int] | None
@@ -46,21 +47,16 @@ class Reloader:
         except ConfigError as error:
             log.error("changed config not taken over, the old one stays in force:\n%s", error)
             return None
-        if self._needs_restart(config):
-            log.error("state, chroma, http and parsing change only with a restart; the old config stays")
+        if settled := self._settled_at_start(config):
+            log.error("%s: change only with a restart; the old config stays", ", ".join(settled))
             return None
         log.info("the config is taken over")
         self._config = config
         return config
 
-    def _needs_restart(self, new: Config) -> bool:
-        old = self._config
-        return (old.state, old.chroma, old.http, old.parsing) != (
-            new.state,
-            new.chroma,
-            new.http,
-            new.parsing,
-        )
+    def _settled_at_start(self, new: Config) -> list[str]:
+        """The keys that changed and need a restart."""
+        return [key for key in _AT_START if getattr(self._config, key) != getattr(new, key)]
 
 
 def stamp(path: Path) -> Stamp:

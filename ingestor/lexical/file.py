@@ -136,9 +136,10 @@ class LexicalFile:
             return self._connected()
 
     def _renew(self, why: str) -> None:
+        """Raises Transient when the new file cannot be written now; the next use tries again."""
         self._db.close()
         self._remove(why)
-        self._db = self._connected()
+        self._db = self._opened()
 
     def _remove(self, why: str) -> None:
         log.warning("the lexical index %s is made again from Chroma: %s", self._path, why)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from itertools import islice
 
+from ingestor.core.listings.key_set import KeySet
 from ingestor.lexical.composed import as_kept
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import RecordId
@@ -20,7 +21,7 @@ class Filling:
     def __init__(self, dense: Index, lexical: LexicalIndex) -> None:
         self._dense, self._lexical = dense, lexical
         self._ids: Iterator[RecordId] | None = None
-        self._seen: set[RecordId] = set()
+        self._seen = KeySet()
         self._moved = 0
         self.done = False
 
@@ -45,7 +46,7 @@ class Filling:
             self.done = True
             return
         self._lexical.set_complete(False)
-        self._ids, self._seen, self._moved = self._dense.ids(), set(), 0
+        self._ids, self._seen, self._moved = self._dense.ids(), KeySet(), 0
 
     def _add(self, page: list[RecordId]) -> None:
         self._seen.update(page)
@@ -57,7 +58,7 @@ class Filling:
     def _finish(self) -> None:
         """Records that were written meanwhile are unseen, and deletions can hide others from a listing."""
         self._ids = None
-        unseen = [id_ for id_ in self._lexical.ids() if id_ not in self._seen]
+        unseen = [RecordId(id_) for id_ in self._seen.absent(self._lexical.ids())]
         surplus = set(unseen) - {record.id for record in self._dense.read(unseen)}
         self._lexical.drop(sorted(surplus))
         if self._lexical.count() == self._dense.count():

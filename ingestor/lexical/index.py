@@ -5,6 +5,7 @@ Of the metadata only the language counts, which decides how words are stemmed.
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ingestor.core.fingerprint import text_digest
@@ -18,6 +19,7 @@ from ingestor.model import Metadata, Record, RecordId
 T = TypeVar("T")
 
 _PAGE = 500  # ids in one statement
+_LISTED = 5000  # ids that are listed at a time
 _Kept = tuple[RecordId, bytes, str, str]  # id, digest of the text, language, terms
 
 
@@ -67,9 +69,11 @@ class LexicalIndex:
         return self._read(lambda db, number: _one(db, f"SELECT COUNT(*) FROM records_{number}"))
 
     def ids(self) -> Iterator[RecordId]:
-        return iter(
-            self._read(lambda db, number: [row[0] for row in db.execute(f"SELECT id FROM records_{number}")])
-        )
+        """In their order, read in pages."""
+        last = ""
+        while page := self._read(partial(_ids_behind, last)):
+            yield from page
+            last = page[-1]
 
     def read(self, ids: Sequence[RecordId]) -> dict[RecordId, tuple[bytes, str, str]]:
         """Digest of the text, language and terms of those of ``ids`` that exist."""
@@ -125,6 +129,11 @@ def read_rows(
         for page in pages(dict.fromkeys(ids), _PAGE)
         for id_, key, language, whole in db.execute(query.format(number, ", ".join("?" * len(page))), page)
     }
+
+
+def _ids_behind(last: str, db: sqlite3.Connection, number: int) -> list[RecordId]:
+    query = f"SELECT id FROM records_{number} WHERE id > ? ORDER BY id LIMIT {_LISTED}"
+    return [id_ for (id_,) in db.execute(query, (last,))]
 
 
 def _languages(db: sqlite3.Connection, number: int, ids: Collection[RecordId]) -> dict[RecordId, str]:

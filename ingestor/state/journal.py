@@ -345,10 +345,6 @@ class Journal:
         row = self._db.execute(query, (collection, statistic)).fetchone()
         return 0 if row is None else int(row[0])
 
-    def statistics(self) -> list[tuple[EditionName, str]]:
-        rows = self._db.execute("SELECT collection, statistic FROM statistics WHERE documents > 0")
-        return [(EditionName(row[0]), row[1]) for row in rows]
-
     # --- collections ----------------------------------------------------------------------------------
 
     def collection(self, name: EditionName) -> CollectionRow:

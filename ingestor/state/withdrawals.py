@@ -95,10 +95,11 @@ class WithdrawalGuard:
     def __init__(self, journal: Journal) -> None:
         self._table = Withdrawals(journal)
         self._indexed: dict[Feed, int] = {}  # documents in the index before the first withdrawal
+        self._counted: set[int] = set()  # rows: a withdrawal whose write failed comes again
 
     def passes(self, entry: Entry, failure: Failure, max_loss: float) -> bool:
         """Whether the records of this document may be removed; if so, it counts as withdrawn."""
-        if not entry.known or self._table.accepted(entry.source):
+        if not entry.known or entry.row in self._counted or self._table.accepted(entry.source):
             return True
         withdrawn = self._table.count(entry.source)
         if entry.feed not in self._indexed:
@@ -106,6 +107,7 @@ class WithdrawalGuard:
         kept = decisions.withdrawal(failure, withdrawn, self._indexed[entry.feed], max_loss)
         if kept is None:
             self._table.add(entry.source)
+            self._counted.add(entry.row)
             return True
         if self._table.kept(entry.source) is None:
             reason = f"{kept}; their records are kept; if that is right, run: ingestor accept {entry.source}"
@@ -117,3 +119,4 @@ class WithdrawalGuard:
         """Nothing of these sources is due: reset their counts."""
         self._table.settle(sources)
         self._indexed.clear()
+        self._counted.clear()

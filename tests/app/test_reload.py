@@ -61,7 +61,7 @@ def test_a_file_that_is_being_written_is_not_read(tmp_path: Path, time: list[flo
     path.unlink()
     assert sources(reloader) is None
     time[0] += SETTLE / 2
-    path.write_text(MORE + "workers: 3\n")
+    path.write_text(MORE + "chunking: {strategy: recursive}\n")
     assert sources(reloader) is None
     time[0] += SETTLE
     assert sources(reloader) == 2
@@ -91,3 +91,15 @@ def test_a_link_that_is_pointed_elsewhere_is_a_change(tmp_path: Path, time: list
     assert sources(reloader) is None
     time[0] += SETTLE
     assert sources(reloader) == 2
+
+
+@pytest.mark.parametrize("line", ["workers: 3", "parsing: {seconds: 5}", "http: false"])
+def test_what_needs_a_restart_is_named_and_not_taken_over(
+    tmp_path: Path, time: list[float], caplog: pytest.LogCaptureFixture, line: str
+) -> None:
+    path, asked = tmp_path / "config.yaml", Asked()
+    reloader = reloader_of(path, asked)
+    path.write_text(f"{MORE}{line}\n")
+    asked.reload = True
+    assert sources(reloader) is None
+    assert f"{line.partition(':')[0]}: change only with a restart; the old config stays" in caplog.text

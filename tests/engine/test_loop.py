@@ -8,11 +8,13 @@ import pytest
 
 from ingestor.core.entries import Entry, Feed
 from ingestor.engine.loop import Engine
-from ingestor.model import Blob, Item
+from ingestor.model import Blob, Item, RecordId
 from ingestor.ports import Transient
 from ingestor.state.withdrawals import Withdrawals
+from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
 from tests.simulation.laws import ASKED, LawBroken
+from tests.simulation.ports.files import UNREADABLE
 from tests.simulation.world import FILES, World
 
 
@@ -71,6 +73,31 @@ def test_an_engine_that_forgets_withdrawals_meanwhile_is_found_out(
     with pytest.raises(LawBroken) as found:
         broken_while_cut_again(tmp_path)
     assert found.value.law == ASKED
+
+
+def test_a_withdrawal_whose_write_failed_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, left, drop = World(tmp_path, seed=1), [1, 1, 1], MemoryIndex.drop
+    for number in range(20):
+        world.files.write(f"{number}.txt", f"a line {number}")
+    world.settle()
+
+    def away(self: MemoryIndex, ids: Sequence[RecordId]) -> None:
+        if left:
+            left.pop()
+            raise Transient("Chroma does not answer")
+        drop(self, ids)
+
+    monkeypatch.setattr(MemoryIndex, "drop", away)
+    for number in range(7):  # 35 %, less than max_loss
+        world.files.write(f"{number}.txt", UNREADABLE)
+    world.engine.scanner.look_again()
+    most = 0
+    for _ in range(100):
+        world.now += 5
+        world.engine_step()
+        most = max(most, Withdrawals(world.journal).count(FILES))
+    assert (left, most, world.journal.indexed(FILES)) == ([], 7, 13)
+    world.journal.close()
 
 
 def test_attempts_that_come_again_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,6 +134,25 @@ def test_a_locked_file_is_tried_again_later(store: OneCollection, tmp_path: Path
         index.upsert([record("new#0", "new")])
 
 
+def test_a_full_disk_while_it_is_made_again_is_tried_again_later(
+    store: OneCollection, tmp_path: Path, monkeypatch
+) -> None:
+    def full(self: LexicalFile) -> sqlite3.Connection:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    path = tmp_path / NAME
+    with opened(path) as file:
+        index, _ = backend_of(store, file).open(DOCS, MODEL)
+        path.unlink()
+        with monkeypatch.context() as disk:
+            disk.setattr(LexicalFile, "_connected", full)
+            for _ in range(2):
+                with pytest.raises(Transient, match="disk is full"):
+                    index.upsert([record("new#0", "new")])
+        index.upsert([record("new#0", "new")])
+    filled(store, path)
+
+
 def test_deleted_collections_are_forgotten(store: OneCollection, tmp_path: Path) -> None:
     with opened(tmp_path / NAME) as file:
         backend = backend_of(store, file)
