@@ -204,6 +204,15 @@ def test_the_law_holds_for_each_family(tmp_path, precision, family):
     assert np.array_equal(two.embed(texts[::-1])[::-1], expected)
 
 
+def test_batches_that_nobody_waited_for_disturb_none_of_the_next_ones(embedder, texts, vectors):
+    model = embedder._model
+    encoded = model._truncating.encode_batch(texts[:20])
+    left = model._streams.outputs(model._inputs([each], len(each)) for each in encoded)
+    next(left)
+    left.close()
+    assert np.array_equal(embedder.embed(texts), vectors)
+
+
 def test_padding_to_the_longest_of_a_batch_would_break_the_law(embedder):
     """So that the tests above are known to be able to fail."""
     model = embedder._model
