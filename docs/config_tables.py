@@ -157,7 +157,7 @@ def _written(value: float, names: Mapping[str, float]) -> str:
 
 def _plain(value: Any) -> str:
     if isinstance(value, Path):
-        return f"./{value}"
+        return f"{value}" if str(value)[0] in "~/" else f"./{value}"
     if isinstance(value, str) and value:
         return value
     return json.dumps(value, ensure_ascii=False, default=lambda inner: inner.model_dump(mode="json"))

@@ -66,5 +66,5 @@ def chosen(config: "Config", wanted: str | None) -> str:
     """The named collection, or the only one. Exits if there are several and none is named."""
     names = sorted({str(source.collection) for source in config.sources})
     if wanted is None and len(names) > 1:
-        fail(f"name one with --collection: {', '.join(names)}", USAGE)
+        fail(f"say which collection: {', '.join(names)}", USAGE)
     return wanted or names[0]

@@ -264,8 +264,8 @@ class SourceSettings(Options):
     )
     archives: bool = Field(
         default=False,
-        description="whether files in `.zip` and `.tar` archives (also `.tgz`, `.tar.gz`, `.bz2`, `.xz`) are "
-        "documents; messages in `.mbox` files and attachments of mails always are",
+        description="whether files in archives (`.zip`, `.7z`, `.tar`, also packed by gzip, bzip2, xz or "
+        "zstd) are documents; messages in `.mbox` files and attachments of mails always are",
     )
     scan_every: ScanEvery | None = Field(
         default=None, description="for this source, instead of the top level's"

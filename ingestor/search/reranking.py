@@ -6,6 +6,7 @@ from math import isfinite
 
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.search.fusion import Ranked
+from ingestor.search.values import NOT_RERANKED
 
 Scores = Callable[[str, Sequence[str]], Sequence[float]]
 """How well each text answers a question, more is better. It raises Transient or NeedsHuman."""
@@ -32,7 +33,7 @@ def reranked(
     try:
         order = best_first(scored(reranker.scores, question, texts[: len(seen)]))
     except (Transient, NeedsHuman) as error:
-        return list(best), f"not reranked: {error}"
+        return list(best), f"{NOT_RERANKED}{error}"
     in_order = (replace(seen[at], reranked=score) for at, score in order.items())
     return [*in_order, *best[len(seen) :]], None
 

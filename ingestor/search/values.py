@@ -77,6 +77,9 @@ class Passage:
     ids: tuple[RecordId, ...]
 
 
+NOT_RERANKED = "not reranked: "  # begins a fallback of which the mode knows nothing
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """``mode``: the mode that was used. ``fallback``: why it is another than was asked for, or why hits were

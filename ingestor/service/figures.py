@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 from ingestor.service.situation import Situation
 
 MOST_KINDS = 20  # of reasons; the rarest are counted together
-_PARTICULAR = re.compile(r"[\"'`(\[].*|\b\S*[/\\]\S*|[\d.,]+")
+_PARTICULAR = re.compile(r"[\"'`(\[].*|(?<!\S)\S*[/\\]\S*|[\d.,]+")
 Samples = Iterable[tuple[Sequence[str], float]]
 
 

@@ -134,3 +134,17 @@ def test_an_empty_answer_names_what_is_on_its_way(
     show_hits(answer(), False, unsearchable)
     show_passages(answer(), False, unsearchable)
     assert capsys.readouterr().out.splitlines() == [said, said]
+
+
+@pytest.mark.parametrize(
+    ("fallback", "told"),
+    [
+        ("no words are indexed yet", "search by vectors only: no words are indexed yet"),
+        ("not reranked: no answer", "not reranked: no answer"),
+    ],
+)
+def test_what_was_not_done_as_asked_is_told(
+    capsys: pytest.CaptureFixture[str], fallback: str, told: str
+) -> None:
+    show_hits(Answer((), (), "lexical", 0.0, fallback), False)
+    assert told in capsys.readouterr().err.splitlines()

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ingestor.cli.output.console import counted, out, print_wrapped
 from ingestor.core.escape import line, spelt
+from ingestor.search.values import NOT_RERANKED
 from ingestor.search.values import as_json as as_parsed
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def _tell_nothing(unsearchable: int) -> None:
 
 def _tell_fallback(answer: Answer) -> None:
     if answer.fallback:
-        print(f"search by vectors only: {line(answer.fallback)}", file=sys.stderr)
+        before = "" if answer.fallback.startswith(NOT_RERANKED) else "search by vectors only: "
+        print(before + line(answer.fallback), file=sys.stderr)
 
 
 def show_chunks(found: Shown, as_json: bool) -> None:
