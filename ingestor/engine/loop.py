@@ -375,6 +375,9 @@ class Engine:
             self._landed(entry)
 
     def _wanted_recipe(self, prepared: Prepared) -> str:
+        """The recipe that today's config asks of it. None fits what was prepared under an old name."""
+        if self._handed_over(prepared.entry):
+            return ""
         source = self.sources.get(prepared.entry.feed)
         return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 
