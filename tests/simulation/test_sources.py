@@ -17,13 +17,15 @@ from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import Variants, crashes, find_out
 from tests.simulation.laws import CLEAN, EXACT, HELD, REST
 from tests.simulation.play import rename
-from tests.simulation.world import FILES, MORE, World
-
-ELSE = SourceName("else")
+from tests.simulation.world import ELSE, FILES, MORE, World
 
 
 def two_sources(seed: int) -> dict[str, object]:
     return {"several": True}
+
+
+def in_slices(seed: int) -> dict[str, object]:
+    return {"several": True, "sliced": True}
 
 
 def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
@@ -45,7 +47,7 @@ def slices_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("slices_of_one")
 def test_so_do_those_of_large_documents(tmp_path: Path) -> None:
-    assert crashes(tmp_path, range(1100, 1112), two_sources).total() > 30
+    assert crashes(tmp_path, range(1100, 1112), in_slices).total() > 30
 
 
 @pytest.mark.parametrize("renames", [{MORE: ELSE}, {MORE: FILES, FILES: MORE}], ids=["renamed", "traded"])
@@ -87,7 +89,7 @@ def test_a_slice_that_is_written_under_an_old_name_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variant = Engine, "_wanted_recipe", _whoever_has_the_name, {EXACT}
-    find_out(variant, partial(crashes, tmp_path, settings=two_sources), 1100, monkeypatch)
+    find_out(variant, partial(crashes, tmp_path, settings=in_slices), 1100, monkeypatch)
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -47,7 +47,7 @@ from tests.simulation.ports.journal import CrashingJournal
 from tests.simulation.ports.making import Fickle, Lines, Parsing, Remembered, vector
 from tests.simulation.ports.workers import AtOnce, Stepwise
 
-FILES, MORE = SourceName("files"), SourceName("more")
+FILES, MORE, ELSE = SourceName("files"), SourceName("more"), SourceName("else")
 GRACE = 200.0  # seconds
 PUT_BACK = 5.0  # seconds, as daemon.PUT_BACK
 
@@ -72,6 +72,7 @@ class World:
     ahead: int = 0  # small documents that are begun before a worker is free
     stepwise: bool = False  # listings take a while, in which all else goes on
     several: bool = False  # a second source feeds the collection: it is renamed, leaves and joins
+    sliced: bool = False  # sources are renamed while documents of theirs are partly written
     watched: bool = False  # nothing that people do is missed, and nothing is listed just because of the time
     now: float = 1e9
     embedded: int = 0
