@@ -40,9 +40,9 @@ def play(folder: Path, seed: int, acts: int = 12, rounds: int = 12, **settings: 
         for _ in range(random.randrange(1, 4)):
             act(world, random)
             hint(world, hints)
-        if world.sliced and len(world.places) > 1:
-            rename_half_written(world, random)
         world.step(random.randrange(1, rounds))
+        if world.sliced and len(world.places) > 1:  # last: when the program starts anew, all is well
+            rename_half_written(world, random)
     world.settle()
     check(world)
     world.end()
