@@ -60,6 +60,7 @@ class World:
     seed: int
     crash_rate: float = 0.0
     error_rate: float = 0.0
+    read_rate: float = 0.0  # how likely it is that a query of the journal fails
     collective: bool = False
     per_chunk: int = 1
     profile: Profile = "full"
@@ -78,7 +79,7 @@ class World:
     embedded: int = 0
 
     def __post_init__(self) -> None:
-        self.chaos = Chaos(Random(self.seed))
+        self.chaos = Chaos(Random(self.seed), reads=Random(f"reads {self.seed}"))
         self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
         self.readers = Readers(self.shelves)
         self.places: dict[SourceName, Files] = {FILES: self.files}
@@ -93,7 +94,11 @@ class World:
         self.start()
 
     def calm(self) -> None:
-        self.chaos.crash_rate = self.chaos.error_rate = 0.0
+        self.chaos.crash_rate = self.chaos.error_rate = self.chaos.read_rate = 0.0
+
+    def strike(self) -> None:
+        self.chaos.crash_rate, self.chaos.error_rate = self.crash_rate, self.error_rate
+        self.chaos.read_rate = self.read_rate
 
     def start(self) -> None:
         """A new process over what is durable."""
@@ -188,14 +193,15 @@ class World:
         """What daemon.Loop does in a round."""
         try:
             self._mind_the_clock()
-            self.engine.step(0)
+            with self.chaos.failing_reads():
+                self.engine.step(0)
             self.lexical.work()
             settings = Rechunk(mode=self.mode, grace=GRACE)
             self.outdated |= self.swaps.advance(settings, self.engine.scanner.listed, self.engine.busy())
             if self.outdated:
                 self.configure()
         except sqlite3.OperationalError:
-            pass  # the disk was full: the next round goes on
+            pass  # the disk was full, or could not be read: the next round goes on
         except Crash:  # it may have come after the program noted that nothing is due
             table = Withdrawals(self.journal)
             self._settled(
@@ -242,7 +248,7 @@ class World:
 
     def step(self, steps: int) -> None:
         """Let the program run a while; if it dies, start it again."""
-        self.chaos.crash_rate, self.chaos.error_rate = self.crash_rate, self.error_rate
+        self.strike()
         for _ in range(steps):
             try:
                 self.now += self.chaos.random.choice([0.0, 0.3, 5.0, 90.0])
@@ -254,7 +260,7 @@ class World:
                 check_durable(self.folder, self.shelves, self.words)
                 self.start()
                 self.readers.check(self)
-                self.chaos.crash_rate, self.chaos.error_rate = self.crash_rate, self.error_rate
+                self.strike()
         self.calm()
 
     def settle(self) -> None:
