@@ -122,10 +122,14 @@ class FirstPass:
             if late or held.full or seen(edition):
                 held.since = 0.0  # after an error the next call goes on, whatever is due by then
                 self.released |= {prepared.entry.row: edition for prepared in held.documents}
-                while held.documents:
-                    yield held.documents[0]
-                    held.documents.popleft()
-                del self._held[edition]
+                yield from self._let_go(edition)
+
+    def _let_go(self, edition: EditionName) -> Iterator[Prepared]:
+        documents = self._held[edition].documents
+        while documents:
+            yield documents[0]
+            documents.popleft()
+        del self._held[edition]
 
     def fits(self, prepared: Prepared, chunker: Collective | None) -> bool:
         """Whether its cuts are those for the statistic as it is now. ``chunker``: of its source now."""
