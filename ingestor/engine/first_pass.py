@@ -9,6 +9,7 @@ held are written, the next ones are prepared.
 Nothing of this is durable: after a crash the documents are due again, and their vectors are in the cache.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -27,7 +28,7 @@ LONGEST = 60.0  # seconds that a document is held
 @dataclass(slots=True)
 class _Held:
     since: float
-    documents: list[Prepared] = field(default_factory=list)
+    documents: deque[Prepared] = field(default_factory=deque)
     records: int = 0
 
     @property
@@ -112,13 +113,23 @@ class FirstPass:
         return True
 
     def release(self, seen: Callable[[EditionName], bool]) -> Iterator[Prepared]:
-        """Documents that are held no longer. ``seen``: whether no other document of that edition is due."""
+        """Documents that are held no longer. ``seen``: whether no other document of that edition is due.
+
+        Each is held until the next is asked for: after an error it is the first of the next call.
+        """
         for edition, held in list(self._held.items()):
             late = self._clock() >= held.since + LONGEST
             if late or held.full or seen(edition):
-                del self._held[edition]
+                held.since = 0.0  # after an error the next call goes on, whatever is due by then
                 self.released |= {prepared.entry.row: edition for prepared in held.documents}
-                yield from held.documents
+                yield from self._let_go(edition)
+
+    def _let_go(self, edition: EditionName) -> Iterator[Prepared]:
+        documents = self._held[edition].documents
+        while documents:
+            yield documents[0]
+            documents.popleft()
+        del self._held[edition]
 
     def fits(self, prepared: Prepared, chunker: Collective | None) -> bool:
         """Whether its cuts are those for the statistic as it is now. ``chunker``: of its source now."""

@@ -189,8 +189,8 @@ class Engine:
     def _refused(self, prepared: Prepared, error: Exception, trace: str) -> None:
         """Chroma refuses it. Its entry is read again, since the intents changed it."""
         entry = self.journal.entry(prepared.receipt.row)
-        if entry is None or (entry.item is not None and entry.item.version != prepared.receipt.version):
-            self._landed(prepared.entry)  # a version that was listed meanwhile is not to blame
+        if entry is None or entry.item is None or entry.item.version != prepared.receipt.version:
+            self._landed(prepared.entry)  # what was listed meanwhile is not to blame
         else:
             self._failed(entry, error, trace)
 
@@ -327,9 +327,9 @@ class Engine:
 
     def _start(self, job: Job, *, final: bool = False, ahead: bool = False) -> None:
         tools = self.sources[job.entry.feed].tools
-        self.flight.begin(job.entry, ahead=ahead)
         begun, lane = _Begun(job.entry, tools.recipe(""), final), self.dispatcher.lane(job.entry.source)
         of = self.journal.predecessor if self.backlog.any_gone(job.entry.collection) else _no_predecessor
+        self.flight.begin(job.entry, ahead=ahead)  # last: what is in flight has been submitted
         self.pool.submit(begun, lambda: self.preparing(job, tools, of), lane=lane)
 
     def _others(self, entry: Entry) -> Sums | None:
@@ -370,11 +370,13 @@ class Engine:
 
     def _write(self, *, everything: bool) -> None:
         with self.times.measured("write"):
-            written = self.writer.flush(everything=everything)
-        for entry in written:
-            self._landed(entry)
+            for entry in self.writer.flush(everything=everything):
+                self._landed(entry)
 
     def _wanted_recipe(self, prepared: Prepared) -> str:
+        """The recipe that today's config asks of it. None fits what was prepared under an old name."""
+        if self._handed_over(prepared.entry):
+            return ""
         source = self.sources.get(prepared.entry.feed)
         return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 

@@ -8,7 +8,7 @@ not mean that the write was refused (it may have been applied), so the same is s
 import logging
 import sqlite3
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from ingestor.core.backoff import delay
@@ -94,17 +94,17 @@ class Writer:
             if outbox.look and self._clock() >= outbox.not_before:
                 self._look(collection, outbox)
 
-    def flush(self, *, everything: bool = False) -> list[Entry]:
+    def flush(self, *, everything: bool = False) -> Iterator[Entry]:
         """Write full or old batches, and a slice of a large document.
 
-        Returns the documents that are no longer in flight, written or not.
+        Yields the documents that are no longer in flight, written or not: at once, since what follows may
+        raise sqlite3.Error.
         """
-        done: list[Entry] = []
         for collection, outbox in self._outboxes.items():
             ripe = everything or outbox.size >= BATCH or self._clock() >= outbox.since + LINGER
             if outbox.prepared and ripe and self._clock() >= outbox.not_before:
-                done += self._write(collection, outbox) + self._write_slice(collection, outbox)
-        return done
+                yield from self._write(collection, outbox)
+                yield from self._write_slice(collection, outbox)
 
     def check(self, collection: EditionName) -> None:
         """Mark a collection to be examined: it may have been deleted, replaced or torn."""

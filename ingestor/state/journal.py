@@ -31,6 +31,7 @@ from ingestor.state.columns import (
     LIVE,
     NOW,
     UNSUPPORTED,
+    VANISHED_SINCE,
     item_columns,
     marks,
     to_entry,
@@ -173,7 +174,7 @@ class Journal:
             )
             db.executemany(
                 f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,
-                       detail = NULL, {_NOT_QUARANTINED}, {DUE_SINCE}
+                       detail = NULL, {_NOT_QUARANTINED}, {VANISHED_SINCE}
                    WHERE source = ? AND collection = ? AND key = ?""",
                 ((remove_at, source, collection, key) for key in changes.vanished),
             )
@@ -183,7 +184,7 @@ class Journal:
         removal."""
         with self.transaction() as db:
             db.execute(
-                f"""UPDATE documents SET wanted_version = NULL, retry_at = 0, {DUE_SINCE}
+                f"""UPDATE documents SET wanted_version = NULL, retry_at = 0, {VANISHED_SINCE}
                     WHERE source = ? AND collection NOT IN ({marks(collections)}) AND {IN_FORCE}
                       AND wanted_version IS NOT NULL""",
                 (source, *collections),

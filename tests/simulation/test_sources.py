@@ -1,6 +1,7 @@
 """Histories with two sources in one collection: documents move between them, and one is renamed, leaves the
 config and joins it again. They exchange their names while documents are read, and one of them may want other
-credentials by then. People pause them, and ask for documents to be retried and written again.
+credentials by then. People pause them, and ask for documents to be retried and written again. In some of
+the histories nearly every document is large, so it is partly written when its source is renamed.
 """
 
 from functools import partial
@@ -8,14 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from ingestor.engine import outbox, protocol
 from ingestor.engine.loop import Engine
+from ingestor.model import SourceName
 from ingestor.state.journal import Journal
+from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import Variants, crashes, find_out
 from tests.simulation.laws import CLEAN, EXACT, HELD, REST
+from tests.simulation.play import rename
+from tests.simulation.world import ELSE, FILES, MORE, World
 
 
 def two_sources(seed: int) -> dict[str, object]:
     return {"several": True}
+
+
+def in_slices(seed: int) -> dict[str, object]:
+    return {"several": True, "sliced": True}
 
 
 def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
@@ -28,6 +38,35 @@ def test_so_do_a_thousand_more(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(24, 1024), two_sources).total() > 4000
 
 
+@pytest.fixture
+def slices_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document of two records is large, and is written in two steps."""
+    monkeypatch.setattr(outbox, "BATCH", 1)
+    monkeypatch.setattr(protocol, "SLICE", 1)
+
+
+@pytest.mark.usefixtures("slices_of_one")
+def test_so_do_those_of_large_documents(tmp_path: Path) -> None:
+    assert crashes(tmp_path, range(1100, 1112), in_slices).total() > 30
+
+
+@pytest.mark.parametrize("renames", [{MORE: ELSE}, {MORE: FILES, FILES: MORE}], ids=["renamed", "traded"])
+def test_a_large_document_that_is_partly_written_gets_the_new_name(
+    tmp_path: Path, renames: dict[SourceName, SourceName]
+) -> None:
+    world = World(tmp_path, 1, several=True)
+    world.files.write("small", "one line")
+    world.places[MORE].write("large", "\n".join(f"line {number}" for number in range(950)))
+    while not any(each.under_way for each in world.engine.writer._outboxes.values()):
+        world.now += 1
+        world.engine_step()
+    rename(world, renames)
+    world.configure()
+    world.settle()
+    check(world)
+    world.end()
+
+
 BROKEN: Variants = {
     "documents of a source that left stay": (
         Journal, "sources", lambda self: [], {EXACT, REST, CLEAN},
@@ -38,6 +77,19 @@ BROKEN: Variants = {
 }  # fmt: skip
 
 BEGINS = {"a failure counts for the source that has the name now": 18}
+
+
+def _whoever_has_the_name(self, prepared):
+    source = self.sources.get(prepared.entry.feed)
+    return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
+
+
+@pytest.mark.usefixtures("slices_of_one")
+def test_a_slice_that_is_written_under_an_old_name_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variant = Engine, "_wanted_recipe", _whoever_has_the_name, {EXACT}
+    find_out(variant, partial(crashes, tmp_path, settings=in_slices), 1100, monkeypatch)
 
 
 @pytest.mark.parametrize("name", BROKEN)

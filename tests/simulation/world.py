@@ -47,7 +47,7 @@ from tests.simulation.ports.journal import CrashingJournal
 from tests.simulation.ports.making import Fickle, Lines, Parsing, Remembered, vector
 from tests.simulation.ports.workers import AtOnce, Stepwise
 
-FILES, MORE = SourceName("files"), SourceName("more")
+FILES, MORE, ELSE = SourceName("files"), SourceName("more"), SourceName("else")
 GRACE = 200.0  # seconds
 PUT_BACK = 5.0  # seconds, as daemon.PUT_BACK
 
@@ -60,6 +60,7 @@ class World:
     seed: int
     crash_rate: float = 0.0
     error_rate: float = 0.0
+    read_rate: float = 0.0  # how likely it is that a query of the journal fails
     collective: bool = False
     per_chunk: int = 1
     profile: Profile = "full"
@@ -72,12 +73,13 @@ class World:
     ahead: int = 0  # small documents that are begun before a worker is free
     stepwise: bool = False  # listings take a while, in which all else goes on
     several: bool = False  # a second source feeds the collection: it is renamed, leaves and joins
+    sliced: bool = False  # sources are renamed while documents of theirs are partly written
     watched: bool = False  # nothing that people do is missed, and nothing is listed just because of the time
     now: float = 1e9
     embedded: int = 0
 
     def __post_init__(self) -> None:
-        self.chaos = Chaos(Random(self.seed))
+        self.chaos = Chaos(Random(self.seed), reads=Random(f"reads {self.seed}"))
         self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
         self.readers = Readers(self.shelves)
         self.places: dict[SourceName, Files] = {FILES: self.files}
@@ -92,7 +94,11 @@ class World:
         self.start()
 
     def calm(self) -> None:
-        self.chaos.crash_rate = self.chaos.error_rate = 0.0
+        self.chaos.crash_rate = self.chaos.error_rate = self.chaos.read_rate = 0.0
+
+    def strike(self) -> None:
+        self.chaos.crash_rate, self.chaos.error_rate = self.crash_rate, self.error_rate
+        self.chaos.read_rate = self.read_rate
 
     def start(self) -> None:
         """A new process over what is durable."""
@@ -187,14 +193,15 @@ class World:
         """What daemon.Loop does in a round."""
         try:
             self._mind_the_clock()
-            self.engine.step(0)
+            with self.chaos.failing_reads():
+                self.engine.step(0)
             self.lexical.work()
             settings = Rechunk(mode=self.mode, grace=GRACE)
             self.outdated |= self.swaps.advance(settings, self.engine.scanner.listed, self.engine.busy())
             if self.outdated:
                 self.configure()
         except sqlite3.OperationalError:
-            pass  # the disk was full: the next round goes on
+            pass  # the disk was full, or could not be read: the next round goes on
         except Crash:  # it may have come after the program noted that nothing is due
             table = Withdrawals(self.journal)
             self._settled(
@@ -241,7 +248,7 @@ class World:
 
     def step(self, steps: int) -> None:
         """Let the program run a while; if it dies, start it again."""
-        self.chaos.crash_rate, self.chaos.error_rate = self.crash_rate, self.error_rate
+        self.strike()
         for _ in range(steps):
             try:
                 self.now += self.chaos.random.choice([0.0, 0.3, 5.0, 90.0])
@@ -253,7 +260,7 @@ class World:
                 check_durable(self.folder, self.shelves, self.words)
                 self.start()
                 self.readers.check(self)
-                self.chaos.crash_rate, self.chaos.error_rate = self.crash_rate, self.error_rate
+                self.strike()
         self.calm()
 
     def settle(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ingestor.core.decisions import Changes, Failure
-from ingestor.core.entries import EditionName
+from ingestor.core.entries import EditionName, Feed
 from ingestor.model import Item, SourceName
 from ingestor.state.heirs import LONGEST, without_heirs
 from ingestor.state.journal import Journal
@@ -92,6 +92,21 @@ def test_nothing_waits_for_ever(journal: Journal) -> None:
     vanish(journal, "lately", ago=LONGEST - 100)
     listed(journal, "new", 7)
     assert removed(journal) == ["long ago"]
+
+
+@pytest.mark.parametrize("how", ["vanished", "its source left"])
+def test_one_that_was_due_for_long_waits_from_when_it_vanished(journal: Journal, how: str) -> None:
+    listed(journal, "old", 7)
+    settle(journal, "old")
+    journal.want_recipe(Feed(S, C), "text", "another recipe")
+    with journal.transaction() as db:
+        db.execute("UPDATE documents SET since = since - ?", (LONGEST + 1,))
+    if how == "vanished":
+        journal.observe(S, C, Changes((), ["old"]), remove_at=0.0)
+    else:
+        journal.relocate(S, [])
+    listed(journal, "new", 7, SourceName("other"))
+    assert removed(journal) == []
 
 
 def test_each_is_one_look_up(journal: Journal) -> None:

@@ -2,7 +2,8 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
@@ -22,6 +23,10 @@ class Chaos:
     error_rate: float = 0.0
     crashes: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
+
+    read_rate: float = 0.0
+    reads: Random = field(default_factory=lambda: Random(0))
+    reading: bool = False  # the program reads the journal, not those who hold it to laws
 
     beside: Callable[[str], None] = lambda name: None
 
@@ -45,3 +50,16 @@ class Chaos:
         if self.random.random() < self.error_rate / 4:
             self.faults["full disk"] += 1
             raise sqlite3.OperationalError("database or disk is full")
+
+    def unreadable(self) -> None:
+        if self.reading and self.reads.random() < self.read_rate:
+            self.faults["journal read"] += 1
+            raise sqlite3.OperationalError("disk I/O error")
+
+    @contextmanager
+    def failing_reads(self) -> Iterator[None]:
+        self.reading = True
+        try:
+            yield
+        finally:
+            self.reading = False

@@ -1,0 +1,94 @@
+"""A step that fails half-way, since the journal cannot be read, strands no document."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from ingestor.engine.first_pass import FirstPass
+from ingestor.engine.outbox import BATCH
+from ingestor.engine.writer import Writer
+from ingestor.state.queries.backlog import Backlog
+from tests.simulation.checks.at_rest import check
+from tests.simulation.ports.files import UNWRITABLE
+from tests.simulation.world import World
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "collective"),
+    [
+        (Backlog, "any_gone", False),  # when a document is begun
+        (FirstPass, "fits", True),  # when those that were held are released
+        (Writer, "_write_slice", False),  # when a batch was written just now
+    ],
+)
+def test_the_next_step_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, method: str, collective: bool
+) -> None:
+    sound, struck = getattr(owner, method), list[str]()
+
+    def failing(*args: object) -> object:
+        if not struck:
+            struck.append(method)
+            raise sqlite3.OperationalError("disk I/O error")
+        return sound(*args)
+
+    world = World(tmp_path, seed=1, collective=collective)
+    for number in range(5):
+        world.files.write(f"{number}", f"a line {number}")
+    world.files.write("large", "\n".join(f"line {number}" for number in range(BATCH + 1)))
+    monkeypatch.setattr(owner, method, failing)
+    world.settle()
+    assert struck
+    check(world)
+    world.end()
+
+
+def test_held_documents_are_released_in_their_order_however_often_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, seed=1, collective=True)
+    for number in range(5):
+        world.files.write(f"{number}", f"a line {number}")
+    first_pass = world.engine._first_pass
+    monkeypatch.setattr(world.engine, "_all_seen", lambda edition: False)
+    while first_pass.waiting() < 5:
+        world.engine_step()
+    held = [prepared.entry.key for each in first_pass._held.values() for prepared in each.documents]
+    taken = list[str]()
+    for failing in (0, 2, 5):
+        releasing = first_pass.release(lambda edition: not taken)  # then another document is due
+        for prepared in releasing:
+            taken.append(prepared.entry.key)
+            if held.index(taken[-1]) == failing:
+                releasing.close()
+    assert taken == [held[0], held[0], held[1], held[2], *held[2:]]
+    assert first_pass.waiting() == 0
+    world.end()
+
+
+def test_one_that_vanished_while_chroma_refused_it_is_removed_and_not_quarantined(tmp_path: Path) -> None:
+    """A daemon that is never at full rest would else keep what of it was written."""
+    world = World(tmp_path, seed=1)
+    world.files.write("a", "x")
+    world.settle()
+    engine = world.engine
+    world.files.write("a", UNWRITABLE)
+    engine.scanner.look_again()
+    while not engine.writer.waiting():
+        engine.writer.wait_no_longer()
+        engine.step(0)
+        for outbox in engine.writer._outboxes.values():
+            outbox.not_before = world.now + 100  # it waits to be written
+    world.files.delete("a")
+    world.files.write("b", "y")
+    engine.scanner.look_again()
+    while not world.journal.select("SELECT 1 FROM documents WHERE wanted_version IS NULL"):
+        world.now += 1
+        engine.step(0)
+    world.now += 100
+    engine.flush()
+    assert world.journal.select("SELECT quarantined, attempts FROM documents WHERE key = 'a'") == [(0, 0)]
+    world.settle()
+    check(world)
+    world.end()

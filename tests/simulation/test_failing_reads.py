@@ -1,0 +1,98 @@
+"""Histories in which the journal cannot be read at times, at any query that a step of the engine makes.
+
+Deaths are few in them: a new process has nothing in flight, so it heals what a failing step left behind.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ingestor.core.entries import EditionName, Entry
+from ingestor.engine import outbox, protocol
+from ingestor.engine.first_pass import FirstPass
+from ingestor.engine.loop import Engine
+from ingestor.engine.writer import Writer
+from ingestor.pipeline.prepare import Job, Prepared
+from tests.simulation.histories import Variants, find_out, played
+from tests.simulation.laws import REST
+
+
+def failing_reads(seed: int) -> dict[str, object]:
+    return {"read_rate": 0.04, "crash_rate": 0.01, "collective": seed % 2 == 0}
+
+
+def many_failing_reads(seed: int) -> dict[str, object]:
+    """So many that one fails while another error is handled."""
+    return {"read_rate": 0.15, "crash_rate": 0.01}
+
+
+def histories(
+    folder: Path, seeds: Iterable[int], settings: Callable[[int], Mapping[str, object]] = failing_reads
+) -> Counter[str]:
+    """The errors in them."""
+    return sum((world.chaos.faults for world in played(folder, seeds, settings)), Counter[str]())
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large documents are written in the same step as batches of small ones."""
+    monkeypatch.setattr(outbox, "BATCH", 2)
+    monkeypatch.setattr(protocol, "SLICE", 1)
+
+
+def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
+    assert histories(tmp_path, range(16))["journal read"] > 300
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_so_does_every_one_of_large_documents(tmp_path: Path) -> None:
+    assert histories(tmp_path, range(8), many_failing_reads)["journal read"] > 300
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_so_do_a_thousand_more(tmp_path: Path) -> None:
+    assert histories(tmp_path, range(16, 1016))["journal read"] > 20_000
+
+
+def _begun_before_it_is_submitted(self: Engine, job: Job, *, final: bool = False, ahead: bool = False) -> None:
+    self.flight.begin(job.entry, ahead=ahead)
+    _START(self, job, final=final, ahead=ahead)
+
+
+_START = Engine._start
+
+
+def _let_go_at_once(self: FirstPass, edition: EditionName) -> Iterator[Prepared]:
+    yield from self._held.pop(edition).documents
+
+
+BROKEN: Variants = {
+    "a document is in flight before it is submitted": (
+        Engine, "_start", _begun_before_it_is_submitted, {REST},
+    ),
+    "what was held is let go before it is written": (FirstPass, "_let_go", _let_go_at_once, {REST}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find_out(BROKEN[name], partial(histories, tmp_path), 0, monkeypatch)
+
+
+def _told_together(self: Writer, *, everything: bool = False) -> Iterator[Entry]:
+    return iter(list(_FLUSH(self, everything=everything)))
+
+
+_FLUSH = Writer.flush
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_a_batch_that_lands_only_after_all_others_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variant = Writer, "flush", _told_together, {REST}
+    find_out(variant, partial(histories, tmp_path, settings=many_failing_reads), 50, monkeypatch)
