@@ -51,7 +51,7 @@ class OpenCollections:
         """
         self.see_to_names()
         self.open(name).count()  # by its UUID, which a collection that took its name does not have
-        self._editions.note_reach(name, self._backend.look(self._shown(name)))
+        self._editions.note_reach(name, self._backend.look(self.shown(name)))
 
     def extra_keys(self, name: EditionName, batch: Sequence[Prepared]) -> frozenset[str]:
         """Non-standard metadata keys that were ever written to it, those of ``batch`` included."""
@@ -67,7 +67,7 @@ class OpenCollections:
     def failed(self, name: EditionName, error: Exception) -> None:
         """Open the collection again next time: the handle may be stale."""
         self._open.pop(name, None)
-        self._backend.trouble(self._shown(name), error)
+        self._backend.trouble(self.shown(name), error)
 
     def discard(self, name: EditionName, *, torn: bool, shard: int | None = None) -> None:
         """Forget the handle. ``torn``: also delete the collection, or that shard, to be made again."""
@@ -111,13 +111,13 @@ class OpenCollections:
         if row.embedder not in (None, model.recipe):
             log.warning("collection %s: the embedder changed; it is written again", name)
             self._journal.doubt(name)
-            self._backend.delete(self._shown(name))
-        index, uuid = self._backend.open(self._shown(name), model)
+            self._backend.delete(self.shown(name))
+        index, uuid = self._backend.open(self.shown(name), model)
         if row.uuid is None and index.count():
             log.warning("collection %s: its records are not in the journal; it is written again", name)
             self._journal.doubt(name)
-            self._backend.delete(self._shown(name))
-            index, uuid = self._backend.open(self._shown(name), model)
+            self._backend.delete(self.shown(name))
+            index, uuid = self._backend.open(self.shown(name), model)
         if row.uuid not in (None, uuid):
             self.doubt(name, _others(row.uuid, uuid))
         if (row.uuid, row.embedder) != (uuid, model.recipe):
@@ -140,7 +140,8 @@ class OpenCollections:
             return set(self._backend.names().values())
         return set()
 
-    def _shown(self, name: EditionName) -> ChromaName:
+    def shown(self, name: EditionName) -> ChromaName:
+        """Its name in Chroma, which people know it by."""
         return self._editions.named(name).shown
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from ingestor.core.backoff import delay
 from ingestor.core.decisions import NEVER
-from ingestor.core.entries import EditionName, Entry
+from ingestor.core.entries import ChromaName, EditionName, Entry
 from ingestor.engine import protocol
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outbox import BATCH, Outbox, UnderWay
@@ -137,6 +137,9 @@ class Writer:
                 raise Transient(str(error)) from error
             for entry in gone:
                 self.tally.count(removal_of(entry))
+            dropped = sum(len(entry.known) for entry in gone)
+            shown = self._collections.shown(collection)
+            log.info("%s: %s: removed, %d records dropped", shown, named(gone), dropped)
 
         return remove
 
@@ -261,7 +264,7 @@ class Writer:
         building = self._collections.building(collection)
         for prepared in batch:
             self.tally.count(write_of(prepared, building=building))
-        _report(collection, batch)
+        _report(self._collections.shown(collection), batch)
 
     def _refused(self, prepared: Prepared, error: Exception) -> None:
         """The index refuses this document: it waits no longer, whatever becomes of the rest of its batch."""
@@ -293,14 +296,19 @@ class Writer:
         self._collections.discard(collection, torn=isinstance(error, Torn), shard=shard)
 
 
-def _report(collection: EditionName, batch: Sequence[Prepared]) -> None:
+def named(entries: Sequence[Entry]) -> str:
+    """Documents in a line of the log: the first, and how many more."""
+    more = len(entries) - 1
+    return entries[0].key + (f" and {more} more document{'s' * (more > 1)}" if more else "")
+
+
+def _report(collection: ChromaName, batch: Sequence[Prepared]) -> None:
     touched = [prepared for prepared in batch if prepared.intent.slots]
     if touched:
         log.info(
-            "%s: %s%s: %d records written, %d patched, %d dropped",
+            "%s: %s: %d records written, %d patched, %d dropped",
             collection,
-            touched[0].entry.key,
-            f" and {len(touched) - 1} more documents" if len(touched) > 1 else "",
+            named([prepared.entry for prepared in touched]),
             sum(len(prepared.records) for prepared in touched),
             sum(len(prepared.patches) for prepared in touched),
             sum(len(prepared.drops) for prepared in touched),

@@ -36,6 +36,20 @@ def test_a_folder_of_pictures_is_told_in_one_line_for_each_kind(
         assert "others like it are only listed, by `ingestor status`" in line
 
 
+def test_what_is_removed_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    world = World(tmp_path, seed=1)
+    for number in range(5):
+        world.files.write(f"{number}.txt", "some words")
+    world.settle()
+    for number in range(2):
+        world.files.delete(f"{number}.txt")
+    with caplog.at_level(logging.INFO):
+        world.settle()
+    world.journal.close()
+    [told] = [record.getMessage() for record in caplog.records if "removed" in record.getMessage()]
+    assert told.partition(": ")[2] == "0.txt and 1 more document: removed, 2 records dropped"
+
+
 def broken_while_cut_again(folder: Path) -> World:
     """The engine cuts a few documents at a time; each few are too small a loss to ask about."""
     world = World(folder, seed=1, collective=True)
