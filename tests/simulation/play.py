@@ -5,7 +5,6 @@ from random import Random
 
 from ingestor.app.handover import hand_over
 from ingestor.app.renames import Renames
-from ingestor.model import SourceName
 from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.requests import Requests
@@ -24,7 +23,6 @@ RARE = ["recipe", "embedder", "answer", "mount"] * 2 + ["hide", "show", "roll_ba
 RARE += ["lock", "unlock", "spoil", "clock", "parser", "unlink", "damage"]
 # Where there are two sources.
 SEVERAL = ["leave", "join", "call otherwise", "trade", "revoke", "grant", "pause", "resume", "retry", "doubt"]
-
 
 
 def play(folder: Path, seed: int, acts: int = 12, rounds: int = 12, **settings: object) -> World:
