@@ -58,9 +58,13 @@ def test_so_do_a_thousand_more(tmp_path: Path) -> None:
     assert histories(tmp_path, range(16, 1016))["journal read"] > 20_000
 
 
+<<<<<<< HEAD
 def _begun_before_it_is_submitted(
     self: Engine, job: Job, *, final: bool = False, ahead: bool = False
 ) -> None:
+=======
+def _begun_before_submitted(self: Engine, job: Job, *, final: bool = False, ahead: bool = False) -> None:
+>>>>>>> late
     self.flight.begin(job.entry, ahead=ahead)
     _START(self, job, final=final, ahead=ahead)
 
@@ -74,7 +78,7 @@ def _let_go_at_once(self: FirstPass, edition: EditionName) -> Iterator[Prepared]
 
 BROKEN: Variants = {
     "a document is in flight before it is submitted": (
-        Engine, "_start", _begun_before_it_is_submitted, {REST},
+        Engine, "_start", _begun_before_submitted, {REST},
     ),
     "what was held is let go before it is written": (FirstPass, "_let_go", _let_go_at_once, {REST}),
 }  # fmt: skip

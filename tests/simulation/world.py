@@ -75,6 +75,7 @@ class World:
     several: bool = False  # a second source feeds the collection: it is renamed, leaves and joins
     sliced: bool = False  # sources are renamed while documents of theirs are partly written
     watched: bool = False  # nothing that people do is missed, and nothing is listed just because of the time
+    dated: bool = False  # the journal has the world's clock
     now: float = 1e9
     embedded: int = 0
 
@@ -83,6 +84,7 @@ class World:
         self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
         self.readers = Readers(self.shelves)
         self.places: dict[SourceName, Files] = {FILES: self.files}
+        self.gone_since: dict[int, float] = {}  # by row of the journal
         self.apart: list[Files] = []  # of sources that have left the config
         self.renamed = False  # one of them
         if self.several:
@@ -105,7 +107,9 @@ class World:
         journal = CrashingJournal.__new__(CrashingJournal)
         journal.chaos = Chaos(Random(0))  # opening is not what is tested here
         journal.__init__(self.folder / "journal.sqlite3", synchronous="OFF")  # type: ignore[misc]
-        journal.chaos, journal.places = self.chaos, self.places
+        journal.chaos, journal.places, journal.gone_since = self.chaos, self.places, self.gone_since
+        if self.dated:
+            journal.set_clock(lambda: self.now)
         self.journal, self.before, self.outdated = journal, self.now, False
         for edition in Editions(journal).all():  # a crash leaves open whether the last listing was noted
             for source, files in self.places.items():

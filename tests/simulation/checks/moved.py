@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ingestor.core.entries import EditionName, Entry
 from ingestor.engine.scanner import _TakeOver
 from ingestor.model import SourceName
+from ingestor.state import heirs
 from ingestor.state.sources import SourceRows
 from tests.simulation.laws import MOVED, hold
 
@@ -20,10 +21,17 @@ def watched(world: "World", remove: Remove) -> Remove:
 
     def held(gone: Sequence[Entry]) -> None:
         awaited = {feed: _awaited(world, *feed) for feed in {entry.feed for entry in gone}}
-        hold(MOVED, [entry.key for entry in gone if _text(world, entry) in awaited[entry.feed]])
+        hold(MOVED, [entry.key for entry in gone if _text(world, entry) in awaited[entry.feed]
+                     and not _gone_for_long(world, entry)])  # fmt: skip
         remove(gone)
 
     return held
+
+
+def _gone_for_long(world: "World", entry: Entry) -> bool:
+    """What a crash left unnoted has vanished just now, or earlier."""
+    gone_since = world.gone_since.setdefault(entry.row, world.journal.clock())
+    return world.journal.clock() - gone_since > heirs.LONGEST - 1.0
 
 
 def _awaited(world: "World", source: SourceName, edition: EditionName) -> set[str]:

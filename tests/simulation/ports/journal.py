@@ -1,6 +1,7 @@
 """The real journal, which dies and meets a full disk, and is held to laws in each of its steps."""
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -54,10 +55,28 @@ class CrashingJournal(Journal):
 
     chaos: Chaos
     places: Mapping[str, Files]  # by source
+    gone_since: dict[int, float]  # when each row vanished; it outlives the process
+    clock: Callable[[], float] = time.time
 
-    relocate, want_recipe, intend, remove = map(watched, ("relocate", "want_recipe", "intend", "remove"))
+    want_recipe, intend, remove = map(watched, ("want_recipe", "intend", "remove"))
     fail, retry, doubt = map(watched, ("fail", "retry", "doubt"))
-    _observe, _settle = map(watched, ("observe", "settle"))
+    _observe, _relocate, _settle = map(watched, ("observe", "relocate", "settle"))
+
+    def set_clock(self, clock: Callable[[], float]) -> None:
+        """What the journal dates, it dates by this clock."""
+        self.clock = clock
+        self._db.create_function("julianday", 1, lambda when: clock() / 86400.0 + 2440587.5)
+
+    def _note_gone(self) -> None:
+        gone = {row for (row,) in self.select("SELECT id FROM documents WHERE wanted_version IS NULL")}
+        for row in self.gone_since.keys() - gone:
+            del self.gone_since[row]
+        for row in gone - self.gone_since.keys():
+            self.gone_since[row] = self.clock()
+
+    def relocate(self, source, collections):  # type: ignore[no-untyped-def]
+        self._relocate(source, collections)
+        self._note_gone()
 
     def states(self) -> dict[tuple[str, str, str], State]:
         """By edition, source and key, told by Python; the reports' SQL must tell the same."""
@@ -75,6 +94,7 @@ class CrashingJournal(Journal):
         files = self.places.get(source)
         hold(THERE, files and list(filter(files.there_all_the_time, changes.vanished)))
         self._observe(source, collection, changes, remove_at, turns)
+        self._note_gone()
         wanted = files.wanted[collection] if files else {}
         wanted.update((item.key, item.version) for item in changes.changed)
         for key in changes.vanished:
