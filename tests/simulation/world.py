@@ -70,6 +70,8 @@ class World:
     embedder: str = "sweet"
     parser: int = 1  # version
     ahead: int = 0  # small documents that are begun before a worker is free
+    outages: float = 0.0  # see ports/chaos.py
+    grace: float = GRACE
     stepwise: bool = False  # listings take a while, in which all else goes on
     several: bool = False  # a second source feeds the collection: it is renamed, leaves and joins
     watched: bool = False  # nothing that people do is missed, and nothing is listed just because of the time
@@ -77,7 +79,7 @@ class World:
     embedded: int = 0
 
     def __post_init__(self) -> None:
-        self.chaos = Chaos(Random(self.seed))
+        self.chaos = Chaos(Random(self.seed), outages=self.outages, outage=Random(f"outage {self.seed}"))
         self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
         self.readers = Readers(self.shelves)
         self.places: dict[SourceName, Files] = {FILES: self.files}
@@ -93,6 +95,7 @@ class World:
 
     def calm(self) -> None:
         self.chaos.crash_rate = self.chaos.error_rate = 0.0
+        self.chaos.away = 0
 
     def start(self) -> None:
         """A new process over what is durable."""
@@ -150,7 +153,7 @@ class World:
             **({"shards": self.shards} if self.shards > 1 else {}),
         }
         self.swaps.max_loss = dict.fromkeys(self.places, MAX_LOSS)
-        standings = self.swaps.arrange("docs", wanted, Rechunk(mode=self.mode, grace=GRACE))
+        standings = self.swaps.arrange("docs", wanted, Rechunk(mode=self.mode, grace=self.grace))
         sources = [
             self.source(standing.edition, standing.choices, source)
             for standing in standings
@@ -189,7 +192,7 @@ class World:
             self._mind_the_clock()
             self.engine.step(0)
             self.lexical.work()
-            settings = Rechunk(mode=self.mode, grace=GRACE)
+            settings = Rechunk(mode=self.mode, grace=self.grace)
             self.outdated |= self.swaps.advance(settings, self.engine.scanner.listed, self.engine.busy())
             if self.outdated:
                 self.configure()
