@@ -70,9 +70,13 @@ class OpenCollections:
         self._backend.trouble(self.shown(name), error)
 
     def discard(self, name: EditionName, *, torn: bool, shard: int | None = None) -> None:
-        """Forget the handle. ``torn``: also delete the collection, or that shard, to be made again."""
+        """Forget the handle. ``torn``: also delete the collection, or that shard, to be made again.
+
+        Raises Transient when Chroma is away: it is deleted by its name, which another edition may still have.
+        """
         self._open.pop(name, None)
         if torn:
+            self.see_to_names()
             edition = self._editions.named(name)
             self._backend.delete(edition.shown if shard is None else edition.places[shard][1])
 
@@ -102,7 +106,10 @@ class OpenCollections:
         return self._editions.named(name).role == "staging"
 
     def roles_changed(self) -> None:
-        """Compare Chroma's names with the roles before the next collection is opened."""
+        """Compare Chroma's names with the roles before a collection is opened or deleted by its name.
+
+        Call it before the roles change: an error right after the change must not leave it out.
+        """
         self._straight = False
 
     def _opened(self, name: EditionName) -> Index:
@@ -125,7 +132,7 @@ class OpenCollections:
         return index
 
     def see_to_names(self) -> None:
-        """Rename collections to match their roles, before one is opened by name and taken for another.
+        """Rename collections to match their roles, before one is taken for another by its name.
 
         Raises Transient when Chroma is away.
         """

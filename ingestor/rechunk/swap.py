@@ -114,10 +114,6 @@ class Swaps:
                 self._changed |= self._moved_on(edition, settings, listed)
             except Transient as error:
                 log.debug("%s: %s; tried again", edition.name, error)
-            except (Torn, Gone) as error:
-                log.error("%s: %s; it is written again", edition.name, error)
-                self._journal.doubt(edition.name)
-                self._collections.discard(edition.name, torn=True)
             except NeedsHuman as error:
                 self._delay(edition, str(error))
             except sqlite3.Error:
@@ -142,7 +138,13 @@ class Swaps:
         """As ``_promote``, unless nothing was written since that found an obstacle: it reads whole tables."""
         if self._judged.get(building.name) == self._journal.mark():
             return False
-        promoted = self._promote(building)
+        try:
+            promoted = self._promote(building)
+        except (Torn, Gone) as error:
+            log.error("%s: %s; it is written again", building.name, error)
+            self._journal.doubt(building.name)
+            self._collections.discard(building.name, torn=True)
+            return False
         self._judged[building.name] = self._journal.mark()
         return promoted
 
@@ -178,9 +180,9 @@ class Swaps:
         if live.choices is not None:
             self._requests.put("refused", serves, policy.named(unpacked(live.choices)))
         dropped = [(building.name, "deleted")] if building is not None else []
+        self._collections.roles_changed()
         self._editions.become(self._clock(), (retired.name, "live"), (live.name, "previous"), *dropped)  # type: ignore[arg-type]
         self._changed = True
-        self._collections.roles_changed()
         self._see_to_names()
         self._notices.put("waits", serves, "it was rolled back")
         log.info("%s: rolled back", serves)
@@ -218,14 +220,11 @@ class Swaps:
         log.info("%s: the new collection takes the old one's place", building.serves)
         older = [(one.name, "deleted") for one in self._editions.of(building.serves, "previous")]
         roles = [(live.name, "previous"), (building.name, "live"), *older]
-        self._editions.become(self._clock(), *roles)  # type: ignore[arg-type]
+        self._collections.roles_changed()
+        self._editions.become(self._clock(), *roles, rebuilt=building.serves)  # type: ignore[arg-type]
         self._changed = True
         self._notices.put("waits", building.serves, None)
         self._delay(building, "")
-        if self._requests.get("rebuild", building.serves):
-            self._notices.put("rebuilt", building.serves, str(self._clock()))
-            self._requests.put("rebuild", building.serves, None)
-        self._collections.roles_changed()
         self._see_to_names()
         return True
 

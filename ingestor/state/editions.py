@@ -11,7 +11,7 @@ from ingestor.core.entries import ChromaName, Edition, EditionName, Role
 from ingestor.model import CollectionName, SourceName
 from ingestor.state.columns import PENDING
 from ingestor.state.journal import Journal
-from ingestor.state.requests import Notices
+from ingestor.state.requests import Notices, Requests
 
 _COLUMNS = "name, serves, role, choices, since, uuid, embedder"
 
@@ -70,13 +70,18 @@ class Editions:
                 (name, serves, choices),
             )
 
-    def become(self, now: float, *roles: tuple[EditionName, Role]) -> None:
-        """Change all these roles in one transaction."""
+    def become(
+        self, now: float, *roles: tuple[EditionName, Role], rebuilt: CollectionName | None = None
+    ) -> None:
+        """Change all these roles in one transaction. ``rebuilt``: a rebuild requested of it is done by that."""
         with self._journal.transaction() as db:
             db.executemany(
                 "UPDATE collections SET role = ?, since = ? WHERE name = ?",
                 [(role, now, name) for name, role in roles],
             )
+            if rebuilt is not None and Requests(self._journal).get("rebuild", rebuilt):
+                Notices.write(db, "rebuilt", rebuilt, str(now))
+                Requests.write(db, "rebuild", rebuilt, None)
 
     def forget(self, name: EditionName) -> None:
         """Forget an edition that was deleted in Chroma."""

@@ -5,6 +5,7 @@ notice is what the daemon found, for commands to show. Each has a subject: a col
 source.
 """
 
+from sqlite3 import Connection
 from typing import Generic, Literal, TypeVar
 
 from ingestor.state.journal import Journal
@@ -27,7 +28,7 @@ Kind = TypeVar("Kind", bound=str)
 
 
 class _Mailbox(Generic[Kind]):
-    """Values by kind and subject. Every method is one transaction."""
+    """Values by kind and subject. Every method but ``write`` is one transaction."""
 
     table: str
 
@@ -48,10 +49,15 @@ class _Mailbox(Generic[Kind]):
         if (value or None) == self.get(kind, subject):
             return
         with self._journal.transaction() as db:
-            if value:
-                db.execute(f"INSERT OR REPLACE INTO {self.table} VALUES (?, ?, ?)", (kind, subject, value))
-            else:
-                db.execute(f"DELETE FROM {self.table} WHERE kind = ? AND subject = ?", (kind, subject))
+            self.write(db, kind, subject, value)
+
+    @classmethod
+    def write(cls, db: Connection, kind: Kind, subject: str, value: str | None) -> None:
+        """As ``put``, in a transaction of the journal that is under way."""
+        if value:
+            db.execute(f"INSERT OR REPLACE INTO {cls.table} VALUES (?, ?, ?)", (kind, subject, value))
+        else:
+            db.execute(f"DELETE FROM {cls.table} WHERE kind = ? AND subject = ?", (kind, subject))
 
 
 class Requests(_Mailbox[Request]):

@@ -1,14 +1,21 @@
 """A new collection takes the old one's place, or waits; on a real journal, with an index in memory."""
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
 
 from ingestor.config.models import Rechunk
+from ingestor.core.backend import Model
 from ingestor.core.decisions import SMALL_LOSS, Changes, Failure
-from ingestor.core.entries import CollectionRow, Receipt
-from ingestor.model import CollectionName, Fingerprint, Item, Known, SourceName
+from ingestor.core.entries import CollectionRow, EditionName, Receipt, Role
+from ingestor.engine.open_collections import OpenCollections as Collections
+from ingestor.model import CollectionName, Fingerprint, Item, Known, Record, SourceName
+from ingestor.ports import Transient
 from ingestor.rechunk.policy import named
 from ingestor.rechunk.recipes import Choices, packed
 from ingestor.rechunk.swap import Swaps
@@ -16,6 +23,8 @@ from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.requests import Notices, Requests
 from tests.memory_index import MemoryIndex
+from tests.simulation.ports.chaos import Chaos
+from tests.simulation.ports.collections import Shelves
 
 S, C = SourceName("s"), CollectionName("docs")
 EMBEDDING = {"kind": "hashing", "version": 1, "options": {}, "recipe": "e"}
@@ -97,6 +106,90 @@ def swapped(journal: Journal) -> Editions:
     made = editions.build(C, packed(NEW), 50.0)
     editions.become(60.0, (C, "previous"), (made.name, "live"))
     return editions
+
+
+def before_renames(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, before: Role
+) -> tuple[Collections, Shelves, EditionName]:
+    """The second edition is live, the first is ``before``, and Chroma has the names of the time before.
+
+    It is away when names are looked at, and back a moment later.
+    """
+    editions, chroma = Editions(journal), Shelves(Chaos(Random(0)))
+    editions.choose(C, C, packed(NEW))
+    new = editions.build(C, packed(NEW), 1.0).name
+    collections = Collections(journal, chroma, lambda name: Model(Fingerprint("e")))
+    for edition in (C, new):
+        collections.open(edition).upsert([Record(f"{edition}#0", "", {}, np.ones(2, np.float32))])
+    collections.roles_changed()
+    editions.become(2.0, (C, before), (new, "live"))
+    faults = iter([Transient("away")])
+
+    def names() -> dict[str, str]:
+        for fault in faults:
+            raise fault
+        return chroma._names()
+
+    monkeypatch.setattr(chroma, "names", names)
+    return collections, chroma, new
+
+
+def test_an_old_edition_is_not_deleted_while_a_name_may_be_anothers(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collections, chroma, new = before_renames(journal, monkeypatch, "deleted")
+    swaps = Swaps(journal, collections, lambda: 3.0)
+    for _ in range(2):
+        swaps.advance(Rechunk(), lambda name: True, ())
+    assert [edition.name for edition in Editions(journal).all()] == [new]
+    assert chroma.collections.keys() == {"docs"}
+    assert [record.id for record in chroma.records("docs")] == [f"{new}#0"]
+
+
+def test_in_place_of_a_torn_collection_the_one_before_is_not_deleted(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collections, chroma, new = before_renames(journal, monkeypatch, "previous")
+    with pytest.raises(Transient):
+        collections.discard(new, torn=True)
+    collections.discard(new, torn=True)
+    assert chroma.collections.keys() == {"docs--1"}
+    assert [record.id for record in chroma.records("docs--1")] == ["docs#0"]
+
+
+def test_after_an_error_right_after_a_switch_names_are_still_seen_to(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, collections = [], OpenCollections()
+    monkeypatch.setattr(collections, "roles_changed", lambda: seen.append("roles changed"))
+    _killed_after_the_switch(journal, collections, monkeypatch)
+    assert seen
+
+
+def test_a_rebuild_is_done_with_the_switch(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a kill right after it has everything built a second time."""
+    Requests(journal).put("rebuild", C, "search misses records")
+    _killed_after_the_switch(journal, OpenCollections(), monkeypatch)
+    assert not Requests(journal).get("rebuild", C)
+    assert Notices(journal).get("rebuilt", C) == "100.0"
+
+
+def _killed_after_the_switch(
+    journal: Journal, collections: OpenCollections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editions, swaps = Editions(journal), Swaps(journal, collections, lambda: 100.0)  # type: ignore[arg-type]
+    editions.choose(C, C, packed(OLD))
+    made = editions.build(C, packed(NEW), 50.0)
+    become = Editions.become
+
+    def killed(self: Editions, *roles: Any, **others: Any) -> None:
+        become(self, *roles, **others)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Editions, "become", killed)
+    with pytest.raises(sqlite3.OperationalError):
+        swaps.advance(Rechunk(), lambda name: True, ())
+    assert editions.live(C).name == made.name
 
 
 def test_what_was_asked_of_a_daemon_that_was_killed_is_done_by_the_next_and_once(journal: Journal) -> None:

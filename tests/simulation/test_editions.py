@@ -1,13 +1,20 @@
-"""What becomes of work for an edition that was deleted meanwhile."""
+"""Editions follow each other while Chroma comes and goes; and work for one that was deleted meanwhile."""
 
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.state.editions import Editions
 from tests.simulation.checks.at_rest import check
-from tests.simulation.laws import ONE_LIVE, LawBroken
+from tests.simulation.histories import Variants, find_out
+from tests.simulation.laws import CLEAN, EXACT, ONE_EMBEDDER, ONE_LIVE, ONE_SET, SUPERSET, LawBroken
+from tests.simulation.play import act, configure
 from tests.simulation.world import GRACE, World
 
 
@@ -44,3 +51,51 @@ def test_a_writer_that_opens_it_is_found_out(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(LawBroken) as found:
         looked_at_late(tmp_path)
     assert found.value.law == ONE_LIVE
+
+
+def with_outages(folder: Path, seeds: Iterable[int]) -> Counter[str]:
+    """Collections are swapped often, and the grace of an old one may end while Chroma has the wrong names.
+
+    Returns the faults.
+    """
+    return sum((swapped_often(folder / str(seed), seed).chaos.faults for seed in seeds), Counter[str]())
+
+
+def swapped_often(folder: Path, seed: int) -> World:
+    folder.mkdir()
+    random = Random(seed)
+    world = World(folder, seed, crash_rate=0.01, error_rate=0.02, mode="swap", outages=0.1, grace=10.0)
+    for _ in range(10):
+        act(world, random)
+        configure(world, random, random.choice(["recipe", "reshard", "embedder", "roll_back"]))
+        world.step(random.randrange(10, 30))
+    world.settle()
+    check(world)
+    world.end()
+    return world
+
+
+def test_collections_that_are_swapped_while_chroma_comes_and_goes_end_as_a_run_from_nothing(
+    tmp_path: Path,
+) -> None:
+    assert with_outages(tmp_path, range(10))["away"] > 100
+
+
+def _by_any_name(self: Any, name: Any, *, torn: bool, shard: int | None = None) -> None:
+    self._open.pop(name, None)
+    if torn:
+        edition = self._editions.named(name)
+        self._backend.delete(edition.shown if shard is None else edition.places[shard][1])
+
+
+BROKEN: Variants = {
+    "an edition is deleted by a name that another one may have": (
+        OpenCollections, "discard", _by_any_name,
+        {CLEAN, EXACT, SUPERSET, ONE_EMBEDDER, ONE_LIVE, ONE_SET},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find_out(BROKEN[name], partial(with_outages, tmp_path), 0, monkeypatch)

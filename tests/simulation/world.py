@@ -71,6 +71,8 @@ class World:
     embedder: str = "sweet"
     parser: int = 1  # version
     ahead: int = 0  # small documents that are begun before a worker is free
+    outages: float = 0.0  # see ports/chaos.py
+    grace: float = GRACE
     stepwise: bool = False  # listings take a while, in which all else goes on
     several: bool = False  # a second source feeds the collection: it is renamed, leaves and joins
     sliced: bool = False  # sources are renamed while documents of theirs are partly written
@@ -80,7 +82,11 @@ class World:
     embedded: int = 0
 
     def __post_init__(self) -> None:
+<<<<<<< HEAD
         self.chaos = Chaos(Random(self.seed), reads=Random(f"reads {self.seed}"))
+=======
+        self.chaos = Chaos(Random(self.seed), outages=self.outages, outage=Random(f"outage {self.seed}"))
+>>>>>>> names
         self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
         self.readers = Readers(self.shelves)
         self.places: dict[SourceName, Files] = {FILES: self.files}
@@ -96,11 +102,16 @@ class World:
         self.start()
 
     def calm(self) -> None:
+<<<<<<< HEAD
         self.chaos.crash_rate = self.chaos.error_rate = self.chaos.read_rate = 0.0
 
     def strike(self) -> None:
         self.chaos.crash_rate, self.chaos.error_rate = self.crash_rate, self.error_rate
         self.chaos.read_rate = self.read_rate
+=======
+        self.chaos.crash_rate = self.chaos.error_rate = 0.0
+        self.chaos.away = 0
+>>>>>>> names
 
     def start(self) -> None:
         """A new process over what is durable."""
@@ -160,7 +171,7 @@ class World:
             **({"shards": self.shards} if self.shards > 1 else {}),
         }
         self.swaps.max_loss = dict.fromkeys(self.places, MAX_LOSS)
-        standings = self.swaps.arrange("docs", wanted, Rechunk(mode=self.mode, grace=GRACE))
+        standings = self.swaps.arrange("docs", wanted, Rechunk(mode=self.mode, grace=self.grace))
         sources = [
             self.source(standing.edition, standing.choices, source)
             for standing in standings
@@ -200,7 +211,7 @@ class World:
             with self.chaos.failing_reads():
                 self.engine.step(0)
             self.lexical.work()
-            settings = Rechunk(mode=self.mode, grace=GRACE)
+            settings = Rechunk(mode=self.mode, grace=self.grace)
             self.outdated |= self.swaps.advance(settings, self.engine.scanner.listed, self.engine.busy())
             if self.outdated:
                 self.configure()

@@ -9,6 +9,8 @@ from random import Random
 
 from ingestor.ports import Transient
 
+LONGEST_OUTAGE = 12  # requests
+
 
 class Crash(BaseException):
     """The process died here."""
@@ -23,6 +25,9 @@ class Chaos:
     error_rate: float = 0.0
     crashes: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
+    outages: float = 0.0  # how likely a request to Chroma is the first of some that it does not answer
+    away: int = 0  # requests that it does not answer: it comes back between any two
+    outage: Random = field(default_factory=lambda: Random(0))
 
     read_rate: float = 0.0
     reads: Random = field(default_factory=lambda: Random(0))
@@ -45,6 +50,16 @@ class Chaos:
             self.faults[name] += 1
             error = self.random.choice((Transient, RuntimeError))
             raise error(f"injected at {name}")
+
+    def request(self, name: str) -> None:
+        """As ``fault``, of a request to Chroma, which at times is away for a while."""
+        if self.error_rate and not self.away and self.outages and self.outage.random() < self.outages:
+            self.away = self.outage.randrange(1, LONGEST_OUTAGE)
+        if self.away:
+            self.away -= 1
+            self.faults["away"] += 1
+            raise Transient(f"Chroma is away: injected at {name}")
+        self.fault(name)
 
     def full(self) -> None:
         if self.random.random() < self.error_rate / 4:

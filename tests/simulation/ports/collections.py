@@ -24,19 +24,19 @@ class CrashingIndex:
         if self.torn:
             raise Torn("injected")
         self.chaos.point(f"before {name}")
-        self.chaos.fault(f"before {name}")
+        self.chaos.request(f"before {name}")
         half = len(batch) // 2
         write(list(batch[:half]))
         self.chaos.point(f"within {name}")
-        self.chaos.fault(f"within {name}")
+        self.chaos.request(f"within {name}")
         write(list(batch[half:]))
         self.chaos.point(f"after {name}")
-        self.chaos.fault(f"after {name}")
+        self.chaos.request(f"after {name}")
 
     def count(self) -> int:
         if self.torn:
             raise Torn("injected")
-        self.chaos.fault("count")
+        self.chaos.request("count")
         return self.inner.count()
 
     def upsert(self, records: Sequence[Record]) -> None:
@@ -74,14 +74,14 @@ class Shelves:
     collections: dict[str, tuple[CrashingIndex, str]] = field(default_factory=dict)
 
     def open(self, name: str, model: Model) -> tuple[Index, str]:
-        self.chaos.fault("open")
+        self.chaos.request("open")
         if name not in self.collections:
             self.collections[name] = (CrashingIndex(MemoryIndex(), self.chaos), f"uuid-{next(self.serial)}")
         return self.collections[name]
 
     def delete(self, name: str) -> None:
         self.chaos.point("before delete")
-        self.chaos.fault("delete")
+        self.chaos.request("delete")
         self.collections.pop(name, None)
         self.chaos.point("after delete")
 
@@ -93,7 +93,7 @@ class Shelves:
         pass
 
     def names(self) -> dict[str, str]:
-        self.chaos.fault("names")
+        self.chaos.request("names")
         return self._names()
 
     def _names(self) -> dict[str, str]:
@@ -101,7 +101,7 @@ class Shelves:
 
     def rename(self, uuid: str, name: str) -> bool:
         self.chaos.point("before rename")
-        self.chaos.fault("rename")
+        self.chaos.request("rename")
         if name in self.collections:
             return False
         self.collections[name] = self.collections.pop(self._names()[uuid])
