@@ -269,7 +269,7 @@ def _no_collection(journal: Journal, wanted: str) -> Exception:
 class Shown:
     """A document and its records, in document order."""
 
-    entry: Entry
+    document: Listed
     records: list[Record]
 
 
@@ -278,6 +278,7 @@ def shown(config: Config, document: str) -> Shown:
 
     with journal_of(config) as journal:
         entry = find_documents(journal, document)[0]
+        found = Reports(journal).document(entry.row)
         ids = [record_id(entry.document_id, known.slot) for known in entry.known]
 
         def read(collections: Collections) -> list[Record]:
@@ -285,9 +286,8 @@ def shown(config: Config, document: str) -> Shown:
             return index.read(ids) if index is not None and ids else []
 
         records = _answer(config, journal, read)
-        return Shown(
-            entry, sorted(records, key=lambda record: int(str(record.metadata.get("chunk_index") or 0)))
-        )
+        in_order = sorted(records, key=lambda record: int(str(record.metadata.get("chunk_index") or 0)))
+        return Shown(found, in_order)
 
 
 def find_documents(journal: Journal, wanted: str) -> list[Entry]:

@@ -138,7 +138,10 @@ def test_a_listing_for_programs_has_no_header(capsys: pytest.CaptureFixture[str]
         Listed("n", "x\ny", "id2", "c", 0, False, "due"),
     ]
     show_documents(["docs", "n"], iter(rows), False)
-    assert said(capsys).splitlines() == ["docs      12  a b.md", "n          0  x\\ny"]
+    assert said(capsys).splitlines() == [
+        "docs  settled          12  a b.md",
+        "n     due               0  x\\ny",
+    ]
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])

@@ -166,7 +166,7 @@ def test_odd_files_are_indexed_or_named_and_none_stops_the_rest(project: Project
         assert "exclude it, or convert it" in synced.out
 
     listed = ask("ls").out.splitlines()
-    assert sorted(line.split(None, 2)[2] for line in listed) == sorted([*names, *BAD_FILES, "huge.txt"])
+    assert sorted(line.split(None, 3)[3] for line in listed) == sorted([*names, *BAD_FILES, "huge.txt"])
     assert answered(ask("verify", "--json"))["checked"] == 7  # six names and a surrogate
 
 

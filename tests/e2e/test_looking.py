@@ -302,6 +302,20 @@ def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
     assert json.loads(ask("status", "--json").out)["sources"]["docs"]["empty"] == 2
 
 
+def test_show_tells_why_a_document_has_no_records(synced: Project, ask: Ask) -> None:
+    """As ``ls`` tells it."""
+    (synced.docs / "report.pdf").write_bytes(PICTURE)
+    (synced.docs / "photo.png").write_bytes(PICTURE)
+    ask("sync")
+    listed = {one["document"]: one for one in json.loads(ask("ls", "--json").out)}
+    for key, state in (("report.pdf", "quarantined"), ("photo.png", "unsupported"), ("a.txt", "settled")):
+        told = json.loads(ask("show", key, "--json").out)
+        assert (told["state"], told["reason"]) == (listed[key]["state"], listed[key]["reason"])
+        assert told["state"] == state
+        assert (told["reason"] is None) == (state == "settled")
+        assert (told["reason"] is None) or f"{state}: {told['reason']}" in ask("show", key).out
+
+
 # --- what is unfinished ------------------------------------------------------------------------------------
 
 

@@ -173,7 +173,8 @@ def show_documents(sources: Sequence[str], documents: Iterator[Document], as_jso
         return
     width = max(map(len, sources))
     for document in documents:
-        print(f"{document.source:{width}}  {document.records:6}  {line(document.document)}")
+        name = line(document.document)
+        print(f"{document.source:{width}}  {document.state:11}  {document.records:6}  {name}")
 
 
 def _print_list(values: Iterable[object]) -> None:

@@ -81,17 +81,17 @@ def _tell_fallback(answer: Answer) -> None:
 
 
 def show_chunks(found: Shown, as_json: bool) -> None:
-    entry = found.entry
+    document = found.document
     chunks = [{"id": r.id, "text": r.text, "metadata": dict(r.metadata)} for r in found.records]
     if as_json:
-        short = entry.shortfall
-        state = {"state": short.state, "reason": short.reason} if short else {"state": None, "reason": None}
-        print(json.dumps({"document_id": entry.document_id, "key": entry.key, **state, "chunks": chunks}))
+        named = {"document_id": document.document_id, "key": document.document}
+        print(json.dumps({**named, "state": document.state, "reason": document.reason, "chunks": chunks}))
         return
-    said = f"{entry.key}  (source {entry.source}, collection {entry.collection}, id {entry.document_id})"
-    out.print(Text(line(said), "bold"))
-    if entry.shortfall is not None:
-        print_wrapped(Text.assemble((entry.shortfall.state, "yellow"), f": {line(entry.shortfall.reason)}"))
+    where = f"source {document.source}, collection {document.collection}, id {document.document_id}"
+    out.print(Text(line(f"{document.document}  ({where})"), "bold"))
+    if document.state != "settled":
+        reason = "" if document.reason is None else f": {line(document.reason)}"
+        print_wrapped(Text.assemble((document.state, "yellow"), reason))
     for number, record in enumerate(found.records):
         out.print()
         out.print(Text(line(_span(str(record.id), record.metadata)), "bold cyan"))

@@ -19,7 +19,7 @@ class Listed:
     """A document.
 
     ``state``: settled, due, waiting (for a retry), quarantined or unsupported; a settled document that was
-    not read whole is empty or incomplete, with the reason.
+    not read whole is empty or incomplete. ``reason``: None where it is settled and whole, or due.
     """
 
     source: str
@@ -50,6 +50,19 @@ class Skipped:
     kind: str  # as in .png
     documents: int
     reason: str
+
+
+_LISTED = f"""SELECT source, key, document_id, collection,
+                  (SELECT COUNT(*) FROM records WHERE document = id), {STATE}, shortfall, shortfall_reason, reason
+              FROM documents"""
+
+
+def _listed(row: tuple[Any, ...]) -> Listed:
+    """``row``: of the query above."""
+    *named, state, short, why_short, why_failed = row
+    if state == "settled":
+        return Listed(*named, True, short or state, why_short)
+    return Listed(*named, False, shown(state), None if shown(state) == "due" else why_failed)
 
 
 class Selecting(Protocol):
@@ -92,17 +105,16 @@ class Reports:
             for (name,) in self._journal.select("SELECT DISTINCT source FROM documents ORDER BY 1"):
                 yield from self.documents(name)
             return
-        query = f"""SELECT collection, key, document_id, (SELECT COUNT(*) FROM records WHERE document = id),
-                        {STATE}, shortfall, shortfall_reason
-                    FROM documents WHERE source = ? AND (collection, key) > (?, ?) AND {LIVE}
+        query = f"""{_LISTED} WHERE source = ? AND (collection, key) > (?, ?) AND {LIVE}
                     ORDER BY collection, key LIMIT {_PAGE}"""
         place: tuple[str, str] = ("", "")
         while page := self._journal.select(query, (source, *place)):
-            for collection, key, id_, records, state, short, reason in page:
-                settled = state == "settled"
-                words = (short or state, reason) if settled else (shown(state), None)
-                yield Listed(source, key, id_, collection, records, settled, *words)
-            place = page[-1][:2]
+            yield from map(_listed, page)
+            place = page[-1][3], page[-1][1]
+
+    def document(self, row: int) -> Listed:
+        """The document of this row of the journal."""
+        return _listed(self._journal.select(f"{_LISTED} WHERE id = ?", (row,))[0])
 
     def short(self) -> list[Short]:
         """Empty and incomplete documents in live editions."""
