@@ -36,11 +36,7 @@ GONE = "wanted_version IS NULL"
 # Assigned where a document becomes due: ``since`` is the time of the oldest change that is not applied yet.
 NOW = "((julianday('now') - 2440587.5) * 86400.0)"  # POSIX seconds
 DUE_SINCE = f"since = CASE WHEN {_UNSETTLED} THEN coalesce(since, {NOW}) ELSE {NOW} END"
-<<<<<<< HEAD
-# From when it vanishes it waits for its removal, or for a new document that it may be (heirs.py).
-=======
 # Assigned where it vanishes: from then on it waits for its removal, or for its heir (heirs.py).
->>>>>>> late
 VANISHED_SINCE = f"since = iif({GONE}, coalesce(since, {NOW}), {NOW})"
 UNSUPPORTED = f"(quarantined AND parser IS '{NO_PARSER}')"
 

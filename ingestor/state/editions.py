@@ -73,7 +73,7 @@ class Editions:
     def become(
         self, now: float, *roles: tuple[EditionName, Role], rebuilt: CollectionName | None = None
     ) -> None:
-        """Change all these roles in one transaction. ``rebuilt``: a rebuild requested of it is done by that."""
+        """Change all these roles in one transaction. It is the rebuild that was requested of ``rebuilt``."""
         with self._journal.transaction() as db:
             db.executemany(
                 "UPDATE collections SET role = ?, since = ? WHERE name = ?",

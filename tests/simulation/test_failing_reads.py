@@ -58,13 +58,7 @@ def test_so_do_a_thousand_more(tmp_path: Path) -> None:
     assert histories(tmp_path, range(16, 1016))["journal read"] > 20_000
 
 
-<<<<<<< HEAD
-def _begun_before_it_is_submitted(
-    self: Engine, job: Job, *, final: bool = False, ahead: bool = False
-) -> None:
-=======
 def _begun_before_submitted(self: Engine, job: Job, *, final: bool = False, ahead: bool = False) -> None:
->>>>>>> late
     self.flight.begin(job.entry, ahead=ahead)
     _START(self, job, final=final, ahead=ahead)
 

@@ -82,11 +82,12 @@ class World:
     embedded: int = 0
 
     def __post_init__(self) -> None:
-<<<<<<< HEAD
-        self.chaos = Chaos(Random(self.seed), reads=Random(f"reads {self.seed}"))
-=======
-        self.chaos = Chaos(Random(self.seed), outages=self.outages, outage=Random(f"outage {self.seed}"))
->>>>>>> names
+        self.chaos = Chaos(
+            Random(self.seed),
+            reads=Random(f"reads {self.seed}"),
+            outages=self.outages,
+            outage=Random(f"outage {self.seed}"),
+        )
         self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
         self.readers = Readers(self.shelves)
         self.places: dict[SourceName, Files] = {FILES: self.files}
@@ -102,16 +103,12 @@ class World:
         self.start()
 
     def calm(self) -> None:
-<<<<<<< HEAD
         self.chaos.crash_rate = self.chaos.error_rate = self.chaos.read_rate = 0.0
+        self.chaos.away = 0
 
     def strike(self) -> None:
         self.chaos.crash_rate, self.chaos.error_rate = self.crash_rate, self.error_rate
         self.chaos.read_rate = self.read_rate
-=======
-        self.chaos.crash_rate = self.chaos.error_rate = 0.0
-        self.chaos.away = 0
->>>>>>> names
 
     def start(self) -> None:
         """A new process over what is durable."""

@@ -53,7 +53,8 @@ class Skipped:
 
 
 _LISTED = f"""SELECT source, key, document_id, collection,
-                  (SELECT COUNT(*) FROM records WHERE document = id), {STATE}, shortfall, shortfall_reason, reason
+                  (SELECT COUNT(*) FROM records WHERE document = id),
+                  {STATE}, shortfall, shortfall_reason, reason
               FROM documents"""
 
 
