@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 
 class Transient(Exception):
-    """Try again later, with backoff."""
+    """Try again later, with backoff. ``shard``: as Torn, of the collection that was asked."""
+
+    shard: int | None = None
 
 
 class Later(Transient):

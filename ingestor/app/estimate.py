@@ -48,6 +48,7 @@ class Estimate:
     renames: Renames = field(default_factory=dict)  # renamed sources
     unusable: Mapping[str, str] = field(default_factory=dict)  # collections with the reason
     running: bool = False  # whether a daemon or a sync runs
+    restart: tuple[str, ...] = ()  # keys for which what runs takes over nothing of the config
 
     @property
     def complete(self) -> bool:

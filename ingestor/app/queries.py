@@ -121,6 +121,7 @@ def current_status(in_force: InForce) -> Status:
     """The status of everything, with or without a running daemon."""
     status = _status(in_force.config)
     status.config_error, status.config_since = in_force.error, in_force.since
+    status.config_restart = in_force.restart
     return status
 
 

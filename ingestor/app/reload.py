@@ -8,10 +8,10 @@ from typing import Protocol
 
 from ingestor.config.file import load
 from ingestor.config.models import Config, ConfigError
+from ingestor.state.running_config import settled_at_start
 
 log = logging.getLogger("ingestor")
 
-_AT_START = ("state", "chroma", "http", "parsing", "workers")  # keys that are read once
 SETTLE = 1.0  # seconds without a write: half a config can be valid, with fewer sources
 
 Stamp = tuple[int, int] | None
@@ -47,16 +47,15 @@ class Reloader:
         except ConfigError as error:
             log.error("changed config not taken over, the old one stays in force:\n%s", error)
             return None
-        if settled := self._settled_at_start(config):
-            log.error("%s: change only with a restart; the old config stays", ", ".join(settled))
+        if settled := settled_at_start(self._config, config):
+            log.error(
+                "changed: %s; this takes effect at a restart, and nothing else of the file is taken over "
+                "until then", ", ".join(settled),
+            )  # fmt: skip
             return None
         log.info("the config is taken over")
         self._config = config
         return config
-
-    def _settled_at_start(self, new: Config) -> list[str]:
-        """The keys that changed and need a restart."""
-        return [key for key in _AT_START if getattr(self._config, key) != getattr(new, key)]
 
 
 def stamp(path: Path) -> Stamp:

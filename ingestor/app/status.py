@@ -78,7 +78,8 @@ class Status:
     running: bool = False
     started: float | None = None  # POSIX seconds; None if nothing runs
     chroma: str = ""
-    config_error: str | None = None  # error in the config file, while an older config is in force
+    config_error: str | None = None  # why an older config is in force, and not the config file
+    config_restart: tuple[str, ...] = ()  # keys in which the config file waits for a restart
     config_since: float | None = None  # POSIX seconds: when the config in force was taken over
     sources: dict[str, SourceStatus] = field(default_factory=dict)
     collections: dict[str, CollectionStatus] = field(default_factory=dict)

@@ -1,6 +1,8 @@
 """Commands that only read, except ``verify --repair``."""
 
 import json
+from dataclasses import replace
+from os import environ
 from typing import Annotated, Literal
 
 import typer
@@ -49,11 +51,13 @@ def plan(
     from ingestor.cli.log import set_up
     from ingestor.cli.output import progress
     from ingestor.cli.output.plan import show_plan
+    from ingestor.state.running_config import in_force
 
     checked = read_config(config)
     set_up("warning", checked.log.format)
     with progress.busy("Reading what is new", as_json) as say:
         estimate = make_plan(checked, None if everything else Sampling.of(sample), say)
+    estimate = replace(estimate, restart=in_force(config, environ).restart)
     show_plan(estimate, as_json, config, machines)
     quarantined = QUARANTINED if estimate.plan.documents["quarantined"] else SETTLED
     raise typer.Exit(quarantined if estimate.complete else FAILED)

@@ -53,5 +53,5 @@ class Backend(Registrar, Protocol):
         ...
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
-        """Called after a failed request; may repair the server, or raise Torn for the collection."""
+        """Called after a failed request; may repair the server."""
         ...

@@ -4,14 +4,15 @@ The config file may have an error while a daemon keeps the config that it read b
 text of the config, with references to secrets and without the secrets. Only the lock of the state folder
 tells whether a program runs with it. A file with an error may not tell where the state folder is: every word
 of it that names a folder is tried, and a folder counts only if its kept config names this file and that
-folder.
+folder. A file without an error is looked for in its own state folder and the default one alone: other words
+of it may name folders of servers that are away.
 """
 
 import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from os.path import normpath
@@ -23,6 +24,8 @@ from ingestor.ports import NeedsHuman
 from ingestor.state.lock import held
 
 NAME = "config-in-force.json"
+_AT_START = ("state", "chroma", "http", "parsing", "workers")  # keys that are read once
+_DEFAULT_STATE = str(Settings.model_fields["state"].default)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -30,12 +33,19 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 class InForce:
     """``error``: of the config file, if ``config`` is not what the file says but what runs.
 
-    ``since``: when ``config`` was taken over, POSIX seconds.
+    ``since``: when ``config`` was taken over, POSIX seconds. ``restart``: the keys of a file without mistakes
+    for which it is not in force.
     """
 
     config: Config
     error: str | None = None
     since: float | None = None
+    restart: tuple[str, ...] = ()
+
+
+def settled_at_start(old: Config, new: Config) -> tuple[str, ...]:
+    """The keys that differ and need a restart. Where there are any, nothing of ``new`` is taken over."""
+    return tuple(key for key in _AT_START if getattr(old, key) != getattr(new, key))
 
 
 def keep(config: Config, now: float) -> None:
@@ -51,28 +61,41 @@ def keep(config: Config, now: float) -> None:
 
 
 def in_force(path: Path, env: Mapping[str, str]) -> InForce:
-    """The config of the file, or, if that has an error, of the running program.
+    """The config of the file, or, if that has an error or needs a restart, of the running program.
 
     Raises ConfigError if the file has an error and nothing runs.
     """
     try:
-        return InForce(load(path, env))
+        config = load(path, env)
     except ConfigError as error:
-        found = _running(path, env)
+        found = _running(path, env, _words(path, env))
         if found is None:
             raise
         return InForce(found[0], str(error), found[1])
+    found = _running(path, env, (str(config.state), _DEFAULT_STATE), config)
+    restart = settled_at_start(found[0], config) if found is not None else ()
+    if found is None or not restart:
+        return InForce(config)
+    what = f"the config file differs in {', '.join(restart)}, which takes effect at a restart"
+    return InForce(found[0], f"{what}; nothing of it is taken over until then", found[1], restart)
 
 
-def _running(path: Path, env: Mapping[str, str]) -> tuple[Config, float] | None:
-    for word in dict.fromkeys(_words(path, env)):
+def _running(
+    path: Path, env: Mapping[str, str], words: Iterable[str], read_now: Config | None = None
+) -> tuple[Config, float] | None:
+    """The config of the program that runs with this file.
+
+    ``words``: that may name its state folder. ``read_now``: what the file says; it is not checked twice.
+    """
+    for word in dict.fromkeys(words):
         with suppress(OSError, ValueError, KeyError, TypeError, RuntimeError, ConfigError, NeedsHuman):
             folder = Path(normpath(path.absolute().parent / Path(word).expanduser()))
             kept = _kept(folder / NAME)
-            if kept["file"] != str(path.absolute()):
+            if kept["file"] != str(path.absolute()) or not held(folder / "lock"):
                 continue
-            config = checked(path, kept["text"], env)
-            if config.state == folder and held(folder / "lock"):
+            same = read_now is not None and kept["text"] == read_now.origin.text
+            config = read_now if read_now is not None and same else checked(path, kept["text"], env)
+            if config.state == folder:
                 return config, float(kept["since"])
     return None
 
@@ -97,4 +120,4 @@ def _words(path: Path, env: Mapping[str, str]) -> Iterator[str]:
             value = row.partition(":")[2].partition(" #")[0].strip(" \t'\"")
             for word in (value, *re.split(r"[\s,{}\[\]'\"]+", row)):
                 yield _VARIABLE.sub(lambda name: env.get(name[1], ""), word)
-    yield str(Settings.model_fields["state"].default)
+    yield _DEFAULT_STATE

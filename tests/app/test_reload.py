@@ -102,4 +102,5 @@ def test_what_needs_a_restart_is_named_and_not_taken_over(
     path.write_text(f"{MORE}{line}\n")
     asked.reload = True
     assert sources(reloader) is None
-    assert f"{line.partition(':')[0]}: change only with a restart; the old config stays" in caplog.text
+    key = line.partition(":")[0]
+    assert f"changed: {key}; this takes effect at a restart, and nothing else of the file" in caplog.text

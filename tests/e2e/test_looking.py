@@ -27,9 +27,13 @@ from ingestor.cli.main import main
 from ingestor.cli.output import summary
 from ingestor.config.file import load
 from ingestor.config.models import ConfigError
+from ingestor.core.decisions import NEVER, Failure
+from ingestor.core.document_state import NO_PARSER
+from ingestor.core.entries import Receipt
 from ingestor.model import Item
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.listing import Source, take
+from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports
 from ingestor.state.running_config import NAME, in_force
@@ -212,6 +216,38 @@ def test_who_looks_sees_what_runs_though_the_config_has_an_error(synced: Project
     assert ask("status").code == 2  # nothing runs, and so nothing is in force
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "key"),
+    [("http: false", "http: {port: 9}", "http"), ("state: ./state", "state: ./.ingestor", None)],
+)
+def test_who_looks_sees_what_waits_for_a_restart(
+    synced: Project, ask: Ask, right: str, wrong: str, key: str | None
+) -> None:
+    good = synced.config.read_text()
+    (synced.docs / "new.txt").write_text("some new words")
+    changed = good.replace(right, wrong).replace("name: docs", "name: extra")
+    assert changed != good
+    if key is None:  # what runs is in the default folder
+        good, changed, key = changed.replace("name: extra", "name: docs"), good, "state"
+        synced.config.write_text(good)
+    said = f"the config file differs in {key}, which takes effect at a restart"
+    with opened(load(synced.config, {}), serve=False):
+        synced.config.write_text(changed)
+        status = json.loads(ask("status", "--json").out)
+        assert said in status["config_error"]
+        assert (status["config_restart"], status["running"]) == ([key], True)
+        assert "extra" not in status["sources"], "of the config in force"
+        assert f"{said}; until then the config of " in " ".join(ask("status").out.split())
+        planned = " ".join(ask("plan").out.split())
+        assert said.removeprefix("the ") in planned
+        assert "does it by itself" not in planned
+        assert json.loads(ask("plan", "--json").out)["restart"] == [key]
+        synced.config.write_text(good + "# another comment\n")
+        assert json.loads(ask("status", "--json").out)["config_error"] is None
+    synced.config.write_text(changed)
+    assert json.loads(ask("status", "--json").out)["config_error"] is None, "nothing runs"
+
+
 def test_what_is_kept_of_a_config_is_no_secret(synced: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "fifteen-elephants"
     monkeypatch.setenv("CHROMA_TOKEN", secret)
@@ -329,6 +365,29 @@ def test_what_an_interrupted_sync_left_did_not_fail(project: Project) -> None:
     assert (found["documents"]["failed"], found["documents"]["due"]) == (0, 15)
 
 
+def test_a_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Project, ask: Ask) -> None:
+    (synced.docs / "photo.png").write_bytes(PICTURE)
+    (synced.docs / "report.pdf").write_bytes(PICTURE)
+    ask("sync")
+    synced.settings |= {"chunking": {"strategy": "fixed", "size": 4}, "rechunk": {"mode": "swap"}}
+    synced.configure()
+    with opened(load(synced.config, {}), serve=False) as running:
+        running.configure(watch=False)
+        _list(running)
+        (new,) = (edition for edition in Editions(running.journal).all() if edition.role == "staging")
+        for entry in running.journal.of_collection(new.name):
+            if entry.key in ("a.txt", "photo.png"):
+                parser, refusal = "text", None
+                if entry.key == "photo.png":
+                    parser, refusal = NO_PARSER, Failure("no text", 1, NEVER, quarantined=True)
+                version, recipe = entry.item.version, entry.wanted_recipe
+                done = Receipt(entry.row, version, recipe, "f", "d", parser, failure=refusal)
+                running.journal.settle([done], [recipe])
+        found = summary.of_sync(running, 0.0)["documents"]
+    assert (found["unchanged"], found["quarantined"], found["unsupported"]) == (2, 1, 1)
+    assert found["due"] == 2  # b.txt and report.pdf, in the new collection
+
+
 def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a sync that is ended meanwhile, too."""
     for name in "abc":
@@ -395,9 +454,10 @@ def _list(running: Running) -> None:
     """Until all was listed, and nothing else was done."""
     scanner = running.engine.scanner
     scanner.start()
-    outcome = running.pool.next(30)
-    assert outcome is not None
-    scanner.scanned(outcome.tag, outcome)  # type: ignore[arg-type]
+    while scanner.under_way() or scanner.taking_over():
+        outcome = running.pool.next(30)
+        assert outcome is not None
+        scanner.scanned(outcome.tag, outcome)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("path", ["nowhere/config.yaml", "file/config.yaml"])

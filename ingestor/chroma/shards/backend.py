@@ -44,8 +44,9 @@ class ShardedBackend:
         return "; ".join(found) or None
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
-        for part in self._parts(name):
-            self._inner.trouble(part, error)
+        """Of one shard only: the next one would be told of a server that was restarted by then."""
+        parts, at = self._parts(name), getattr(error, "shard", None) or 0
+        self._inner.trouble(parts[min(at, len(parts) - 1)], error)
 
     def names(self) -> Mapping[str, str]:
         return self._inner.names()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ingestor.chroma.index import ChromaIndex
 from ingestor.core.shards import joined, shard_of
 from ingestor.model import Hit, Metadata, Record, RecordId
-from ingestor.ports import Gone, Index, Torn
+from ingestor.ports import Gone, Index, Torn, Transient
 
 if TYPE_CHECKING:
     from ingestor.model import Vector, Vectors
@@ -160,10 +160,10 @@ def _answer(ask: Ask[T]) -> T:
 
 @contextmanager
 def blamed(shard: int) -> Iterator[None]:
-    """Errors of a damaged collection say which shard it is."""
+    """Errors say over which shard they came: it alone is damaged, or crashed the server."""
     try:
         yield
-    except (Torn, Gone) as error:
+    except (Torn, Gone, Transient) as error:
         error.shard = shard
         raise
 

@@ -95,7 +95,12 @@ def _unlisted(source: SourceStatus) -> str | None:
 
 def _troubles(status: Status, now: float, config: Path) -> Iterator[Text]:
     """Lines about what needs attention."""
-    if status.config_error is not None:
+    if status.config_restart:
+        old = f"the config of {_clock(status.config_since)}" if status.config_since else "the previous config"
+        words = f", which takes effect at a restart; until then {old} stays in force"
+        keys = ", ".join(status.config_restart)
+        yield Text.assemble((f"the config file differs in {keys}", "red"), words)
+    elif status.config_error is not None:
         since = f" since {_clock(status.config_since)}" if status.config_since else ""
         error = "; ".join(map(line, status.config_error.splitlines()))
         words = f"the previous config stays in force{since}. {error}"

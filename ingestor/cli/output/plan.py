@@ -140,6 +140,12 @@ def _complain_all(estimate: Estimate) -> None:
 
 
 def _then(estimate: Estimate, config: Path) -> str:
+    if estimate.restart:
+        keys = ", ".join(estimate.restart)
+        return (
+            f"Nothing was changed. The config file differs in {keys}, which takes effect at a restart; until "
+            "then the running ingestor takes over nothing of the file."
+        )
     if not (_works(estimate.plan) or estimate.renames):
         return "Nothing to do." if estimate.complete else "Nothing else to do in what could be examined."
     if any(change.waits for change in estimate.changes):
@@ -221,4 +227,5 @@ def _plan_json(estimate: Estimate, machines: int) -> dict[str, Any]:
         "unseen": plan.unseen,
         "unusable": dict(estimate.unusable),
         "running": estimate.running,
+        "restart": list(estimate.restart),
     }

@@ -6,8 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from ingestor.app.wiring import Running
+from ingestor.core.document_state import PENDING
 from ingestor.core.entries import SourceRow
 from ingestor.model import SourceName
+from ingestor.state.editions import Editions
 from ingestor.state.queries.reports import Reports
 from ingestor.state.requests import Notices
 from ingestor.state.sources import SourceRows
@@ -18,9 +20,7 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
     """The stable keys of ``sync --json``."""
     tally, journal, embedding = running.engine.writer.tally, running.journal, running.embedding
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
-    kept, states = Withdrawals(journal).kept, Counter[str]()
-    for source, _, state, documents in Reports(journal).counts():
-        states[state] += documents if source in rows or source in running.engine.leaving else 0
+    kept, states = Withdrawals(journal).kept, _states(running, rows)
     names = running.parts.config.collections
     skipped = Counter[str]()
     for kind in Reports(journal).skipped():
@@ -61,6 +61,18 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
         "unusable": running.engine.writer.troubles(),
         "unseen": _unseen(running, rows),
     }
+
+
+def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[str]:
+    """Documents by state, each once: in the live edition; those to be done in the one that replaces it."""
+    states, editions = Counter[str](), Editions(running.journal).all()
+    staging = {edition.name: edition.serves for edition in editions if edition.role == "staging"}
+    replaced = {each.name for each in editions if each.role == "live" and each.serves in staging.values()}
+    for source, edition, state, documents in Reports(running.journal).counts():
+        elsewhere = replaced if state in (*PENDING, "gone") else staging
+        if edition not in elsewhere and (source in rows or source in running.engine.leaving):
+            states[state] += documents
+    return states
 
 
 def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str, str]:

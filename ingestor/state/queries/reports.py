@@ -60,10 +60,11 @@ _LISTED = f"""SELECT source, key, document_id, collection,
 
 def _listed(row: tuple[Any, ...]) -> Listed:
     """``row``: of the query above."""
-    *named, state, short, why_short, why_failed = row
-    if state == "settled":
-        return Listed(*named, True, short or state, why_short)
-    return Listed(*named, False, shown(state), None if shown(state) == "due" else why_failed)
+    source, key, id_, edition, records, state, short, why_short, why_failed = row
+    settled = state == "settled"
+    told = (short or state) if settled else shown(state)
+    reason = why_short if settled else why_failed
+    return Listed(source, key, id_, edition, records, settled, told, None if told == "due" else reason)
 
 
 class Selecting(Protocol):
