@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from ingestor.config.workers import Workers
 from ingestor.core.entries import Feed
 from ingestor.model import Fingerprint
-from ingestor.nodes.crew import Crew
+from ingestor.nodes.crew import IDLE, Crew, NoRoom
 from ingestor.nodes.embedding import OnNodesEmbedder
 from ingestor.nodes.facts import MODEL
 from ingestor.nodes.preparing import OnNodes, Resting, Setup, teach
@@ -105,8 +105,8 @@ class Fleet:
         """One that embeds comes first, and stays: those that wait for its vectors leave no room for it."""
         with self._reserving:
             for recipe, (crew, _) in [*self._desks.items()]:
-                if self._needs(recipe) and not crew.size:
-                    with crew.hand():
+                while self._needs(recipe) and not crew.size:  # a new config may need it no longer
+                    with suppress(NoRoom), crew.hand(patience=IDLE):
                         pass
         return self._hire(self._workshop, Room(self._workers.cpus), self.crew.wanted)
 

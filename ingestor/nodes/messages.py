@@ -25,9 +25,8 @@ _TELLING = (Transient, BadDocument, NeedsHuman, Slow, Stopped)  # errors whose t
 class Task:
     """A document to prepare.
 
-    ``setup``: the key of the setup with its tools. ``blob``, ``parsed``: its content, as far as it is known
-    already; without both the process reads the document itself. ``predecessor``: the vanished document whose
-    records it takes over.
+    ``setup``: the key of the setup with its tools. ``blob``, ``parsed``: one of them is its content, and the
+    process reads nothing else. ``predecessor``: the vanished document whose records it takes over.
     """
 
     setup: str

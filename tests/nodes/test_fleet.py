@@ -17,6 +17,7 @@ from ingestor.engine.workers.outcomes import Outcome
 from ingestor.model import Fingerprint, Vectors
 from ingestor.nodes import crew as crews
 from ingestor.nodes import embedding
+from ingestor.nodes import fleet as fleets
 from ingestor.nodes.crew import Crew, Hand, NoRoom, Withdrawn
 from ingestor.nodes.deaths import Death, ProcessLost
 from ingestor.nodes.facts import MODEL
@@ -146,6 +147,37 @@ def test_where_the_last_that_embeds_is_lost_another_gets_room(monkeypatch: pytes
     assert len(again) == 8
     assert not [each.error for each in again if each.error]
     assert len(cluster.embedding) > 1
+
+
+def test_an_embedder_that_no_longer_is_needed_holds_up_no_other_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It finds no room, as one that asks for a GPU where none is, and the config takes another one."""
+    monkeypatch.setattr(fleets, "IDLE", 0.1)
+    awaited = Event()
+
+    class WithoutGPU(SmallCluster):
+        def hire(self, make: Any, room: Room, node: str | None, wanted: Callable[[], bool]) -> Process:
+            if room.shown is not EmbeddingProcess:
+                return super().hire(make, room, node, wanted)
+            awaited.set()
+            self._stopped.wait()
+            raise Stopped
+
+    fleet = Fleet(WithoutGPU(2), Workers(kind="ray", count=2), shop.tools_of, embedder_of)  # type: ignore[arg-type]
+    fleet.embedder(embedder_of(b"")[0], Setup("large", b"", {MODEL: "large"}))
+    texts = shop.Texts({"a.txt": shop.TEXT})
+    tools, setup = shop.tools("sentence", texts), shop.setup("sentence")
+    fleet.know(shop.entry("a.txt").feed, tools, replace(setup, recipes={MODEL: "large"}))
+    fleet.take_over()
+    with pooled(1) as pool:
+        pool.submit("a.txt", partial(fleet.preparing, Job(shop.entry("a.txt")), tools, nobody))
+        assert awaited.wait(10)
+        fleet.know(shop.entry("a.txt").feed, tools, setup)
+        fleet.take_over()
+        (found,) = outcomes(pool, 1)
+        fleet.stop()
+    assert found.error is None
 
 
 def test_a_process_that_nobody_waits_for_any_more_is_not_hired() -> None:
