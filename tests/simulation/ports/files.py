@@ -45,7 +45,7 @@ class Files:
     wanted: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     parser_broken: bool = False  # takes nothing any more, and calls it the document's fault
     ever_broken: bool = False
-    withdrawn: int = 0  # documents, since the program was last in step
+    withdrawn: set[int] = field(default_factory=set)  # rows, since the program was last in step
     accepted: bool = False  # a person said that they may go
 
     def write(self, key: str, text: str) -> None:
@@ -87,9 +87,10 @@ class Files:
     def could_be_unreadable(self, version: str) -> bool:
         return self.ever_broken or spoiled(self.written[int(version)])
 
-    def too_many_withdrawn(self, left: int) -> bool:
-        known = left + self.withdrawn
-        return not self.accepted and self.withdrawn >= SMALL and self.withdrawn > MAX_LOSS * known
+    def too_many_withdrawn(self, left: set[int]) -> bool:
+        """``left``: rows of documents that readers have. One that came back and goes again is one loss."""
+        lost = len(self.withdrawn)
+        return not self.accepted and lost >= SMALL and lost > MAX_LOSS * len(left | self.withdrawn)
 
     def identity(self) -> str:
         disk = self.disk

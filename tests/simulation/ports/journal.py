@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -110,24 +109,23 @@ class CrashingJournal(Journal):
         self._settle(receipts, wanted_recipes)
         query = "SELECT key FROM documents WHERE quarantined AND wanted_version IS NOT done_version"
         hold(BLAMED, self.select(query))
-        for source, number in Counter(entry.source for entry in withdrawn).items():
-            if source in self.places:
-                files = self.places[source]
-                files.withdrawn += number
-                # later removals make the share larger, and need nobody's consent
-                if files.too_many_withdrawn(self.indexed(source)):
-                    raise LawBroken(ASKED, f"{files.withdrawn} were withdrawn")
+        for source in {entry.source for entry in withdrawn} & self.places.keys():
+            files = self.places[source]
+            files.withdrawn |= {entry.row for entry in withdrawn if entry.source == source}
+            # later removals make the share larger, and need nobody's consent
+            if files.too_many_withdrawn(self.indexed(source)):
+                raise LawBroken(ASKED, f"{len(files.withdrawn)} were withdrawn")
 
     def _could_be_unreadable(self, receipt: Receipt) -> bool:
         """Whether that version of the document cannot be read, or was made by a source that has left."""
         source = self.select("SELECT source FROM documents WHERE id = ?", (receipt.row,))[0][0]
         return source not in self.places or self.places[source].could_be_unreadable(receipt.version)
 
-    def indexed(self, source: str) -> int:
-        """Documents of that source that readers have."""
-        query = """SELECT COUNT(*) FROM documents WHERE EXISTS (SELECT 1 FROM records WHERE document = id)
+    def indexed(self, source: str) -> set[int]:
+        """Rows of the documents of that source that readers have."""
+        query = """SELECT id FROM documents WHERE EXISTS (SELECT 1 FROM records WHERE document = id)
                    AND collection IN (SELECT name FROM collections WHERE role = 'live') AND source = ?"""
-        return int(self.select(query, (source,))[0][0])
+        return {row for (row,) in self.select(query, (source,))}
 
     def check_listed(self) -> None:
         existing = {str(name) for (name,) in self.select("SELECT name FROM collections")}
