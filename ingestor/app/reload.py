@@ -12,6 +12,7 @@ from ingestor.state.running_config import settled_at_start
 
 log = logging.getLogger("ingestor")
 
+_AT_NEXT_START = {"log": "log", "cache.size": "cache_size"}  # by name in the file; the others do not wait
 SETTLE = 1.0  # seconds without a write: half a config can be valid, with fewer sources
 
 Stamp = tuple[int, int] | None
@@ -53,7 +54,10 @@ class Reloader:
                 "until then", ", ".join(settled),
             )  # fmt: skip
             return None
-        log.info("the config is taken over")
+        late = [
+            name for name, key in _AT_NEXT_START.items() if getattr(self._config, key) != getattr(config, key)
+        ]
+        log.info("the config is taken over%s", f"; {' and '.join(late)} at the next start" if late else "")
         self._config = config
         return config
 

@@ -138,6 +138,7 @@ class LexicalFile:
     def _renew(self, why: str) -> None:
         """Raises Transient when the new file cannot be written now; the next use tries again."""
         self._db.close()
+        self._inode = 0, 0  # no file's: one that is made by half may have the number of the former one
         self._remove(why)
         self._db = self._opened()
 

@@ -80,6 +80,11 @@ class Crew:
         """Whether it has hands, or hires some."""
         return bool(self._all or self._coming)
 
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for a hand."""
+        return self._waiting > 0
+
     def wanted(self) -> bool:
         """Whether one that hires is to go on; if not, it raises Withdrawn."""
         with self._changed:
@@ -123,12 +128,11 @@ class Crew:
     def _taken(self, avoid: frozenset[str], patience: float) -> Hand:
         with self._changed:
             self._waiting += 1
-            if not self.active:
-                self._empty = monotonic()
+            begun = monotonic()
             try:
                 while not self._free:
                     self._go_on()
-                    if not self._all and monotonic() - self._empty > patience:
+                    if not self._all and monotonic() - max(begun, self._empty) > patience:
                         raise NoRoom(f"no process came within {patience:g} seconds")
                     self._grow()
                     self._changed.wait(min(RETRY, patience))

@@ -58,7 +58,7 @@ class Fleet:
             def hire() -> RayHand:
                 return self._hire(self._desk, room, crew.wanted, only=setup)
 
-            crew = Crew(hire, self._workers.embedders, kept=lambda: self._needs(recipe))
+            crew = Crew(hire, self._workers.embedders, kept=lambda: self._keeps(recipe))
             self._desks[recipe] = crew, OnNodesEmbedder(own, crew)
         return self._desks[recipe][1]
 
@@ -101,13 +101,19 @@ class Fleet:
         asked = {setup.recipes.get(MODEL) for setup in [*self._setups.values()]}
         return recipe in asked and self.crew.active
 
+    def _needed(self) -> list[Crew]:
+        return [crew for recipe, (crew, _) in [*self._desks.items()] if self._needs(recipe)]
+
+    def _keeps(self, recipe: Fingerprint) -> bool:
+        """One that embeds stays, unless another model is waited for that has none."""
+        return self._needs(recipe) and all(crew.size or not crew.awaited for crew in self._needed())
+
     def _hire_preparing(self) -> RayHand:
         """One that embeds comes first, and stays: those that wait for its vectors leave no room for it."""
         with self._reserving:
-            for recipe, (crew, _) in [*self._desks.items()]:
-                while self._needs(recipe) and not crew.size:  # a new config may need it no longer
-                    with suppress(NoRoom), crew.hand(patience=IDLE):
-                        pass
+            while (needed := self._needed()) and not any(crew.size for crew in needed):
+                with suppress(NoRoom), needed[0].hand(patience=IDLE):
+                    pass
         return self._hire(self._workshop, Room(self._workers.cpus), self.crew.wanted)
 
     def _hired(

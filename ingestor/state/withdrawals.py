@@ -95,11 +95,12 @@ class WithdrawalGuard:
     def __init__(self, journal: Journal) -> None:
         self._table = Withdrawals(journal)
         self._indexed: dict[Feed, int] = {}  # documents in the index before the first withdrawal
-        self._counted: set[int] = set()  # rows: a withdrawal whose write failed comes again
+        self._counted: set[tuple[SourceName, int]] = set()  # rows: one whose write failed comes again
 
     def passes(self, entry: Entry, failure: Failure, max_loss: float) -> bool:
         """Whether the records of this document may be removed; if so, it counts as withdrawn."""
-        if not entry.known or entry.row in self._counted or self._table.accepted(entry.source):
+        document = entry.source, entry.row
+        if not entry.known or document in self._counted or self._table.accepted(entry.source):
             return True
         withdrawn = self._table.count(entry.source)
         if entry.feed not in self._indexed:
@@ -107,7 +108,7 @@ class WithdrawalGuard:
         kept = decisions.withdrawal(failure, withdrawn, self._indexed[entry.feed], max_loss)
         if kept is None:
             self._table.add(entry.source)
-            self._counted.add(entry.row)
+            self._counted.add(document)
             return True
         if self._table.kept(entry.source) is None:
             reason = f"{kept}; their records are kept; if that is right, run: ingestor accept {entry.source}"
@@ -119,4 +120,5 @@ class WithdrawalGuard:
         """Nothing of these sources is due: reset their counts."""
         self._table.settle(sources)
         self._indexed.clear()
-        self._counted.clear()
+        kept = {source for source in {of for of, _ in self._counted} if self._table.count(source)}
+        self._counted = {document for document in self._counted if document[0] in kept}

@@ -93,6 +93,18 @@ def test_a_link_that_is_pointed_elsewhere_is_a_change(tmp_path: Path, time: list
     assert sources(reloader) == 2
 
 
+def test_what_is_read_once_and_holds_nothing_up_is_named(
+    tmp_path: Path, time: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    path, asked = tmp_path / "config.yaml", Asked()
+    reloader = reloader_of(path, asked)
+    caplog.set_level("INFO", "ingestor")
+    path.write_text(f"{MORE}log: {{level: debug}}\ncache: {{size: 1GB}}\n")
+    asked.reload = True
+    assert sources(reloader) is not None
+    assert "the config is taken over; log and cache.size at the next start" in caplog.text
+
+
 @pytest.mark.parametrize("line", ["workers: 3", "parsing: {seconds: 5}", "http: false"])
 def test_what_needs_a_restart_is_named_and_not_taken_over(
     tmp_path: Path, time: list[float], caplog: pytest.LogCaptureFixture, line: str

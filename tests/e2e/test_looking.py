@@ -384,8 +384,16 @@ def test_a_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Pro
                 done = Receipt(entry.row, version, recipe, "f", "d", parser, failure=refusal)
                 running.journal.settle([done], [recipe])
         found = summary.of_sync(running, 0.0)["documents"]
+        (old,) = (edition for edition in Editions(running.journal).all() if edition.role == "live")
+        for entry in running.journal.of_collection(old.name):
+            if entry.key in ("a.txt", "b.txt"):
+                assert entry.item is not None
+                away = Failure("its server is away", 1, NEVER, quarantined=False)
+                running.journal.fail(entry.row, entry.item.version, away)
+        behind = summary.of_sync(running, 0.0)["documents"]
     assert (found["unchanged"], found["quarantined"], found["unsupported"]) == (2, 1, 1)
     assert found["due"] == 2  # b.txt and report.pdf, in the new collection
+    assert (behind["failed"], behind["due"]) == (1, 2), "a.txt, which is done in the new collection alone"
 
 
 def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

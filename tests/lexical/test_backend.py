@@ -1,5 +1,6 @@
 """A lexical index that is missing, foreign, damaged or out of step is made again from Chroma."""
 
+import os
 import sqlite3
 from itertools import count
 from pathlib import Path
@@ -137,12 +138,16 @@ def test_a_locked_file_is_tried_again_later(store: OneCollection, tmp_path: Path
 def test_a_full_disk_while_it_is_made_again_is_tried_again_later(
     store: OneCollection, tmp_path: Path, monkeypatch
 ) -> None:
+    path, inode = tmp_path / NAME, tmp_path / "inode"
+
     def full(self: LexicalFile) -> sqlite3.Connection:
+        os.link(inode, path)  # SQLite made a file, and ext4 often gives it the number that just became free
         raise sqlite3.OperationalError("database or disk is full")
 
-    path = tmp_path / NAME
     with opened(path) as file:
         index, _ = backend_of(store, file).open(DOCS, MODEL)
+        os.link(path, inode)
+        os.truncate(inode, 0)
         path.unlink()
         with monkeypatch.context() as disk:
             disk.setattr(LexicalFile, "_connected", full)

@@ -6,12 +6,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from threading import Event, Semaphore
+from time import monotonic
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ingestor.config.workers import Workers
+from ingestor.core.entries import EditionName
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.workers.outcomes import Outcome
 from ingestor.model import Fingerprint, Vectors
@@ -20,11 +22,11 @@ from ingestor.nodes import embedding
 from ingestor.nodes import fleet as fleets
 from ingestor.nodes.crew import Crew, Hand, NoRoom, Withdrawn
 from ingestor.nodes.deaths import Death, ProcessLost
-from ingestor.nodes.facts import MODEL
+from ingestor.nodes.facts import MODEL, recipes_of
 from ingestor.nodes.fleet import Fleet
 from ingestor.nodes.preparing import Setup
 from ingestor.nodes.ray_cluster import EmbeddingProcess, Room
-from ingestor.pipeline.prepare import Job
+from ingestor.pipeline.prepare import Job, Tools
 from ingestor.ports import NeedsHuman, Stop
 from ingestor.registry import find
 from tests.nodes import shop
@@ -96,6 +98,14 @@ def embedder_of(packed: bytes) -> Any:
     return HASHING.build(HASHING.options(dimensions=shop.DIMENSIONS)), Fingerprint("hashing")
 
 
+def vectors_of(embedder: Any, texts: Sequence[str]) -> Vectors:
+    answers = embedder.embed_each(texts, Stop()).vectors
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return np.array(answers)
+
+
 @contextmanager
 def fleet_in(cluster: SmallCluster, count: int) -> Iterator[Callable[[int], list[Outcome]]]:
     """Prepares so many documents on its processes."""
@@ -103,16 +113,9 @@ def fleet_in(cluster: SmallCluster, count: int) -> Iterator[Callable[[int], list
     fleet = Fleet(cluster, workers, shop.tools_of, embedder_of)  # type: ignore[arg-type]
     embedder: Any = fleet.embedder(embedder_of(b"")[0], Setup("hashing", b"", {MODEL: "hashing"}))
 
-    def embed(texts: Sequence[str]) -> Vectors:
-        answers = embedder.embed_each(texts, Stop()).vectors
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        return np.array(answers)
-
     def run(number: int) -> list[Outcome]:
         texts = shop.Texts({f"{each}.txt": f"{shop.TEXT} {each}" for each in range(number)})
-        tools = replace(shop.tools("sentence", texts), embed=embed)
+        tools = replace(shop.tools("sentence", texts), embed=partial(vectors_of, embedder))
         fleet.know(shop.entry("0.txt").feed, tools, shop.setup("sentence"))
         fleet.take_over()
         with pooled(count) as pool:
@@ -178,6 +181,67 @@ def test_an_embedder_that_no_longer_is_needed_holds_up_no_other_process(
         (found,) = outcomes(pool, 1)
         fleet.stop()
     assert found.error is None
+
+
+def test_two_models_take_turns_where_there_is_room_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection moves to another model, and documents of both are to be prepared."""
+    monkeypatch.setattr(fleets, "IDLE", 0.2)
+    monkeypatch.setattr(crews, "RETRY", 0.2)
+    monkeypatch.setattr(embedding, "PATIENCE", 0.5)
+    monkeypatch.setitem(Crew.__init__.__kwdefaults__, "idle", 0.2)
+
+    def tools_of(packed: bytes) -> Tools:
+        return replace(shop.tools_of(shop.packed("sentence")), embedder_recipe=Fingerprint(packed.decode()))
+
+    def model_of(packed: bytes) -> Any:
+        return embedder_of(packed)[0], Fingerprint(packed.decode())
+
+    fleet = Fleet(SmallCluster(2), Workers(kind="ray", count=2), tools_of, model_of)  # type: ignore[arg-type]
+    texts = shop.Texts({f"{each}.txt": f"{shop.TEXT} {each}" for each in range(3)})
+    jobs, tools = dict[str, list[Job]](), dict[str, Tools]()
+    for model in ("old", "new"):
+        embedder = fleet.embedder(model_of(model.encode())[0], Setup(model, model.encode(), {MODEL: model}))
+        made = shop.tools("sentence", texts, partial(vectors_of, embedder))
+        tools[model] = replace(made, embedder_recipe=Fingerprint(model), collection=EditionName(model))
+        entries = [replace(shop.entry(key, row), collection=EditionName(model))
+                   for row, key in enumerate(texts.texts)]  # fmt: skip
+        jobs[model] = list(map(Job, entries))
+
+    def run(model: str) -> list[Outcome]:
+        with pooled(2) as pool:
+            for number, job in enumerate(jobs[model]):
+                pool.submit(number, partial(fleet.preparing, job, tools[model], nobody))
+            return outcomes(pool, len(jobs[model]))
+
+    for models in (["old"], ["old", "new"]):
+        for model in models:
+            setup = Setup(f"sentence {model}", model.encode(), recipes_of(tools[model]))
+            fleet.know(jobs[model][0].entry.feed, tools[model], setup)
+        fleet.take_over()
+        for _ in range(20):  # again after NoRoom, as the engine does
+            errors = [each.error for each in run(models[-1]) if each.error]
+            assert {type(error) for error in errors} <= {NoRoom}
+            if not errors:
+                break
+        assert not errors
+    fleet.stop()
+
+
+def test_who_waits_for_a_process_that_does_not_come_waits_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a fleet asks without a pause while a cluster starts a machine."""
+    ended = Event()
+
+    def hire() -> Hand:
+        ended.wait()
+        raise Stopped
+
+    crew, begun = Crew(hire, 1), monotonic()
+    for _ in range(3):
+        with pytest.raises(NoRoom), crew.hand(patience=0.2):
+            pass
+    assert monotonic() - begun >= 0.6
+    ended.set()
+    crew.stop()
 
 
 def test_a_process_that_nobody_waits_for_any_more_is_not_hired() -> None:

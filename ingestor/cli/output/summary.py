@@ -15,6 +15,8 @@ from ingestor.state.requests import Notices
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
 
+_UNFINISHED = (*PENDING, "gone")
+
 
 def of_sync(running: Running, seconds: float) -> dict[str, Any]:
     """The stable keys of ``sync --json``."""
@@ -64,13 +66,24 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
 
 
 def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[str]:
-    """Documents by state, each once: in the live edition; those to be done in the one that replaces it."""
-    states, editions = Counter[str](), Editions(running.journal).all()
-    staging = {edition.name: edition.serves for edition in editions if edition.role == "staging"}
-    replaced = {each.name for each in editions if each.role == "live" and each.serves in staging.values()}
-    for source, edition, state, documents in Reports(running.journal).counts():
-        elsewhere = replaced if state in (*PENDING, "gone") else staging
-        if edition not in elsewhere and (source in rows or source in running.engine.leaving):
+    """Documents by state: in the live edition; what is to be done in it or in the one that replaces it."""
+    states, editions, reports = Counter[str](), Editions(running.journal).all(), Reports(running.journal)
+    replacing = {each.serves: each.name for each in editions if each.role == "staging"}
+    replaced = {
+        each.name: replacing[each.serves]
+        for each in editions
+        if each.role == "live" and each.serves in replacing
+    }
+    found = [
+        (source, state, documents)
+        for source, edition, state, documents in reports.counts()
+        if edition not in (replaced if state in _UNFINISHED else replacing.values())
+    ]
+    for live, staging in replaced.items():
+        alone = reports.unsettled_alone(live, staging)
+        found += [(source, state, documents) for source, state, documents in alone if state in _UNFINISHED]
+    for source, state, documents in found:
+        if source in rows or source in running.engine.leaving:
             states[state] += documents
     return states
 

@@ -101,6 +101,17 @@ class Reports:
             FROM documents WHERE {IN_FORCE} GROUP BY source, collection HAVING n > 0"""
         return self._journal.select(query)
 
+    def unsettled_alone(self, edition: str, other: str) -> list[tuple[str, State, int]]:
+        """(source, state, documents) of what is not settled in an edition, and is so in the other."""
+        query = f"""
+            SELECT source, {STATE}, COUNT(*) FROM documents
+            WHERE collection = ? AND ({PENDING} OR {GONE}) AND NOT EXISTS (
+                SELECT 1 FROM documents AS twin  -- whose columns the conditions mean here
+                WHERE twin.collection = ? AND twin.source = documents.source AND twin.key = documents.key
+                    AND ({PENDING} OR {GONE}))
+            GROUP BY 1, 2"""
+        return self._journal.select(query, (edition, other))
+
     def documents(self, source: str | None = None) -> Iterator[Listed]:
         """Documents in live editions, of one source or of all, by source, edition and key; read in pages."""
         if source is None:
