@@ -91,6 +91,7 @@ class Status:
     embedding_cost: float = 0.0  # where the config has a price
     texts_per_second: float | None = None
     tokens_per_second: float | None = None
+    no_service: str = ""  # why the running daemon has no service port although the config wants one
     guard: str = ""  # how the port of our Chroma server is guarded; "" if none runs
     isolation: str = ""  # how parsers are confined, in this run or the last one that parsed; "" if none did
 
@@ -117,6 +118,7 @@ def gather(
     status.embedded_tokens, status.embedding_cost = live.tokens, live.embedding_cost
     if running:
         status.started, status.chroma, status.guard = live.started or None, live.chroma, live.guard
+        status.no_service = live.no_service
     if live.embedding_seconds:
         status.texts_per_second = round(live.texts / live.embedding_seconds, 1)
         status.tokens_per_second = round(live.tokens / live.embedding_seconds, 1)

@@ -44,6 +44,8 @@ def show_status(status: Status, as_json: bool, config: Path) -> None:
     _print_short(status, config)
     if status.guard:
         out.print(f"Chroma's port: {line(status.guard)}")
+    if status.no_service:
+        out.print(f"service port: none ({line(status.no_service)})")
     if status.isolation:
         out.print(f"isolation: {line(status.isolation)}")
     _print_failures(status, now, config)
