@@ -127,8 +127,8 @@ def _plan_source(doing: _Doing, source: Source, rebuilt: bool) -> Counter[str]:
     for gone_entry in vanished.values():
         alike[gone_entry.collection, gone_entry.digest].append(gone_entry)
 
-    def predecessor(collection: str, digest: str) -> Entry | None:
-        return next((e for e in alike[collection, digest] if e.row not in adopted), None)
+    def predecessor(new: Entry, digest: str) -> Entry | None:
+        return next((e for e in alike[new.collection, digest] if e.row not in adopted), None)
 
     due = DueDocuments(journal, source, found)
     counts += _set_aside(journal, source, vanished, due)
