@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ingestor.app.daemon import Loop
+from ingestor.app.planning import needs
 from ingestor.app.queries import is_running
 from ingestor.app.signals import Signals
 from ingestor.app.wiring import opened
@@ -151,6 +152,19 @@ def test_a_state_folder_that_goes_ends_the_daemon(project: Project, daemon: Daem
     assert daemon.process.wait(60) == 4
     assert f"{project.folder / 'state'} was removed, moved or unmounted while this ran" in daemon.said()
     assert "Traceback" not in daemon.said()
+
+
+def test_a_plan_counts_the_memory_of_a_collection_that_is_replaced(project: Project, ask: Ask) -> None:
+    for name in "abc":
+        (project.docs / f"{name}.txt").write_text(f"some words of {name}, and more of them")
+    assert ask("sync").code == 0
+    before = json.loads(ask("plan", "--json").out)["needs"]["chroma_memory"]
+    assert before == needs.memory(3, 64)
+    project.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
+    project.configure()
+    planned = json.loads(ask("plan", "--json").out)
+    assert planned["needs"]["chroma_memory"] == before + needs.memory(planned["records"]["added"], 64)
+    assert "those of old and new collections" in ask("plan").out
 
 
 @pytest.mark.slow

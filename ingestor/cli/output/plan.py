@@ -96,7 +96,8 @@ def _print_needs(estimate: Estimate, machines: int) -> None:
     parts = ((disk.chroma, "in Chroma"), (disk.journal, "in the journal"), (disk.cache, "in the cache"))
     where = ", ".join(f"{size / 1e6:,.1f} {name}" for size, name in parts)
     print(f"disk       about {disk.total / 1e6:,.1f} MB more: {where}")
-    print(f"memory     Chroma then takes about {needs.memory / 1e6:,.1f} MB for all vectors")
+    both = ", those of old and new collections" if any(one.another for one in estimate.changes) else ""
+    print(f"memory     Chroma then takes about {needs.memory / 1e6:,.1f} MB for all vectors{both}")
     if needs.read_seconds + needs.write_seconds >= LONG:
         read, write = duration(needs.read_seconds), duration(needs.write_seconds)
         print(
