@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from ingestor.app.handover import renamed
 from ingestor.app.renames import Renames
 from ingestor.config.models import Config
+from ingestor.core.completeness import Skipped
 from ingestor.core.decisions import NEVER
 from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, shown
 from ingestor.core.entries import ChromaName, Edition
@@ -16,7 +17,7 @@ from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.files import lexical_path
 from ingestor.state.journal import Journal
-from ingestor.state.queries.reports import Reports, Short, Skipped
+from ingestor.state.queries.reports import Reports, Short
 from ingestor.state.requests import Notices
 from ingestor.state.run_status import Live, RunningListing
 from ingestor.state.sources import SourceRows

@@ -269,7 +269,9 @@ def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Proje
     for number in range(5):
         (synced.docs / f"{number}.png").write_bytes(PICTURE)
     (synced.docs / "backup.bin").write_bytes(b"\x00\x01\x02")
-    assert _plan(ask)["documents"]["unsupported"] == 6
+    planned = _plan(ask)
+    assert planned["documents"]["unsupported"] == 6
+    assert "docs: 5 .png, looks like an image" in ask("plan").out
     answer = ask("sync")
     assert answer.code == 0
     assert "skipped     5 .png, 1 .bin: no parser reads them" in answer.out
@@ -287,6 +289,7 @@ def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Proje
     assert [d["state"] for d in json.loads(ask("ls", "--json").out)].count("unsupported") == 6
     assert "nothing to retry" in ask("retry", "--all").out
     assert ask("plan").code == 0
+    assert _plan(ask)["skipped"] == planned["skipped"] == status["skipped"]
 
 
 def test_a_document_whose_name_promises_a_parser_is_a_failure(synced: Project, ask: Ask) -> None:

@@ -22,6 +22,7 @@ from ingestor.cli.output.console import (
     print_table,
     print_wrapped,
 )
+from ingestor.cli.output.overview import print_skipped
 from ingestor.core.escape import line
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path, machines: int = 1
     if estimate.cost:
         print(f"cost       about {estimate.cost:,.4g}")
     _print_needs(estimate, machines)
+    print_skipped(plan.skipped.found())
     _complain_all(estimate)
     print(f"\n{_then(estimate, config)}")
 
@@ -225,6 +227,7 @@ def _plan_json(estimate: Estimate, machines: int) -> dict[str, Any]:
         "problems": [
             {"document": about, "reason": reason} for about, reason in [*plan.problems, *plan.unseen.items()]
         ],
+        "skipped": [asdict(kind) for kind in plan.skipped.found()],
         "unseen": plan.unseen,
         "unusable": dict(estimate.unusable),
         "running": estimate.running,
