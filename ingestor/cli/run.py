@@ -118,10 +118,10 @@ def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     set_up("warning" if as_json else checked.log.level, checked.log.format)
     begun, signals = time.monotonic(), Signals()
     with signals.heard(), opened(checked, serve=False) as running, progress.shown(as_json) as watcher:
-        loop = Loop(running, signals, watcher)
+        loop, before = Loop(running, signals, watcher), summary.unconfigured(running)
         loop.sync()
-        result = summary.of_sync(running, time.monotonic() - begun)
-    console.show_sync(result, as_json)
+        result = summary.of_sync(running, time.monotonic() - begun, before)
+    console.show_sync(result, as_json, config)
     if signals.stop:
         fail("interrupted: the next sync does the rest", INTERRUPTED)
     raise typer.Exit(_sync_code(result))

@@ -364,7 +364,7 @@ def test_what_an_interrupted_sync_left_did_not_fail(project: Project) -> None:
     with opened(load(project.config, {}), serve=False) as running:
         running.configure(watch=False)
         _list(running)
-        found = summary.of_sync(running, 0.0)
+        found = summary.of_sync(running, 0.0, {})
     assert (found["documents"]["failed"], found["documents"]["due"]) == (0, 15)
 
 
@@ -386,7 +386,7 @@ def test_a_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Pro
                 version, recipe = entry.item.version, entry.wanted_recipe
                 done = Receipt(entry.row, version, recipe, "f", "d", parser, failure=refusal)
                 running.journal.settle([done], [recipe])
-        found = summary.of_sync(running, 0.0)["documents"]
+        found = summary.of_sync(running, 0.0, {})["documents"]
     assert (found["unchanged"], found["quarantined"], found["unsupported"]) == (2, 1, 1)
     assert found["due"] == 2  # b.txt and report.pdf, in the new collection
 
@@ -430,7 +430,7 @@ def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.Monke
             assert 0 < status.started - 60 < found.since
             signals.stop = True
             sync.result()
-            unfinished = summary.of_sync(running, 0.0)["unseen"]
+            unfinished = summary.of_sync(running, 0.0, {})["unseen"]
         finally:
             signals.stop = True
             go_on.set()

@@ -196,11 +196,16 @@ def test_a_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -
     project.configure()
     stays = json.loads(ask("plan", "--json").out)
     assert (stays["leaving"], stays["documents"]["removed"]) == (["more"], 0)
+    kept = ask("sync")
+    assert kept.code == 0
+    assert "source more: is no longer in the config; 1 document kept until: ingestor apply" in kept.out
     project.settings |= {"prune": True}
     project.configure()
     goes = json.loads(ask("plan", "--json").out)
     assert (goes["leaving"], goes["documents"]["removed"], goes["records"]["dropped"]) == ([], 1, 1)
-    assert json.loads(ask("sync", "--json").out)["documents"]["removed"] == 1
+    done = json.loads(ask("sync", "--json").out)
+    assert (done["documents"]["removed"], done["unconfigured"]) == (1, {"more": {"removed": 1, "kept": 0}})
+    assert json.loads(ask("sync", "--json").out)["unconfigured"] == {}
 
 
 def test_a_clock_that_is_put_back_holds_up_nothing(

@@ -112,6 +112,11 @@ class Reports:
                     WHERE {LIVE} AND shortfall IS NOT NULL AND {STATE} = 'settled' ORDER BY source, key"""
         return [Short(*row) for row in self._journal.select(query)]
 
+    def number(self, source: str) -> int:
+        """Of the documents of a source in live editions, those that are still to be removed included."""
+        query = f"SELECT COUNT(*) FROM documents WHERE source = ? AND {LIVE}"
+        return int(self._journal.select(query, (source,))[0][0])
+
     def skipped(self) -> list[Skipped]:
         """Unsupported documents by source and kind, the most frequent first."""
         query = f"""SELECT source, key, reason FROM documents WHERE {LIVE} AND {UNSUPPORTED}
