@@ -150,6 +150,15 @@ class Structured(Protocol):
         ...
 
 
+@runtime_checkable
+class Trackable(Protocol):
+    """A connector that can recognise an item that was moved."""
+
+    def same(self, version: str, other: str) -> bool:
+        """Whether items of these versions are one under two keys. False: nobody knows."""
+        ...
+
+
 class Parser(Protocol):
     """Turns bytes into text with structure. Deterministic."""
 

@@ -106,7 +106,7 @@ class FolderOptions(Options):
 
 
 class Folder:
-    """Connector, Watchable and Scoped for a folder."""
+    """Connector, Watchable, Scoped and Trackable for a folder."""
 
     near = True
 
@@ -141,6 +141,10 @@ class Folder:
         except OSError as error:
             raise _unreadable(item, error) from error
         return Blob(data, item.key.rpartition("/")[2])
+
+    def same(self, version: str, other: str) -> bool:
+        """By device and inode, which a file keeps in its file system."""
+        return version.split(".")[:2] == other.split(".")[:2]
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
         options = self._options

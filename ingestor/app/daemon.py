@@ -50,6 +50,7 @@ class Loop:
     started: float = field(default_factory=time.time)
     shown: Live = field(default_factory=Live)  # the progress as last noted
     turned: float = field(default_factory=time.monotonic)  # monotonic seconds, of the last step
+    no_service: str = ""  # why there is no service port although the config wants one
     _now: float = 0.0  # POSIX seconds, at the last step
     _counted: int = 0  # documents that are not settled, and from when on they are counted again
     _count_after: float = 0.0  # monotonic seconds
@@ -75,6 +76,12 @@ class Loop:
         engine.flush()
         self._remember_rate()
         self._show()
+
+    def go_without_service(self, reason: str) -> None:
+        """Before ``run``, where the service port could not be opened: readers are not sent to it."""
+        self.no_service = reason
+        parts = self.running.parts
+        self.running = replace(self.running, parts=parts.under(parts.config, parts.made, unserved=True))
 
     def run(self, reloaded: Callable[[], Config | None], settled: Callable[[Live], None]) -> None:
         """Run until stopped. ``reloaded`` returns a new config, if any; ``settled`` is called at the first
@@ -158,6 +165,7 @@ class Loop:
                 str(name): RunningListing(one.since, one.seen, one.at)
                 for name, one in engine.scanner.under_way().items()
             },
+            no_service=self.no_service,
             guard=self.running.collections.guard,
             isolation=self.running.parts.isolation.level,
         )

@@ -27,6 +27,7 @@ from ingestor.rechunk import policy
 from ingestor.registry import find
 from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
+from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path, journal_path
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports
@@ -88,6 +89,8 @@ def make_plan(
         rate = journal.get("tokens_per_second")
         wrong = unusable(config, journal)
         records = sum(Reports(journal).records(each.edition) for each in expected)
+        replaced = [Editions(journal).live(each.serves).name for each in expected if each.another]
+        beside = sum(map(Reports(journal).records, replaced))
     if plan.texts and rate is None and not remote:  # a server is not asked, since that may cost money
         rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
     speed = float(rate) if rate else None
@@ -98,7 +101,7 @@ def make_plan(
         seconds,
         tuple(each for each in expected if each.decision.changes or each.another or each.described),
         policy.cost(plan.tokens, config.rechunk),
-        _needs(config, plan, records, width, seconds),
+        _needs(config, plan, records, beside, width, seconds),
         staying,
         renames,
         wrong,
@@ -106,14 +109,17 @@ def make_plan(
     )
 
 
-def _needs(config: Config, plan: Plan, records: int, dimensions: int, seconds: float | None) -> Needs:
-    """``records``: there are by now. ``seconds``: of embedding."""
+def _needs(
+    config: Config, plan: Plan, records: int, beside: int, dimensions: int, seconds: float | None
+) -> Needs:
+    """``records``: there are by now, in the collections that are written. ``beside``: in those that they
+    replace, which Chroma has loaded meanwhile. ``seconds``: of embedding."""
     added, chroma = plan.records["added"], config.chroma
     prices = chroma.prices if isinstance(chroma, servers.RemoteChroma) else servers.Prices()
     sent = needs.gibibytes(added, plan.added_text, plan.added_metadata, dimensions)
     return Needs(
         disk=needs.disk(added, plan.added_text, plan.texts, dimensions),
-        memory=needs.memory(max(0, records + added - plan.records["dropped"]), dimensions),
+        memory=needs.memory(beside + max(0, records + added - plan.records["dropped"]), dimensions),
         read_seconds=plan.seconds,
         write_seconds=needs.write_seconds(added, records),
         embed_seconds=seconds,

@@ -127,11 +127,11 @@ def _plan_source(doing: _Doing, source: Source, rebuilt: bool) -> Counter[str]:
     for gone_entry in vanished.values():
         alike[gone_entry.collection, gone_entry.digest].append(gone_entry)
 
-    def predecessor(collection: str, digest: str) -> Entry | None:
-        return next((e for e in alike[collection, digest] if e.row not in adopted), None)
+    def predecessor(new: Entry, digest: str) -> Entry | None:
+        return next((e for e in alike[new.collection, digest] if e.row not in adopted), None)
 
     due = DueDocuments(journal, source, found)
-    counts += _set_aside(journal, source, vanished, due)
+    counts += _set_aside(doing, source, vanished, due)
     sampled = drawn_of(source.name, due.population, due.at, doing.sample)
     read = due if sampled is None else sampled.drawn
     for number, job in enumerate(read):
@@ -163,8 +163,9 @@ def _prepared(
     """What a sync would write of a document; None, and a count, if it would write nothing."""
     try:
         return until_readable(partial(prepare, Job(entry), source.tools, predecessor), doing.until)
-    except Unsupported:
+    except Unsupported as error:
         counts["unsupported"] += 1
+        doing.plan.skipped.add(source.name, entry.key, str(error))
     except BadDocument as error:
         counts["quarantined"] += 1
         doing.plan.problems.append((entry.key, str(error)))
@@ -185,11 +186,15 @@ def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None
     return None if row.may_lose(found.identity) else reason
 
 
-def _set_aside(journal: Journal, source: Source, vanished: Container[str], due: DueDocuments) -> Counter[str]:
+def _set_aside(doing: _Doing, source: Source, vanished: Container[str], due: DueDocuments) -> Counter[str]:
     """Counts of documents that stay quarantined or unsupported, without those that are due again."""
-    found = Unsettled(journal).set_aside(source.feed)
-    staying = due.others([key for key, _ in found])
-    return Counter(state for key, state in found if key in staying and key not in vanished)
+    found = Unsettled(doing.journal).set_aside(source.feed)
+    others = due.others([key for key, _, _ in found])
+    staying = [one for one in found if one[0] in others and one[0] not in vanished]
+    for key, state, reason in staying:
+        if state == "unsupported":
+            doing.plan.skipped.add(source.name, key, reason)
+    return Counter(state for _, state, _ in staying)
 
 
 def add_leaving(plan: Plan, journal: Journal, name: SourceName) -> None:

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 from ingestor.config.hosts import local_address
@@ -150,10 +151,8 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
     if path is not None and not (path / "chroma.sqlite3").exists():
         reason = f"it is gone: Chroma has nothing in {path}; a sync writes it again"
         return {one.serves: reason for one in editions if kept.records(one.name)}
-    if path is not None and not config.state.exists():
-        return {}
     try:
-        with collections_of(config, journal) as collections:
+        with _with_state(config) as place, collections_of(place, journal) as collections:
             here = [one.serves for one in editions]
             new = {each.collection: each.shards for each in config.sources if each.collection not in here}
             found = {name: _strange(collections, shard_names(name, shards)) for name, shards in new.items()}
@@ -161,6 +160,16 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
     except (NeedsHuman, Transient) as error:
         return dict.fromkeys(config.collections, str(error))
     return {str(name): reason for name, reason in found.items() if reason is not None}
+
+
+@contextmanager
+def _with_state(config: Config) -> Iterator[Config]:
+    """The config; where its state folder is lost, with another one for the log of Chroma's server."""
+    if config.state.exists():
+        yield config
+        return
+    with TemporaryDirectory(prefix="ingestor-") as folder:
+        yield replace(config, state=Path(folder))
 
 
 def _strange(collections: Collections, names: Sequence[str]) -> str | None:

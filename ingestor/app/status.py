@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from ingestor.app.handover import renamed
 from ingestor.app.renames import Renames
 from ingestor.config.models import Config
+from ingestor.core.completeness import Skipped
 from ingestor.core.decisions import NEVER
 from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, shown
 from ingestor.core.entries import ChromaName, Edition
@@ -16,7 +17,7 @@ from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.files import lexical_path
 from ingestor.state.journal import Journal
-from ingestor.state.queries.reports import Reports, Short, Skipped
+from ingestor.state.queries.reports import Reports, Short
 from ingestor.state.requests import Notices
 from ingestor.state.run_status import Live, RunningListing
 from ingestor.state.sources import SourceRows
@@ -91,6 +92,7 @@ class Status:
     embedding_cost: float = 0.0  # where the config has a price
     texts_per_second: float | None = None
     tokens_per_second: float | None = None
+    no_service: str = ""  # why the running daemon has no service port although the config wants one
     guard: str = ""  # how the port of our Chroma server is guarded; "" if none runs
     isolation: str = ""  # how parsers are confined, in this run or the last one that parsed; "" if none did
 
@@ -117,6 +119,7 @@ def gather(
     status.embedded_tokens, status.embedding_cost = live.tokens, live.embedding_cost
     if running:
         status.started, status.chroma, status.guard = live.started or None, live.chroma, live.guard
+        status.no_service = live.no_service
     if live.embedding_seconds:
         status.texts_per_second = round(live.texts / live.embedding_seconds, 1)
         status.tokens_per_second = round(live.tokens / live.embedding_seconds, 1)

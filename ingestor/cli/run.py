@@ -72,7 +72,9 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
         logging.getLogger("ingestor").info("Chroma listens at %s", running.collections.address)
         loop = Loop(running, signals, watcher)
         paging = partial(pages_of, config=lambda: loop.running.parts.config, path=config)
-        with service_opened(checked.http, journal_path(checked), loop.view, paging):
+        with service_opened(checked.http, journal_path(checked), loop.view, paging) as unopened:
+            if unopened:
+                loop.go_without_service(unopened)
             loop.run(reloader.changed, lambda live: _ready(live, loop, config, as_json))
         if not as_json:
             goodbye.say_goodbye()
@@ -96,7 +98,7 @@ def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:
     unseen = [name for name, row in known.items() if row.trouble or not row.ready]
     question = goodbye.question(loop.running.collections, editions.live(names[0]))
     http = loop.running.parts.config.http
-    page = None if http is None else http.url
+    page = None if http is None or live.no_service else http.url
     goodbye.greet(live, names, records, failed, question, config, unseen, page)
 
 
@@ -116,10 +118,10 @@ def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     set_up("warning" if as_json else checked.log.level, checked.log.format)
     begun, signals = time.monotonic(), Signals()
     with signals.heard(), opened(checked, serve=False) as running, progress.shown(as_json) as watcher:
-        loop = Loop(running, signals, watcher)
+        loop, before = Loop(running, signals, watcher), summary.unconfigured(running)
         loop.sync()
-        result = summary.of_sync(running, time.monotonic() - begun)
-    console.show_sync(result, as_json)
+        result = summary.of_sync(running, time.monotonic() - begun, before)
+    console.show_sync(result, as_json, config)
     if signals.stop:
         fail("interrupted: the next sync does the rest", INTERRUPTED)
     raise typer.Exit(_sync_code(result))

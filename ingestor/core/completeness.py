@@ -5,6 +5,8 @@ rules left out, and what could not be read (see ``model.Document``). A word is a
 underscores.
 """
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +14,7 @@ from ingestor.model import HOLDER, Document
 
 ENOUGH = 0.9  # of the expected words
 _FEW = 20  # missing words that do not matter if half of the words were read
+_ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # the extension of a name, as in photo.png
 _ASCII = bytes(range(128))
 _SHAPE = bytes(ord("w") if at > 127 or chr(at).isalnum() or chr(at) == "_" else ord(" ") for at in range(256))
 
@@ -22,6 +25,33 @@ class Shortfall:
 
     state: Literal["empty", "incomplete"]
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Unsupported documents of one source and one extension; ``reason`` is that of one of them."""
+
+    source: str
+    kind: str  # as in .png
+    documents: int
+    reason: str
+
+
+class SkippedKinds:
+    """Unsupported documents, by source and kind."""
+
+    def __init__(self) -> None:
+        self._counts, self._reasons = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
+
+    def add(self, source: str, key: str, reason: str) -> None:
+        ending = _ENDING.search(key.lower())
+        kind = source, ending[0] if ending is not None else "without an ending"
+        self._counts[kind] += 1
+        self._reasons.setdefault(kind, reason)
+
+    def found(self) -> list[Skipped]:
+        """The most frequent first."""
+        return [Skipped(*kind, number, self._reasons[kind]) for kind, number in self._counts.most_common()]
 
 
 def words(text: str) -> int:

@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ingestor.core import decisions
 from ingestor.core.backoff import LONGEST, delay
@@ -28,7 +29,7 @@ from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, Preparing, prepare, withdraw
 from ingestor.pipeline.stage_times import StageTimes
 from ingestor.ports import NeedsHuman, Stale, Unsupported
-from ingestor.state.heirs import without_heirs
+from ingestor.state.heirs import predecessor, without_heirs
 from ingestor.state.journal import Journal
 from ingestor.state.queries.backlog import Backlog
 from ingestor.state.sources import SourceRows
@@ -326,9 +327,11 @@ class Engine:
         return self.flight.number(edition) - waiting
 
     def _start(self, job: Job, *, final: bool = False, ahead: bool = False) -> None:
-        tools = self.sources[job.entry.feed].tools
+        source = self.sources[job.entry.feed]
+        tools, of = source.tools, _no_predecessor
         begun, lane = _Begun(job.entry, tools.recipe(""), final), self.dispatcher.lane(job.entry.source)
-        of = self.journal.predecessor if self.backlog.any_gone(job.entry.collection) else _no_predecessor
+        if self.backlog.any_gone(job.entry.collection):
+            of = partial(predecessor, self.journal, source.moved)
         self.flight.begin(job.entry, ahead=ahead)  # last: what is in flight has been submitted
         self.pool.submit(begun, lambda: self.preparing(job, tools, of), lane=lane)
 
@@ -399,7 +402,7 @@ class _Begun:
     final: bool = False
 
 
-def _no_predecessor(edition: EditionName, content: str) -> None:
+def _no_predecessor(new: Entry, content: str) -> Entry | None:
     """Of a document that was begun when none had vanished: a renamed one is listed with its former name."""
 
 

@@ -192,7 +192,7 @@ def _read(job: Job, setup: Setup, tools: Tools, predecessor: Predecessor) -> Tas
     if (same := unchanged(job, reading, tools)) is not None:
         return same
     new = not (entry.known or entry.digest)
-    vanished = predecessor(entry.collection, reading.content) if new else None
+    vanished = predecessor(entry, reading.content) if new else None
     if fetched:
         return Task(setup.key, job, blob=fetched[-1], predecessor=vanished)
     recipe = tools.reader.recipes[reading.parser]

@@ -10,7 +10,7 @@ from ingestor.core.listings.pages import pages
 from ingestor.model import INSIDE, Item, SourceName
 from ingestor.pipeline.containers import outside
 from ingestor.pipeline.prepare import Tools
-from ingestor.ports import Connector, Identified, PartialScan, Scoped, Transient
+from ingestor.ports import Connector, Identified, PartialScan, Scoped, Trackable, Transient
 from ingestor.state.listings.page_store import PageStore
 
 _PAGE = 500  # items compared at once
@@ -44,6 +44,10 @@ class Source:
     @property
     def feed(self) -> Feed:
         return Feed(self.name, self.collection)
+
+    def moved(self, version: str, other: str) -> bool:
+        """Whether items of these versions are known to be one under two keys."""
+        return isinstance(self.connector, Trackable) and self.connector.same(version, other)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

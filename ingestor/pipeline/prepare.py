@@ -129,15 +129,15 @@ class Prepared:
         return bool(self.basis) and not self.receipt.records and self.receipt.failure is None
 
 
-Predecessor = Callable[[EditionName, str], Entry | None]
+Predecessor = Callable[[Entry, str], Entry | None]
 Preparing = Callable[[Job, Tools, Predecessor], Prepared]  # ``prepare``, here or elsewhere
 
 
 def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     """Read, chunk, compare and embed one document.
 
-    ``predecessor``: finds a vanished document of the same content. Raises what the connector, the parser and
-    the embedder raise (see ports).
+    ``predecessor``: finds a vanished document of the same content for a new one. Raises what the
+    connector, the parser and the embedder raise (see ports).
     """
     entry = job.entry
     assert entry.item is not None
@@ -146,7 +146,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     if (same := unchanged(job, reading, tools)) is not None:
         return same
     content, recipe = reading.content, tools.recipe(reading.parser)
-    owner = entry if entry.known or entry.digest else predecessor(entry.collection, content) or entry
+    owner = entry if entry.known or entry.digest else predecessor(entry, content) or entry
     if owner.digest != content:
         tools.expect()
     with tools.times.measured("read"):

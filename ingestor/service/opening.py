@@ -19,13 +19,13 @@ log = logging.getLogger("ingestor")
 @contextmanager
 def opened(
     http: Http | None, journal_path: Path, view: Callable[[JournalReader], DaemonView], paging: Paging
-) -> Iterator[None]:
-    """The service port until the context ends. Where it cannot be opened, that is logged, once.
+) -> Iterator[str]:
+    """The service port until the context ends. Yields why there is none although it is wanted, else "".
 
-    ``paging``: makes the pages for people.
+    That is logged, once, with what to do. ``paging``: makes the pages for people.
     """
     if http is None:
-        yield
+        yield ""
         return
     journal = JournalReader(journal_path)
     shared = common(view(journal), http)
@@ -33,15 +33,15 @@ def opened(
     try:
         server = Server(application(shared, pages), http.host, http.port)
     except OSError as error:
-        log.error("no service port: %s", _reason(http, error))
+        log.error("no service port: %s", _advice(http, error))
         pages.close()
         shared.daemon.close()
-        yield
+        yield _reason(http, error)
         return
     server.start()
     log.info("the service port listens at %s", http.url)
     try:
-        yield
+        yield ""
     finally:
         pages.close()
         server.stop()
@@ -49,8 +49,15 @@ def opened(
 
 
 def _reason(http: Http, error: OSError) -> str:
+    place = f"{http.host}:{http.port}"
     if error.errno != errno.EADDRINUSE:
-        return f"cannot listen on {http.host}:{http.port}: {error.strerror}; correct `http` in the config"
+        return f"cannot listen on {place}: {error.strerror}"
+    return f"{place} is taken by another program"
+
+
+def _advice(http: Http, error: OSError) -> str:
+    if error.errno != errno.EADDRINUSE:
+        return f"{_reason(http, error)}; correct `http` in the config"
     holder = processes.listener(http.port)
     by = f" by {processes.describe(holder)}" if holder is not None else ""
     return (

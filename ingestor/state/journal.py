@@ -207,10 +207,9 @@ class Journal:
 
     # --- documents -----------------------------------------------------------------------------------
 
-    def predecessor(self, collection: EditionName, digest: str) -> Entry | None:
-        """A vanished document with this content, or None. Any thread."""
-        query = f"collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT 1"
-        found = self.entries(query, (collection, digest), self._reader)
+    def vanished(self, row: int) -> Entry | None:
+        """A document that its source no longer has, or None. Any thread."""
+        found = self.entries(f"id = ? AND {GONE}", (row,), self._reader)
         return found[0] if found else None
 
     def entry(self, row: int) -> Entry | None:

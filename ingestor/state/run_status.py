@@ -34,6 +34,7 @@ class Live:
     embedding_cost: float = 0.0  # where the config has a price
     chroma: str = ""  # the address at which it listens
     listing: dict[str, RunningListing] = field(default_factory=dict)  # by source
+    no_service: str = ""  # why there is no service port although the config wants one
     guard: str = ""  # how Chroma's port is guarded; "" where no server of ours runs
     isolation: str = ""  # how parsers are confined; "" before the first was started
 

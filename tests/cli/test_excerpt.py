@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from ingestor.cli.output.excerpt import LINES, excerpt, show_hits, show_passages
 from ingestor.model import Hit, RecordId
-from ingestor.search.values import Answer, Found, Ranks
+from ingestor.search.values import Answer, Found, Passage, Ranks
 
 PROSE = "The library opens at nine on weekdays, and at ten on the days when the market is held."
 
@@ -102,6 +102,30 @@ def test_a_hit_says_score_place_heading_and_text(
         "       Four weeks.",
         "",
     ]
+
+
+@pytest.mark.parametrize(
+    ("page", "label", "place"),
+    [
+        (2, "3", "a.pdf, page 3"),
+        (3, "iv", "a.pdf, page 4 (iv)"),
+        (0, None, "a.pdf, page 1"),
+        (None, "00:01:30", "a.pdf:3-5"),
+    ],
+)
+def test_a_page_is_cited_and_not_lines_of_its_extracted_text(
+    page: int | None, label: str | None, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hit = with_source("a.pdf")
+    metadata = {**hit.metadata, "page": page, "page_label": label}
+    show_hits(answer(Hit(hit.id, hit.score, hit.text, metadata)), as_json=False)
+    assert capsys.readouterr().out.splitlines()[0] == f"0.568  {place}"
+
+
+def test_a_passage_cites_its_page(capsys: pytest.CaptureFixture[str]) -> None:
+    passage = Passage("Four weeks.", "a.pdf", None, 0, 11, (3, 5), 2, (HIT.id,))
+    show_passages(Answer((), (passage,), "dense", 0.1), as_json=False)
+    assert capsys.readouterr().out.splitlines()[0] == "a.pdf, page 3"
 
 
 def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:

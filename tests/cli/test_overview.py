@@ -50,6 +50,11 @@ def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_service_port_that_is_missing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    status = Status(running=True, no_service="127.0.0.1:8001 is taken by another program")
+    assert "service port: none (127.0.0.1:8001 is taken by another program)" in said(status, capsys)
+
+
 def test_it_does_not_run_and_there_is_work(capsys: pytest.CaptureFixture[str]) -> None:
     status = Status(
         sources={"docs": SourceStatus(due=2, last_scan=NOW)}, collections={"docs": CollectionStatus()}

@@ -80,6 +80,11 @@ def test_a_lost_state_asks_before_it_embeds_and_can_adopt(project: Project, ask:
     } | {key: inventory(ask)["docs"][key] for key in ("state", "uuid")}  # fmt: skip
     shutil.rmtree(project.folder / "state")
     assert inventory(ask)["docs"]["owner"] == "another ingestor"
+    shutil.rmtree(project.folder / "state", ignore_errors=True)
+    assert "ingestor collections --adopt docs" in answered(ask("plan", "--json"), 4)["unusable"]["docs"]
+    assert not (project.folder / "state").exists()
+    (project.folder / "state").mkdir()
+    assert "ingestor collections --adopt docs" in answered(ask("plan", "--json"), 4)["unusable"]["docs"]
     for _ in range(2):
         held = answered(ask("sync", "--json"), 4)
         assert "ingestor collections --adopt docs" in held["held"]["docs"]

@@ -48,3 +48,21 @@ def test_documents_renamed_and_copied_in_one_scan_are_all_there(project: Project
     files = list(project.docs.rglob("*.txt"))
     assert project.json("status")["sources"]["docs"]["settled"] == len(files)
     assert project.essence() == project.fresh().essence()
+
+
+def test_of_a_renamed_document_and_its_copies_the_renamed_one_keeps_its_id(project: Project) -> None:
+    for number in range(8):
+        (project.docs / f"a{number}").write_text(long_document(3, number))
+    project.json("sync")
+    before = ids(project)
+    for number in range(8):
+        (project.docs / f"a{number}").rename(project.docs / f"c{number}")
+        shutil.copy(project.docs / f"c{number}", project.docs / f"{'ad'[number % 2]}a{number}")
+    assert project.json("sync")["documents"]["moved"] == 8
+    after = ids(project)
+    assert [after[f"c{number}"] for number in range(8)] == [before[f"a{number}"] for number in range(8)]
+
+
+def ids(project: Project) -> dict[str, str]:
+    """Of documents by key."""
+    return {each["document"]: each["document_id"] for each in project.json("ls")}

@@ -269,7 +269,9 @@ def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Proje
     for number in range(5):
         (synced.docs / f"{number}.png").write_bytes(PICTURE)
     (synced.docs / "backup.bin").write_bytes(b"\x00\x01\x02")
-    assert _plan(ask)["documents"]["unsupported"] == 6
+    planned = _plan(ask)
+    assert planned["documents"]["unsupported"] == 6
+    assert "docs: 5 .png, looks like an image" in ask("plan").out
     answer = ask("sync")
     assert answer.code == 0
     assert "skipped     5 .png, 1 .bin: no parser reads them" in answer.out
@@ -287,6 +289,7 @@ def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Proje
     assert [d["state"] for d in json.loads(ask("ls", "--json").out)].count("unsupported") == 6
     assert "nothing to retry" in ask("retry", "--all").out
     assert ask("plan").code == 0
+    assert _plan(ask)["skipped"] == planned["skipped"] == status["skipped"]
 
 
 def test_a_document_whose_name_promises_a_parser_is_a_failure(synced: Project, ask: Ask) -> None:
@@ -361,7 +364,7 @@ def test_what_an_interrupted_sync_left_did_not_fail(project: Project) -> None:
     with opened(load(project.config, {}), serve=False) as running:
         running.configure(watch=False)
         _list(running)
-        found = summary.of_sync(running, 0.0)
+        found = summary.of_sync(running, 0.0, {})
     assert (found["documents"]["failed"], found["documents"]["due"]) == (0, 15)
 
 
@@ -383,14 +386,14 @@ def test_a_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Pro
                 version, recipe = entry.item.version, entry.wanted_recipe
                 done = Receipt(entry.row, version, recipe, "f", "d", parser, failure=refusal)
                 running.journal.settle([done], [recipe])
-        found = summary.of_sync(running, 0.0)["documents"]
+        found = summary.of_sync(running, 0.0, {})["documents"]
         (old,) = (edition for edition in Editions(running.journal).all() if edition.role == "live")
         for entry in running.journal.of_collection(old.name):
             if entry.key in ("a.txt", "b.txt"):
                 assert entry.item is not None
                 away = Failure("its server is away", 1, NEVER, quarantined=False)
                 running.journal.fail(entry.row, entry.item.version, away)
-        behind = summary.of_sync(running, 0.0)["documents"]
+        behind = summary.of_sync(running, 0.0, {})["documents"]
     assert (found["unchanged"], found["quarantined"], found["unsupported"]) == (2, 1, 1)
     assert found["due"] == 2  # b.txt and report.pdf, in the new collection
     assert (behind["failed"], behind["due"]) == (1, 2), "a.txt, which is done in the new collection alone"
@@ -435,7 +438,7 @@ def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.Monke
             assert 0 < status.started - 60 < found.since
             signals.stop = True
             sync.result()
-            unfinished = summary.of_sync(running, 0.0)["unseen"]
+            unfinished = summary.of_sync(running, 0.0, {})["unseen"]
         finally:
             signals.stop = True
             go_on.set()

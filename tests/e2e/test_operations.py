@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ingestor.app.daemon import Loop
+from ingestor.app.planning import needs
 from ingestor.app.queries import is_running
 from ingestor.app.signals import Signals
 from ingestor.app.wiring import opened
@@ -153,6 +154,19 @@ def test_a_state_folder_that_goes_ends_the_daemon(project: Project, daemon: Daem
     assert "Traceback" not in daemon.said()
 
 
+def test_a_plan_counts_the_memory_of_a_collection_that_is_replaced(project: Project, ask: Ask) -> None:
+    for name in "abc":
+        (project.docs / f"{name}.txt").write_text(f"some words of {name}, and more of them")
+    assert ask("sync").code == 0
+    before = json.loads(ask("plan", "--json").out)["needs"]["chroma_memory"]
+    assert before == needs.memory(3, 64)
+    project.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
+    project.configure()
+    planned = json.loads(ask("plan", "--json").out)
+    assert planned["needs"]["chroma_memory"] == before + needs.memory(planned["records"]["added"], 64)
+    assert "those of old and new collections" in ask("plan").out
+
+
 @pytest.mark.slow
 def test_a_plan_knows_of_a_swap_under_way(project: Project, ask: Ask) -> None:
     for name in "abc":
@@ -182,11 +196,16 @@ def test_a_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -
     project.configure()
     stays = json.loads(ask("plan", "--json").out)
     assert (stays["leaving"], stays["documents"]["removed"]) == (["more"], 0)
+    kept = ask("sync")
+    assert kept.code == 0
+    assert "source more: is no longer in the config; 1 document kept until: ingestor apply" in kept.out
     project.settings |= {"prune": True}
     project.configure()
     goes = json.loads(ask("plan", "--json").out)
     assert (goes["leaving"], goes["documents"]["removed"], goes["records"]["dropped"]) == ([], 1, 1)
-    assert json.loads(ask("sync", "--json").out)["documents"]["removed"] == 1
+    done = json.loads(ask("sync", "--json").out)
+    assert (done["documents"]["removed"], done["unconfigured"]) == (1, {"more": {"removed": 1, "kept": 0}})
+    assert json.loads(ask("sync", "--json").out)["unconfigured"] == {}
 
 
 def test_a_clock_that_is_put_back_holds_up_nothing(

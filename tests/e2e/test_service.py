@@ -119,11 +119,29 @@ def test_collections_that_were_made_before_change_over_without_embedding(tmp_pat
 
 def test_a_port_in_use_is_told_and_documents_are_indexed_all_the_same(tmp_path: Path) -> None:
     here = project(tmp_path)
+    place = f"127.0.0.1:{here.settings['http']['port']}"
     with socket.create_server(("127.0.0.1", here.settings["http"]["port"])), running(here) as daemon:
         wait(lambda: here.settled(3))
+        wait(lambda: "In step" in daemon.said())
+        assert here.poll("status")["no_service"] == f"{place} is taken by another program"
+        assert "huggingface_server" not in str(stored_function(here))
         assert daemon.stop() == 0
     assert f"no service port: port {here.settings['http']['port']} is taken by" in daemon.said()
     assert "Traceback" not in daemon.said()
+    assert place not in daemon.said(), "the page there is another program's"
+    with running(here):
+        wait(lambda: place in str(stored_function(here)))
+        assert here.poll("status")["no_service"] == ""
+
+
+def stored_function(of: Project) -> Any:
+    """What embeds the questions of readers, as the collection has it; None while there is none."""
+    url = "/api/v2/tenants/default_tenant/databases/default_database/collections"
+    try:
+        found = httpx.get(f"http://127.0.0.1:{of.port}{url}", timeout=30, trust_env=False)
+    except httpx.TransportError:
+        return None
+    return [each["configuration_json"]["embedding_function"] for each in found.json()] if found else None
 
 
 def test_a_chroma_that_is_stopped_is_seen(tmp_path: Path) -> None:

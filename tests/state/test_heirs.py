@@ -1,6 +1,7 @@
 """Which vanished documents wait, for which new ones, and how long."""
 
 import sqlite3
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,10 +9,10 @@ import pytest
 from ingestor.core.decisions import Changes, Failure
 from ingestor.core.entries import EditionName, Feed
 from ingestor.model import Item, SourceName
-from ingestor.state.heirs import LONGEST, without_heirs
+from ingestor.state.heirs import LONGEST, predecessor, without_heirs
 from ingestor.state.journal import Journal
 from ingestor.state.queries.backlog import Backlog
-from tests.state.journals import C, S, settle
+from tests.state.journals import C, S, one, settle, untold
 
 NOW, LEAST = 1e9, 60.0
 
@@ -149,3 +150,27 @@ def test_when_nothing_is_due_what_waits_is_looked_for_once_between_two_writes(jo
         assert backlog.heirless([S], 9) == []
     journal._db.set_trace_callback(None)
     assert sum("AS heir" in one for one in statements) == 1
+
+
+def test_of_copies_the_moved_one_takes_over(journal: Journal) -> None:
+    for key, version in (("copied", "file2"), ("moved", "file1 later")):
+        journal.observe(S, C, Changes([Item(key, version, f"/{key}", 7)]), remove_at=0.0)
+    for key, version in (("other", "file9"), ("old", "file1")):
+        journal.observe(S, C, Changes([Item(key, version, f"/{key}", 7)]), remove_at=0.0)
+        settle(journal, key, digest=key)
+    old = one(journal, "old").row
+    journal.observe(S, C, Changes((), ["old", "other"]), remove_at=0.0)
+
+    def heir(key: str, digest: str, moved: Callable[[str, str], bool] = by_file) -> int | None:
+        found = predecessor(journal, moved, one(journal, key), digest)
+        return None if found is None else found.row
+
+    assert (heir("copied", "old"), heir("moved", "old")) == (None, old)
+    assert heir("copied", "old", untold) == old
+    assert heir("copied", "other") is not None, "nobody else is it"
+    settle(journal, "moved", digest="edited")
+    assert heir("copied", "old") == old, "the moved one has other content by now"
+
+
+def by_file(version: str, other: str) -> bool:
+    return version.split()[0] == other.split()[0]

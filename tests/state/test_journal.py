@@ -7,11 +7,12 @@ from ingestor.core.decisions import NEVER, Failure
 from ingestor.core.entries import CollectionRow, Intent, Receipt, SourceRow
 from ingestor.model import Item, Known
 from ingestor.state.columns import pack, unpack
+from ingestor.state.heirs import predecessor
 from ingestor.state.journal import Journal
 from ingestor.state.queries.backlog import Backlog
 from ingestor.state.queries.reports import Reports
 from ingestor.state.sources import SourceRows
-from tests.state.journals import C, S, due, observe, one, settle
+from tests.state.journals import C, S, due, observe, one, settle, untold
 
 
 def test_a_document_is_due_until_it_is_settled_and_again_when_it_changes(journal: Journal) -> None:
@@ -49,7 +50,7 @@ def test_a_vanished_document_waits_to_be_found_under_another_name(journal: Journ
     observe(journal, "b", gone=("a",))
     assert Backlog(journal).gone([S], now=99.0, limit=5) == []
     assert [entry.key for entry in Backlog(journal).gone([S], now=100.0, limit=5)] == ["a"]
-    found = journal.predecessor(C, "same")
+    found = predecessor(journal, untold, one(journal, "b"), "same")
     assert found is not None
     assert found.row == before.row
     journal.intend([Intent(one(journal, "b").row, (), found.row)])
@@ -81,7 +82,8 @@ def test_a_document_that_vanished_meanwhile_still_waits_to_be_found_again(journa
     observe(journal, gone=("a",))
     journal.settle([Receipt(row, "1", "r", "f", "same", "text", (Known(0, "t", "v", "m"),))], ["r"])
     assert Backlog(journal).gone([S], now=99.0, limit=5) == []
-    assert journal.predecessor(C, "same") is not None
+    observe(journal, "b")
+    assert predecessor(journal, untold, one(journal, "b"), "same") is not None
 
 
 def test_sums_are_added_replaced_and_taken_back_exactly(journal: Journal) -> None:

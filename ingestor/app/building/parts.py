@@ -61,12 +61,13 @@ READERS_VARIABLE = (
 class Parts:
     """The parts that a config describes; each is loaded at its first use.
 
-    ``made``: recipes of the embedders of existing collections. Properties raise NeedsHuman when the embedder
-    cannot be loaded.
+    ``made``: recipes of the embedders of existing collections. ``unserved``: the service port could not be
+    opened. Properties raise NeedsHuman when the embedder cannot be loaded.
     """
 
     config: Config
     made: frozenset[str] = frozenset()
+    unserved: bool = False
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -153,7 +154,7 @@ class Parts:
     def _reader_model(self) -> ReaderModel | None:
         """What readers embed their questions by: the service port, or the model in their own process."""
         http = self.config.http
-        if http is None or not readers_ask_service(http, self.config.chroma):
+        if http is None or self.unserved or not readers_ask_service(http, self.config.chroma):
             return self.embedder.reader_model() if isinstance(self.embedder, Loadable) else None
         variable = READERS_VARIABLE if http.token else None
         url = f"{http.url}/embed/{self.embedder_recipe}"
@@ -169,9 +170,9 @@ class Parts:
             attach=attach,
         )
 
-    def under(self, config: Config, made: frozenset[str]) -> "Parts":
-        """Parts of another config. Loaded parts that it shares are kept."""
-        fresh = Parts(config, made)
+    def under(self, config: Config, made: frozenset[str], *, unserved: bool = False) -> "Parts":
+        """Parts of another config. Loaded parts that it shares are kept. ``unserved`` holds from then on."""
+        fresh = Parts(config, made, self.unserved or unserved)
         kept = ["tokens", "isolation", "text_budget", "times"]
         if config.embedding == self.config.embedding and (not made or self.embedder_recipe in made):
             kept += ["embedder", "embedder_recipe", "other_recipes"]

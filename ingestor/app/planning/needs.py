@@ -26,7 +26,8 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """``memory``: bytes that Chroma takes for all vectors of the collections, old and new.
+    """``memory``: bytes that Chroma takes for all vectors of the collections, old and new, and of those
+    that are replaced by another one.
 
     ``read_seconds``: to read and cut the documents, one after the other. ``write_seconds``: of Chroma's
     processor. ``embed_seconds``: None if no rate is known. ``written``, ``stored``: price of the new records,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ingestor.app.planning.sample import SampledSource, interval
 from ingestor.app.planning.strata import EstimateInterval
+from ingestor.core.completeness import SkippedKinds
 
 OTHERWISE = ("added", "changed", "moved", "rebuilt", "quarantined", "unsupported", "failed")
 INDEXED = ("added", "changed", "moved", "rebuilt")
@@ -36,6 +37,7 @@ class Plan:
     problems: list[tuple[str, str]] = field(default_factory=list)  # (document or source, reason)
     unseen: dict[str, str] = field(default_factory=dict)  # sources that could not be listed whole, and why
     sources: dict[str, Counter[str]] = field(default_factory=dict)
+    skipped: SkippedKinds = field(default_factory=SkippedKinds)  # of the documents that were read
     seconds: float = 0.0  # in which documents were read and cut, one after the other
     sampled: list[SampledSource] = field(default_factory=list)  # by source, where not all documents were read
 

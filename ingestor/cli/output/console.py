@@ -63,7 +63,7 @@ def _padded(cell: Text, width: int, right: bool) -> Text:
     return Text.assemble(space, cell) if right else Text.assemble(cell, space)
 
 
-def show_sync(result: dict[str, Any], as_json: bool) -> None:
+def show_sync(result: dict[str, Any], as_json: bool, config: Path) -> None:
     if as_json:
         print(json.dumps(result))
         return
@@ -87,10 +87,20 @@ def show_sync(result: dict[str, Any], as_json: bool) -> None:
     paused = dict.fromkeys(result["paused"], "it is paused")
     for source, reason in {**result["unseen"], **result["held"], **paused}.items():
         complain(f"source {source}", reason)
+    for source, documents in result["unconfigured"].items():
+        complain(f"source {source}", _unconfigured(documents, config))
     for collection, reason in result["waits"].items():
         complain(f"collection {collection}", f"waits for apply: {reason}")
     for collection, reason in result["unusable"].items():
         complain(f"collection {collection}", reason)
+
+
+def _unconfigured(documents: Mapping[str, int], config: Path) -> str:
+    """Of a source that left the config."""
+    removed, kept = (counted(documents[kind], "document") for kind in ("removed", "kept"))
+    told = [f"{removed} removed"] if documents["removed"] else []
+    told += [f"{kept} kept until: {command('apply', config)}"] if documents["kept"] else []
+    return f"is no longer in the config; {', '.join(told)}"
 
 
 def complain(about: str, reason: str) -> None:

@@ -57,7 +57,8 @@ def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
         lines = (
             {} if passage.lines is None else {"start_line": passage.lines[0], "end_line": passage.lines[1]}
         )
-        out.print(Text(line(_place({"source": passage.source, **lines})), "cyan"))
+        where = {"source": passage.source, "page": passage.page, **lines}
+        out.print(Text(line(_place(where)), "cyan"))
         if passage.heading_path:
             out.print(Text(line(passage.heading_path), "bold"))
         out.print(Text(spelt(passage.text)))
@@ -138,19 +139,29 @@ def _wrapped(paragraph: str, width: int) -> list[str]:
 
 
 def _place(metadata: Metadata) -> str:
-    """``documents/faq.md:25-41``, relative to the current folder."""
+    """``documents/faq.md:25-41`` or ``documents/report.pdf, page 3``, relative to the current folder."""
     source = str(metadata.get("source"))
     if Path(source).is_relative_to(Path.cwd()):
         source = str(Path(source).relative_to(Path.cwd()))
+    if page := _page(metadata):
+        return f"{source}, {page}"
     first, last = metadata.get("start_line"), metadata.get("end_line")
     return source if first is None else f"{source}:{first}" + (f"-{last}" if last != first else "")
+
+
+def _page(metadata: Metadata) -> str:
+    """``page 3``, with its own name if it has another: ``page 4 (iv)``; "" in a text without pages."""
+    page, label = metadata.get("page"), metadata.get("page_label")
+    if not isinstance(page, int):
+        return ""
+    return f"page {page + 1}" + ("" if label in (None, str(page + 1)) else f" ({label})")
 
 
 def _span(id_: str, metadata: Metadata) -> str:
     parts = [
         f"#{id_.rpartition('#')[2]}",
         f"characters {metadata.get('start_index')}-{metadata.get('end_index')}",
-        f"lines {metadata.get('start_line')}-{metadata.get('end_line')}",
+        _page(metadata) or f"lines {metadata.get('start_line')}-{metadata.get('end_line')}",
         f"{metadata['token_count']} tokens" if "token_count" in metadata else "",
         str(metadata.get("heading_path") or ""),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from ingestor.core.escape import line
 
 if TYPE_CHECKING:
     from ingestor.app.status import CollectionStatus, FailedDocument, SourceStatus, Status
+    from ingestor.core.completeness import Skipped
 
 MOST = 20  # failures that are shown
 
@@ -40,10 +41,12 @@ def show_status(status: Status, as_json: bool, config: Path) -> None:
         paid = f", cost {status.embedding_cost:,.4g}" if status.embedding_cost else ""
         amount = f"{counted(status.embedded_texts, 'text')}, {counted(status.embedded_tokens, 'token')}{paid}"
         out.print(f"\nembedded by {run}: {amount}, at {rates}")
-    _print_skipped(status)
+    print_skipped(status.skipped)
     _print_short(status, config)
     if status.guard:
         out.print(f"Chroma's port: {line(status.guard)}")
+    if status.no_service:
+        out.print(f"service port: none ({line(status.no_service)})")
     if status.isolation:
         out.print(f"isolation: {line(status.isolation)}")
     _print_failures(status, now, config)
@@ -196,13 +199,13 @@ def _health(collection: CollectionStatus) -> Text:
     return Text("healthy", "green") if collection.healthy else Text("not healthy", "red")
 
 
-def _print_skipped(status: Status) -> None:
+def print_skipped(skipped: Sequence[Skipped]) -> None:
     """Print each kind of unsupported documents with one reason."""
-    if not status.skipped:
+    if not skipped:
         return
-    total = sum(kind.documents for kind in status.skipped)
+    total = sum(kind.documents for kind in skipped)
     out.print(f"\n{counted(total, 'document')} skipped, because no parser reads them:")
-    for kind in status.skipped[:MOST]:
+    for kind in skipped[:MOST]:
         print_wrapped(Text(line(f"{kind.source}: {kind.documents:,} {kind.kind}, {kind.reason}")), "    ")
 
 

@@ -22,6 +22,7 @@ from ingestor.cli.output.console import (
     print_table,
     print_wrapped,
 )
+from ingestor.cli.output.overview import print_skipped
 from ingestor.core.escape import line
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path, machines: int = 1
     if estimate.cost:
         print(f"cost       about {estimate.cost:,.4g}")
     _print_needs(estimate, machines)
+    print_skipped(plan.skipped.found())
     _complain_all(estimate)
     print(f"\n{_then(estimate, config)}")
 
@@ -96,7 +98,8 @@ def _print_needs(estimate: Estimate, machines: int) -> None:
     parts = ((disk.chroma, "in Chroma"), (disk.journal, "in the journal"), (disk.cache, "in the cache"))
     where = ", ".join(f"{size / 1e6:,.1f} {name}" for size, name in parts)
     print(f"disk       about {disk.total / 1e6:,.1f} MB more: {where}")
-    print(f"memory     Chroma then takes about {needs.memory / 1e6:,.1f} MB for all vectors")
+    both = ", those of old and new collections" if any(one.another for one in estimate.changes) else ""
+    print(f"memory     Chroma then takes about {needs.memory / 1e6:,.1f} MB for all vectors{both}")
     if needs.read_seconds + needs.write_seconds >= LONG:
         read, write = duration(needs.read_seconds), duration(needs.write_seconds)
         print(
@@ -224,6 +227,7 @@ def _plan_json(estimate: Estimate, machines: int) -> dict[str, Any]:
         "problems": [
             {"document": about, "reason": reason} for about, reason in [*plan.problems, *plan.unseen.items()]
         ],
+        "skipped": [asdict(kind) for kind in plan.skipped.found()],
         "unseen": plan.unseen,
         "unusable": dict(estimate.unusable),
         "running": estimate.running,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from ingestor.app.handover import gone_sources
 from ingestor.app.wiring import Running
 from ingestor.core.document_state import PENDING
 from ingestor.core.entries import SourceRow
@@ -18,10 +19,18 @@ from ingestor.state.withdrawals import Withdrawals
 _UNFINISHED = (*PENDING, "gone")
 
 
-def of_sync(running: Running, seconds: float) -> dict[str, Any]:
-    """The stable keys of ``sync --json``."""
+def unconfigured(running: Running) -> dict[SourceName, int]:
+    """The number of documents of each source that left the config."""
+    gone = gone_sources(running.parts.config, running.journal)
+    counts = {name: Reports(running.journal).number(name) for name in gone}
+    return {name: number for name, number in counts.items() if number}
+
+
+def of_sync(running: Running, seconds: float, before: Mapping[SourceName, int]) -> dict[str, Any]:
+    """The stable keys of ``sync --json``. ``before``: what was ``unconfigured`` then."""
     tally, journal, embedding = running.engine.writer.tally, running.journal, running.embedding
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
+    after = unconfigured(running)
     kept, states = Withdrawals(journal).kept, _states(running, rows)
     names = running.parts.config.collections
     skipped = Counter[str]()
@@ -62,6 +71,10 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
         "paused": [name for name, row in rows.items() if row.paused is not None],
         "unusable": running.engine.writer.troubles(),
         "unseen": _unseen(running, rows),
+        "unconfigured": {
+            name: {"removed": max(0, number - after.get(name, 0)), "kept": after.get(name, 0)}
+            for name, number in before.items()
+        },
     }
 
 

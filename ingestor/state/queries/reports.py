@@ -1,17 +1,15 @@
 """Reports from the journal: counts, failures, documents."""
 
-import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ingestor.core.completeness import Skipped, SkippedKinds
 from ingestor.core.document_state import State, shown
 from ingestor.core.entries import EditionName
 from ingestor.state.columns import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED
 
 _PAGE = 1000  # documents that are read at once
-_ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # the extension of a name, as in photo.png
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +37,6 @@ class Short:
     source: str
     document: str
     state: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Unsupported documents of one source and one extension; ``reason`` is that of one of them."""
-
-    source: str
-    kind: str  # as in .png
-    documents: int
     reason: str
 
 
@@ -135,17 +123,19 @@ class Reports:
                     WHERE {LIVE} AND shortfall IS NOT NULL AND {STATE} = 'settled' ORDER BY source, key"""
         return [Short(*row) for row in self._journal.select(query)]
 
+    def number(self, source: str) -> int:
+        """Of the documents of a source in live editions, those that are still to be removed included."""
+        query = f"SELECT COUNT(*) FROM documents WHERE source = ? AND {LIVE}"
+        return int(self._journal.select(query, (source,))[0][0])
+
     def skipped(self) -> list[Skipped]:
         """Unsupported documents by source and kind, the most frequent first."""
         query = f"""SELECT source, key, reason FROM documents WHERE {LIVE} AND {UNSUPPORTED}
                     AND wanted_version IS NOT NULL"""
-        counts, reasons = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
-        for source, key, reason in self._journal.select(query):
-            ending = _ENDING.search(key.lower())
-            kind = source, ending[0] if ending is not None else "without an ending"
-            counts[kind] += 1
-            reasons.setdefault(kind, reason)
-        return [Skipped(*kind, number, reasons[kind]) for kind, number in counts.most_common()]
+        kinds = SkippedKinds()
+        for row in self._journal.select(query):
+            kinds.add(*row)
+        return kinds.found()
 
     def failures(self) -> list[tuple[str, str, str, int, float, bool, str | None]]:
         """(source, key, reason, attempts, retry_at, quarantined, detail) of failed documents."""

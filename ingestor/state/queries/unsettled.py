@@ -55,8 +55,8 @@ class Unsettled:
             yield page
             last = page[-1][1]
 
-    def set_aside(self, feed: Feed) -> list[tuple[str, State]]:
-        """Key and state of documents without records: quarantined, or unsupported."""
-        query = f"""SELECT key, {STATE} FROM documents
+    def set_aside(self, feed: Feed) -> list[tuple[str, State, str]]:
+        """Key, state and reason of documents without records: quarantined, or unsupported."""
+        query = f"""SELECT key, {STATE}, coalesce(reason, '') FROM documents
                     WHERE {_OF} AND {LIVE} AND {STATE} IN ({marks([*WITHOUT_RECORDS])})"""
         return self._journal.select(query, (*feed, *WITHOUT_RECORDS))
