@@ -27,6 +27,7 @@ from ingestor.state import file_permissions
 from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.files import cache_path
+from ingestor.units import counted
 
 Progress = Callable[[str], None]
 _ANYWHERE = EditionName("")  # nothing is written
@@ -127,7 +128,7 @@ def read_questions(
     more = (
         ""
         if samples[0].whole
-        else f"; only {len(samples[0].documents)} of {samples[0].listed} documents were read (--sample)"
+        else f"; read (--sample): {len(samples[0].documents):,} of {counted(samples[0].listed, 'document')}"
     )
     lines = "".join(f"\n  line {each.line}: {each.reason}" for each in refused[:5])
     raise BadRequest(f"{file} holds no question that can be used{more}{lines}")
