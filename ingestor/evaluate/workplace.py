@@ -125,11 +125,8 @@ def read_questions(
     found, refused = located(csv_file.read(file), samples, everywhere=False)
     if found[0]:
         return found, refused
-    more = (
-        ""
-        if samples[0].whole
-        else f"; read (--sample): {len(samples[0].documents):,} of {counted(samples[0].listed, 'document')}"
-    )
+    share = f"{len(samples[0].documents):,} of {counted(samples[0].listed, 'document')}"
+    more = "" if samples[0].whole else f"; only {share} were read (--sample)"
     lines = "".join(f"\n  line {each.line}: {each.reason}" for each in refused[:5])
     raise BadRequest(f"{file} holds no question that can be used{more}{lines}")
 

@@ -69,9 +69,8 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path, machines: int = 1
 
 def _print_sample(plan: Plan) -> None:
     for one in plan.sampled:
-        words = (
-            f"read {len(one.drawn):,} of {counted(one.documents, 'new document')}, which stand for the others"
-        )
+        share = f"{len(one.drawn):,} of {counted(one.documents, 'new document')}"
+        words = f"{share} were read; they stand for the others"
         print_wrapped(Text.assemble((f"source {one.source}", "yellow"), f": {words}"))
     if plan.sampled:
         for name, found in _intervals(plan).items():
