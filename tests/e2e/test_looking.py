@@ -198,6 +198,18 @@ def test_a_rollback_where_nothing_is_kept_says_what_is_kept_and_how_long(synced:
     assert answer.err.endswith("leaves the old one, for 1 hour (rechunk.grace)\n")
 
 
+def test_a_rollback_says_what_it_did_and_how_to_go_on(synced: Project, ask: Ask) -> None:
+    synced.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
+    synced.configure()
+    assert ask("sync").code == 0
+    assert "its state before the last change is kept for another" in ask("status").out
+    answer = ask("rollback")
+    assert answer.out.startswith("readers of docs see it as it was before the last change of the config.")
+    assert "The config file still has that change: take it out, or carry it out again with:" in answer.out
+    waits = "collection docs waits for apply: this change of the config was undone by `ingestor rollback`"
+    assert waits in ask("status").out
+
+
 def test_a_value_that_an_option_does_not_take_is_told_plainly(ask: Ask) -> None:
     answer = ask("query", "words", "--mode", "sparse")
     assert (answer.code, "Value error" in answer.err) == (2, False)
