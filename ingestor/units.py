@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them: ``2s``, ``1.5m``, ``50MB``. Pure."""
+"""Durations and sizes as people write them (``2s``, ``50MB``); counts and durations in words. Pure."""
 
 import re
 from typing import Annotated
@@ -44,6 +44,19 @@ def _parse(value: object, units: dict[str, float] | dict[str, int], wanted: str)
     if not value >= 0:  # nan is not, either
         raise ValueError(f"expected {wanted}, not {value!r}")
     return float(value)
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """``1 document``, ``2,000 documents``. ``several``: the plural, where it is not ``one`` with an s."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def in_words(duration: float) -> str:
+    """``3600`` -> "1 hour", ``5400`` -> "90 minutes": in the largest unit that gives a whole number."""
+    for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if duration and duration % length == 0:
+            return counted(int(duration // length), unit)
+    return counted(int(duration), "second") if duration == int(duration) else f"{duration:g} seconds"
 
 
 Duration = Annotated[float, BeforeValidator(seconds)]

@@ -20,6 +20,7 @@ from pydantic import SecretStr
 
 from ingestor.connectors.imap import text
 from ingestor.ports import NeedsHuman, Transient
+from ingestor.units import counted
 
 SECONDS = 60.0  # longest silence of a server
 ANSWER = 600.0  # seconds for a whole answer, also if it comes a byte at a time
@@ -151,7 +152,9 @@ class Session:
         if kind != "OK":
             raise FolderRefused(f"the server does not list it ({self._said(lines[-1])})")
         if len(found) + gone < there:
-            raise FolderRefused(f"it holds {there} messages, of which the server lists {len(found)}")
+            raise FolderRefused(
+                f"it holds {counted(there, 'message')}, of which the server lists {len(found)}"
+            )
         return FolderListing(validity, tuple(found.values()))
 
     def without_attachments(self, raw: bytes, validity: int, uids: range) -> frozenset[int]:

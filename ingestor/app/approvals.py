@@ -1,4 +1,4 @@
-"""``apply`` and ``rollback``: approve a waiting config change, or return to the previous collection.
+"""``apply`` and ``rollback``: approve a waiting config change, or undo the last one.
 
 Requests are written to the journal, where a running daemon reads them. Without a daemon the caller works.
 """
@@ -20,6 +20,7 @@ from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports
 from ingestor.state.requests import Notices, Requests
+from ingestor.units import counted, in_words
 
 PATIENCE = 30.0  # seconds that a daemon may take to carry out a request
 
@@ -52,8 +53,8 @@ def roll_back(config: Config, collection: str) -> None:
         retired = Editions(journal).of(serves, "previous")
         if not retired:
             raise BadRequest(
-                f"there is nothing to roll {collection!r} back to: only a swap leaves an old collection, and "
-                f"only for the time of rechunk.grace ({config.rechunk.grace:.0f} s)"
+                f"{collection!r} has no earlier state to return to: only a change of the config that writes "
+                f"a new collection leaves the old one, for {in_words(config.rechunk.grace)} (rechunk.grace)"
             )
         latest = max(retired, key=lambda edition: edition.since)
         _require(config, journal, latest)
@@ -76,7 +77,7 @@ def _require(config: Config, journal: Journal, edition: Edition) -> None:
         there, kept = index.count() if index is not None else 0, Reports(journal).records(edition.name)
     if there < kept:
         raise NeedsHuman(
-            f"of the {kept:,} records that {edition.serves!r} could go back to, Chroma has {there:,} left. "
+            f"of {counted(kept, 'record')} that {edition.serves!r} had before, Chroma has {there:,} left. "
             "Nothing was done; to have the old chunks again, change the config back"
         )
 

@@ -155,6 +155,7 @@ class Loop:
             pid=os.getpid(),
             in_flight={str(source): sources.count(source) for source in set(sources)},
             waiting=self._waiting(),
+            held=engine.held(),
             tally=asdict(engine.writer.tally),
             texts=embedding.texts,
             tokens=embedding.tokens,

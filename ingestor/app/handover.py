@@ -19,6 +19,7 @@ from ingestor.rechunk.recipes import Choices, packed, unpacked
 from ingestor.state.cache.parses import Parses
 from ingestor.state.journal import Journal
 from ingestor.state.requests import Request, Requests
+from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
 
@@ -69,7 +70,7 @@ def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
         _rename(journal, renames)
     for old, new in renames.items():
         rows = journal.select("SELECT DISTINCT key FROM documents WHERE source = ?", (new,))
-        log.info("source %s was renamed to %s: its %d documents are handed over", old, new, len(rows))
+        log.info("source %s was renamed to %s and keeps its %s", old, new, counted(len(rows), "document"))
         parses.rename(old, new, [key for (key,) in rows])
 
 

@@ -16,6 +16,7 @@ from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.requests import Requests
+from ingestor.units import counted, in_words
 
 Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
 
@@ -98,15 +99,16 @@ def _kept(found: CollectionInfo, config: Config) -> str | None:
         return f"collection {found.name!r} is being built: it takes the place of the one that readers see"
     if found.role == "previous":
         return (
-            f"collection {found.name!r} is kept for `ingestor rollback`, and goes by itself "
-            f"{config.rechunk.grace:.0f} s after the swap (rechunk.grace)"
+            f"collection {found.name!r} is what readers saw before the last change of the config: "
+            "`ingestor rollback` needs it. It is deleted by itself "
+            f"{in_words(config.rechunk.grace)} after that change took effect (rechunk.grace)"
         )
     if found.in_config:
         return f"collection {found.name!r} is what readers see, and sources in the config feed it"
     if found.documents:
         return (
-            f"collection {found.name!r} holds {found.documents} documents of sources that left the config: "
-            "run `ingestor apply` first, which removes them"
+            f"collection {found.name!r} holds {counted(found.documents, 'document')} of sources "
+            "that left the config: run `ingestor apply` first, which removes them"
         )
     return None
 
@@ -116,8 +118,9 @@ def _guarded(found: CollectionInfo, not_ours: bool) -> str | None:
     if not_ours:
         return None
     whose = "another ingestor wrote" if found.owner == "another ingestor" else "no ingestor wrote"
+    records = "records" if found.records is None else counted(found.records, "record")
     return (
-        f"collection {found.name!r} holds {found.records} records that {whose}. If you are sure that nobody "
+        f"collection {found.name!r} holds {records} that {whose}. If you are sure that nobody "
         f"needs them, run: ingestor collections --delete {found.name} --not-ours"
     )
 

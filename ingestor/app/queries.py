@@ -33,6 +33,7 @@ from ingestor.state.lock import Locked, held, noted, retry_until_free
 from ingestor.state.queries.reports import Listed, Reports
 from ingestor.state.run_status import Live
 from ingestor.state.running_config import InForce
+from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.app.status import Status
@@ -192,7 +193,8 @@ def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | N
         return str(error)
     if before <= there <= max(after, kept.records(edition.name)):
         return None
-    return f"it holds {there:,} records, and the journal says {after:,}; to mend it: ingestor verify --repair"
+    records = counted(there, "record")
+    return f"it holds {records}, and the journal says {after:,}; to mend it: ingestor verify --repair"
 
 
 def search(config: Config, question: Question) -> Answer:
@@ -277,18 +279,19 @@ def _no_collection(journal: Journal, wanted: str) -> Exception:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A document and its records, in document order."""
+    """A document and its records, in document order. ``others``: further documents that its name fits."""
 
     document: Listed
     records: list[Record]
+    others: tuple[Listed, ...] = ()
 
 
 def shown(config: Config, document: str) -> Shown:
     from ingestor.pipeline.prepare import record_id
 
     with journal_of(config) as journal:
-        entry = find_documents(journal, document)[0]
-        found = Reports(journal).document(entry.row)
+        entry, *others = find_documents(journal, document)
+        found, *fitting = (Reports(journal).document(each.row) for each in (entry, *others))
         ids = [record_id(entry.document_id, known.slot) for known in entry.known]
 
         def read(collections: Collections) -> list[Record]:
@@ -297,7 +300,7 @@ def shown(config: Config, document: str) -> Shown:
 
         records = _answer(config, journal, read)
         in_order = sorted(records, key=lambda record: int(str(record.metadata.get("chunk_index") or 0)))
-        return Shown(found, in_order)
+        return Shown(found, in_order, tuple(fitting))
 
 
 def find_documents(journal: Journal, wanted: str) -> list[Entry]:

@@ -27,6 +27,7 @@ from ingestor.state.files import cache_path, lexical_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.lock import hold
 from ingestor.state.queries.reports import Reports
+from ingestor.units import counted
 
 _AGAIN = 2  # repairs after the first: beside records that are replaced, Chroma's search may lose others
 
@@ -120,7 +121,7 @@ def _examine(
         if index is None:
             records = Reports(journal).records(edition.name)
             return verify.Findings(
-                broken=f"it does not exist, {records} records are lost" if records else None
+                broken=f"it does not exist; it had {counted(records, 'record')}" if records else None
             )
         with words_of(reading(lexical), edition.uuid) as words:
             recipe = Fingerprint(edition.embedder or "")

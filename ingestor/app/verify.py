@@ -23,6 +23,7 @@ from ingestor.ports import Index, Torn
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
 from ingestor.state.queries.kept_records import KeptRecord, kept_records
+from ingestor.units import counted
 
 FEW_STALE = 0.1  # of the records: up to this share they are written again in place
 LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
@@ -50,9 +51,9 @@ class Findings:
     def rebuild(self) -> str | None:
         """Why all records must go into a new collection, or None. Replacing many in place loses others."""
         if self.unreachable:
-            return f"{len(self.unreachable)} records are out of search's reach"
+            return f"search does not find {counted(len(self.unreachable), 'record')} "
         if len(self.stale) > FEW_STALE * self.checked:
-            return f"{len(self.stale)} of {self.checked} records are not what was written"
+            return f"{len(self.stale):,} of {counted(self.checked, 'record')} differ from what was written"
         return None
 
     @property

@@ -15,6 +15,7 @@ from ingestor.chroma.index import ChromaIndex
 from ingestor.core.entries import ChromaName
 from ingestor.model import ReaderModel
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
+from ingestor.units import counted
 
 _log = logging.getLogger(__name__)
 
@@ -176,8 +177,8 @@ def _ours(client: Client, name: ChromaName, owner: str) -> DescribedCollection |
         )
     if mark is None and (records := ChromaIndex(client, found.id).count()):
         raise Foreign(
-            f"collection {name!r} holds {records} records that ingestor did not write: give your sources "
-            "another `collection` in the config"
+            f"collection {name!r} holds {counted(records, 'record')} that ingestor did not write: "
+            "give your sources another `collection` in the config"
         )
     return found
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ingestor.model import RecordId
+from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.chroma.index import ChromaIndex, PlacedRecord
@@ -64,7 +65,8 @@ def probe(index: ChromaIndex, turn: int = 0) -> str | None:
             return None
     if len(lost) <= OUT_OF_REACH * len(records):
         return None
-    return f"{len(lost)} of {len(records)} records are not found by their own vectors, such as {lost[0]}"
+    share = f"{len(lost)} of {counted(len(records), 'record')}"
+    return f"search does not find {share} by their own vectors, such as {lost[0]}"
 
 
 def _sampled(index: ChromaIndex, size: int, turn: int) -> list[PlacedRecord]:

@@ -15,9 +15,11 @@ class ChunkerOptions(Options):
         default=0.0, ge=0, le=1, description="share of the neighbouring chunks in a vector"
     )
     min_tokens: int | None = Field(
-        default=None, ge=1, description="shorter chunks are joined with a neighbour"
+        default=None, ge=1, description="shorter chunks are joined with a neighbour; left out: none is"
     )
-    max_tokens: int | None = Field(default=None, ge=SMALLEST, description="longer chunks are cut")
+    max_tokens: int | None = Field(
+        default=None, ge=SMALLEST, description="longer chunks are cut; left out: only as the strategy says"
+    )
 
     @model_validator(mode="after")
     def _limits_in_order(self) -> "ChunkerOptions":

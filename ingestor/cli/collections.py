@@ -32,6 +32,7 @@ def collections(
     from ingestor.app.queries import is_running
     from ingestor.cli.log import set_up
     from ingestor.cli.output import console
+    from ingestor.units import counted
 
     if (delete is not None and adopt is not None) or (not_ours and delete is None):
         fail("give one of --delete NAME, --delete NAME --not-ours, --adopt NAME", USAGE)
@@ -39,12 +40,12 @@ def collections(
     set_up("error", checked.log.format)
     if delete is not None:
         gone = inventory.delete(checked, delete, not_ours=not_ours)
-        words = f"collection {gone.name} is deleted, with {console.counted(gone.records or 0, 'record')}"
+        words = f"collection {gone.name} is deleted, with {counted(gone.records or 0, 'record')}"
         console.say({"deleted": gone.name, "records": gone.records}, words, as_json)
     elif adopt is not None:
         taken = inventory.adopt(checked, adopt)
         when = "at once" if is_running(checked) else f"by: {command('sync', config)}"
-        records = console.counted(taken.records or 0, "record")
+        records = counted(taken.records or 0, "record")
         words = f"collection {taken.name} is deleted, with {records}; it is written again {when}"
         console.say({"adopted": taken.name, "records": taken.records}, words, as_json)
     else:

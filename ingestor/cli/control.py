@@ -44,9 +44,10 @@ def rollback(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Return readers to the collection before the last swap.
+    """Undo the last config change of a collection.
 
-    The new recipe stays refused until the config changes again, or until apply.
+    Readers get its chunks from before at once. The config file keeps the change, which is not carried out
+    again until the file changes once more, or until apply.
     """
     from ingestor.app.approvals import roll_back
     from ingestor.cli.log import set_up
@@ -56,7 +57,11 @@ def rollback(
     set_up("warning", checked.log.format)
     name = chosen(checked, collection)
     roll_back(checked, name)
-    console.say({"rolled_back": name}, f"{name} is rolled back", as_json)
+    words = (
+        f"readers of {name} see it as it was before the last change of the config. The config file still has "
+        f"that change: take it out, or carry it out again with: {command('apply', config)}"
+    )
+    console.say({"rolled_back": name}, words, as_json)
 
 
 def retry(
@@ -68,6 +73,7 @@ def retry(
     """Retry documents that failed or are quarantined."""
     from ingestor.app.queries import find_documents, is_running, journal_of
     from ingestor.cli.output import console
+    from ingestor.units import counted
 
     if (document is None) == (not every):
         fail("name a document, or use --all", USAGE)
@@ -76,7 +82,7 @@ def retry(
         rows = [entry.row for entry in find_documents(journal, document)] if document else None
         count = journal.retry(rows)
     when = "at once" if is_running(checked) else f"by: {command('sync', config)}"
-    words = f"{console.counted(count, 'document')} will be retried {when}"
+    words = f"{counted(count, 'document')} will be retried {when}"
     console.say({"retried": count}, words if count else "nothing to retry", as_json)
 
 

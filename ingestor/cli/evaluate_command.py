@@ -24,6 +24,7 @@ from ingestor.evaluate.shown.page import page
 from ingestor.evaluate.workplace import EvaluationRequest
 from ingestor.model import CollectionName
 from ingestor.search.values import MODES, Mode
+from ingestor.units import counted
 
 
 def request_of(
@@ -88,7 +89,7 @@ def _written(config: Config, found: Evaluation) -> Path | None:
     if not wanted:
         print("the config stays as it is", file=sys.stderr)
         return None
-    questions = f"{len(found.questions):,} questions, {date.today():%Y-%m-%d}"
+    questions = f"{counted(len(found.questions), 'question')}, {date.today():%Y-%m-%d}"
     return adopt(config, wanted, f"by `ingestor evaluate --write`: {questions}")
 
 

@@ -182,4 +182,4 @@ def show(
 
     checked = looked_up(config)
     set_up("error", checked.log.format)
-    excerpt.show_chunks(shown(checked, document), as_json)
+    excerpt.show_chunks(shown(checked, document), as_json, config)

@@ -11,6 +11,7 @@ from io import TextIOWrapper
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from ingestor import __version__
 from ingestor.cli.assistants import mcp
@@ -24,7 +25,19 @@ from ingestor.cli.usage import FAILED, INTERRUPTED, USAGE, fail
 
 _ALLOCATIONS = 20_000  # between two collections; by default Python makes so many that imports take longer
 
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        """As its own, with typer's messages less the words that pydantic puts before them."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Keeps Chroma collections exactly in step with the documents people have.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,

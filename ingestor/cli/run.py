@@ -1,6 +1,7 @@
 """The commands that keep collections in step."""
 
 import logging
+import shlex
 import time
 from functools import partial
 from importlib.resources import files
@@ -40,6 +41,9 @@ def init(
 
     if path.exists():
         fail(f"{path} exists already; name another file, or move it away", USAGE)
+    if not path.parent.exists():
+        make = f"mkdir -p {shlex.quote(str(path.parent))}"
+        fail(f"{path} cannot be written: there is no folder {path.parent}; to make it: {make}", FAILED)
     path.write_text(files("ingestor").joinpath("templates/config.yaml").read_text())
     documents = path.parent / "documents"
     documents.mkdir(exist_ok=True)

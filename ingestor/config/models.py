@@ -247,11 +247,14 @@ class SourceSettings(Options):
     """The keys that every source has; all others are options of its connector."""
 
     name: Annotated[str, AfterValidator(_source_name)] = Field(
-        description="unique name. After a change of the name the documents stay"
+        description="unique name, of letters, digits, `_`, `.` and `-`. After a change of the name the "
+        "documents stay"
     )
     kind: str = Field(description="connector that reads it")
     collection: Annotated[str, AfterValidator(_collection_name)] = Field(
-        description="Chroma collection that it feeds; several sources may feed one"
+        description="Chroma collection that it feeds; several sources may feed one. 3 to 512 characters of "
+        "`a-z A-Z 0-9 . _ -`, the first and the last a letter or digit; not two periods in a row, no IP "
+        "address, and no end as in `docs--2`"
     )
     chunking: dict[str, Any] = Field(
         default={},

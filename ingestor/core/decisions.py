@@ -12,6 +12,7 @@ from ingestor.core.backoff import LONGEST, delay
 from ingestor.core.error_text import describe
 from ingestor.model import INSIDE, Item
 from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.units import counted
 
 NEVER = math.inf  # as a time: not before the document's version or its recipe changes
 SMALL_LOSS = 5  # fewer documents may be lost unasked, unless they were all of several
@@ -78,13 +79,15 @@ def sudden_loss(
     if not vanished:
         return None
     if moved_root:
-        return f"{vanished} of {known} documents vanished, and another file system is mounted there"
+        return (
+            f"{vanished:,} of {counted(known, 'document')} vanished, and another file system is mounted there"
+        )
     of = max(known, before or 0)
     lost = of - (known - vanished + appeared)
     if not too_many(lost, of, max_loss):
         return None
     when = "at once" if of == known else "since it was last listed whole"
-    return f"{lost} of {of} documents vanished {when} (max_loss is {max_loss:.0%})"
+    return f"{lost:,} of {counted(of, 'document')} vanished {when} (max_loss is {max_loss:.0%})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ def withdrawal(failure: Failure, withdrawn: int, indexed: int, max_loss: float) 
     if not too_many(withdrawn + 1, indexed, max_loss):
         return None
     return (
-        f"more than {withdrawn} of {indexed} documents cannot be read any more "
+        f"more than {withdrawn:,} of {counted(indexed, 'document')} cannot be read any more "
         f"(max_loss is {max_loss:.0%}; this one: {failure.reason})"
     )
 

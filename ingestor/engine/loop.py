@@ -149,6 +149,10 @@ class Engine:
             times.append(self.backlog.next_retry(self._ready()))
         return min(times)
 
+    def held(self) -> int:
+        """Number of prepared documents that are written only when the first ones of their collection are."""
+        return self._first_pass.waiting()
+
     def busy(self) -> set[EditionName]:
         """Editions with documents in flight."""
         return self.flight.editions()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ingestor.model import Vectors
+from ingestor.units import counted
 
 _TOLERANCE = 0.01  # of a unit vector's length; rounding to float16 moves it by 0.0005, to bfloat16 by 0.004
 _QUOTED = 60  # code points of a text
@@ -26,7 +27,7 @@ def checked(answer: object, texts: Sequence[str], dimensions: int) -> Vectors:
         raise BadVectors(f"the embedder gave no array of numbers: {error}") from error
     if vectors.shape != (len(texts), dimensions):
         raise BadVectors(
-            f"the embedder gave an array of shape {vectors.shape} for {len(texts)} texts; "
+            f"the embedder gave an array of shape {vectors.shape} for {counted(len(texts), 'text')}; "
             f"of {dimensions} dimensions it must be {(len(texts), dimensions)}"
         )
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)

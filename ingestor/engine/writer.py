@@ -21,6 +21,7 @@ from ingestor.pipeline.actions import RemoveDocument, Tally, removal_of, write_o
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Foreign, Gone, Later, NeedsHuman, Torn, Transient
 from ingestor.state.journal import Journal
+from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
 
@@ -127,7 +128,7 @@ class Writer:
             try:
                 protocol.remove(self._journal, self._collections.open(collection), gone)
             except Foreign as error:
-                log.warning("%d documents are forgotten instead of removed: %s", len(gone), error)
+                log.warning("%s forgotten instead of removed: %s", counted(len(gone), "document"), error)
                 self._journal.remove([entry.row for entry in gone])
                 self._collections.disown(collection)
                 for _ in gone:
@@ -139,7 +140,7 @@ class Writer:
                 self.tally.count(removal_of(entry))
             dropped = sum(len(entry.known) for entry in gone)
             shown = self._collections.shown(collection)
-            log.info("%s: %s: removed, %d records dropped", shown, named(gone), dropped)
+            log.info("%s: %s: removed, %s dropped", shown, named(gone), counted(dropped, "record"))
 
         return remove
 
@@ -299,17 +300,17 @@ class Writer:
 def named(entries: Sequence[Entry]) -> str:
     """Documents in a line of the log: the first, and how many more."""
     more = len(entries) - 1
-    return entries[0].key + (f" and {more} more document{'s' * (more > 1)}" if more else "")
+    return entries[0].key + (f" and {counted(more, 'more document')}" if more else "")
 
 
 def _report(collection: ChromaName, batch: Sequence[Prepared]) -> None:
     touched = [prepared for prepared in batch if prepared.intent.slots]
     if touched:
         log.info(
-            "%s: %s: %d records written, %d patched, %d dropped",
+            "%s: %s: %s written, %d patched, %d dropped",
             collection,
             named([prepared.entry for prepared in touched]),
-            sum(len(prepared.records) for prepared in touched),
+            counted(sum(len(prepared.records) for prepared in touched), "record"),
             sum(len(prepared.patches) for prepared in touched),
             sum(len(prepared.drops) for prepared in touched),
         )

@@ -21,6 +21,7 @@ from ingestor.ports import Index, NeedsHuman
 from ingestor.state import checks
 from ingestor.state.checks import CheckResult
 from ingestor.state.editions import Editions
+from ingestor.units import counted
 
 _ELSEWHERE = -1  # the number of a document that no question is about
 _AT_FIRST = 32  # hits a question; more are asked for until the budget is full
@@ -84,7 +85,7 @@ def check(config: Config, inspection: Inspection, progress: Progress, now: float
     before = _kept(inspection)
     with opened(config, inspection.collection, inspection.sample, inspection.questions, progress) as place:
         (questions,), refused = read_questions(inspection.questions, [place.sample])
-        progress(f"asking {len(questions):,} questions")
+        progress(f"asking {counted(len(questions), 'question')}")
         asked = place.parts.query_vectors([question.text for question in questions])
         numbers = {each.uri: at for at, each in enumerate(place.sample.documents)}
         found = _ask(config, inspection, asked, numbers, place.parts.tokens.counts)

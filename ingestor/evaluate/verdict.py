@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ingestor.evaluate.intervals import FEWEST, Comparison, Difference
+from ingestor.units import counted
 
 _WORTH_ASKING = 10  # times as many questions, for a difference that they would show
 
@@ -98,20 +99,21 @@ def words(given: Verdict, found: Comparison, facts: Facts, exceptions: Sequence[
             )
     if facts.made:
         said.append(
-            f"{_part(facts.made, facts)} questions were made from the documents without a language model: "
+            f"{_part(facts.made, facts)} made from the documents without a language model: "
             "the order of strategies and their differences can be trusted more than the height of their "
             "recall."
         )
     if facts.written:
         said.append(
-            f"{_part(facts.written, facts)} questions were written by a language model that had the text "
+            f"{_part(facts.written, facts)} written by a language model that had the text "
             "before it: they share more of its words than questions of people do."
         )
     return " ".join(said)
 
 
 def _part(count: int, facts: Facts) -> str:
-    return "The" if count == facts.questions else f"{count:,} of the"
+    part = "The questions" if count == facts.questions else f"{count:,} of the questions"
+    return f"{part} {'was' if part.startswith('1 of') else 'were'}"
 
 
 def _beats(found: Comparison, at: int, other: int | None) -> bool:
@@ -164,7 +166,7 @@ def _between(given: Verdict, found: Comparison, facts: Facts) -> list[str]:
 
 
 def _asked(facts: Facts) -> str:
-    return "one question" if facts.questions == 1 else f"{facts.questions:,} questions"
+    return "one question" if facts.questions == 1 else counted(facts.questions, "question")
 
 
 def _interval(difference: Difference) -> str:

@@ -27,6 +27,7 @@ from ingestor.state import file_permissions
 from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.files import cache_path
+from ingestor.units import counted
 
 Progress = Callable[[str], None]
 _ANYWHERE = EditionName("")  # nothing is written
@@ -124,11 +125,8 @@ def read_questions(
     found, refused = located(csv_file.read(file), samples, everywhere=False)
     if found[0]:
         return found, refused
-    more = (
-        ""
-        if samples[0].whole
-        else f"; only {len(samples[0].documents)} of {samples[0].listed} documents were read (--sample)"
-    )
+    share = f"{len(samples[0].documents):,} of {counted(samples[0].listed, 'document')}"
+    more = "" if samples[0].whole else f"; only {share} were read (--sample)"
     lines = "".join(f"\n  line {each.line}: {each.reason}" for each in refused[:5])
     raise BadRequest(f"{file} holds no question that can be used{more}{lines}")
 

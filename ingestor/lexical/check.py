@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ingestor.lexical.file import Unusable
 from ingestor.model import Record, RecordId
+from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.core.listings.key_set import KeySet
@@ -34,7 +35,7 @@ class Words:
                 if self.db.execute(complete, (self.number,)).fetchone()[0]:
                     return None
                 (count,) = self.db.execute(f"SELECT COUNT(*) FROM records_{self.number}").fetchone()
-                return f"its lexical index is being made: {count:,} records so far"
+                return f"its lexical index is being made: {counted(count, 'record')} so far"
         except sqlite3.DatabaseError as error:
             return f"its lexical index cannot be read: {error}"
         return "its lexical index is not made yet"

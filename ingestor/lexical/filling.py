@@ -9,6 +9,7 @@ from ingestor.lexical.composed import as_kept
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import RecordId
 from ingestor.ports import Index, Transient
+from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
 
@@ -65,6 +66,6 @@ class Filling:
             self._lexical.set_complete(True)
             self.done = True
             if self._moved or surplus:
-                log.info("a lexical index is complete: %d records", self._lexical.count())
+                log.info("a lexical index is complete: %s", counted(self._lexical.count(), "record"))
         elif not (self._moved or surplus):
             raise Transient("a collection does not list as many records as it counts")

@@ -15,12 +15,12 @@ from ingestor.http_server.problems import RequestProblem
 from ingestor.model import SourceName
 from ingestor.page.overview import collections_now, sources_now
 from ingestor.page.planning import Planner
-from ingestor.page.shown.words import counted
 from ingestor.page.site import Deed, Form, FormResult, local
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
+from ingestor.units import counted
 
 HERE = "/page/changes"
 

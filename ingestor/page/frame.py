@@ -12,6 +12,7 @@ from markupsafe import Markup
 from ingestor import __version__
 from ingestor.page.shown import words
 from ingestor.preview.view import shown
+from ingestor.units import counted
 
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
@@ -44,7 +45,7 @@ def _environment() -> Environment:
         auto_reload=False,  # an upgrade must not mix its templates with the code that runs
     )
     made.filters |= {
-        "span": words.span, "size": words.size, "number": words.number, "counted": words.counted,
+        "span": words.span, "size": words.size, "number": words.number, "counted": counted,
         "moment": words.moment, "clock": words.clock, "ago": words.ago,
     }  # fmt: skip
     made.globals |= {"version": __version__}

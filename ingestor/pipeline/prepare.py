@@ -43,6 +43,7 @@ from ingestor.ports import BadDocument, Chunker, Collective, Embed
 from ingestor.segmentation.pooling import mix
 from ingestor.text import table_headers
 from ingestor.text.context import Context, contexts
+from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
 
@@ -155,7 +156,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         whole = _chunked(entry, document, tools, job.others)
     chunking = repeats.without_repeats(whole)
     if left_out := len(whole.chunks) - len(chunking.chunks):
-        lost = f"{left_out:,} chunks repeat the text of {repeats.MOST} before them and are left out"
+        lost = f"{counted(left_out, 'chunk')} left out: {repeats.MOST} before them have the same text"
         document = replace(document, lost=(*document.lost, lost))
     receipt = Receipt(
         owner.row, item.version, recipe, _facts(item, content), content, reading.parser,
@@ -198,8 +199,8 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
     else:
         cut = holding(document.text, chunks, compress(parts, tools.exceeds_window(list(parts))))
     if any(cut):
-        log.info("%s (%s): %d of its %d chunks are longer than the embedding model reads; smaller ones help",
-                 entry.key, entry.source, sum(cut), len(chunks))  # fmt: skip
+        log.info("%s (%s): the embedding model does not read the end of %d of its %s; smaller ones help",
+                 entry.key, entry.source, sum(cut), counted(len(chunks), "chunk"))  # fmt: skip
         return replace(chunking, chunks=tuple(map(_marked, chunks, cut)))
     return chunking
 
@@ -208,11 +209,11 @@ def _within(chunks: int, entry: Entry, tools: Tools) -> None:
     """The chunks. Raises BadDocument if there are too many, also for the size: such files are hostile."""
     size = entry.item.size if entry.item is not None else None
     if size and chunks > max(_FEW, size):
-        raise BadDocument(f"gives {chunks:,} chunks or more, for only {size:,} bytes; exclude it")
+        raise BadDocument(f"gives {counted(chunks, 'chunk')} or more, for only {size:,} bytes; exclude it")
     if chunks > tools.max_records:
         raise BadDocument(
-            f"gives {chunks:,} chunks or more, and max_records is {tools.max_records:,}: raise it and run "
-            "`ingestor retry --all`, use larger chunks, split the document, or exclude it"
+            f"gives {counted(chunks, 'chunk')} or more, and max_records is {tools.max_records:,}: raise it "
+            "and run `ingestor retry --all`, use larger chunks, split the document, or exclude it"
         )
 
 

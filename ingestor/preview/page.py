@@ -18,6 +18,7 @@ from ingestor.preview.chunk_list import item, safe
 from ingestor.preview.figures import alikeness, chunk_spans, sizes, units_of, views
 from ingestor.preview.plot import Run
 from ingestor.preview.view import beside, flowing, parts
+from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.preview.preview import Cut
@@ -67,7 +68,8 @@ def page(name: str, document: Document, cuts: Sequence["Cut"], assets: Assets) -
 def _facts(document: Document) -> str:
     lines = document.text.count("\n") + 1
     title = f"{document.title} · " if document.title else ""
-    return safe(f"{title}{document.content_type} · {len(document.text):,} characters · {lines:,} lines")
+    length = f"{counted(len(document.text), 'character')} · {counted(lines, 'line')}"
+    return safe(f"{title}{document.content_type} · {length}")
 
 
 def _strategy(at: int, sheet: _Sheet, found: "Cut") -> str:
@@ -124,7 +126,11 @@ def _listed(sheet: _Sheet, found: "Cut", units: Sequence[Sequence[Run]], alike: 
         for number, (chunk, meta, text, where, near) in enumerate(islice(rows, count), start=1)
     )
     left = len(found.chunks) - count
-    note = f'<p class="note">{left:,} more chunks are not shown; the figures are of all.</p>' if left else ""
+    note = (
+        f'<p class="note">{counted(left, "more chunk")} not shown; the figures are of all.</p>'
+        if left
+        else ""
+    )
     return f"<ol>{items}</ol>{note}"
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from ingestor.model import Document
 from ingestor.preview.preview import Cut
 from ingestor.preview.view import Beside, Part, beside, flowing, parts, shown
+from ingestor.units import counted
 
 COLOURS = ("cyan", "magenta")  # legible on dark and on light
 GUTTER = 24  # columns
@@ -45,8 +46,8 @@ def summary(found: Cut) -> str:
     if not sizes:
         return "no chunks: the document has no text"
     spent = f", {found.embedding:.2f} s of it embedding" if found.embedding else ""
-    counted = f"min {min(sizes)}, mean {mean(sizes):.0f}, max {max(sizes)}"
-    return f"{len(sizes)} chunks; tokens: {counted}; {found.seconds:.2f} s{spent}"
+    range_ = f"min {min(sizes)}, mean {mean(sizes):.0f}, max {max(sizes)}"
+    return f"{counted(len(sizes), 'chunk')}; tokens: {range_}; {found.seconds:.2f} s{spent}"
 
 
 def _console() -> Console:

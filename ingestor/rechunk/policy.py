@@ -9,6 +9,9 @@ from typing import Literal
 from ingestor.config.models import Rechunk
 from ingestor.core.fingerprint import fingerprint
 from ingestor.rechunk.recipes import Change, Choices, changes, merged
+from ingestor.units import counted
+
+UNDONE = "this change of the config was undone by `ingestor rollback`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ def _by_config(now: CollectionSituation, rechunk: Rechunk) -> Decision:
         return Decision("follow", wanted)
     token = named(wanted)
     if token == now.refused:
-        return Decision("keep", merged(live, wanted), found, "it was rolled back")
+        return Decision("keep", merged(live, wanted), found, UNDONE)
     if now.building is not None and not changes(now.building, wanted):
         return Decision("go_on", wanted, found)
     if token != now.approved and (why := _asks(now, rechunk)):
@@ -96,7 +99,8 @@ def _asks(now: CollectionSituation, rechunk: Rechunk) -> str:
         return "this machine computes other vectors than the machine that made them"
     bound = rechunk.approve
     if bound is not None and bound.chunks is not None and now.chunks > bound.chunks:
-        return f"{now.chunks} chunks are more than the {bound.chunks} that need no approval"
+        chunks = counted(now.chunks, "chunk")
+        return f"it concerns {chunks}, more than the {bound.chunks:,} that need no approval"
     price = cost(now.tokens, rechunk) + now.asking
     if bound is not None and bound.cost is not None and price > bound.cost:
         return f"it costs about {price:.2f}, more than the {bound.cost:g} that need no approval"

@@ -26,6 +26,7 @@ from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports
 from ingestor.state.requests import Notices, Requests
 from ingestor.state.withdrawals import Withdrawals
+from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
 
@@ -184,8 +185,8 @@ class Swaps:
         self._editions.become(self._clock(), (retired.name, "live"), (live.name, "previous"), *dropped)  # type: ignore[arg-type]
         self._changed = True
         self._see_to_names()
-        self._notices.put("waits", serves, "it was rolled back")
-        log.info("%s: rolled back", serves)
+        self._notices.put("waits", serves, policy.UNDONE)
+        log.info("%s: readers see it as it was before the last change of the config", serves)
 
     def _forget_leave(self, wanted: Choices) -> None:
         """Forget approved removals of sources that are in the config again."""
@@ -238,7 +239,7 @@ class Swaps:
             if (kept := Withdrawals(self._journal).kept(source)) is not None:
                 return f"source {source}: {kept}"
             if too_many(lost, of, self.max_loss.get(source, MAX_LOSS)):
-                return f"it quarantines {lost} of {of} documents of {source}, such as {example}"
+                return f"it quarantines {lost:,} of {counted(of, 'document')} of {source}, such as {example}"
         return None
 
     def _wait(self, serves: CollectionName, why: str) -> None:
@@ -270,7 +271,7 @@ class Swaps:
         index = self._collections.open(name)
         found, known = index.count(), Reports(self._journal).records(name)
         if found != known:
-            raise Torn(f"the new collection has {found} records instead of {known}")
+            raise Torn(f"the new collection has {counted(found, 'record')} instead of {known:,}")
         for record in index.read(list(islice(index.ids(), SAMPLE)), vectors=True):
             hits = index.nearest(record.vector[np.newaxis], 1)[0]
             if not hits or hits[0][1] < 0.99:

@@ -97,7 +97,7 @@ def test_a_collection_with_foreign_records_is_refused_and_untouched(served):
     theirs = served.api.create_collection("foreign")
     ChromaIndex(served, theirs.id).upsert([record("their#0")])
     for attempt in (opened, find_collection, delete_collection):
-        with pytest.raises(NeedsHuman, match=r"foreign.*1 records"):
+        with pytest.raises(NeedsHuman, match=r"foreign.*1 record "):
             attempt(served, "foreign", owner="ours")
     assert served.api.get_collection("foreign").id == theirs.id
     assert list(ChromaIndex(served, theirs.id).ids()) == ["their#0"]

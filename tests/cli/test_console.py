@@ -11,7 +11,7 @@ from ingestor.app.estimate import Estimate
 from ingestor.app.planning.values import Plan
 from ingestor.app.verification import Verification
 from ingestor.cli.invocation import DEFAULT_CONFIG
-from ingestor.cli.output.console import counted, duration, print_table, show_documents, show_verify
+from ingestor.cli.output.console import duration, print_table, show_documents, show_verify
 from ingestor.cli.output.plan import show_plan
 from ingestor.state.queries.reports import Listed
 
@@ -42,10 +42,6 @@ def _called_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_durations(seconds: float, words: str) -> None:
     assert duration(seconds) == words
-
-
-def test_counts() -> None:
-    assert [counted(n, "text") for n in (0, 1, 2, 1234)] == ["0 texts", "1 text", "2 texts", "1,234 texts"]
 
 
 def test_a_table_aligns_by_columns_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from ingestor.app.status import CollectionStatus, FailedDocument, SourceStatus, Status
 from ingestor.cli.invocation import DEFAULT_CONFIG
 from ingestor.cli.output.overview import show_status
+from ingestor.state.queries.reports import Skipped
 
 
 def said(status: Status, capsys: pytest.CaptureFixture[str], config: Path = DEFAULT_CONFIG) -> str:
@@ -64,11 +65,34 @@ def test_it_does_not_run_and_there_is_work(capsys: pytest.CaptureFixture[str]) -
     assert then == "To do it: ingestor run --config my.yaml, or once: ingestor sync --config my.yaml"
 
 
+def test_what_was_embedded_and_what_is_guarded_stand_below_the_tables(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    skipped = [Skipped("docs", ".png", 1, "looks like an image")]
+    status = Status(guard="host and origin checks", isolation="landlock", skipped=skipped)
+    assert said(status, capsys).partition("in Chroma\n")[2].splitlines() == [
+        "",
+        "Chroma's port: host and origin checks",
+        "isolation: landlock",
+        "",
+        "1 document skipped, because no parser reads them:",
+        "    docs: 1 .png, looks like an image",
+    ]
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [
         (Status(sources={"a": SourceStatus(held="3 of 4 vanished")}), "source a is held: 3 of 4 vanished"),
         (Status(sources={"a": SourceStatus(trouble="no permission")}), "source a: no permission"),
+        (
+            Status(sources={"a": SourceStatus(paused=NOW - 600)}),
+            "source a has been paused for 10 min; to go on: ingestor resume a",
+        ),
+        (
+            Status(collections={"a": CollectionStatus(old_until=NOW + 1200)}),
+            "state before the last change is kept for another 20 min; to return to it: ingestor rollback a",
+        ),
         (Status(sources={"a": SourceStatus(configured=False)}), "source a is no longer in the config"),
         (
             Status(collections={n: CollectionStatus(1, False, "no answer") for n in ("one", "two")}),

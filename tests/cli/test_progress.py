@@ -47,6 +47,18 @@ def test_a_rate_is_told_once_there_is_one(texts: int, seconds: float, words: str
     assert Stretch(0, 1, texts, seconds).embedded == words
 
 
+def test_prepared_documents_that_wait_for_others_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """While they do, the number of documents that are done stands still."""
+    meter = Meter(ProgressLines())
+    for second, held in ((0, 0), (5, 700), (10, 1300)):
+        meter(Live(at=100.0 + second, waiting=2000, texts=3 * held, held=held))
+    assert capsys.readouterr().err.splitlines() == [
+        "0 of 2,000 documents, 0 texts embedded",
+        "0 of 2,000 documents, 700 prepared and waiting for the others, 2,100 texts embedded, 420.0/s",
+        "0 of 2,000 documents, 1,300 prepared and waiting for the others, 3,900 texts embedded, 390.0/s",
+    ]
+
+
 def test_lines_come_every_few_seconds_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     lines = ProgressLines()
     for second in range(8):
@@ -56,7 +68,7 @@ def test_lines_come_every_few_seconds_and_at_the_end(capsys: pytest.CaptureFixtu
     lines(Stretch(0, 1, 0, 0.0))
     out, err = capsys.readouterr()
     assert out == ""
-    assert [line.partition(" documents")[0] for line in err.splitlines()] == [
+    assert [line.partition(" document")[0] for line in err.splitlines()] == [
         "0 of 8", "5 of 8", "8 of 8", "0 of 1",
     ]  # fmt: skip
 

@@ -218,7 +218,7 @@ def test_a_stranger_s_collection_is_left_alone(project: Project, ask: Ask) -> No
     (project.docs / "a.txt").write_text("words")
     refused = ask("sync")
     assert refused.code == 4
-    assert "collection 'docs' holds 1 records that ingestor did not write" in refused.out
+    assert "collection 'docs' holds 1 record that ingestor did not write" in refused.out
     assert in_chroma(Path(chroma), "docs", "result = collection.count()") == 1
 
 

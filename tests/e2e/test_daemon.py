@@ -19,7 +19,7 @@ from tests.e2e.in_chroma import lost
 from tests.e2e.project import Daemon, Project, wait
 from tests.e2e.test_sync import long_document
 
-WRITTEN, SWAPPED = " records written", "takes the old one's place"
+WRITTEN, SWAPPED = " written, ", "takes the old one's place"
 
 
 def remote(project: Project):  # type: ignore[no-untyped-def]

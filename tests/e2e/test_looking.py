@@ -25,6 +25,7 @@ from ingestor.app.status import Status
 from ingestor.app.wiring import Running, opened
 from ingestor.cli.main import main
 from ingestor.cli.output import summary
+from ingestor.cli.run import init
 from ingestor.config.file import load
 from ingestor.config.models import ConfigError
 from ingestor.core.decisions import NEVER, Failure
@@ -93,7 +94,7 @@ def test_a_plan_sees_what_chroma_lost(synced: Project, ask: Ask) -> None:
     in_chroma(synced.folder / "chroma", "docs", "collection.delete(collection.get()['ids'][:1])")
     less = ask("plan")
     assert less.code == 4
-    assert "collection docs: it holds 1 records, and the journal says 2" in less.out
+    assert "collection docs: it holds 1 record, and the journal says 2" in less.out
     shutil.rmtree(synced.folder / "chroma")
     gone = ask("plan")
     assert gone.code == 4
@@ -172,6 +173,58 @@ def _size(project: Project) -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
+def test_show_names_the_other_documents_of_that_name(synced: Project, ask: Ask) -> None:
+    other = synced.folder / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("words of another source")
+    folder = {"kind": "folder", "settle": "0s", "collection": "docs"}
+    paths = {"docs": "./docs", "other": "./other"}
+    synced.settings = {"sources": [{"name": name, "path": path, **folder} for name, path in paths.items()]}
+    synced.configure()
+    assert ask("sync").code == 0
+    found = {one["source"]: one for one in json.loads(ask("ls", "--json").out) if one["document"] == "a.txt"}
+    answer = ask("show", "a.txt")
+    assert (answer.code, "some words" in answer.out, "another" in answer.out) == (0, True, False)
+    assert answer.err.startswith("source other also has a document of this name; to see it: ")
+    assert f"show {found['other']['document_id']}" in answer.err
+    answer = ask("show", found["other"]["document_id"], "--json")
+    assert (json.loads(answer.out)["chunks"][0]["text"], answer.err) == ("words of another source", "")
+
+
+def test_a_rollback_where_nothing_is_kept_says_what_is_kept_and_how_long(synced: Project, ask: Ask) -> None:
+    answer = ask("rollback")
+    assert answer.code == 2
+    assert "'docs' has no earlier state to return to" in answer.err
+    assert answer.err.endswith("leaves the old one, for 1 hour (rechunk.grace)\n")
+
+
+def test_a_rollback_says_what_it_did_and_how_to_go_on(synced: Project, ask: Ask) -> None:
+    synced.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
+    synced.configure()
+    assert ask("sync").code == 0
+    assert "its state before the last change is kept for another" in ask("status").out
+    answer = ask("rollback")
+    assert answer.out.startswith("readers of docs see it as it was before the last change of the config.")
+    assert "The config file still has that change: take it out, or carry it out again with:" in answer.out
+    waits = "collection docs waits for apply: this change of the config was undone by `ingestor rollback`"
+    assert waits in ask("status").out
+
+
+def test_a_value_that_an_option_does_not_take_is_told_plainly(ask: Ask) -> None:
+    answer = ask("query", "words", "--mode", "sparse")
+    assert (answer.code, "Value error" in answer.err) == (2, False)
+    assert "Invalid value for '--mode': 'sparse' is not one of 'hybrid', 'dense', 'lexical'" in answer.err
+
+
+def test_init_says_which_folder_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "no folder" / "where.yaml"
+    with pytest.raises(SystemExit) as end:
+        init(path)
+    told = capsys.readouterr().err
+    assert end.value.code == 4
+    assert told.endswith(f"there is no folder {path.parent}; to make it: mkdir -p '{path.parent}'\n")
+
+
 def test_a_rollback_to_a_collection_that_is_gone_says_so(synced: Project, ask: Ask) -> None:
     synced.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
     synced.configure()
@@ -186,7 +239,7 @@ client.delete_collection(old)
     before = synced.essence()
     answer = ask("rollback")
     assert answer.code == 4
-    assert "of the 2 records that 'docs' could go back to, Chroma has 0 left" in answer.err
+    assert "of 2 records that 'docs' had before, Chroma has 0 left" in answer.err
     assert synced.essence() == before
 
 
@@ -333,7 +386,7 @@ def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
     assert "4 documents empty or incomplete:" in shown
     assert "docs: nothing too.txt and 1 more\n    empty: it holds no text" in shown
     told = json.loads(ask("show", "half.pdf", "--json").out)
-    assert (told["state"], "1 of its 2 pages" in told["reason"]) == ("incomplete", True)
+    assert (told["state"], "1 of 2 pages" in told["reason"]) == ("incomplete", True)
     assert "nothing to retry" in ask("retry", "--all").out
     assert json.loads(ask("sync", "--json").out)["short"] == status["short"]
     (synced.docs / "scan.pdf").write_bytes(pdf([[(50, 700, 10, "Text at last.")]]))
@@ -442,7 +495,7 @@ def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.Monke
         finally:
             signals.stop = True
             go_on.set()
-    assert "its listing did not complete; 1 documents were found before" in unfinished["docs"]
+    assert "its listing did not complete, after 1 document" in unfinished["docs"]
 
 
 def test_ls_and_status_agree_about_what_is_due(synced: Project) -> None:

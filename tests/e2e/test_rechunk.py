@@ -139,7 +139,7 @@ def test_rolling_back_gives_readers_what_they_had_and_apply_goes_on(project: Pro
     (project.docs / "0.md").unlink()  # the old recipe goes on, and the new one stays refused
     assert project.json("sync")["documents"]["removed"] == 1
     assert 0 < project.essence().total() < before.total()
-    assert "rolled back" in project.json("status")["collections"]["docs"]["waits"]
+    assert "was undone by `ingestor rollback`" in project.json("status")["collections"]["docs"]["waits"]
     write_documents(project, Random(3), range(1))
     project.json("apply", code=None)
     assert project.essence() == after

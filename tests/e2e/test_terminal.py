@@ -133,7 +133,7 @@ def test_a_stranger_begins_in_an_empty_folder(tmp_path: Path) -> None:
     try:
         wait(lambda: on.shows("There is nothing to index yet"))
         (tmp_path / "documents" / "first.txt").write_text("some words")
-        wait(lambda: on.shows("first.txt: 1 records written"))
+        wait(lambda: on.shows("first.txt: 1 record written"))
         os.write(on.master, b"\x03")
         assert on.process.wait(60) == 0
     finally:

@@ -59,11 +59,13 @@ def test_a_document_is_held_no_longer_than_a_minute(tmp_path: Path) -> None:
         world.engine_step()
         world.now += 1
     assert [entry.key for entry in world.journal.of_collection(feed.edition) if entry.known] == []
+    assert world.engine.held() == 1
     world.now += first_pass.LONGEST
     for _ in range(4):
         world.engine_step()
         world.now += 1
     assert [entry.key for entry in world.journal.of_collection(feed.edition) if entry.known] == ["sound"]
+    assert world.engine.held() == 0
     world.journal.close()
 
 

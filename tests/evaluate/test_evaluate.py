@@ -139,7 +139,8 @@ def test_a_collection_is_checked_against_the_recall_that_was_kept(
     assert noted.fell > 0.02
     assert ask("evaluate", "--check", str(file), "--tolerance", "100").code == 0
     assert ask("evaluate", "--check", str(file), "--accept").code == 0
-    assert ask("evaluate", "--check", str(file)).code == 0
+    level = ask("evaluate", "--check", str(file))
+    assert (level.code, "It has not changed since the kept check: within" in level.out) == (0, True)
     other = ask("evaluate", "--check", str(file), "--budget", "700")
     assert other.code == 2
     assert "--accept" in other.err

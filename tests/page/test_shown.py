@@ -20,7 +20,7 @@ from ingestor.page.shown.figures import (
     sources_of,
 )
 from ingestor.page.shown.text import chunks_of, marked, text_of
-from ingestor.page.shown.words import ago, clock, counted, moment, size, span
+from ingestor.page.shown.words import ago, clock, moment, size, span
 from ingestor.preview.view import parts
 from ingestor.service.situation import Situation, SourceFigures
 
@@ -105,7 +105,6 @@ def test_figures_are_told_as_people_read_them() -> None:
     assert [size(each) for each in (None, 0, 999, 1000, 123_456, 5e6, 7.25e9)] == [
         "", "0 B", "999 B", "1.0 kB", "123 kB", "5.0 MB", "7.2 GB",
     ]  # fmt: skip
-    assert (counted(1, "document"), counted(1200, "document")) == ("1 document", "1,200 documents")
     assert (moment(0), clock(0)) == ("1970-01-01T00:00:00Z", "1970-01-01 00:00 UTC")
     assert (ago(10, 70), ago(70, 10), ago(11, 10)) == ("1 min ago", "in 1 min", "0 s ago")
 

@@ -112,7 +112,7 @@ def test_of_equal_chunks_the_first_hundred_are_indexed() -> None:
     assert texts.count("The very same words.") == 100
     assert texts[-1] == "And the end."
     assert done.receipt.shortfall == Shortfall(
-        "incomplete", "50 chunks repeat the text of 100 before them and are left out"
+        "incomplete", "50 chunks left out: 100 before them have the same text"
     )
     assert prepared(sentences(300), None).receipt.shortfall is None
 

@@ -105,7 +105,7 @@ def test_what_is_cut_short_says_so(
         found = prepared(kind, Words(), **options)
     assert [record.metadata.get("truncated") for record in found.records] == [None, True, None]
     assert [record.getMessage() for record in caplog.records] == [
-        "a.txt (notes): 1 of its 3 chunks are longer than the embedding model reads; smaller ones help"
+        "a.txt (notes): the embedding model does not read the end of 1 of its 3 chunks; smaller ones help"
     ]
 
 

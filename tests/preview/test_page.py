@@ -192,7 +192,7 @@ def test_a_long_document_is_shown_in_part_and_the_page_says_so() -> None:
     chunks = tuple(Chunk(at, at + 5, text[at : at + 5]) for at in range(0, len(text), 6))
     found = Cut(chosen("fixed"), chunks, [{"token_count": 2}] * len(chunks), [2] * len(chunks), 0.1, 0.0)
     few = replace(found, chunks=chunks[::10], metadata=found.metadata[::10], tokens=found.tokens[::10])
-    assert f"{len(chunks) - LISTED:,} more chunks are not shown" in page("long", document, [found], assets())
+    assert f"{len(chunks) - LISTED:,} more chunks not shown" in page("long", document, [found], assets())
     whole = Page(page("long", document, [few], assets()))
     assert len(whole.data["li"]) == min(LISTED, SHOWN // 60)
     assert len(page("long", document, [found, few, few], assets())) < 4_000_000

@@ -14,11 +14,21 @@ _PIECE = 50  # tokens
 
 
 class ChangepointOptions(SemanticOptions):
-    """``max_tokens``: 2.5 times the target unless it is less."""
-
     target: int = Field(default=125, ge=SMALLEST, description="tokens of the mean chunk")
-    penalty: Literal["auto"] | Annotated[float, Field(gt=0, le=1000)] = "auto"
-    scope: Literal["collection", "document"] = "collection"
+    max_tokens: int | None = Field(
+        default=None,
+        ge=SMALLEST,
+        description="tokens of the largest chunk; left out or more: 2.5 times `target`",
+    )
+    penalty: Literal["auto"] | Annotated[float, Field(gt=0, le=1000)] = Field(
+        default="auto",
+        description="the price of a chunk; `auto`: found so that the mean chunk has `target` tokens",
+    )
+    scope: Literal["collection", "document"] = Field(
+        default="collection",
+        description="whose price it is: the `collection`'s, which each document moves a little, or "
+        "each `document`'s own",
+    )
     drift: float = Field(
         default=0.0, ge=0, le=1, description="how far the price may leave a document's interval, as a share"
     )
@@ -29,7 +39,11 @@ class ChangepointOptions(SemanticOptions):
         le=1,
         description="how much headings, blocks, lists, tables and code decide beside the meaning",
     )
-    vectors: Literal["encoded", "pooled"] = "pooled"
+    vectors: Literal["encoded", "pooled"] = Field(
+        default="pooled",
+        description="`pooled`: made of the vectors that the chunk was cut by, and `neighbours` is 0.3 unless "
+        "you set it; `encoded`: the model reads each chunk again",
+    )
 
     @model_validator(mode="after")
     def _drift_needs_a_price_that_moves(self) -> Self:

@@ -31,9 +31,11 @@ _VERSION = 1
 class ClusterOptions(SemanticOptions):
     """``min_tokens`` is the greatest size of a piece; a chunk has one piece at least."""
 
-    max_tokens: int = Field(default=400, ge=SMALLEST)
-    min_tokens: int = Field(default=50, ge=SMALLEST)
-    scope: Literal["collection", "document"] = "collection"
+    max_tokens: int = Field(default=400, ge=SMALLEST, description="in a chunk")
+    min_tokens: int = Field(default=50, ge=SMALLEST, description="of the largest piece that is compared")
+    scope: Literal["collection", "document"] = Field(
+        default="collection", description="whose mean it is: the `collection`'s, or each `document`'s own"
+    )
     drift: float = Field(
         default=0.0, ge=0, le=1, description="how far the mean may leave a document's interval"
     )

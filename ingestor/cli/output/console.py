@@ -21,6 +21,7 @@ from rich.text import Text
 
 from ingestor.cli.invocation import command
 from ingestor.core.escape import line
+from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.app.inventory import CollectionInfo
@@ -74,7 +75,9 @@ def show_sync(result: dict[str, Any], as_json: bool, config: Path) -> None:
     print(f"embedded    {counted(embedded['texts'], 'text')}, {counted(embedded['tokens'], 'token')}{paid}")
     if (asked := result["asked"])["calls"]:
         cost = f", cost {asked['cost']:.2f}" if asked["cost"] else ""
-        words = f"{asked['prompt_tokens']:,} tokens read, {asked['completion_tokens']:,} written{cost}"
+        words = (
+            f"{counted(asked['prompt_tokens'], 'token')} read, {asked['completion_tokens']:,} written{cost}"
+        )
         print(f"asked       {counted(asked['calls'], 'question')} to language models, {words}")
     print(f"time        {duration(result['seconds'])}")
     if result["unsupported"]:
@@ -207,11 +210,6 @@ def counted_kinds(counts: Mapping[str, int]) -> str:
 
 def _counted_kinds(kinds: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
-
-
-def counted(number: int, what: str) -> str:
-    """``1 document``, ``2,000 documents``."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def listing_words(listing: RunningListing, now: float) -> str:

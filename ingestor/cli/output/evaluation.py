@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ingestor.cli.output.console import counted
 from ingestor.core.escape import spelt
 from ingestor.evaluate.asking.estimate import AskingUsage
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
@@ -20,6 +19,7 @@ from ingestor.evaluate.ranking.outcomes import StrategyOutcome
 from ingestor.evaluate.report import origin
 from ingestor.evaluate.shown.tables import Rows, costs, row_head
 from ingestor.evaluate.workplace import Progress
+from ingestor.units import counted
 
 _ORIGINS = {
     "made": "made from the documents without a language model",
@@ -66,27 +66,39 @@ def show_check(found: Checked) -> None:
     if len(found.refused) > 3:
         out.print(f"not asked: {len(found.refused) - 3:,} more (--json lists them)")
     out.print(
-        f"Collection {asked.collection}, {len(found.recall):,} questions: recall at {asked.budget:,} tokens "
-        f"is {100 * mean.mean:.1f} (95 % interval {100 * mean.low:.1f} to {100 * mean.high:.1f})."
+        f"Collection {asked.collection}, {counted(len(found.recall), 'question')}: "
+        f"recall at {asked.budget:,} tokens is {100 * mean.mean:.1f} "
+        f"(95 % interval {100 * mean.low:.1f} to {100 * mean.high:.1f})."
     )
     if found.before is None:
         out.print(f"Kept in {asked.kept}: later checks compare with it.")
         return
-    moved = f"{'fell' if found.fell > 0 else 'rose'} by {100 * abs(found.fell):.1f}"
-    verdict = "within the tolerance" if found.passed else "more than the tolerance"
-    out.print(f"It {moved} points since the kept check: {verdict} of {100 * asked.tolerance:.1f}.")
+    out.print(f"It {_moved(found.fell)} since the kept check: {_verdict(found)}.")
     for text, before, now in found.worst(0 if found.passed else 5):
         out.print(Text(spelt(f"  {100 * before:.0f} -> {100 * now:.0f}  {text}")))
+
+
+def _moved(fell: float) -> str:
+    points = f"{100 * abs(fell):.1f}"
+    if points == "0.0":
+        return "has not changed"
+    return f"{'fell' if fell > 0 else 'rose'} by {points} points"
+
+
+def _verdict(found: Checked) -> str:
+    said = "within the tolerance" if found.passed else "more than the tolerance"
+    return f"{said} of {100 * found.inspection.tolerance:.1f}"
 
 
 def _facts(found: Evaluation) -> Iterator[str]:
     sample, file = found.sample, str(found.request.questions)
     documents = {each for question in found.questions for each in (e.document for e in question.excerpts)}
     read = len(sample.documents)
-    which = f"all {read:,}" if read == sample.listed else f"{read:,} of {sample.listed:,}"
+    listed = counted(sample.listed, "document")
+    which = f"all {listed}" if read == sample.listed > 1 else f"{read:,} of {listed}"
     yield (
         f"{counted(len(found.questions), 'question')} about {counted(len(documents), 'document')}, "
-        f"{_ORIGINS[origin(found.questions)].format(file=file)}; searched: {which} documents."
+        f"{_ORIGINS[origin(found.questions)].format(file=file)}; searched: {which}."
     )
     for name, reason in sample.unread[:3]:
         yield f"not read: {name}: {reason}"
@@ -112,23 +124,24 @@ def _refusals(refused: Sequence[RefusedQuestion]) -> Iterator[str]:
         yield f"not asked: {len(lines) - 3:,} more (--json lists them)"
     reasons = Counter(each.reason for each in refused if not each.line)
     for reason, number in reasons.most_common(5):
-        yield f"refused: {number:,} questions: {reason}"
+        yield f"refused: {counted(number, 'question')}: {reason}"
 
 
 def _asked(found: AskingUsage) -> str:
     use = found.use
     cost = f", for {price(use.cost)}" if use.cost else ""
     return (
-        f"Language model {found.expected.model}: {use.calls:,} requests, {use.prompt_tokens:,} tokens "
-        f"read and {use.answer_tokens:,} written{cost}; what it was asked before is in the cache."
+        f"Language model {found.expected.model}: {counted(use.calls, 'request')}, "
+        f"{counted(use.prompt_tokens, 'token')} read and {use.answer_tokens:,} written{cost}; "
+        "what it was asked before is in the cache."
     )
 
 
 def _judged(found: Judged, budget: int) -> str:
     return (
-        f"Judged: answers to {found.compared:,} of {found.questions:,} questions, from {budget:,} tokens of "
-        f"each strategy; {sum(found.unjudged):,} answers have no valid judgement. Correct: 1 to 5, with its "
-        "95 % interval; relevant, faithful, similar to the excerpts: percent."
+        f"Judged: answers to {found.compared:,} of {counted(found.questions, 'question')}, from {budget:,} "
+        f"tokens of each strategy; {counted(sum(found.unjudged), 'answer')} without a valid judgement. "
+        "Correct: 1 to 5, with its 95 % interval; relevant, faithful, similar to the excerpts: percent."
     )
 
 

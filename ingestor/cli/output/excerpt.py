@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ingestor.cli.output.console import counted, out, print_wrapped
+from ingestor.cli.invocation import command
+from ingestor.cli.output.console import out, print_wrapped
 from ingestor.core.escape import line, spelt
 from ingestor.search.values import NOT_RERANKED
 from ingestor.search.values import as_json as as_parsed
+from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.app.queries import Shown
@@ -81,7 +83,15 @@ def _tell_fallback(answer: Answer) -> None:
         print(before + line(answer.fallback), file=sys.stderr)
 
 
-def show_chunks(found: Shown, as_json: bool) -> None:
+def show_chunks(found: Shown, as_json: bool, config: Path) -> None:
+    """The chunks, and on standard error how to see other documents that the name fits."""
+    _print_chunks(found, as_json)
+    for other in found.others:
+        said = f"source {line(other.source)} also has a document of this name; to see it: "
+        print(said + command(f"show {other.document_id}", config), file=sys.stderr)
+
+
+def _print_chunks(found: Shown, as_json: bool) -> None:
     document = found.document
     chunks = [{"id": r.id, "text": r.text, "metadata": dict(r.metadata)} for r in found.records]
     if as_json:
@@ -162,7 +172,7 @@ def _span(id_: str, metadata: Metadata) -> str:
         f"#{id_.rpartition('#')[2]}",
         f"characters {metadata.get('start_index')}-{metadata.get('end_index')}",
         _page(metadata) or f"lines {metadata.get('start_line')}-{metadata.get('end_line')}",
-        f"{metadata['token_count']} tokens" if "token_count" in metadata else "",
+        counted(int(str(metadata["token_count"])), "token") if "token_count" in metadata else "",
         str(metadata.get("heading_path") or ""),
     ]
     return "  ".join(part for part in parts if part)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from ingestor.chroma.backend import Collections
 from ingestor.cli.invocation import command, quoted
-from ingestor.cli.output.console import counted, duration, err
+from ingestor.cli.output.console import duration, err
 from ingestor.core.entries import Edition
 from ingestor.core.escape import line
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.state.run_status import Live
+from ingestor.units import counted
 
 LOOKED_AT = 300  # records whose headings are candidates
 LONGEST = 60  # characters of it

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ingestor.cli.invocation import command
-from ingestor.cli.output.console import counted, duration, listing_words, out, print_table, print_wrapped
+from ingestor.cli.output.console import duration, listing_words, out, print_table, print_wrapped
 from ingestor.core.escape import line
+from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.app.status import CollectionStatus, FailedDocument, SourceStatus, Status
@@ -35,21 +36,27 @@ def show_status(status: Status, as_json: bool, config: Path) -> None:
     _print_sources(status, now)
     out.print()
     _print_collections(status)
+    if run := "\n".join(_of_the_run(status)):
+        out.print(Text(f"\n{run}"))
+    print_skipped(status.skipped)
+    _print_short(status, config)
+    _print_failures(status, now, config)
+
+
+def _of_the_run(status: Status) -> Iterator[str]:
+    """What was embedded, and how port and parsers are guarded."""
     if status.embedded_texts and status.texts_per_second and status.tokens_per_second:
         run = "this run" if status.running else "the last run"
         rates = f"{status.texts_per_second:,.1f} texts/s, {status.tokens_per_second:,.0f} tokens/s"
         paid = f", cost {status.embedding_cost:,.4g}" if status.embedding_cost else ""
         amount = f"{counted(status.embedded_texts, 'text')}, {counted(status.embedded_tokens, 'token')}{paid}"
-        out.print(f"\nembedded by {run}: {amount}, at {rates}")
-    print_skipped(status.skipped)
-    _print_short(status, config)
+        yield f"embedded by {run}: {amount}, at {rates}"
     if status.guard:
-        out.print(f"Chroma's port: {line(status.guard)}")
+        yield f"Chroma's port: {line(status.guard)}"
     if status.no_service:
-        out.print(f"service port: none ({line(status.no_service)})")
+        yield f"service port: none ({line(status.no_service)})"
     if status.isolation:
-        out.print(f"isolation: {line(status.isolation)}")
-    _print_failures(status, now, config)
+        yield f"isolation: {line(status.isolation)}"
 
 
 def _head(status: Status, now: float) -> Text:
@@ -121,7 +128,7 @@ def _source_troubles(name: str, source: SourceStatus, now: float, config: Path) 
     if source.held:
         yield Text.assemble((f"source {name} is held: ", "red"), line(source.held))
     if source.paused is not None:
-        words = f" is paused since {duration(max(0.0, now - source.paused))}; to go on: "
+        words = f" has been paused for {duration(max(0.0, now - source.paused))}; to go on: "
         yield Text.assemble((f"source {name}", "yellow"), words, command(f"resume {name}", config))
     if source.listing is not None:
         yield Text(f"source {name} {listing_words(source.listing, now)}")
@@ -151,7 +158,8 @@ def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
             yield Text(f"collection {name} is being rebuilt: {done:,} of {counted(of, 'document')} done")
         if collection.old_until and collection.old_until > now:
             left, back = duration(collection.old_until - now), command(f"rollback {name}", config)
-            yield Text(f"collection {name}: can be rolled back for another {left}, with: {back}")
+            words = f"its state before the last change is kept for another {left}; to return to it: {back}"
+            yield Text(f"collection {name}: {words}")
 
 
 def _sick(status: Status) -> dict[str, list[str]]:
@@ -243,7 +251,7 @@ def _outlook(failed: FailedDocument, now: float) -> str:
     if failed.next_try <= now:
         return "retried at the next pass; last time"
     at = _clock(failed.next_try)
-    tries = counted(failed.attempts, "failed try").replace("trys", "tries")
+    tries = counted(failed.attempts, "failed try", "failed tries")
     return f"{tries}, the next in {duration(failed.next_try - now)} ({at})"
 
 

@@ -16,7 +16,6 @@ from ingestor.cli.output.console import (
     DOCUMENTS,
     RECORDS,
     complain,
-    counted,
     counted_kinds,
     duration,
     print_table,
@@ -24,6 +23,7 @@ from ingestor.cli.output.console import (
 )
 from ingestor.cli.output.overview import print_skipped
 from ingestor.core.escape import line
+from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.app.estimate import Estimate
@@ -55,7 +55,9 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path, machines: int = 1
     if plan.asks:
         cost = f", cost {plan.cost:.2f} and that of the answers" if plan.cost else ""
         asks = f"{counted(plan.asks, 'question')} to language models"
-        print(f"to ask     about {asks}, {plan.prompt_tokens:,} prompt tokens{cost}; nothing was sent")
+        print(
+            f"to ask     about {asks}, {counted(plan.prompt_tokens, 'prompt token')}{cost}; nothing was sent"
+        )
     if estimate.seconds and estimate.tokens_per_second:
         rate = f"{estimate.tokens_per_second:,.0f} tokens/s"
         print(f"time       about {duration(estimate.seconds)}, at this machine's {rate}")
@@ -69,7 +71,8 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path, machines: int = 1
 
 def _print_sample(plan: Plan) -> None:
     for one in plan.sampled:
-        words = f"{len(one.drawn):,} of {one.documents:,} new documents were read; they stand for the others"
+        share = f"{len(one.drawn):,} of {counted(one.documents, 'new document')}"
+        words = f"{share} were read; they stand for the others"
         print_wrapped(Text.assemble((f"source {one.source}", "yellow"), f": {words}"))
     if plan.sampled:
         for name, found in _intervals(plan).items():

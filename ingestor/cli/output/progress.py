@@ -15,6 +15,7 @@ from rich.text import Text
 from ingestor.cli.output.console import err, listing_words
 from ingestor.core.escape import line
 from ingestor.state.run_status import Live
+from ingestor.units import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
@@ -24,18 +25,29 @@ EVERY = 5.0  # seconds between two lines
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """``done``, ``waiting``: documents. ``texts``: embedded in ``seconds``."""
+    """``done``, ``waiting``, ``held``: documents. ``texts``: embedded in ``seconds``.
+
+    ``held``: those of the waiting that are prepared, and written together with others: until then ``done``
+    stands still.
+    """
 
     done: int
     waiting: int
     texts: int
     seconds: float
     listing: str = ""  # progress of long listings; "" if there are none
+    held: int = 0
+
+    @property
+    def work(self) -> str:
+        """What is done besides whole documents."""
+        held = f"{self.held:,} prepared and waiting for the others, " if self.held else ""
+        return held + self.embedded
 
     @property
     def embedded(self) -> str:
         rate = f", {self.texts / self.seconds:.1f}/s" if self.texts and self.seconds >= 1 else ""
-        return f"{self.texts:,} texts embedded{rate}"
+        return f"{counted(self.texts, 'text')} embedded{rate}"
 
 
 @dataclass(slots=True)
@@ -50,7 +62,7 @@ class Meter:
         self._begun = live.at if self._begun is None else self._begun
         done = _done(live) - _done(self._rest)
         texts, seconds = live.texts - self._rest.texts, live.at - self._begun
-        self.show(Stretch(done, live.waiting, texts, seconds, _listing(live)))
+        self.show(Stretch(done, live.waiting, texts, seconds, _listing(live), live.held))
         if not live.waiting:
             self._rest, self._begun = live, None
 
@@ -102,7 +114,7 @@ class Bar:
 
     def __call__(self, stretch: Stretch) -> None:
         if stretch.listing and not stretch.waiting:
-            self._bar.update(self._task, description=stretch.listing, total=None, embedded="")
+            self._bar.update(self._task, description=stretch.listing, total=None, work="")
             self._bar.start()
             return
         if not stretch.waiting:
@@ -116,12 +128,12 @@ class Bar:
             description="documents",
             completed=stretch.done,
             total=total,
-            embedded=stretch.embedded,
+            work=stretch.work,
         )
         self._bar.start()
 
     def _begin(self) -> "TaskID":
-        return self._bar.add_task("documents", total=None, embedded="")
+        return self._bar.add_task("documents", total=None, work="")
 
 
 def _columns() -> "tuple[ProgressColumn, ...]":
@@ -131,7 +143,7 @@ def _columns() -> "tuple[ProgressColumn, ...]":
         TextColumn("[bold]{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[embedded]}"),
+        TextColumn("{task.fields[work]}"),
         TimeRemainingColumn(),
     )
 
@@ -151,7 +163,11 @@ class ProgressLines:
         if not total or (stretch.waiting and stretch.seconds - self._last < EVERY):
             return
         self._last = stretch.seconds if stretch.waiting else -EVERY
-        print(f"{stretch.done:,} of {total:,} documents, {stretch.embedded}", file=sys.stderr, flush=True)
+        print(
+            f"{stretch.done:,} of {counted(total, 'document')}, {stretch.work}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _listing(live: Live) -> str:

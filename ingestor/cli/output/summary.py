@@ -15,6 +15,7 @@ from ingestor.state.queries.reports import Reports
 from ingestor.state.requests import Notices
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
+from ingestor.units import counted
 
 _UNFINISHED = (*PENDING, "gone")
 
@@ -106,7 +107,7 @@ def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str,
     scanner = running.engine.scanner
     unlisted = dict.fromkeys(scanner.unlisted(), "its listing did not complete")
     unfinished = {
-        name: f"its listing did not complete; {listing.seen:,} documents were found before"
+        name: f"its listing did not complete, after {counted(listing.seen, 'document')}"
         for name, listing in scanner.under_way().items()
     }
     troubled = {name: row.trouble for name, row in rows.items() if row.trouble is not None}

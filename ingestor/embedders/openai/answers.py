@@ -11,6 +11,7 @@ import orjson
 from ingestor.embedders.rounding import unit
 from ingestor.llm.server import token_count
 from ingestor.model import Vector
+from ingestor.units import counted
 
 WIDEST = 65_536  # dimensions
 _DIGITS = 40  # bytes of a number in JSON, with what stands around it
@@ -65,7 +66,7 @@ def _json(content: bytes) -> Any:
 def _in_order(data: Sequence[Mapping[str, Any]], texts: int) -> Sequence[Mapping[str, Any]]:
     """The entries by their index, where they have one."""
     if len(data) != texts:
-        raise Malformed(f"gave {len(data)} vectors for {texts} texts")
+        raise Malformed(f"gave {len(data)} vectors for {counted(texts, 'text')}")
     if all("index" not in entry for entry in data):
         return data
     by_index = {entry["index"]: entry for entry in data}

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ingestor.evaluate.costs import ModelUse, price
 from ingestor.llm.options import Endpoint
+from ingestor.units import counted
 
 TWICE = 5  # of so many questions one has its answers judged twice
 _QUESTION, _ANSWER, _VERDICT = 150, 100, 30  # tokens of an answer, about
@@ -22,8 +23,8 @@ class AskingEstimate:
         use = self.use
         cost = f", which costs about {price(use.cost)}" if use.cost else ""
         return (
-            f"language model {self.model}: about {use.calls:,} requests, {use.prompt_tokens:,} tokens read "
-            f"and {use.answer_tokens:,} written{cost}"
+            f"language model {self.model}: about {counted(use.calls, 'request')}, "
+            f"{counted(use.prompt_tokens, 'token')} read and {use.answer_tokens:,} written{cost}"
         )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ingestor.evaluate.intervals import Comparison, compare
+from ingestor.units import counted
 
 CORRECTNESS, RELEVANCY, FAITHFULNESS, SIMILARITY = "correctness", "relevancy", "faithfulness", "similarity"
 
@@ -105,7 +106,7 @@ def words(found: Judged, names: Sequence[str], pick: int, than: int | None) -> s
 
 def _trust(found: Agreement) -> str:
     return (
-        f"Of {found.count:,} answers that were judged twice, {100 * found.correctness:.0f} % got the same "
+        f"Of {counted(found.count, 'answer')} judged twice, {100 * found.correctness:.0f} % got the same "
         f"correctness and {100 * found.near:.0f} % one at most 1 apart."
     )
 

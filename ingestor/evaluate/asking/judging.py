@@ -19,6 +19,7 @@ from ingestor.llm.at_once import at_once
 from ingestor.llm.client import Ask, LanguageModel
 from ingestor.llm.options import Endpoint
 from ingestor.llm.valid import answered
+from ingestor.units import counted
 
 _TIMES = 2  # attempts to get a valid verdict
 Ranked = Sequence[Sequence[int]]  # for each question, numbers of chunks, best first
@@ -45,7 +46,7 @@ def judge(
         at, cut, ranked = pair
         shown = context(cut, ranked[at], budget)
         made = _judgement(model, questions[at].text, references[at], shown)
-        place.progress(f"asking {endpoint.model}: {next(done):,} of {len(pairs):,} answers")
+        place.progress(f"asking {endpoint.model}: {next(done):,} of {counted(len(pairs), 'answer')}")
         return made
 
     made = at_once(one, pairs, endpoint.concurrency, place.answers.stop)

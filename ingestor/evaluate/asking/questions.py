@@ -12,6 +12,7 @@ from ingestor.evaluate.workplace import Workplace
 from ingestor.llm.client import LanguageModel
 from ingestor.llm.options import Endpoint
 from ingestor.pipeline.answers import DryRunAnswers
+from ingestor.units import counted
 
 
 def ask(
@@ -19,12 +20,12 @@ def ask(
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
     """At most ``number`` questions, and why there are not more. Raises Transient or NeedsHuman."""
     texts, done = _texts(place), count(1)
-    place.progress(f"asking {endpoint.model} for {number:,} questions")
+    place.progress(f"asking {endpoint.model} for {counted(number, 'question')}")
     manner = Manner(
         LanguageModel(endpoint, place.answers),
         endpoint.concurrency,
         place.answers.stop,
-        lambda: place.progress(f"asking {endpoint.model}: {next(done):,} of {number:,} questions"),
+        lambda: place.progress(f"asking {endpoint.model}: {next(done):,} of {counted(number, 'question')}"),
     )
     found, refused = written(texts, passages(texts, number), manner)
     kept, others = filtered(found, texts, place.embedding, place.parts.query_vectors)

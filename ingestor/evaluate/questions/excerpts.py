@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ingestor.evaluate.scores import Excerpt
+from ingestor.units import counted
 
 _LEAST = 8  # letters and digits; a shorter quotation is found exactly or not at all
 
@@ -43,7 +44,7 @@ def locate(quotation: str, documents: Sequence[tuple[int, Searchable]]) -> Excer
         (number, (start, end)), *_ = places
         return Excerpt(number, start, end)
     if places:
-        return f"the excerpt is in {len(places)} documents: name one in the column document"
+        return f"the excerpt is in {counted(len(places), 'document')}: name one in the column document"
     return "the excerpt is not in the text that was read"
 
 

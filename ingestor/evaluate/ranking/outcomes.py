@@ -14,6 +14,7 @@ from ingestor.evaluate.workplace import Workplace
 from ingestor.model import Vectors
 from ingestor.pipeline.language import identified
 from ingestor.search.values import Mode
+from ingestor.units import counted
 
 _MEASURED = 64  # texts; fewer do not tell how fast the model reads
 
@@ -50,7 +51,7 @@ def scored(
 ) -> list[StrategyOutcome]:
     """``questions``: by ``Strategy.reading``. Raises what the embedder and the reranker raise."""
     texts = [question.text for question in questions[()]]
-    place.progress(f"asking {len(texts):,} questions")
+    place.progress(f"asking {counted(len(texts), 'question')}")
     asked, speed = place.parts.query_vectors(texts), _speed(place, cuts)
     found = list[StrategyOutcome]()
     for cut in cuts:
@@ -81,7 +82,7 @@ def _reranked(
         return None
 
     def progress(at: int) -> None:
-        place.progress(f"reranking by {cut.strategy.name}: {at + 1:,} of {len(texts):,} questions")
+        place.progress(f"reranking by {cut.strategy.name}: {at + 1:,} of {counted(len(texts), 'question')}")
 
     return reranked(rerank, texts, cut.texts, found, place.cache, progress)
 

@@ -11,6 +11,7 @@ from ingestor.evaluate.ranking.outcomes import StrategyOutcome
 from ingestor.evaluate.shown.curves import colour, curves, differences, sizes
 from ingestor.evaluate.shown.questions import differing, shown
 from ingestor.evaluate.shown.tables import costs, row_head
+from ingestor.units import counted
 
 _METRICS = ("recall@5", "IoU@5", "precision Ω", "nDCG@5")
 _JUDGED = ("correct, 1 to 5", "relevant", "faithful", "similar to the excerpts")
@@ -69,7 +70,7 @@ def _cards(found: Evaluation, pick: StrategyOutcome) -> Iterator[str]:
     yield _card(f"{len(found.questions):,}", f"questions, {' and '.join(_ORIGINS[each] for each in origins)}")
     yield _card(
         f"{len(found.sample.documents):,}",
-        f"of {found.sample.listed:,} documents were read",
+        f"of {counted(found.sample.listed, 'document')} read",
     )
     yield _card(f"{len(pick.cut.places):,}", f"chunks, {pick.cut.mean_tokens:.0f} tokens on average")
 
@@ -121,14 +122,14 @@ def _judged(found: Evaluation) -> str:
     if judged is None:
         return ""
     said = (
-        f"By a language model, of {judged.compared:,} of {judged.questions:,} questions; "
-        f"{sum(judged.unjudged):,} answers have no valid judgement. Correctness is from 1 to 5 with its 95 % "
-        "interval, all else in percent."
+        f"By a language model, of {judged.compared:,} of {counted(judged.questions, 'question')}; "
+        f"{counted(sum(judged.unjudged), 'answer')} without a valid judgement. "
+        "Correctness is from 1 to 5 with its 95 % interval, all else in percent."
     )
     if judged.agreement is not None:
         same = judged.agreement
         said += (
-            f" Of {same.count:,} answers that were judged twice, {100 * same.correctness:.0f} % got the same "
+            f" Of {counted(same.count, 'answer')} judged twice, {100 * same.correctness:.0f} % got the same "
             f"correctness, {100 * same.relevancy:.0f} % the same relevancy and "
             f"{100 * same.faithfulness:.0f} % the same faithfulness."
         )

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ingestor.core.document_state import PENDING
-from ingestor.page.shown.words import counted, span
+from ingestor.page.shown.words import span
 from ingestor.service.situation import UNLISTED, Situation, obstacles
+from ingestor.units import counted
 
 Mood = Literal["good", "busy", "asks", "bad", "empty"]
 

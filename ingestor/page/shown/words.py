@@ -31,11 +31,6 @@ def number(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def counted(value: int, one: str, several: str = "") -> str:
-    """``1``: 1 document; ``2``: 2 documents."""
-    return f"{value:,} {one if value == 1 else several or one + 's'}"
-
-
 def moment(at: float) -> str:
     """POSIX seconds as a time in UTC, for HTML's ``datetime``."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

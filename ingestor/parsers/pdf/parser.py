@@ -23,6 +23,7 @@ from ingestor.parsers.pdf.lines import Bookmark, PageLines
 from ingestor.parsers.pdf.ocr import INSTALL, recognised
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
+from ingestor.units import counted
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage
@@ -101,7 +102,7 @@ def opened(data: bytes) -> "PdfDocument":
         reason = str(error).rstrip(".")
         raise BadDocument(f"is a damaged or cut-off PDF ({reason}); repair it, or exclude it") from None
     if len(document) > _PAGES:
-        raise BadDocument(f"has {len(document):,} pages; {_PAGES:,} are read at most: split it")
+        raise BadDocument(f"has {counted(len(document), 'page')}; {_PAGES:,} are read at most: split it")
     return document
 
 
@@ -115,11 +116,11 @@ def _unread(read: Read, ocr: bool) -> str | None:
     """A message about pages that are pictures, with advice on OCR."""
     if not read.unread:
         return None
-    share = f"{read.unread:,} of its {len(read.pages):,} pages"
+    where = f"on {read.unread:,} of {counted(len(read.pages), 'page')}"
     if ocr:
-        return f"{share} hold pictures in which OCR finds no text that it can read"
+        return f"only pictures {where}, in which OCR finds no text that it can read"
     return (
-        f"{share} hold pictures and no text layer: OCR would read them: {INSTALL}, and"
+        f"only pictures and no text layer {where}: OCR would read them: {INSTALL}, and"
         " `parsing: {pdf: {ocr: true}}` for its source; or run a tool such as ocrmypdf on it"
     )
 

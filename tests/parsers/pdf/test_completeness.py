@@ -40,8 +40,8 @@ GRID = (
     [
         (TEXT, "", None, ""),
         (TEXT, GRID, None, ""),
-        ([[], []], "", "empty", "2 of its 2 pages hold pictures"),
-        ([*TEXT, []], "", "incomplete", "1 of its 6 pages hold pictures"),
+        ([[], []], "", "empty", "only pictures and no text layer on 2 of 2 pages"),
+        ([*TEXT, []], "", "incomplete", "only pictures and no text layer on 1 of 6 pages"),
     ],
 )
 def test_nothing_is_lost_without_a_reason(

@@ -108,5 +108,5 @@ def test_pictures_without_text_say_so(parse: Parse) -> None:
     found = shortfall(parse(pictures([])))
     assert found is not None
     assert (found.state, found.reason) == (
-        "empty", "1 of its 1 pages hold pictures in which OCR finds no text that it can read",
+        "empty", "only pictures on 1 of 1 page, in which OCR finds no text that it can read",
     )  # fmt: skip

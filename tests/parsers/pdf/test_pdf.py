@@ -101,14 +101,14 @@ def test_pages_without_text_are_counted_and_what_would_read_them_is_said() -> No
     assert ("pages_without_text", 1) in document.extra
     assert shortfall(document) == Shortfall(
         "incomplete",
-        "1 of its 2 pages hold pictures and no text layer: OCR would read them:"
+        "only pictures and no text layer on 1 of 2 pages: OCR would read them:"
         f" {sys.executable} -m pip install rapidocr, and `parsing: {{pdf: {{ocr: true}}}}` for its source;"
         " or run a tool such as ocrmypdf on it",
     )
     scanned = shortfall(parse(pdf([[], []])))
     assert scanned is not None
     assert scanned.state == "empty"
-    assert scanned.reason.startswith("2 of its 2 pages hold pictures and no text layer: OCR would read them")
+    assert scanned.reason.startswith("only pictures and no text layer on 2 of 2 pages: OCR would read them")
 
 
 @pytest.mark.parametrize("others", [[], [(50, 700, 10, "text")]])

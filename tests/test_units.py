@@ -1,0 +1,51 @@
+"""Counts and durations in words."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ingestor.units import counted, in_words
+
+ROOT = Path(__file__).parents[1]
+# A value before a plural, in an f-string or a line of the log. Not constants (MOST) and shares (.1f).
+BARE = re.compile(
+    r"(?:%d|\{(?!_?[A-Z_]+(?::,)?\})[^{}]*(?<!\.\df)\}) (?:more |new )?"
+    r"(?:records|documents|texts|chunks|questions)\b"
+)
+SQL = re.compile(r"\b(?:SELECT|UPDATE|FROM|WHERE)\b")
+
+
+def test_counts() -> None:
+    assert [counted(n, "text") for n in (0, 1, 2, 1234)] == ["0 texts", "1 text", "2 texts", "1,234 texts"]
+    assert [counted(n, "try", "tries") for n in (1, 3)] == ["1 try", "3 tries"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 seconds"),
+        (0.5, "0.5 seconds"),
+        (1, "1 second"),
+        (60, "1 minute"),
+        (90, "90 seconds"),
+        (3600, "1 hour"),
+        (5400, "90 minutes"),
+        (86400, "1 day"),
+        (36 * 3600, "36 hours"),
+    ],
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert in_words(seconds) == words
+
+
+def test_every_count_has_its_plural() -> None:
+    """A count is told by ``counted``, so nobody reads of "1 records"."""
+    lines = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for folder in ("ingestor", "connectors")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line in path.read_text("utf-8").splitlines()
+        if BARE.search(line) and not SQL.search(line)
+    ]
+    assert lines == []
