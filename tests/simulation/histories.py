@@ -1,5 +1,6 @@
 """Histories of many seeds, and programs with one rule removed, which these must find out."""
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -28,6 +29,8 @@ def played(
         place = folder / str(seed)
         place.mkdir()
         yield play(place, seed, **settings(seed))
+        if seed % 50 == 0:  # programs that died hold their files open, in cycles
+            gc.collect()
 
 
 def crashes(
