@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PATIENCE = 30.0  # seconds
 _LOST = re.compile("[\udc80-\udcff]")  # bytes of the command line that are not valid text
 
 
@@ -72,11 +73,11 @@ def _there(path: Path) -> bool:
 
 
 @contextmanager
-def collections_of(config: Config, journal: Journal, patience: float = 30.0) -> Iterator[Collections]:
+def collections_of(config: Config, journal: Journal, patience: float | None = None) -> Iterator[Collections]:
     """Chroma for reading: the server of a running daemon or sync, else one for this command alone.
 
-    ``patience``: seconds to wait while Chroma starts or another command uses it. Raises Locked after that,
-    NeedsHuman if Chroma cannot be shared.
+    ``patience``: seconds to wait while Chroma starts or another command uses it; PATIENCE if None. Raises
+    Locked after that, NeedsHuman if Chroma cannot be shared.
     """
     from ingestor.chroma.backend import Collections
 
@@ -86,7 +87,7 @@ def collections_of(config: Config, journal: Journal, patience: float = 30.0) -> 
         return stack.enter_context(Collections(place, journal.owner, log_path=log, attach=running))
 
     with ExitStack() as stack:
-        yield retry_until_free(lambda: opened(stack), patience)
+        yield retry_until_free(lambda: opened(stack), PATIENCE if patience is None else patience)
 
 
 def _as_served(config: Config) -> Config:
@@ -137,7 +138,7 @@ def _status(config: Config) -> Status:
         return gather(config, None, said, running, None)
     with journal_of(config) as journal:
         try:
-            with collections_of(config, journal, 0 if running else 30) as collections:
+            with collections_of(config, journal, 0.0 if running else None) as collections:
                 return gather(config, journal, said, running, collections.probe)
         except (NeedsHuman, Transient) as error:
             reason = str(error)

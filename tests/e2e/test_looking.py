@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ingestor.app import plan as planning
+from ingestor.app import queries
 from ingestor.app.building.parts import Parts
 from ingestor.app.daemon import Loop
 from ingestor.app.estimate import look_alikes
@@ -274,8 +275,9 @@ def test_who_looks_sees_what_runs_though_the_config_has_an_error(synced: Project
     [("http: false", "http: {port: 9}", "http"), ("state: ./state", "state: ./.ingestor", None)],
 )
 def test_who_looks_sees_what_waits_for_a_restart(
-    synced: Project, ask: Ask, right: str, wrong: str, key: str | None
+    synced: Project, ask: Ask, right: str, wrong: str, key: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(queries, "PATIENCE", 1.0)  # for Chroma, which a program of another state has
     good = synced.config.read_text()
     (synced.docs / "new.txt").write_text("some new words")
     changed = good.replace(right, wrong).replace("name: docs", "name: extra")

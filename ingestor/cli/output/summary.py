@@ -7,7 +7,6 @@ from typing import Any
 
 from ingestor.app.handover import gone_sources
 from ingestor.app.wiring import Running
-from ingestor.core.document_state import PENDING
 from ingestor.core.entries import SourceRow
 from ingestor.model import SourceName
 from ingestor.state.editions import Editions
@@ -16,8 +15,6 @@ from ingestor.state.requests import Notices
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
 from ingestor.units import counted
-
-_UNFINISHED = (*PENDING, "gone")
 
 
 def unconfigured(running: Running) -> dict[SourceName, int]:
@@ -80,7 +77,7 @@ def of_sync(running: Running, seconds: float, before: Mapping[SourceName, int]) 
 
 
 def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[str]:
-    """Documents by state: in the live edition; what is to be done in it or in the one that replaces it."""
+    """Documents by state: settled in the live edition; else in it, or in the one that replaces it."""
     states, editions, reports = Counter[str](), Editions(running.journal).all(), Reports(running.journal)
     replacing = {each.serves: each.name for each in editions if each.role == "staging"}
     replaced = {
@@ -91,11 +88,10 @@ def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[s
     found = [
         (source, state, documents)
         for source, edition, state, documents in reports.counts()
-        if edition not in (replaced if state in _UNFINISHED else replacing.values())
+        if edition not in (replacing.values() if state == "settled" else replaced)
     ]
     for live, staging in replaced.items():
-        alone = reports.unsettled_alone(live, staging)
-        found += [(source, state, documents) for source, state, documents in alone if state in _UNFINISHED]
+        found += [each for each in reports.unsettled_alone(live, staging) if each[1] != "settled"]
     for source, state, documents in found:
         if source in rows or source in running.engine.leaving:
             states[state] += documents

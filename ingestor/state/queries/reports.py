@@ -90,13 +90,14 @@ class Reports:
         return self._journal.select(query)
 
     def unsettled_alone(self, edition: str, other: str) -> list[tuple[str, State, int]]:
-        """(source, state, documents) of what is not settled in an edition, and is so in the other."""
+        """(source, state, documents) of what is to be done or set aside in one and not in the other."""
+        unsettled = f"({PENDING} OR {GONE} OR quarantined)"
         query = f"""
             SELECT source, {STATE}, COUNT(*) FROM documents
-            WHERE collection = ? AND ({PENDING} OR {GONE}) AND NOT EXISTS (
+            WHERE collection = ? AND {unsettled} AND NOT EXISTS (
                 SELECT 1 FROM documents AS twin  -- whose columns the conditions mean here
                 WHERE twin.collection = ? AND twin.source = documents.source AND twin.key = documents.key
-                    AND ({PENDING} OR {GONE}))
+                    AND {unsettled} AND twin.quarantined = documents.quarantined)
             GROUP BY 1, 2"""
         return self._journal.select(query, (edition, other))
 
