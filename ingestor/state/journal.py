@@ -184,7 +184,8 @@ class Journal:
         removal."""
         with self.transaction() as db:
             db.execute(
-                f"""UPDATE documents SET wanted_version = NULL, retry_at = 0, {VANISHED_SINCE}
+                f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = 0, reason = NULL,
+                        detail = NULL, {_NOT_QUARANTINED}, {VANISHED_SINCE}
                     WHERE source = ? AND collection NOT IN ({marks(collections)}) AND {IN_FORCE}
                       AND wanted_version IS NOT NULL""",
                 (source, *collections),

@@ -43,6 +43,17 @@ def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Jo
     assert sorted(due(journal, 49.0)) == ["a", "b"]
 
 
+def test_what_was_quarantined_in_a_collection_that_its_source_leaves_is_removed_as_the_rest(
+    journal: Journal,
+) -> None:
+    observe(journal, "a")
+    journal.fail(one(journal, "a").row, "1", Failure("never", 1, NEVER, quarantined=True))
+    assert Backlog(journal).next_retry([Feed(S, C)]) == NEVER
+    journal.relocate(S, [])
+    assert Backlog(journal).next_retry([Feed(S, C)]) == 0.0
+    assert Reports(journal).failures() == []
+
+
 def test_what_waits_can_be_hastened_and_what_is_quarantined_can_not(journal: Journal) -> None:
     observe(journal, "a", "b")
     journal.fail(one(journal, "a").row, "1", Failure("later", 3, 50.0, quarantined=False))
