@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import forked_chroma
+from tests.e2e.in_process import Ask
 from tests.e2e.in_process import ask as ask
 from tests.e2e.project import Daemon, Project
 
@@ -26,3 +27,14 @@ def daemon(project: Project) -> Iterator[Daemon]:
     running = project.start()
     yield running
     running.kill()
+
+
+@pytest.fixture
+def synced(project: Project, ask: Ask) -> Project:
+    """Two documents, and nothing left to do."""
+    project.source = {"settle": "0s"}
+    project.configure()
+    (project.docs / "a.txt").write_text("some words")
+    (project.docs / "b.txt").write_text("other words")
+    assert ask("sync").code == 0
+    return project

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ingestor.cli.main import main
-from tests.e2e.project import Project
+from tests.e2e.project import Project, wait
 
 
 class Answer(NamedTuple):
@@ -42,3 +42,9 @@ def ask(
 
     yield run
     logging.root.handlers[:] = handlers
+
+
+def plan_of(ask: Ask) -> Any:
+    """A plan for files that nobody has written to only just now."""
+    answer = wait(lambda: found if (found := ask("plan", "--json")).code == 0 else None)
+    return json.loads(answer.out)

@@ -5,57 +5,29 @@ import shutil
 import stat
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ingestor.app import plan as planning
 from ingestor.app import queries
 from ingestor.app.building.parts import Parts
-from ingestor.app.daemon import Loop
 from ingestor.app.estimate import look_alikes
 from ingestor.app.planning.recorder import Recorder
-from ingestor.app.queries import current_status
 from ingestor.app.recipe_changes import outlook
-from ingestor.app.signals import Signals
-from ingestor.app.status import Status
-from ingestor.app.wiring import Running, opened
+from ingestor.app.wiring import opened
 from ingestor.cli.main import main
-from ingestor.cli.output import summary
 from ingestor.cli.run import init
 from ingestor.config.file import load
 from ingestor.config.models import ConfigError
-from ingestor.core.decisions import NEVER, Failure
-from ingestor.core.document_state import NO_PARSER
-from ingestor.core.entries import Receipt
-from ingestor.model import Item
 from ingestor.pipeline.answers import DryRunAnswers
-from ingestor.pipeline.listing import Source, take
-from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.queries.reports import Reports
 from ingestor.state.running_config import NAME, in_force
 from tests.e2e.in_chroma import in_chroma
-from tests.e2e.in_process import Ask
-from tests.e2e.project import Project, wait
-from tests.parsers.files import pdf
+from tests.e2e.in_process import Ask, plan_of
+from tests.e2e.project import Project
 
 SAMPLES = Path(__file__).parents[2] / "documents"
-PICTURE = b"\x89PNG\r\n\x1a\n\x00"
-
-
-@pytest.fixture
-def synced(project: Project, ask: Ask) -> Project:
-    project.source = {"settle": "0s"}
-    project.configure()
-    (project.docs / "a.txt").write_text("some words")
-    (project.docs / "b.txt").write_text("other words")
-    assert ask("sync").code == 0
-    return project
 
 
 _MODULES = """
@@ -157,16 +129,10 @@ def test_a_disk_that_a_plan_speaks_of_is_about_as_full_afterwards(synced: Projec
     for number in range(12):
         text = " ".join(f"Word {number * 400 + n} is here." for n in range(400))
         (synced.docs / f"{number}.txt").write_text(text)
-    planned = _plan(ask)["disk"]
+    planned = plan_of(ask)["disk"]
     assert json.loads(ask("sync", "--json").out)["records"]["added"] > 300
     grown = _size(synced) - before
     assert 0.5 < planned / grown < 2, (planned, grown)
-
-
-def _plan(ask: Ask) -> Any:
-    """A plan for files that nobody has written to only just now."""
-    answer = wait(lambda: found if (found := ask("plan", "--json")).code == 0 else None)
-    return json.loads(answer.out)
 
 
 def _size(project: Project) -> int:
@@ -315,215 +281,6 @@ def test_what_is_kept_of_a_config_is_no_secret(synced: Project, monkeypatch: pyt
         synced.config.write_text("nonsense")
         with pytest.raises(ConfigError, match=r"config.yaml"):
             in_force(synced.config, {"SIZE": "61"})
-
-
-# --- what no parser reads ----------------------------------------------------------------------------------
-
-
-def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Project, ask: Ask) -> None:
-    for number in range(5):
-        (synced.docs / f"{number}.png").write_bytes(PICTURE)
-    (synced.docs / "backup.bin").write_bytes(b"\x00\x01\x02")
-    planned = _plan(ask)
-    assert planned["documents"]["unsupported"] == 6
-    assert "docs: 5 .png, looks like an image" in ask("plan").out
-    answer = ask("sync")
-    assert answer.code == 0
-    assert "skipped     5 .png, 1 .bin: no parser reads them" in answer.out
-    assert answer.err.count(".png (docs)") == 1, answer.err  # told once
-    found = json.loads(ask("sync", "--json").out)
-    assert found["unsupported"] == {".png": 5, ".bin": 1}
-    assert (found["documents"]["unsupported"], found["documents"]["quarantined"]) == (6, 0)
-    assert found["problems"] == []
-    status = json.loads(ask("status", "--json").out)
-    assert status["sources"]["docs"]["unsupported"] == {".png": 5, ".bin": 1}
-    assert status["failures"] == []
-    shown = ask("status").out
-    assert "docs: 5 .png, looks like an image" in shown
-    assert shown.splitlines()[0] == "not running; nothing is left to do"
-    assert [d["state"] for d in json.loads(ask("ls", "--json").out)].count("unsupported") == 6
-    assert "nothing to retry" in ask("retry", "--all").out
-    assert ask("plan").code == 0
-    assert _plan(ask)["skipped"] == planned["skipped"] == status["skipped"]
-
-
-def test_a_document_whose_name_promises_a_parser_is_a_failure(synced: Project, ask: Ask) -> None:
-    (synced.docs / "report.pdf").write_bytes(b"\x00\x01\x02")
-    answer = ask("sync", "--json")
-    assert answer.code == 3
-    assert json.loads(answer.out)["documents"]["quarantined"] == 1
-    assert ask("plan").code == 3  # of old ones, too
-    (synced.docs / "report.pdf").write_bytes(PICTURE)  # still no PDF
-    assert ask("sync").code == 3
-    (synced.docs / "report.pdf").rename(synced.docs / "report.png")
-    assert ask("sync").code == 0
-
-
-# --- what is empty or incomplete ---------------------------------------------------------------------------
-
-
-def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
-    (synced.docs / "scan.pdf").write_bytes(pdf([[], []]))
-    (synced.docs / "half.pdf").write_bytes(pdf([[], [(50, 700, 10, "A sentence that can be read.")]]))
-    (synced.docs / "nothing.txt").write_bytes(b"")
-    (synced.docs / "nothing too.txt").write_bytes(b"\n")
-    answer = ask("sync")
-    assert answer.code == 0  # nothing to retry
-    assert "empty       3 documents; why: ingestor status" in answer.out
-    assert "incomplete  1 document; why: ingestor status" in answer.out
-    documents = {d["document"]: d for d in json.loads(ask("ls", "--json").out)}
-    assert documents["half.pdf"]["state"] == "incomplete"
-    assert (documents["half.pdf"]["settled"], documents["half.pdf"]["records"]) == (True, 1)
-    assert (documents["scan.pdf"]["state"], documents["scan.pdf"]["records"]) == ("empty", 0)
-    assert "OCR would read them" in documents["scan.pdf"]["reason"]
-    assert documents["nothing.txt"]["reason"] == "it holds no text"
-    status = json.loads(ask("status", "--json").out)
-    source = status["sources"]["docs"]
-    assert (source["empty"], source["incomplete"], source["due"], status["failures"]) == (3, 1, 0, [])
-    assert source["settled"] == len(documents)
-    assert [short["document"] for short in status["short"]] == [
-        "half.pdf", "nothing too.txt", "nothing.txt", "scan.pdf",
-    ]  # fmt: skip
-    shown = ask("status").out
-    assert "4 documents empty or incomplete:" in shown
-    assert "docs: nothing too.txt and 1 more\n    empty: it holds no text" in shown
-    told = json.loads(ask("show", "half.pdf", "--json").out)
-    assert (told["state"], "1 of 2 pages" in told["reason"]) == ("incomplete", True)
-    assert "nothing to retry" in ask("retry", "--all").out
-    assert json.loads(ask("sync", "--json").out)["short"] == status["short"]
-    (synced.docs / "scan.pdf").write_bytes(pdf([[(50, 700, 10, "Text at last.")]]))
-    ask("sync")
-    assert json.loads(ask("status", "--json").out)["sources"]["docs"]["empty"] == 2
-
-
-def test_show_tells_why_a_document_has_no_records(synced: Project, ask: Ask) -> None:
-    """As ``ls`` tells it."""
-    (synced.docs / "report.pdf").write_bytes(PICTURE)
-    (synced.docs / "photo.png").write_bytes(PICTURE)
-    ask("sync")
-    listed = {one["document"]: one for one in json.loads(ask("ls", "--json").out)}
-    for key, state in (("report.pdf", "quarantined"), ("photo.png", "unsupported"), ("a.txt", "settled")):
-        told = json.loads(ask("show", key, "--json").out)
-        assert (told["state"], told["reason"]) == (listed[key]["state"], listed[key]["reason"])
-        assert told["state"] == state
-        assert (told["reason"] is None) == (state == "settled")
-        assert (told["reason"] is None) or f"{state}: {told['reason']}" in ask("show", key).out
-
-
-# --- what is unfinished ------------------------------------------------------------------------------------
-
-
-def test_what_an_interrupted_sync_left_did_not_fail(project: Project) -> None:
-    for number in range(15):
-        (project.docs / f"{number}.txt").write_text(f"words of {number}")
-    with opened(load(project.config, {}), serve=False) as running:
-        running.configure(watch=False)
-        _list(running)
-        found = summary.of_sync(running, 0.0, {})
-    assert (found["documents"]["failed"], found["documents"]["due"]) == (0, 15)
-
-
-def test_a_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Project, ask: Ask) -> None:
-    (synced.docs / "photo.png").write_bytes(PICTURE)
-    (synced.docs / "report.pdf").write_bytes(PICTURE)
-    ask("sync")
-    synced.settings |= {"chunking": {"strategy": "fixed", "size": 4}, "rechunk": {"mode": "swap"}}
-    synced.configure()
-    with opened(load(synced.config, {}), serve=False) as running:
-        running.configure(watch=False)
-        _list(running)
-        (new,) = (edition for edition in Editions(running.journal).all() if edition.role == "staging")
-        for entry in running.journal.of_collection(new.name):
-            if entry.key in ("a.txt", "photo.png"):
-                parser, refusal = "text", None
-                if entry.key == "photo.png":
-                    parser, refusal = NO_PARSER, Failure("no text", 1, NEVER, quarantined=True)
-                version, recipe = entry.item.version, entry.wanted_recipe
-                done = Receipt(entry.row, version, recipe, "f", "d", parser, failure=refusal)
-                running.journal.settle([done], [recipe])
-        found = summary.of_sync(running, 0.0, {})["documents"]
-        (old,) = (edition for edition in Editions(running.journal).all() if edition.role == "live")
-        for entry in running.journal.of_collection(old.name):
-            if entry.key in ("a.txt", "b.txt"):
-                assert entry.item is not None
-                away = Failure("its server is away", 1, NEVER, quarantined=False)
-                running.journal.fail(entry.row, entry.item.version, away)
-        behind = summary.of_sync(running, 0.0, {})["documents"]
-    assert (found["unchanged"], found["quarantined"], found["unsupported"]) == (2, 1, 1)
-    assert found["due"] == 2  # b.txt and report.pdf, in the new collection
-    assert (behind["failed"], behind["due"]) == (1, 2), "a.txt, which is done in the new collection alone"
-
-
-def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a sync that is ended meanwhile, too."""
-    for name in "abc":
-        (project.docs / f"{name}.txt").write_text("some words")
-    here, go_on = threading.Event(), threading.Event()
-
-    def slowly(source: Source, *given: object) -> object:
-        connector = type(source.connector)
-
-        def scan(self: object) -> Iterator[Item]:
-            for item in real(self):
-                yield item
-                here.set()
-                go_on.wait(60)
-
-        real = connector.scan
-        with monkeypatch.context() as patch:
-            patch.setattr(connector, "scan", scan)
-            return take(source, *given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("ingestor.pipeline.listing.take", slowly)
-    signals = Signals()
-
-    def listing() -> Status | None:
-        status = current_status(in_force(project.config, {}))
-        found = status.sources["docs"].listing
-        return status if found is not None and found.seen else None
-
-    with opened(load(project.config, {}), serve=False) as running, ThreadPoolExecutor(1) as pool:
-        sync = pool.submit(Loop(running, signals, lambda live: None).sync)
-        try:
-            assert here.wait(60)
-            status = wait(listing)
-            found = status.sources["docs"].listing
-            assert found.seen == 1
-            assert found.at in ("a.txt", "b.txt", "c.txt")
-            assert 0 < status.started - 60 < found.since
-            signals.stop = True
-            sync.result()
-            unfinished = summary.of_sync(running, 0.0, {})["unseen"]
-        finally:
-            signals.stop = True
-            go_on.set()
-    assert "its listing did not complete, after 1 document" in unfinished["docs"]
-
-
-def test_ls_and_status_agree_about_what_is_due(synced: Project) -> None:
-    """Also where the same version is to be cut in another way."""
-    synced.settings |= {"chunking": {"strategy": "fixed", "size": 4}, "rechunk": {"mode": "in_place"}}
-    synced.configure()
-    with opened(load(synced.config, {}), serve=False) as running:
-        running.configure(watch=False)
-        reports = Reports(running.journal)
-        assert [state for *_, state, _ in reports.counts()] == ["due"]
-        assert {(each.state, each.settled) for each in reports.documents()} == {("due", False)}
-
-
-def test_status_names_strategy_and_model(synced: Project, ask: Ask) -> None:
-    found = json.loads(ask("status", "--json").out)["collections"]["docs"]
-    assert (found["strategy"], found["model"]) == ("recursive", "hashing")
-
-
-def _list(running: Running) -> None:
-    """Until all was listed, and nothing else was done."""
-    scanner = running.engine.scanner
-    scanner.start()
-    while scanner.under_way() or scanner.taking_over():
-        outcome = running.pool.next(30)
-        assert outcome is not None
-        scanner.scanned(outcome.tag, outcome)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("path", ["nowhere/config.yaml", "file/config.yaml"])
