@@ -23,6 +23,7 @@ from ingestor.config.servers import Supervised
 from ingestor.core.backend import Model
 from ingestor.model import Fingerprint, Record
 from ingestor.ports import NeedsHuman, Torn, Transient
+from tests.chroma.harm import mislead
 from tests.chroma.laws import DIMENSIONS, many, vector
 from tests.serving import free_port
 from tests.small_disk import fill, small_disk
@@ -223,8 +224,7 @@ def test_a_collection_that_crashes_the_server_whenever_it_is_asked_is_torn(tmp_p
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(1200))
         backend._server.stop()
-        vectors = max((tmp_path / "chroma").glob("*/data_level0.bin"), key=lambda file: file.stat().st_size)
-        vectors.write_bytes(b"\xa5" * 64 + vectors.read_bytes()[64:])
+        mislead(max((tmp_path / "chroma").glob("*/data_level0.bin"), key=lambda file: file.stat().st_size))
         backend._server.start()
         for _ in range(chroma_backend.DEATHS):
             with pytest.raises(Transient):
