@@ -70,6 +70,7 @@ class Collections:
         self._looked = monotonic()
         self._restarted = monotonic()
         self._deaths = Counter[ChromaName]()
+        self._fatal = set[ChromaName]()  # found to crash our server when asked; until they are deleted
         self._silences = Silences()
         self._loaded = set[str]()  # UUIDs; another set after each restart
         self._looks = 0
@@ -152,7 +153,9 @@ class Collections:
 
         Raises NeedsHuman if it is not ours, Torn if it crashes Chroma, Transient if Chroma is away.
         """
-        if self._deaths[name] >= DEATHS and self._kills(name):
+        if self._deaths[name] >= DEATHS:
+            self._find_out(name)
+        if name in self._fatal:
             raise Torn(f"the server crashed {DEATHS} times over collection {name!r}, and again when asked")
         index = open_collection(
             self._client, name, model=model.reader, dimensions=model.dimensions(), owner=self._owner
@@ -161,9 +164,10 @@ class Collections:
 
     def delete(self, name: ChromaName) -> None:
         """Delete our collection of that name, if there is one; never another program's."""
-        self._deaths[name] = 0
         with suppress(Foreign):
             delete_collection(self._client, name, owner=self._owner)
+        self._fatal.discard(name)
+        self._deaths[name] = 0
 
     def described(self) -> list[Described]:
         return describe_collections(self._client)
@@ -293,12 +297,13 @@ class Collections:
                 return
         server.start()
 
-    def _kills(self, name: ChromaName) -> bool:
+    def _find_out(self, name: ChromaName) -> None:
         """Whether our server crashes over this collection alone. Readers wait meanwhile."""
         assert self._server is not None
         self._deaths[name] = 0
         try:
-            return crashes_chroma(self._server, name, self._owner)
+            if crashes_chroma(self._server, name, self._owner):
+                self._fatal.add(name)
         finally:
             self._restart(self._server, f"it was stopped to find out whether {name} crashes it")
 

@@ -291,10 +291,10 @@ class Writer:
 
     def _rebuild(self, collection: EditionName, error: Exception, shard: int | None) -> None:
         """The collection, or that shard of it, is torn or was deleted: write it again, from the cache."""
-        which = "" if shard is None else f", shard {shard},"
-        log.error("collection %s%s is rebuilt: %s", collection, which, error)
         self._collections.doubt(collection, None if shard is None else [shard])
         self._collections.discard(collection, torn=isinstance(error, Torn), shard=shard)
+        which = "" if shard is None else f", shard {shard},"
+        log.error("collection %s%s is rebuilt: %s", collection, which, error)
 
 
 def named(entries: Sequence[Entry]) -> str:

@@ -220,7 +220,9 @@ def test_a_sound_collection_is_never_taken_for_torn(tmp_path: Path, number: int)
             assert opened(backend).count() == 20
 
 
-def test_a_collection_that_crashes_the_server_whenever_it_is_asked_is_torn(tmp_path: Path) -> None:
+def test_a_collection_that_crashes_the_server_whenever_it_is_asked_is_torn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(1200))
         backend._server.stop()
@@ -232,6 +234,13 @@ def test_a_collection_that_crashes_the_server_whenever_it_is_asked_is_torn(tmp_p
             backend.trouble("docs", Transient("it went away"))
         with pytest.raises(Torn, match="crashed 4 times over collection 'docs', and again when asked"):
             opened(backend)
+        restarts = backend.restarts
+        with monkeypatch.context() as patched, pytest.raises(Transient):
+            patched.setattr(chroma_backend, "delete_collection", lambda *_, **__: _fail(Transient("away")))
+            backend.delete("docs")
+        with pytest.raises(Torn):
+            opened(backend)
+        assert backend.restarts == restarts, "what was found out holds until it is deleted"
         backend.delete("docs")
         assert opened(backend).count() == 0
 
