@@ -176,6 +176,14 @@ class Answered:
     tokens: int | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class EmbeddedPart:
+    """Of the texts that an embedder was given: ``positions`` of some, and a row of ``vectors`` for each."""
+
+    positions: Sequence[int]
+    vectors: Vectors
+
+
 @dataclass(frozen=True, slots=True)
 class Hint:
     """Something may have changed at or below ``under`` ("" is everywhere). Never the truth itself.

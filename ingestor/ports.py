@@ -9,7 +9,7 @@ An index, besides, says ``Torn`` or ``Gone`` of a collection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -18,6 +18,7 @@ from ingestor.model import (
     Blob,
     Chunking,
     Document,
+    EmbeddedPart,
     Hint,
     Hit,
     Item,
@@ -243,6 +244,18 @@ class Asymmetric(Protocol):
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """As ``embed``, for questions."""
+        ...
+
+
+@runtime_checkable
+class Gradual(Protocol):
+    """An embedder that gives vectors while it works on others."""
+
+    def embed_gradually(self, texts: Sequence[str]) -> Generator[EmbeddedPart]:
+        """As ``embed``, until every text had a row.
+
+        The asker may embed other texts between two parts, and may close the generator.
+        """
         ...
 
 

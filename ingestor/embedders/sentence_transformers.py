@@ -12,7 +12,7 @@ window and counts, need only the model's configuration.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -25,7 +25,7 @@ from ingestor.registry import Options, Plugin, pinned, tuning
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from ingestor.model import Vectors
+    from ingestor.model import EmbeddedPart, Vectors
 
 
 class SentenceTransformersOptions(Options):
@@ -63,7 +63,9 @@ class LoadedModel(Protocol):
     dimensions: int
     window: int  # tokens
 
-    def vectors(self, texts: Sequence[str], prompt: str, budget: int) -> Vectors: ...
+    def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
+        """Unit vectors of all texts; others may be embedded between two parts."""
+        ...
 
     def counter(self) -> Tokenizer: ...
 
@@ -108,10 +110,21 @@ class SentenceTransformersEmbedder:
         return model_files.window(self._weights.folder) or self._model.window
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        return self._model.vectors(texts, self._prompts.document, self._options.batch_tokens)
+        return self._joined(texts, self._prompts.document)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        return self._model.vectors(texts, self._prompts.query, self._options.batch_tokens)
+        return self._joined(texts, self._prompts.query)
+
+    def embed_gradually(self, texts: Sequence[str]) -> Generator[EmbeddedPart]:
+        return self._model.parts(texts, self._prompts.document, self._options.batch_tokens)
+
+    def _joined(self, texts: Sequence[str], prompt: str) -> Vectors:
+        import numpy as np
+
+        vectors = np.zeros((len(texts), self._model.dimensions), np.float32)
+        for part in self._model.parts(texts, prompt, self._options.batch_tokens):
+            vectors[list(part.positions)] = part.vectors
+        return vectors
 
     def reader_model(self) -> ReaderModel:
         """Readers embed their questions by sentence-transformers on the CPU, under the same prompt."""

@@ -9,7 +9,7 @@ pooling) go through the library's own preparation, one text at a time.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ from ingestor.embedders.hardware import cpu_flags
 from ingestor.embedders.rounding import unit
 from ingestor.embedders.tokenizing import whole
 from ingestor.embedders.weights import Weights, unusable
-from ingestor.model import Vectors
+from ingestor.model import EmbeddedPart, Vectors
 
 _ARITHMETIC = {  # read from the environment at the first matrix product of the process
     "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16",  # the widest that may be used
@@ -33,7 +33,7 @@ _ARITHMETIC = {  # read from the environment at the first matrix product of the 
 }
 _ENDLESS = 2**31 - 1  # tokens, of a model that names no window
 _Features = dict[str, Any]  # tensors, by the names that the model's stages know them by
-_Part = tuple[tuple[int, ...], _Features]  # positions of texts, and what the model is given for them
+_Input = tuple[tuple[int, ...], _Features]  # positions of texts, and what the model is given for them
 
 
 class TorchModel:
@@ -55,14 +55,16 @@ class TorchModel:
             self._truncating = self.counter()
             self._truncating.enable_truncation(self.window, direction=self._tokenizer.truncation_side)
 
-    def vectors(self, texts: Sequence[str], prompt: str, budget: int) -> Vectors:
-        """(n, dimensions) unit vectors, in batches of about ``budget`` tokens."""
-        found = np.zeros((len(texts), self.dimensions), np.float32)
+    def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
+        """See LoadedModel. A batch has about ``budget`` tokens."""
+        empty = set(range(len(texts)))
         plain = self._is_plain(prompt)
-        parts = self._batched(texts, prompt, budget) if plain else self._singly(texts, prompt)
-        for members, features in parts:
-            found[list(members)] = self._forward(features)[: len(members)]
-        return unit(found)
+        for members, features in (
+            self._batched(texts, prompt, budget) if plain else self._singly(texts, prompt)
+        ):
+            empty.difference_update(members)
+            yield EmbeddedPart(members, unit(self._forward(features)[: len(members)]))
+        yield EmbeddedPart(sorted(empty), unit(np.zeros((len(empty), self.dimensions), np.float32)))
 
     def counter(self) -> Tokenizer:
         """The model's own tokenizer, without truncation."""
@@ -77,7 +79,7 @@ class TorchModel:
         prompt_is_pooled = all(getattr(stage, "include_prompt", True) for stage in self._rest)
         return "text" in kinds and "message" not in kinds and (prompt_is_pooled or not prompt)
 
-    def _batched(self, texts: Sequence[str], prompt: str, budget: int) -> Iterator[_Part]:
+    def _batched(self, texts: Sequence[str], prompt: str, budget: int) -> Iterator[_Input]:
         encodings = self._truncating.encode_batch([prompt + text for text in texts])
         for batch in batches([len(encoding) for encoding in encodings], self.window, budget):
             chosen = [encodings[position] for position in batch.members]
@@ -85,7 +87,7 @@ class TorchModel:
                 chosen += chosen[-1:] * (rows(batch.length, budget) - len(chosen))
             yield batch.members, self._features(chosen, batch.length)
 
-    def _singly(self, texts: Sequence[str], prompt: str) -> Iterator[_Part]:
+    def _singly(self, texts: Sequence[str], prompt: str) -> Iterator[_Input]:
         for position, text in enumerate(texts):
             yield (position,), self._model.preprocess([text], prompt=prompt or None)
 

@@ -122,6 +122,19 @@ def test_callers_in_several_threads_change_no_bit(embedder, vectors):
 
 
 @pytest.mark.slow
+def test_questions_between_parts_change_no_bit(embedder, vectors):
+    """Nor does it disturb the next texts that nobody wanted the rest."""
+    found, question = np.zeros_like(vectors), embedder.embed([TEXTS[5]])
+    for part in embedder.embed_gradually(TEXTS):
+        found[list(part.positions)] = part.vectors
+        assert np.array_equal(embedder.embed([TEXTS[5]]), question)
+    assert np.array_equal(found, vectors)
+    unwanted = embedder.embed_gradually(TEXTS)
+    next(unwanted)
+    unwanted.close()
+    assert np.array_equal(embedder.embed(TEXTS), vectors)
+
+
 def test_batches_filled_up_to_one_size_change_no_bit(embedder, vectors, monkeypatch):
     monkeypatch.setattr(embedder._model, "_fill", True)
     assert np.array_equal(budget(embedder, 128).embed(TEXTS), vectors)

@@ -16,7 +16,7 @@ from ingestor.core.interruptions import Stopped
 from ingestor.engine.embedding import Embedding
 from ingestor.engine.remote_vectors import HARMLESS
 from ingestor.engine.vector_check import BadVectors, checked
-from ingestor.model import Fingerprint, Vectors
+from ingestor.model import EmbeddedPart, Fingerprint, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.state.cache.store import VectorCache
 from tests.plain_embedder import vector
@@ -195,6 +195,40 @@ def test_questions_that_wait_are_embedded_together_and_a_bad_one_fails_alone(cac
         with pytest.raises(BadDocument):
             bad.result()
     assert max(map(len, model.batches)) > 2
+
+
+class GradualModel(Model):
+    """Gives each text's vector by itself, the last one first; ``forgets`` one."""
+
+    forgets = ""
+
+    def embed_gradually(self, texts: Sequence[str]) -> Iterator[EmbeddedPart]:
+        for position in reversed(range(len(texts))):
+            if texts[position] != self.forgets:
+                yield EmbeddedPart([position], self.embed([texts[position]]))
+
+
+def test_questions_are_answered_between_the_parts_of_a_gradual_embedder(cache: VectorCache) -> None:
+    model = GradualModel(good)
+    with closing(Embedding(model, RECIPE, cache, model.count)) as stream, ThreadPoolExecutor(2) as pool:
+        texts = [*ASKERS, PLUG]
+        vectors = pool.submit(stream, texts)
+        assert model.held.wait(30)
+        question = pool.submit(stream.ask, ["who?"])
+        while not stream._questions:
+            sleep(0.001)
+        model.go.set()
+        assert np.array_equal(question.result(30), good(["who?"]))
+        assert np.array_equal(vectors.result(30), good(texts))
+    assert model.batches[1] == ["who?"], "the model was loaded by the first batch"
+
+
+def test_a_text_that_a_gradual_embedder_forgets_fails_its_own_asker_alone(cache: VectorCache) -> None:
+    model = GradualModel(good)
+    model.forgets = POISON
+    got = together(model, cache, [*ASKERS, POISON])
+    assert str(got.pop(POISON)) == "the embedder gave this text no vector"
+    assert got == {text: good([text])[0].tolist() for text in ASKERS}
 
 
 def test_a_model_is_loaded_when_texts_are_expected(cache: VectorCache) -> None:

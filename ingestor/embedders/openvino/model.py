@@ -6,9 +6,8 @@ texts of their padded length (batches.py). Then OpenVINO gives each text the sam
 texts, threads and streams: the tests in ``tests/embedders/openvino/test_model.py`` verify that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from ingestor.embedders.rounding import unit
 from ingestor.embedders.token_pooling import Floats, pooled, projected
 from ingestor.embedders.tokenizing import from_folder
 from ingestor.embedders.weights import Weights, unusable
-from ingestor.model import Vectors
+from ingestor.model import EmbeddedPart
 
 _SHAPES = 64  # (texts, tokens) whose kernels are kept
 _ENOUGH = 256  # tokens of a batch: with more, streams end far apart and are no faster
@@ -47,25 +46,26 @@ class OpenVinoModel:
         except Exception as error:
             raise unusable(weights.name, error) from error
         self._truncating.enable_truncation(self.window, direction=outline.truncation_side)
-        self._lock = Lock()
         self._width = int(outline.config["hidden_size"])
         widths = [layer["linear.weight"].shape[0] for layer, _ in self._projections]
         self.dimensions: int = widths[-1] if widths else self._width * len(outline.poolings)
 
-    def vectors(self, texts: Sequence[str], prompt: str, budget: int) -> Vectors:
-        """(n, dimensions) unit vectors. About ``budget`` tokens are embedded at a time."""
-        found = np.zeros((len(texts), self.dimensions), np.float32)
+    def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
+        """See LoadedModel. About ``budget`` tokens are embedded at a time."""
         encodings = self._truncating.encode_batch([prompt + text for text in texts])
         lengths = [len(encoding) for encoding in encodings]
         chosen = batches(lengths, self.window, min(budget // self._streams.number, _ENOUGH))
         inputs = (self._inputs([encodings[at] for at in batch.members], batch.length) for batch in chosen)
-        with self._lock, closing(self._streams.outputs(inputs)) as outputs:
-            for batch, tokens in zip(chosen, outputs, strict=True):
-                for row, at in enumerate(batch.members):
-                    found[at] = self._vector(tokens[row, : lengths[at]])
-        if self._mapped is not None:
-            self._mapped.give_back()  # the matrices were packed, and few rows of the tables are used
-        return unit(found)
+        try:
+            with closing(self._streams.outputs(inputs)) as outputs:
+                for batch, tokens in zip(chosen, outputs, strict=True):
+                    found = [self._vector(tokens[row, : lengths[at]]) for row, at in enumerate(batch.members)]
+                    yield EmbeddedPart(batch.members, unit(np.array(found)))
+        finally:
+            if self._mapped is not None:
+                self._mapped.give_back()  # the matrices were packed, and few rows of the tables are used
+        empty = [at for at, length in enumerate(lengths) if not length]
+        yield EmbeddedPart(empty, unit(np.zeros((len(empty), self.dimensions), np.float32)))
 
     def counter(self) -> Tokenizer:
         """The model's own tokenizer, without truncation."""

@@ -9,7 +9,6 @@ with two threads; alone 1.0 to 1.1 times.
 from collections import deque
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import suppress
-from itertools import cycle
 from typing import Any
 
 import openvino
@@ -22,28 +21,38 @@ _Inputs = Mapping[str, Any]
 
 
 class Streams:
-    """Of one compiled model. Not for several threads at once."""
+    """Of one compiled model. Threads may share it; a call may begin between the outputs of another."""
 
     def __init__(self, compiled: openvino.CompiledModel) -> None:
+        self._compiled = compiled
         self.number: int = compiled.get_property("NUM_STREAMS")
-        # Twice as many, so that one is always ready for the stream that ends first.
-        self._requests = [compiled.create_infer_request() for _ in range(2 * self.number)]
+        self._idle: list[openvino.InferRequest] = []  # each has memory of its own
 
     def outputs(self, batches: Iterable[_Inputs]) -> Generator[Floats]:
         """Of each batch, in their order. Each is overwritten once the next is asked for."""
         running: deque[tuple[openvino.InferRequest, _Inputs]] = deque()  # their inputs are not copied
         try:
-            for request, inputs in zip(cycle(self._requests), batches, strict=False):
-                if len(running) == len(self._requests):
-                    yield _output(running.popleft()[0])
+            for inputs in batches:
+                if len(running) == 2 * self.number:  # so one is always ready for the stream that ends first
+                    yield _output(running[0][0])
+                    self._idle.append(running.popleft()[0])
+                request = self._request()
                 request.start_async(inputs, share_inputs=True)
                 running.append((request, inputs))
             while running:
-                yield _output(running.popleft()[0])
+                yield _output(running[0][0])
+                self._idle.append(running.popleft()[0])
         finally:
             for request, _ in running:
                 with suppress(Exception):
                     request.wait()
+                self._idle.append(request)
+
+    def _request(self) -> openvino.InferRequest:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._compiled.create_infer_request()
 
 
 def _output(request: openvino.InferRequest) -> Floats:

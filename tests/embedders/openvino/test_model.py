@@ -204,12 +204,16 @@ def test_the_law_holds_for_each_family(tmp_path, precision, family):
     assert np.array_equal(two.embed(texts[::-1])[::-1], expected)
 
 
-def test_batches_that_nobody_waited_for_disturb_none_of_the_next_ones(embedder, texts, vectors):
-    model = embedder._model
-    encoded = model._truncating.encode_batch(texts[:20])
-    left = model._streams.outputs(model._inputs([each], len(each)) for each in encoded)
-    next(left)
-    left.close()
+def test_questions_between_parts_change_no_bit(embedder, texts, vectors):
+    """Nor does it disturb the next texts that nobody wanted the rest."""
+    found, question = np.zeros_like(vectors), embedder.embed([texts[5]])
+    for part in embedder.embed_gradually(texts):
+        found[list(part.positions)] = part.vectors
+        assert np.array_equal(embedder.embed([texts[5]]), question)
+    assert np.array_equal(found, vectors)
+    unwanted = embedder.embed_gradually(texts)
+    next(unwanted)
+    unwanted.close()
     assert np.array_equal(embedder.embed(texts), vectors)
 
 
