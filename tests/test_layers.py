@@ -67,7 +67,8 @@ THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "as
 MAY_THREAD = {
     "ingestor.engine.workers.pool": "the workers and their inbox",
     "ingestor.engine.workers.work_queue": "a Condition: work waits for its turn",
-    "ingestor.engine.embedding": "the queue in which the workers' texts meet, and its thread",
+    "ingestor.engine.vectors.questions": "a Future for each question: the asker waits on another thread",
+    "ingestor.engine.vectors.embedding": "the queue in which the workers' texts meet, and its thread",
     "ingestor.ports": "Event, as the type of a watcher's stop flag",
     "ingestor.pipeline.containers": "a Lock: an archive is opened once, though many workers want its members",
     "ingestor.pipeline.downloads": "a Lock: workers look for mails while a listing adds some",
@@ -78,7 +79,6 @@ MAY_THREAD = {
     "ingestor.llm.at_once": "several questions to a server at the same time",
     "ingestor.embedders.openai.lanes": "several requests to a server at the same time",
     "ingestor.embedders.openai.pace": "a Lock: these requests share the limits of a minute",
-    "ingestor.embedders.openvino.model": "a Lock: an inference request serves one caller at a time",
     "ingestor.pipeline.language": "a Lock: the model is loaded once, whoever needs it first",
     "ingestor.sandbox.pool": "a queue: all workers share the processes; and the flag that stops them",
     "ingestor.pipeline.text_budget": "a Condition: large documents wait until they may be chunked",

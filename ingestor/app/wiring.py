@@ -19,9 +19,9 @@ from ingestor.config.models import Config
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.embedding import Embeddings
 from ingestor.engine.loop import Engine
 from ingestor.engine.open_collections import OpenCollections
+from ingestor.engine.vectors.by_recipe import Embeddings
 from ingestor.engine.workers.pool import Pool
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile

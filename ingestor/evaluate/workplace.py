@@ -10,7 +10,8 @@ from ingestor.app.estimate import journal_or_blank
 from ingestor.app.queries import BadRequest
 from ingestor.config.models import Config
 from ingestor.core.entries import EditionName
-from ingestor.engine.embedding import Embedding, Embeddings
+from ingestor.engine.vectors.by_recipe import Embeddings
+from ingestor.engine.vectors.embedding import Embedding
 from ingestor.evaluate import reading
 from ingestor.evaluate.questions import csv_file
 from ingestor.evaluate.questions.csv_file import RefusedQuestion

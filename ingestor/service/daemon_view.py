@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingestor.engine.embedding import Embeddings
+from ingestor.engine.vectors.by_recipe import Embeddings
 from ingestor.lexical.readers import LexicalReaders
 from ingestor.search.passages import Count
 from ingestor.search.reranking import Reranker

@@ -14,7 +14,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.embedding import Busy, Embedding
+from ingestor.engine.vectors.embedding import Embedding
+from ingestor.engine.vectors.questions import Busy
 from ingestor.http_server.bodies import read_object
 from ingestor.http_server.bounded import RequestRefused, json_response
 from ingestor.model import Vectors

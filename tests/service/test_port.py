@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ingestor.core.entries import CollectionRow, EditionName
-from ingestor.engine import embedding
+from ingestor.engine.vectors import questions
 from ingestor.service import gathering
 from ingestor.state import checks
 from ingestor.state.checks import CheckResult
@@ -93,7 +93,7 @@ def test_questions_go_before_documents(daemon: Daemon, client: httpx.Client) -> 
 def test_too_many_questions_are_told_to_come_again(
     daemon: Daemon, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedding, "WAITING", 0)
+    monkeypatch.setattr(questions, "WAITING", 0)
     said = client.post("/embed", json={"inputs": "q"})
     assert (said.status_code, said.headers["Retry-After"]) == (429, "1")
 

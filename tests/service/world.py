@@ -15,7 +15,7 @@ from ingestor.config.models import Config
 from ingestor.config.servers import Http
 from ingestor.core.entries import ChromaName, CollectionRow, EditionName
 from ingestor.core.fingerprint import text_digest, vector_digest
-from ingestor.engine.embedding import Embeddings
+from ingestor.engine.vectors.by_recipe import Embeddings
 from ingestor.http_server.server import Server
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.file import LexicalFile

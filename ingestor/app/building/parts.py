@@ -14,7 +14,7 @@ from ingestor.config.servers import RemoteChroma
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
-from ingestor.engine.vector_check import checked
+from ingestor.engine.vectors.check import checked
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
 from ingestor.parsers.shared import detect

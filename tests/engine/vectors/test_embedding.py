@@ -13,9 +13,9 @@ import pytest
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.embedding import Embedding
-from ingestor.engine.remote_vectors import HARMLESS
-from ingestor.engine.vector_check import BadVectors, checked
+from ingestor.engine.vectors.check import BadVectors, checked
+from ingestor.engine.vectors.embedding import Embedding
+from ingestor.engine.vectors.remote import HARMLESS
 from ingestor.model import EmbeddedPart, Fingerprint, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.state.cache.store import VectorCache

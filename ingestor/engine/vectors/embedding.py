@@ -3,8 +3,7 @@
 Questions of readers go before documents.
 """
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty, Queue
@@ -16,15 +15,14 @@ import numpy as np
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.remote_vectors import HARMLESS, LocalVectors, RemoteVectors
-from ingestor.engine.vector_check import checked
+from ingestor.engine.vectors.local import LocalVectors
+from ingestor.engine.vectors.questions import Questions
+from ingestor.engine.vectors.remote import HARMLESS, RemoteVectors
 from ingestor.engine.workers.outcomes import as_exception
 from ingestor.model import Digest, Fingerprint, Vectors
-from ingestor.ports import Asymmetric, Embedder, NeedsHuman, Remote, Transient
+from ingestor.ports import Embedder, NeedsHuman, Remote, Transient
 from ingestor.state.cache.store import VectorCache
 
-WAITING = 64  # questions that may wait; more are refused
-ASKED_AT_ONCE = 16  # texts of several questions that the model takes at once
 ROUND = 256  # texts
 
 
@@ -33,17 +31,6 @@ class _Request:
     digests: list[Digest]
     texts: list[str]
     answer: "Future[dict[Digest, Any]]"
-
-
-class Busy(Transient):
-    """Too many questions wait for the embedder."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Question:
-    embed: Callable[[Sequence[str]], Vectors]
-    texts: list[str]
-    answer: "Future[Vectors]"
 
 
 class Embedding:
@@ -67,7 +54,7 @@ class Embedding:
         self._vectors_of = RemoteVectors(embedder, recipe, cache) if remote else LocalVectors(embedder)
         self._round_size = max(ROUND, embedder.at_once) if isinstance(embedder, Remote) else ROUND
         self._requests: Queue[_Request | None] = Queue()
-        self._questions: deque[_Question] = deque()
+        self._questions = Questions(embedder)
         self._stopped = Event()
         self._lock = Lock()
         self.texts = 0  # embedded by the model, not from the cache
@@ -103,17 +90,12 @@ class Embedding:
         ``questions``: embedded as such, if the model tells them from documents. Raises as ``__call__``, and
         Busy.
         """
-        model = self.embedder
-        embed = model.embed_queries if questions and isinstance(model, Asymmetric) else model.embed
-        question = _Question(embed, list(texts), Future())
         with self._lock:
             if self._stopped.is_set():
                 raise Stopped
-            if len(self._questions) >= WAITING:
-                raise Busy("too many questions wait to be embedded: try again")
-            self._questions.append(question)
+            answer = self._questions.put(texts, questions=questions)
             self._requests.put(_Request([], [], Future()))  # wakes the thread
-        return question.answer.result()
+        return answer.result()
 
     def expect(self) -> None:
         """Texts will come: the model is loaded meanwhile. An error of that is told to those who ask."""
@@ -168,44 +150,13 @@ class Embedding:
     def _serve(self) -> None:
         while (requests := self._take()) and not self._stopped.is_set():
             self.busy_since = monotonic()
-            self._answer_questions()
+            self._questions.answer()
             self._answer(requests)
             self.busy_since = None
         with self._lock:
             self._stopped.set()
         _refuse(requests + self._drain(), Stopped())
-        while self._questions:
-            self._questions.popleft().answer.set_exception(Stopped())
-
-    def _answer_questions(self) -> None:
-        while self._questions:
-            self._answer_together(self._take_questions())
-
-    def _take_questions(self) -> list[_Question]:
-        """The first, and those behind it that the model can take with it, up to ASKED_AT_ONCE texts."""
-        first = self._questions.popleft()
-        taken, size = [first], len(first.texts)
-        while self._questions and self._questions[0].embed == first.embed:
-            size += len(self._questions[0].texts)
-            if size > ASKED_AT_ONCE:
-                break
-            taken.append(self._questions.popleft())
-        return taken
-
-    def _answer_together(self, questions: list[_Question]) -> None:
-        """After an error each alone, so that a bad text fails its own asker only."""
-        texts = [text for question in questions for text in question.texts]
-        try:
-            vectors = checked(questions[0].embed(texts), texts, self.embedder.dimensions)
-        except BaseException as panic:  # noqa: BLE001 - the askers get it, and the thread lives on
-            if len(questions) == 1:
-                return questions[0].answer.set_exception(as_exception(panic))
-            for question in questions:
-                self._answer_together([question])
-        else:
-            for question in questions:
-                question.answer.set_result(vectors[: len(question.texts)])
-                vectors = vectors[len(question.texts) :]
+        self._questions.refuse(Stopped())
 
     def _take(self) -> list[_Request]:
         first = self._requests.get()
@@ -274,7 +225,7 @@ class Embedding:
         def between_steps() -> None:
             nonlocal asked
             paused = monotonic()
-            self._answer_questions()
+            self._questions.answer()
             self.busy_since = monotonic()
             asked += self.busy_since - paused
 
@@ -304,68 +255,3 @@ def _settle(request: _Request, answers: dict[Digest, Any]) -> None:
 def _refuse(requests: Sequence[_Request], error: Exception) -> None:
     for request in requests:
         request.answer.set_exception(error)
-
-
-class Embeddings:
-    """One ``Embedding`` per embedder: there are two while a collection moves from one to the other."""
-
-    def __init__(self, cache: VectorCache, count_tokens: Callable[[Sequence[str]], list[int]]) -> None:
-        self._cache, self._count_tokens = cache, count_tokens
-        self._by_recipe: dict[Fingerprint, Embedding] = {}
-        self._before = (0, 0, 0.0)  # texts, tokens, seconds of those that were closed
-        self._cached_before = 0
-
-    def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder]) -> Embedding:
-        """Of this recipe. One to a server is replaced with its embedder: the key may be another now."""
-        known = self._by_recipe.get(recipe)
-        if known is None or (isinstance(known.embedder, Remote) and known.embedder is not embedder()):
-            self.keep(self._by_recipe.keys() - {recipe})
-            self._by_recipe[recipe] = Embedding(embedder(), recipe, self._cache, self._count_tokens)
-        return self._by_recipe[recipe]
-
-    def asking(self, recipe: str) -> Embedding | None:
-        """The open embedding of that recipe. Any thread."""
-        return self._by_recipe.get(Fingerprint(recipe))
-
-    def keep(self, recipes: Collection[Fingerprint]) -> None:
-        """Close those of all other recipes."""
-        for recipe in self._by_recipe.keys() - recipes:
-            closed = self._by_recipe.pop(recipe)
-            closed.close()
-            texts, tokens, seconds = self._before
-            self._before = (texts + closed.texts, tokens + closed.tokens, seconds + closed.seconds)
-            self._cached_before += closed.cached
-
-    @property
-    def texts(self) -> int:
-        return self._before[0] + sum(one.texts for one in list(self._by_recipe.values()))
-
-    @property
-    def tokens(self) -> int:
-        return self._before[1] + sum(one.tokens for one in list(self._by_recipe.values()))
-
-    @property
-    def seconds(self) -> float:
-        return self._before[2] + sum(one.seconds for one in list(self._by_recipe.values()))
-
-    @property
-    def cached(self) -> int:
-        return self._cached_before + sum(one.cached for one in list(self._by_recipe.values()))
-
-    @property
-    def waiting(self) -> int:
-        """Texts of documents that wait, or are embedded now."""
-        return sum(one.waiting for one in list(self._by_recipe.values()))
-
-    @property
-    def busy_for(self) -> float:
-        """Seconds that the oldest batch under way has taken so far."""
-        since = [one.busy_since for one in list(self._by_recipe.values())]
-        return max((monotonic() - begun for begun in since if begun is not None), default=0.0)
-
-    def stop(self) -> None:
-        for one in list(self._by_recipe.values()):
-            one.stop()
-
-    def close(self) -> None:
-        self.keep(())

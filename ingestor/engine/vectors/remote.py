@@ -1,64 +1,22 @@
-"""What an embedder answers, whether it computes vectors here or asks a server.
+"""Vectors of an embedder that asks a server.
 
 A server may become another one without a word: its address may lead to another machine, and some servers
 ignore the model's name. So the vector of one word is kept in the cache, and compared at each start and after
 each failure.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.interruptions import Stopped
-from ingestor.engine.vector_check import BadVectors, checked
-from ingestor.model import Answered, EmbeddedPart, Fingerprint, Vector
-from ingestor.ports import Embedder, Gradual, NeedsHuman, Remote, Stop, Transient
+from ingestor.engine.vectors.check import checked
+from ingestor.model import Answered, Fingerprint, Vector
+from ingestor.ports import Embedder, NeedsHuman, Remote, Stop, Transient
 from ingestor.state.cache.store import VectorCache
 
-STEP = 16  # texts of documents that a model which is not gradual embeds before questions have their turn
 HARMLESS = "word"  # a text that any model can take
 ALIKE = 0.99  # cosine; that of unrelated models is near 0
-
-
-class LocalVectors:
-    """Raises what the embedder raises, for all texts together."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._loaded = False
-
-    def load(self, texts: Sequence[str]) -> None:
-        """Load the model, which does not count as embedding."""
-        if not self._loaded:
-            self._embedder.embed(texts[:1])
-            self._loaded = True
-
-    def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[], None]) -> Answered:
-        """Raises Stopped, too."""
-        vectors: list[Vector | Exception] = [BadVectors("the embedder gave this text no vector")] * len(texts)
-        model, left = self._embedder, len(texts)
-        with closing(
-            model.embed_gradually(texts) if isinstance(model, Gradual) else self._steps(texts)
-        ) as parts:
-            for part in parts:
-                chosen = [texts[position] for position in part.positions]
-                rows = checked(part.vectors, chosen, model.dimensions)
-                for position, vector in zip(part.positions, rows, strict=True):
-                    vectors[position] = vector
-                left -= len(rows)
-                between_steps()
-                if left and stop.is_set():
-                    raise Stopped
-        return Answered(vectors)
-
-    def _steps(self, texts: Sequence[str]) -> Generator[EmbeddedPart]:
-        """Each holds texts of similar lengths, as embedders batch them."""
-        longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
-        for start in range(0, len(texts), STEP):
-            step = longest_first[start : start + STEP]
-            yield EmbeddedPart(step, self._embedder.embed([texts[position] for position in step]))
 
 
 class RemoteVectors:

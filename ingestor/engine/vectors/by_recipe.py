@@ -1,0 +1,74 @@
+"""One stream of batches for each embedder in use."""
+
+from collections.abc import Callable, Collection, Sequence
+from time import monotonic
+
+from ingestor.engine.vectors.embedding import Embedding
+from ingestor.model import Fingerprint
+from ingestor.ports import Embedder, Remote
+from ingestor.state.cache.store import VectorCache
+
+
+class Embeddings:
+    """One ``Embedding`` per embedder: there are two while a collection moves from one to the other."""
+
+    def __init__(self, cache: VectorCache, count_tokens: Callable[[Sequence[str]], list[int]]) -> None:
+        self._cache, self._count_tokens = cache, count_tokens
+        self._by_recipe: dict[Fingerprint, Embedding] = {}
+        self._before = (0, 0, 0.0)  # texts, tokens, seconds of those that were closed
+        self._cached_before = 0
+
+    def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder]) -> Embedding:
+        """Of this recipe. One to a server is replaced with its embedder: the key may be another now."""
+        known = self._by_recipe.get(recipe)
+        if known is None or (isinstance(known.embedder, Remote) and known.embedder is not embedder()):
+            self.keep(self._by_recipe.keys() - {recipe})
+            self._by_recipe[recipe] = Embedding(embedder(), recipe, self._cache, self._count_tokens)
+        return self._by_recipe[recipe]
+
+    def asking(self, recipe: str) -> Embedding | None:
+        """The open embedding of that recipe. Any thread."""
+        return self._by_recipe.get(Fingerprint(recipe))
+
+    def keep(self, recipes: Collection[Fingerprint]) -> None:
+        """Close those of all other recipes."""
+        for recipe in self._by_recipe.keys() - recipes:
+            closed = self._by_recipe.pop(recipe)
+            closed.close()
+            texts, tokens, seconds = self._before
+            self._before = (texts + closed.texts, tokens + closed.tokens, seconds + closed.seconds)
+            self._cached_before += closed.cached
+
+    @property
+    def texts(self) -> int:
+        return self._before[0] + sum(one.texts for one in list(self._by_recipe.values()))
+
+    @property
+    def tokens(self) -> int:
+        return self._before[1] + sum(one.tokens for one in list(self._by_recipe.values()))
+
+    @property
+    def seconds(self) -> float:
+        return self._before[2] + sum(one.seconds for one in list(self._by_recipe.values()))
+
+    @property
+    def cached(self) -> int:
+        return self._cached_before + sum(one.cached for one in list(self._by_recipe.values()))
+
+    @property
+    def waiting(self) -> int:
+        """Texts of documents that wait, or are embedded now."""
+        return sum(one.waiting for one in list(self._by_recipe.values()))
+
+    @property
+    def busy_for(self) -> float:
+        """Seconds that the oldest batch under way has taken so far."""
+        since = [one.busy_since for one in list(self._by_recipe.values())]
+        return max((monotonic() - begun for begun in since if begun is not None), default=0.0)
+
+    def stop(self) -> None:
+        for one in list(self._by_recipe.values()):
+            one.stop()
+
+    def close(self) -> None:
+        self.keep(())
