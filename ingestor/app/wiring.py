@@ -167,13 +167,13 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         chroma = parts.collections(journal, serve=serve)
         collections = retry_until_free(lambda: stack.enter_context(chroma))
         assert parts.embedder_recipe  # raises before anything is touched if the model is missing
-        embedding = Embeddings(cache, parts.tokens.counts)
+        workers = config.workers
+        pool = Pool(workers.count)
+        embedding = Embeddings(cache, parts.tokens.counts, pool.resting)
         stack.callback(embedding.close)
         answers = CachedAnswers(cache)
         stack.callback(parts.isolation.close)
-        workers = config.workers
         cluster = stack.enter_context(connected(workers)) if workers.kind == "ray" else None
-        pool = Pool(workers.count)
         parts.isolation.take_turns(pool.resting)
         stack.callback(pool.close)
         stack.callback(parts.isolation.stop)

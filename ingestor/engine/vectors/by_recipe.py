@@ -1,9 +1,10 @@
 """One stream of batches for each embedder in use."""
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from time import monotonic
 
-from ingestor.engine.vectors.embedding import Embedding
+from ingestor.engine.vectors.embedding import Embedding, Resting
 from ingestor.model import Fingerprint
 from ingestor.ports import Embedder, Remote
 from ingestor.state.cache.store import VectorCache
@@ -12,8 +13,13 @@ from ingestor.state.cache.store import VectorCache
 class Embeddings:
     """One ``Embedding`` per embedder: there are two while a collection moves from one to the other."""
 
-    def __init__(self, cache: VectorCache, count_tokens: Callable[[Sequence[str]], list[int]]) -> None:
-        self._cache, self._count_tokens = cache, count_tokens
+    def __init__(
+        self,
+        cache: VectorCache,
+        count_tokens: Callable[[Sequence[str]], list[int]],
+        resting: Resting = nullcontext,
+    ) -> None:
+        self._cache, self._count_tokens, self._resting = cache, count_tokens, resting
         self._by_recipe: dict[Fingerprint, Embedding] = {}
         self._before = (0, 0, 0.0)  # texts, tokens, seconds of those that were closed
         self._cached_before = 0
@@ -23,7 +29,9 @@ class Embeddings:
         known = self._by_recipe.get(recipe)
         if known is None or (isinstance(known.embedder, Remote) and known.embedder is not embedder()):
             self.keep(self._by_recipe.keys() - {recipe})
-            self._by_recipe[recipe] = Embedding(embedder(), recipe, self._cache, self._count_tokens)
+            self._by_recipe[recipe] = Embedding(
+                embedder(), recipe, self._cache, self._count_tokens, self._resting
+            )
         return self._by_recipe[recipe]
 
     def asking(self, recipe: str) -> Embedding | None:

@@ -5,6 +5,7 @@ Questions of readers go before documents.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from queue import Empty, Queue
 from threading import Event, Lock, Thread
@@ -25,6 +26,8 @@ from ingestor.state.cache.store import VectorCache
 
 ROUND = 256  # texts
 
+Resting = Callable[[], AbstractContextManager[None]]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
@@ -38,7 +41,8 @@ class Embedding:
 
     One thread runs the model. While it is busy, requests queue up; it then embeds up to ROUND texts of them
     at once, each text once; more where a server takes more. Questions go before documents: they wait for one
-    step of a local model at most, or for one round of a server.
+    step of a local model at most, or for one round of a server. ``resting``: entered by each asker of
+    documents' vectors while it waits, so that others ask, too, and batches fill.
     """
 
     def __init__(
@@ -47,9 +51,10 @@ class Embedding:
         recipe: Fingerprint,
         cache: VectorCache,
         count_tokens: Callable[[Sequence[str]], list[int]],
+        resting: Resting = nullcontext,
     ) -> None:
         self.embedder, self._recipe, self._cache = embedder, recipe, cache
-        self._count_tokens = count_tokens
+        self._count_tokens, self._resting = count_tokens, resting
         remote = isinstance(embedder, Remote)
         self._vectors_of = RemoteVectors(embedder, recipe, cache) if remote else LocalVectors(embedder)
         self._round_size = max(ROUND, embedder.at_once) if isinstance(embedder, Remote) else ROUND
@@ -142,7 +147,8 @@ class Embedding:
             self._requests.put(request)
             self._waiting += len(request.texts)
         try:
-            return request.answer.result()
+            with self._resting():
+                return request.answer.result()
         finally:
             with self._lock:
                 self._waiting -= len(request.texts)

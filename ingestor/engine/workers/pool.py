@@ -78,7 +78,7 @@ class Pool:
 
     @contextmanager
     def resting(self) -> Iterator[None]:
-        """What the calling thread does waits for its turn elsewhere: see ``idle``."""
+        """What the calling worker does waits for its turn elsewhere: see ``idle``. Workers alone may call."""
         tag, turns, lane = self._current.work
         self._idle.add(tag)
         try:

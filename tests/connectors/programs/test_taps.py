@@ -106,13 +106,14 @@ def test_what_it_leaves_running_is_ended_and_not_waited_for(kind: str, root: Pat
 
 
 def is_gone(file: Path) -> bool:
+    """Whether all processes are whose numbers the file holds; it holds at least one soon."""
     until = time.monotonic() + 20
     while not (file.exists() and file.read_text()) and time.monotonic() < until:
         time.sleep(0.01)
-    process = Path(f"/proc/{file.read_text()}")
-    while process.exists() and "Z" not in _state(process) and time.monotonic() < until:
+    numbers = file.read_text().split()
+    while any(_state(Path("/proc", number)) != "Z" for number in numbers) and time.monotonic() < until:
         time.sleep(0.01)
-    return not process.exists() or "Z" in _state(process)
+    return bool(numbers) and all(_state(Path("/proc", number)) == "Z" for number in numbers)
 
 
 def _state(process: Path) -> str:
