@@ -16,6 +16,8 @@ from ingestor.core.interruptions import Stopped
 from ingestor.engine.vectors.check import BadVectors, checked
 from ingestor.engine.vectors.embedding import Embedding
 from ingestor.engine.vectors.remote import HARMLESS
+from ingestor.engine.workers.outcomes import BEGUN
+from ingestor.engine.workers.pool import Pool
 from ingestor.model import EmbeddedPart, Fingerprint, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.state.cache.store import VectorCache
@@ -195,6 +197,24 @@ def test_questions_that_wait_are_embedded_together_and_a_bad_one_fails_alone(cac
         with pytest.raises(BadDocument):
             bad.result()
     assert max(map(len, model.batches)) > 2
+
+
+def test_who_waits_for_vectors_keeps_no_worker(cache: VectorCache) -> None:
+    model, pool = Model(good), Pool(1)
+    with closing(pool), closing(Embedding(model, RECIPE, cache, model.count, pool.resting)) as embedding:
+        pool.submit(PLUG, lambda: embedding([PLUG]))
+        assert model.held.wait(30)
+        for text in ASKERS[: BEGUN - 1]:
+            pool.submit(text, lambda text=text: embedding([text]))
+        until = monotonic() + 30
+        while embedding.waiting < BEGUN and monotonic() < until:
+            sleep(0.001)
+        assert set(pool.idle()) <= {PLUG, *ASKERS[: BEGUN - 1]}
+        model.go.set()
+        outcomes = [pool.next(30) for _ in range(BEGUN)]
+        assert [one.error for one in outcomes if one is not None] == [None] * BEGUN
+        assert not pool.idle()
+    assert [sorted(batch) for batch in model.batches] == [ASKERS[: BEGUN - 1]], "they went together"
 
 
 class GradualModel(Model):
