@@ -6,4 +6,4 @@ class Slow(Exception):
 
 
 class Stopped(Exception):
-    """The program is stopping: the work is abandoned, and nothing of it was written."""
+    """Nobody wants the work any more, or the program ends: it is abandoned, and nothing of it was written."""

@@ -21,6 +21,7 @@ from ingestor.engine.failure_log import FailureLog
 from ingestor.engine.first_pass import FirstPass
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outbox import BATCH
+from ingestor.engine.overtaken import Overtaken
 from ingestor.engine.scanner import GRACE, Scan, Scanner
 from ingestor.engine.workers.outcomes import Outcome, Work
 from ingestor.engine.writer import Writer
@@ -72,9 +73,11 @@ class Engine:
             self.flight, self.backlog, self._idle, clock, workers, in_flight_bytes, ahead
         )
         self.guard = WithdrawalGuard(journal)
+        self._overtaken, self._begun = Overtaken(journal), dict[int, _Begun]()  # by row: what is still wanted
         self.writer = Writer(
-            journal, collections, clock, random, self._wanted_recipe, self._hold_collection, self._refused
-        )
+            journal, collections, clock, random, self._wanted_recipe, self._overtaken.unwanted,
+            self._hold_collection, self._refused,
+        )  # fmt: skip
         self.scanner = Scanner(journal, pool, clock, random, self.writer.check)
         self._first_pass = FirstPass(journal, clock)
         self._failures = FailureLog()
@@ -127,6 +130,7 @@ class Engine:
         while self._inbox:
             self._take(self._inbox[0])
             self._inbox.popleft()
+        self._abandon()
         self.scanner.start()
         self.writer.look()
         self._dispatch()
@@ -160,21 +164,25 @@ class Engine:
     # --- what comes in -------------------------------------------------------------------------------
 
     def _take(self, outcome: Outcome) -> None:
-        if isinstance(outcome.error, Stopped):  # the program stops, or the embedder was replaced
-            if isinstance(outcome.tag, _Begun):
-                self.flight.returned(outcome.tag.entry)
-                self._landed(outcome.tag.entry)
+        stopped = isinstance(outcome.error, Stopped)  # the program stops, or the embedder was replaced
+        if isinstance(outcome.tag, _Begun):
+            entry = outcome.tag.entry
+            if stopped or entry.row not in self._begun:
+                self._landed(entry)
+            else:
+                self._prepared(outcome.tag, outcome)
+            self._begun.pop(entry.row, None)
+            self.flight.returned(entry)
+        elif stopped:
             return
-        if isinstance(outcome.tag, Scan):
+        elif isinstance(outcome.tag, Scan):
             self.scanner.scanned(outcome.tag, outcome)
-        elif isinstance(outcome.tag, _Begun):
-            self._prepared(outcome.tag, outcome)
-            self.flight.returned(outcome.tag.entry)
         elif isinstance(outcome.tag, str):
             self.scanner.hinted(SourceName(outcome.tag), outcome)
 
     def _prepared(self, begun: "_Begun", outcome: Outcome) -> None:
         entry = begun.entry
+        self._overtaken.carried_through(entry.row)
         if isinstance(outcome.error, Slow):
             self.dispatcher.slow.add(entry.row)
             self._landed(entry)
@@ -292,6 +300,12 @@ class Engine:
             for entry in self.dispatcher.due_ahead(ready, full):
                 self._start(Job(entry, self._others(entry)), ahead=True)
 
+    def _abandon(self) -> None:
+        """What was begun for documents that were removed or changed meanwhile, or whose source is paused."""
+        if self._begun and self._overtaken.due(now := self.clock()):
+            for row in self._overtaken.look([begun.entry for begun in self._begun.values()], now):
+                self.pool.revoke(self._begun.pop(row))
+
     def _idle(self) -> set[int]:
         """Rows of documents that wait for a process that parses."""
         return {tag.entry.row for tag in self.pool.idle() if isinstance(tag, _Begun)}
@@ -336,6 +350,7 @@ class Engine:
         begun, lane = _Begun(job.entry, tools.recipe(""), final), self.dispatcher.lane(job.entry.source)
         if self.backlog.any_gone(job.entry.collection):
             of = partial(predecessor, self.journal, source.moved)
+        self._begun[job.entry.row] = begun
         self.flight.begin(job.entry, ahead=ahead)  # last: what is in flight has been submitted
         self.pool.submit(begun, lambda: self.preparing(job, tools, of), lane=lane)
 

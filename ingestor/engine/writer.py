@@ -38,8 +38,9 @@ class Writer:
     """Batches writes per collection, and handles their errors.
 
     ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``wanted_recipe``: the recipe that today's
-    config asks of a document. ``hold``: called for a collection that only a person can repair. ``refused``:
-    called for a document that the index refuses, with the traceback.
+    config asks of a document. ``unwanted``: whether a document must not be written. ``hold``: called for a
+    collection that only a person can repair. ``refused``: called for a document that the index refuses, with
+    the traceback.
     """
 
     def __init__(
@@ -49,11 +50,13 @@ class Writer:
         clock: Callable[[], float],
         random: Callable[[], float],
         wanted_recipe: Callable[[Prepared], str],
+        unwanted: Callable[[Entry], bool],
         hold: Callable[[EditionName, Exception], None],
         refused: Callable[[Prepared, Exception, str], None],
     ) -> None:
         self._journal, self._collections, self._clock, self._random = journal, collections, clock, random
-        self._wanted_recipe, self._hold, self._tell_refused = wanted_recipe, hold, refused
+        self._wanted_recipe, self._unwanted = wanted_recipe, unwanted
+        self._hold, self._tell_refused = hold, refused
         self._outboxes: dict[EditionName, Outbox] = {}
         self.tally = Tally()
 
@@ -236,7 +239,8 @@ class Writer:
         return protocol.valid(self._journal, current)
 
     def _is_of_today(self, prepared: Prepared) -> bool:
-        return self._wanted_recipe(prepared) == prepared.receipt.recipe
+        of_today = self._wanted_recipe(prepared) == prepared.receipt.recipe
+        return of_today and not self._unwanted(prepared.entry)
 
     def _write_batch(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
         """Write a batch; after an unknown error each document alone, so that a bad one stops no other."""

@@ -31,6 +31,10 @@ class Work(Protocol):
         """Tags of work that waits for its turn elsewhere and needs no worker meanwhile."""
         ...
 
+    def revoke(self, tag: object) -> None:
+        """The outcome is not wanted any more: it may come early, with Stopped."""
+        ...
+
     def post(self, tag: object, value: object = None) -> None:
         """Put something into the inbox, after what is there."""
         ...

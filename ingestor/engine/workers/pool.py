@@ -10,6 +10,7 @@ from queue import Empty, Queue
 from threading import Event, Thread, current_thread, local
 from time import monotonic
 
+from ingestor.core.interruptions import Stopped
 from ingestor.engine.workers.outcomes import BEGUN, Outcome, as_exception
 from ingestor.engine.workers.work_queue import ANY, Lane, WorkQueue
 from ingestor.ports import Stop
@@ -65,7 +66,7 @@ class Pool:
     def __init__(self, workers: int) -> None:
         self._inbox: Queue[Outcome] = Queue()
         self._documents = _Workers(BEGUN * workers, "worker", WorkQueue(workers))
-        self._current, self._idle = local(), set[object]()
+        self._current, self._idle, self._revoked = local(), set[object](), set[object]()
         self._scans = _Workers(4, "scan", WorkQueue())
         self._listeners: list[tuple[Thread, Event]] = []
 
@@ -78,8 +79,12 @@ class Pool:
 
     @contextmanager
     def resting(self) -> Iterator[None]:
-        """What the calling worker does waits for its turn elsewhere: see ``idle``. Workers alone may call."""
+        """What the calling worker does waits for its turn elsewhere: see ``idle``. Workers alone may call.
+
+        Raises Stopped, before it waits, if its outcome was revoked.
+        """
         tag, turns, lane = self._current.work
+        self._require(tag)
         self._idle.add(tag)
         try:
             with turns.resting(lane):
@@ -90,6 +95,10 @@ class Pool:
     def idle(self) -> Collection[object]:
         """Tags of work that waits for its turn elsewhere and needs no worker meanwhile."""
         return list(self._idle)
+
+    def revoke(self, tag: object) -> None:
+        """See ``Work``. Work ends before it begins, or where it rests."""
+        self._revoked.add(tag)
 
     def post(self, tag: object, value: object = None) -> None:
         """Put something into the inbox from any thread or signal handler."""
@@ -108,9 +117,11 @@ class Pool:
         """The next outcome, or None after ``timeout`` seconds."""
         self._scans.relieve()
         try:
-            return self._inbox.get(timeout=timeout) if timeout > 0 else self._inbox.get_nowait()
+            outcome = self._inbox.get(timeout=timeout) if timeout > 0 else self._inbox.get_nowait()
         except Empty:
             return None
+        self._revoked.discard(outcome.tag)
+        return outcome
 
     def close(self) -> None:
         """Drop work that has not begun, and wait up to PATIENCE seconds for running work.
@@ -131,9 +142,14 @@ class Pool:
     def _run(self, known: tuple[object, WorkQueue, Lane], work: Callable[[], object]) -> None:
         self._current.work, tag = known, known[0]
         try:
+            self._require(tag)
             self._inbox.put(Outcome(tag, work()))
         except BaseException as error:  # noqa: BLE001 - the engine decides what an error means
             self._inbox.put(Outcome(tag, error=as_exception(error), trace=traceback.format_exc()))
+
+    def _require(self, tag: object) -> None:
+        if tag in self._revoked:
+            raise Stopped
 
     def _listen(self, tag: object, hints: Callable[[Stop], Iterator[object]], stop: Stop) -> None:
         while not stop.is_set():

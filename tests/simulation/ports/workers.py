@@ -22,6 +22,9 @@ class Inline:
     ) -> None:
         self.outcomes.append(done(tag, work))
 
+    def revoke(self, tag: object) -> None:
+        """What it did is done."""
+
     def post(self, tag: object, value: object = None) -> None:
         self.outcomes.append(Outcome(tag, value))
 
