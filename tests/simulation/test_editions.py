@@ -91,11 +91,11 @@ def _by_any_name(self: Any, name: Any, *, torn: bool, shard: int | None = None) 
 BROKEN: Variants = {
     "an edition is deleted by a name that another one may have": (
         OpenCollections, "discard", _by_any_name,
-        {CLEAN, EXACT, SUPERSET, ONE_EMBEDDER, ONE_LIVE, ONE_SET},
+        {CLEAN, EXACT, SUPERSET, ONE_EMBEDDER, ONE_LIVE, ONE_SET}, 3,
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find_out(BROKEN[name], partial(with_outages, tmp_path), 0, monkeypatch)
+    find_out(BROKEN[name], partial(with_outages, tmp_path), monkeypatch)

@@ -69,14 +69,12 @@ def test_a_large_document_that_is_partly_written_gets_the_new_name(
 
 BROKEN: Variants = {
     "documents of a source that left stay": (
-        Journal, "sources", lambda self: [], {EXACT, REST, CLEAN},
+        Journal, "sources", lambda self: [], {EXACT, REST, CLEAN}, 12,
     ),
     "a failure counts for the source that has the name now": (
-        Engine, "_handed_over", lambda self, entry: False, {HELD},
+        Engine, "_handed_over", lambda self, entry: False, {HELD}, 18,
     ),
 }  # fmt: skip
-
-BEGINS = {"a failure counts for the source that has the name now": 18}
 
 
 def _whoever_has_the_name(self, prepared):
@@ -88,11 +86,11 @@ def _whoever_has_the_name(self, prepared):
 def test_a_slice_that_is_written_under_an_old_name_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    variant = Engine, "_wanted_recipe", _whoever_has_the_name, {EXACT}
-    find_out(variant, partial(crashes, tmp_path, settings=in_slices), 1100, monkeypatch)
+    variant = Engine, "_wanted_recipe", _whoever_has_the_name, {EXACT}, 1100
+    find_out(variant, partial(crashes, tmp_path, settings=in_slices), monkeypatch)
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     histories = partial(crashes, tmp_path, settings=two_sources)
-    find_out(BROKEN[name], histories, BEGINS.get(name, 0), monkeypatch)
+    find_out(BROKEN[name], histories, monkeypatch)
