@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from ingestor.core import decisions
 from ingestor.core.decisions import Failure
-from ingestor.core.entries import EditionName, Entry, Feed
-from ingestor.model import SourceName
+from ingestor.core.entries import EditionName, Entry
+from ingestor.model import DocumentId, SourceName
 from ingestor.state.journal import Journal
 
 log = logging.getLogger("ingestor")
@@ -24,8 +24,12 @@ class Withdrawals:
 
     def count(self, source: SourceName) -> int:
         """Documents withdrawn since the source was last in step."""
-        query = "SELECT documents FROM withdrawals WHERE source = ?"
-        return int(next((row[0] for row in self._journal.select(query, (source,))), 0))
+        return self.loss(source)[0]
+
+    def loss(self, source: SourceName) -> tuple[int, int]:
+        """Documents withdrawn since the source was last in step, and those that it had in the index then."""
+        query = "SELECT documents, indexed FROM withdrawals WHERE source = ?"
+        return next(((int(lost), int(of)) for lost, of in self._journal.select(query, (source,))), (0, 0))
 
     def accepted(self, source: SourceName) -> bool:
         """Whether a person accepted the loss of its unreadable documents."""
@@ -43,13 +47,13 @@ class Withdrawals:
                    AND EXISTS (SELECT 1 FROM records WHERE document = id)"""
         return int(self._journal.select(query, (source, collection))[0][0])
 
-    def add(self, source: SourceName) -> None:
-        """One more document is withdrawn."""
+    def add(self, source: SourceName, indexed: int) -> None:
+        """One more document is withdrawn, of so many that were in the index before the first."""
         with self._journal.transaction() as db:
             db.execute(
-                """INSERT INTO withdrawals (source, documents) VALUES (?, 1)
-                   ON CONFLICT DO UPDATE SET documents = documents + 1""",
-                (source,),
+                """INSERT INTO withdrawals (source, documents, indexed) VALUES (?, 1, ?)
+                   ON CONFLICT DO UPDATE SET documents = documents + 1, indexed = excluded.indexed""",
+                (source, indexed),
             )
 
     def keep(self, source: SourceName, reason: str) -> None:
@@ -90,24 +94,26 @@ class Withdrawals:
 
 
 class WithdrawalGuard:
-    """Counts withdrawals, and stops them when a person must be asked."""
+    """Counts withdrawals, and stops them when a person must be asked.
+
+    The journal keeps how many documents there were before the first. They cannot be counted afterwards: those
+    that were withdrawn may be back in the index.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._table = Withdrawals(journal)
-        self._indexed: dict[Feed, int] = {}  # documents in the index before the first withdrawal
-        self._counted: set[tuple[SourceName, int]] = set()  # rows: one whose write failed comes again
+        self._counted: set[tuple[SourceName, DocumentId]] = set()  # one whose write failed comes again
 
     def passes(self, entry: Entry, failure: Failure, max_loss: float) -> bool:
         """Whether the records of this document may be removed; if so, it counts as withdrawn."""
-        document = entry.source, entry.row
+        document = entry.source, entry.document_id
         if not entry.known or document in self._counted or self._table.accepted(entry.source):
             return True
-        withdrawn = self._table.count(entry.source)
-        if entry.feed not in self._indexed:
-            self._indexed[entry.feed] = self._table.indexed(*entry.feed) + withdrawn
-        kept = decisions.withdrawal(failure, withdrawn, self._indexed[entry.feed], max_loss)
+        withdrawn, indexed = self._table.loss(entry.source)
+        indexed = indexed or self._table.indexed(*entry.feed)
+        kept = decisions.withdrawal(failure, withdrawn, indexed, max_loss)
         if kept is None:
-            self._table.add(entry.source)
+            self._table.add(entry.source, indexed)
             self._counted.add(document)
             return True
         if self._table.kept(entry.source) is None:
@@ -119,6 +125,5 @@ class WithdrawalGuard:
     def settle(self, sources: Sequence[SourceName]) -> None:
         """Nothing of these sources is due: reset their counts."""
         self._table.settle(sources)
-        self._indexed.clear()
         kept = {source for source in {of for of, _ in self._counted} if self._table.count(source)}
         self._counted = {document for document in self._counted if document[0] in kept}
