@@ -133,7 +133,8 @@ _MIGRATIONS = (
     """
     CREATE INDEX unread ON documents (collection, size)
         WHERE wanted_version IS NOT NULL AND digest IS NULL AND quarantined = 0;
-    """,    """
+    """,
+    """
     ALTER TABLE withdrawals ADD COLUMN indexed INTEGER NOT NULL DEFAULT 0;
     UPDATE withdrawals SET indexed = documents + (
         SELECT COUNT(*) FROM documents AS known WHERE known.source = withdrawals.source

@@ -16,6 +16,7 @@ from ingestor.core import decisions, fingerprint, slots
 from ingestor.core.decisions import NEVER
 from ingestor.engine import loop, open_collections, outbox, protocol
 from ingestor.engine.loop import Engine
+from ingestor.engine.overtaken import Overtaken
 from ingestor.engine.scanner import Scanner
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.filling import Filling
@@ -45,6 +46,7 @@ from tests.simulation.laws import (
     STATES,
     SUPERSET,
     THERE,
+    UNWANTED,
 )
 from tests.simulation.ports.making import Remembered
 
@@ -266,6 +268,7 @@ BROKEN: Variants = {
     "an edition in building misses a listing": (
         Scanner, "_take_over", _only_first, {REST, CLEAN, COMPLETE}, 5,
     ),
+    "what was removed meanwhile is written": (Overtaken, "unwanted", lambda self, entry: False, {UNWANTED}, 29),
     "words are written before the intent": (protocol, "write", _words_first, {KNOWN_WORDS}, 4),
     "drops do not reach the lexical index": (
         ComposedIndex, "drop", _drop_in_chroma_only, {LEXICAL, KNOWN_WORDS}, 2,

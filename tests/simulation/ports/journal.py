@@ -11,7 +11,7 @@ from ingestor.model import SourceName
 from ingestor.state.journal import Journal
 from ingestor.state.listings.last_listing import LastListing
 from ingestor.state.queries import reports
-from tests.simulation.laws import ASKED, BLAMED, LISTED, READABLE, STATES, THERE, LawBroken, hold
+from tests.simulation.laws import ASKED, BLAMED, LISTED, READABLE, STATES, THERE, UNWANTED, LawBroken, hold
 from tests.simulation.ports.chaos import Chaos
 from tests.simulation.ports.files import Files
 
@@ -100,6 +100,7 @@ class CrashingJournal(Journal):
             wanted.pop(key, None)
 
     def settle(self, receipts, wanted_recipes):  # type: ignore[no-untyped-def]
+        hold(UNWANTED, [receipt.row for receipt in receipts if not self._wanted(receipt.row)])
         refused = [receipt for receipt in receipts if receipt.failure is not None]
         for receipt in refused:
             hold(READABLE, not self._could_be_unreadable(receipt) and receipt.failure.reason)
@@ -115,6 +116,11 @@ class CrashingJournal(Journal):
             # later removals make the share larger, and need nobody's consent
             if files.too_many_withdrawn(self.indexed(source)):
                 raise LawBroken(ASKED, f"{len(files.withdrawn)} were withdrawn")
+
+    def _wanted(self, row: int) -> bool:
+        query = """SELECT 1 FROM documents LEFT JOIN sources ON name = source
+                   WHERE id = ? AND wanted_version NOT NULL AND paused IS NULL"""
+        return bool(self.select(query, (row,)))
 
     def _could_be_unreadable(self, receipt: Receipt) -> bool:
         """Whether that version of the document cannot be read, or was made by a source that has left."""
