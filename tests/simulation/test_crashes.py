@@ -268,7 +268,9 @@ BROKEN: Variants = {
     "an edition in building misses a listing": (
         Scanner, "_take_over", _only_first, {REST, CLEAN, COMPLETE}, 5,
     ),
-    "what was removed meanwhile is written": (Overtaken, "unwanted", lambda self, entry: False, {UNWANTED}, 29),
+    "what was removed meanwhile is written": (
+        Overtaken, "unwanted", lambda self, entry: False, {UNWANTED}, 29,
+    ),
     "words are written before the intent": (protocol, "write", _words_first, {KNOWN_WORDS}, 4),
     "drops do not reach the lexical index": (
         ComposedIndex, "drop", _drop_in_chroma_only, {LEXICAL, KNOWN_WORDS}, 2,
@@ -279,7 +281,7 @@ BROKEN: Variants = {
         receipts, "write_failure", _blame_what_is_wanted, {BLAMED}, 663,
     ),
     "Chroma's refusal holds for whatever version is listed": (
-        Engine, "_refused", _refuse_whatever_is_listed, {READABLE}, 413,
+        Engine, "_refused", _refuse_whatever_is_listed, {READABLE}, 1080,
     ),
     "another embedder writes in place": (policy, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}, 105),
     "what vanished is removed although it may be found": (
