@@ -63,8 +63,8 @@ def make(
         looked_at = replace(source, tools=replace(source.tools, chunker=watched))
         try:
             counts = _plan_source(doing, looked_at, source.collection in rebuilt)
-        except (NeedsHuman, Transient, OSError) as error:
-            plan.unseen[source.name] = describe(error)
+        except Exception as error:  # noqa: BLE001 - a defect of one source must not hide the others
+            plan.unseen[source.name] = _unlisted(error)
             continue
         moved = source.tools.statistic is not None and any(counts[kind] for kind in MOVING)
         plan.cuts_known &= not (watched.blind or moved)
@@ -210,12 +210,18 @@ def _add_removals(plan: Plan, gone: Iterable[Entry]) -> None:
         plan.records.update(records_of(removal_of(entry)))
 
 
+def _unlisted(error: Exception) -> str:
+    """Why a source could not be listed; the type of an error of no known kind says more than its text."""
+    known = isinstance(error, (NeedsHuman, Transient, OSError))
+    return describe(error) if known else f"{type(error).__name__}: {error}"
+
+
 def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
     """How many documents differ between source and journal, and why the listing is incomplete, if so."""
     try:
         found = listing.take(source, Scope(), [LastListing(journal, source.feed)])
-    except (NeedsHuman, Transient, OSError) as error:
-        return 0, describe(error)
+    except Exception as error:  # noqa: BLE001 - as in ``make``
+        return 0, _unlisted(error)
     return len(_leaving(journal, source, found)) + len(DueDocuments(journal, source, found)), found.trouble
 
 
