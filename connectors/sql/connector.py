@@ -130,9 +130,9 @@ class Sql:
         self._shown = self._shown or (not under and bool(seen))
 
     def fetch(self, item: Item) -> Blob:
-        from sqlalchemy import column
-
         with self.database.connected() as connection:
+            from sqlalchemy import column
+
             key = _BY_NAME[item.version.partition(" ")[0]](item.key)
             statement = self._select(None).where(column(self._options.key) == key)
             rows = [_plain(row._mapping) for row in connection.execute(statement)]
@@ -149,15 +149,15 @@ class Sql:
 
     def newest(self, cursor: str, mark: Mark) -> Rows:
         """The newest rows that are not older than the mark; "" for a value that cannot be a key."""
-        from sqlalchemy import column
-
-        value = column(cursor)
-        statement = self._select([self._options.key, cursor])
-        if mark.value is None:
-            statement = statement.where(value.is_not(None))
-        else:
-            statement = statement.where(value > mark.value if mark.crowded else value >= mark.value)
         with self.database.connected() as connection:
+            from sqlalchemy import column
+
+            value = column(cursor)
+            statement = self._select([self._options.key, cursor])
+            if mark.value is None:
+                statement = statement.where(value.is_not(None))
+            else:
+                statement = statement.where(value > mark.value if mark.crowded else value >= mark.value)
             rows = connection.execute(statement.order_by(value.desc()).limit(LIMIT)).all()
         return [(self._hinted(key), _exact(value)) for key, value in rows]
 

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from time import monotonic
 
 from ingestor.app.planning.due import DueDocuments
@@ -29,6 +29,7 @@ from ingestor.state.queries.unsettled import Unsettled
 from ingestor.state.sources import SourceRows
 
 MOVING = ("added", "changed", "rebuilt", "removed")  # kinds that change a collection's statistic
+_EXAMPLES = 5  # documents of a source that ``verify`` names
 
 
 def silently(what: str) -> None:
@@ -63,8 +64,8 @@ def make(
         looked_at = replace(source, tools=replace(source.tools, chunker=watched))
         try:
             counts = _plan_source(doing, looked_at, source.collection in rebuilt)
-        except (NeedsHuman, Transient, OSError) as error:
-            plan.unseen[source.name] = describe(error)
+        except Exception as error:  # noqa: BLE001 - a defect of one source must not hide the others
+            plan.unseen[source.name] = _unlisted(error)
             continue
         moved = source.tools.statistic is not None and any(counts[kind] for kind in MOVING)
         plan.cuts_known &= not (watched.blind or moved)
@@ -210,13 +211,32 @@ def _add_removals(plan: Plan, gone: Iterable[Entry]) -> None:
         plan.records.update(records_of(removal_of(entry)))
 
 
-def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
-    """How many documents differ between source and journal, and why the listing is incomplete, if so."""
+def _unlisted(error: Exception) -> str:
+    """Why a source could not be listed; the type of an error of no known kind says more than its text."""
+    known = isinstance(error, (NeedsHuman, Transient, OSError))
+    return describe(error) if known else f"{type(error).__name__}: {error}"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDifference:
+    """Of a source and the journal. ``trouble``: why the listing is incomplete, if so."""
+
+    documents: int = 0
+    examples: tuple[str, ...] = ()  # the first documents, with the reason of those that failed
+    trouble: str | None = None
+
+
+def difference(journal: Journal, source: Source) -> SourceDifference:
+    """What a sync would change, or try again."""
     try:
         found = listing.take(source, Scope(), [LastListing(journal, source.feed)])
-    except (NeedsHuman, Transient, OSError) as error:
-        return 0, describe(error)
-    return len(_leaving(journal, source, found)) + len(DueDocuments(journal, source, found)), found.trouble
+    except Exception as error:  # noqa: BLE001 - as in ``make``
+        return SourceDifference(trouble=_unlisted(error))
+    gone, due = _leaving(journal, source, found), DueDocuments(journal, source, found)
+    keys = [entry.key for entry in islice(chain(gone, due), _EXAMPLES)]
+    reasons = Unsettled(journal).reasons(source.feed, keys)
+    examples = tuple(f"{key}: {reasons[key]}" if key in reasons else key for key in keys)
+    return SourceDifference(len(gone) + len(due), examples, found.trouble)
 
 
 def _leaving(journal: Journal, source: Source, found: Listing) -> list[Entry]:

@@ -20,8 +20,9 @@ from ingestor.config.hosts import local_address
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.entries import ChromaName, Edition, Entry
+from ingestor.core.escape import raw
 from ingestor.core.shards import shard_names
-from ingestor.model import CollectionName, Record, SourceName
+from ingestor.model import INSIDE, CollectionName, Record, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.search.values import Answer, Question, checked
 from ingestor.state import run_status
@@ -43,6 +44,8 @@ T = TypeVar("T")
 
 PATIENCE = 30.0  # seconds
 _LOST = re.compile("[\udc80-\udcff]")  # bytes of the command line that are not valid text
+
+_MEMBER = re.compile("(?<!/)!/")  # between container and member in metadata and addresses; a key has INSIDE
 
 
 class BadRequest(Exception):
@@ -307,10 +310,19 @@ def shown(config: Config, document: str) -> Shown:
 def find_documents(journal: Journal, wanted: str) -> list[Entry]:
     """Documents with this key, path or id. Raises BadRequest if there is none."""
     wanted = _LOST.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02X}", wanted)  # as keys spell such bytes
-    found = journal.named(wanted) or journal.named(str(Path(wanted).absolute()))
-    if not found:
+    found = next(filter(None, map(journal.named, _spellings(wanted))), None)
+    if found is None:
         raise BadRequest(f"no document {wanted!r}; `ingestor ls` lists them by key")
     return found
+
+
+def _spellings(wanted: str) -> Iterator[str]:
+    """As given, as a path, as `ls` escapes keys, and members as keys and as paths have them."""
+    for text in dict.fromkeys((wanted, raw(wanted))):
+        yield text
+        yield str(Path(text).absolute())
+        yield _MEMBER.sub(INSIDE, text)
+        yield str(Path(text.replace(INSIDE, "!/")).absolute())
 
 
 def listed(journal: Journal, source: str | None) -> tuple[Sequence[SourceName], Iterator[Listed]]:

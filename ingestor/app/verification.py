@@ -7,7 +7,7 @@ from ingestor.app import plan as planning
 from ingestor.app import verify
 from ingestor.app.building.parts import Parts, made_by
 from ingestor.app.daemon import Loop
-from ingestor.app.queries import collections_of, journal_of, live_editions
+from ingestor.app.queries import collections_of, is_running, journal_of, live_editions
 from ingestor.app.signals import Signals
 from ingestor.app.wiring import opened
 from ingestor.chroma.backend import Collections
@@ -49,6 +49,7 @@ class Verification:
     words: int = 0
     unsettled: int = 0
     repaired: bool = False
+    running: bool = False  # whether a daemon or a sync runs
     aside: str | None = None  # where Chroma's folder was moved to
     broken: dict[str, str] = field(default_factory=dict)
     unseen: dict[str, str] = field(default_factory=dict)
@@ -101,7 +102,7 @@ def _moved_aside(config: Config) -> Path | None:
 
 
 def _verify(config: Config) -> Verification:
-    report = Verification()
+    report = Verification(running=is_running(config))
     with journal_of(config) as journal, collections_of(config, journal) as collections:
         cache = VectorCache(cache_path(config), config.cache_size)
         for edition in live_editions(journal):
@@ -150,10 +151,11 @@ def _compare_sources(report: Verification, parts: Parts, journal: Journal) -> No
         live = Editions(journal).live(serves)
         made_by = parts.by(unpacked(live.choices) if live.choices else None) or parts
         for source in made_by.sources(serves, live.name, parts.embedder.embed):
-            unsettled, trouble = planning.unsettled(journal, source)
-            report.unsettled += unsettled
-            if trouble is not None:
-                report.unseen[source.name] = trouble
+            found = planning.difference(journal, source)
+            report.unsettled += found.documents
+            report.examples += [f"{serves}: unsettled: {document}" for document in found.examples]
+            if found.trouble is not None:
+                report.unseen[source.name] = found.trouble
 
 
 def _mend(config: Config) -> Verification:

@@ -114,7 +114,17 @@ def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
             [
                 "0 records checked",
                 "source docs: not there",
-                "1 document not in step with the sources; to fix that: ingestor sync",
+                "1 document not in step with the sources; more of them: ingestor status",
+                "To bring them in step: ingestor sync",
+            ],
+        ),
+        (
+            Verification(unsettled=1, examples=["docs: unsettled: a.md: no right"], running=True),
+            [
+                "0 records checked",
+                "  docs: unsettled: a.md: no right",
+                "1 document not in step with the sources; more of them: ingestor status",
+                "The running ingestor works on that.",
             ],
         ),
         (

@@ -5,12 +5,13 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ingestor.app import daemon, queries
 from ingestor.app import plan as planning
-from ingestor.app import queries
 from ingestor.app.building.parts import Parts
 from ingestor.app.estimate import look_alikes
 from ingestor.app.planning.recorder import Recorder
@@ -20,7 +21,10 @@ from ingestor.cli.main import main
 from ingestor.cli.run import init
 from ingestor.config.file import load
 from ingestor.config.models import ConfigError
+from ingestor.connectors.folder.connector import Folder
+from ingestor.model import Blob, Item
 from ingestor.pipeline.answers import DryRunAnswers
+from ingestor.ports import Transient
 from ingestor.state.journal import Journal
 from ingestor.state.running_config import NAME, in_force
 from tests.e2e.in_chroma import in_chroma
@@ -83,6 +87,53 @@ def test_a_plan_sees_that_a_source_is_missing(synced: Project, ask: Ask) -> None
     assert "source docs: " in answer.out
     assert "Nothing to do" not in answer.out
     assert json.loads(ask("plan", "--json").out)["unseen"].keys() == {"docs"}
+
+
+def test_a_source_that_fails_as_nobody_foresaw_hides_no_other(
+    synced: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (synced.folder / "broken").mkdir()
+    sources = [
+        {"name": name, "kind": "folder", "path": name, "collection": "docs"} for name in ("broken", "docs")
+    ]
+    synced.settings["sources"] = sources
+    synced.configure()
+    (synced.docs / "new.txt").write_text("new words")
+    scan = Folder.scan
+
+    def failing(self: Folder) -> Iterator[Item]:
+        if self._options.path.name == "broken":
+            raise ModuleNotFoundError("No module named 'x'")
+        return scan(self)
+
+    monkeypatch.setattr(Folder, "scan", failing)
+    answer = ask("plan", "--json")
+    assert answer.code == 4
+    planned = json.loads(answer.out)
+    assert planned["unseen"] == {"broken": "ModuleNotFoundError: No module named 'x'"}
+    assert planned["sources"]["docs"]["added"] == 1
+    checked = ask("verify", "--json")
+    assert json.loads(checked.out)["unseen"].keys() == {"broken"}
+
+
+def test_verify_names_what_is_not_in_step(synced: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = sorted(path.name for path in synced.docs.iterdir())[0]
+    (synced.docs / kept).write_text("other words")
+    fetch = Folder.fetch
+
+    def failing(self: Folder, item: Item) -> Blob:
+        if item.key == kept:
+            raise Transient("no right")
+        return fetch(self, item)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Folder, "fetch", failing)
+        broken.setattr(daemon, "PATIENCE", 0.5)
+        assert ask("sync").code == 4
+    (synced.docs / "new.txt").write_text("new words")
+    found = json.loads(ask("verify", "--json").out)
+    assert (found["unsettled"], found["running"]) == (2, False)
+    assert found["examples"] == ["docs: unsettled: new.txt", f"docs: unsettled: {kept}: no right"]
 
 
 def test_a_plan_says_that_a_sync_would_ask(project: Project, ask: Ask) -> None:

@@ -53,6 +53,7 @@ def rounds(folder: Path, seed: int, number: int = 12) -> Counter[str]:
         tally = world.engine.writer.tally
         before = asdict(tally)
         world.settle()
+        assert all("a sync would remove nothing" in reason for reason in plan.unseen.values()), plan.unseen
         if plan.unseen:  # a sync asks first
             continue
         done = {name: count - before[name] for name, count in asdict(world.engine.writer.tally).items()}

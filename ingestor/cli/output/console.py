@@ -135,12 +135,20 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
     for name, reason in report.unseen.items():
         complain(f"source {name}", reason)
     if report.unsettled:
-        due = counted(report.unsettled, "document")
-        print(f"{due} not in step with the sources; to fix that: {command('sync', config)}")
+        _print_unsettled(report, config)
     if report.clean:
         out.print(f"[green]Everything is in order{' again' if report.repaired else ''}.[/]")
     elif report.damaged:
         print(f"To repair it: {command('verify --repair', config)}")
+
+
+def _print_unsettled(report: Verification, config: Path) -> None:
+    due = counted(report.unsettled, "document")
+    print(f"{due} not in step with the sources; more of them: {command('status', config)}")
+    if report.running:
+        print("The running ingestor works on that.")
+    else:
+        print(f"To bring them in step: {command('sync', config)}")
 
 
 def show_collections(found: Sequence[CollectionInfo], as_json: bool) -> None:

@@ -26,6 +26,13 @@ class Unsettled:
             for entry in self._journal.entries(f"{_OF} AND key IN ({marks(page)})", (*feed, *page))
         ]
 
+    def reasons(self, feed: Feed, keys: Sequence[str]) -> dict[str, str]:
+        """Why documents failed, of those of these few that did."""
+        query = (
+            f"SELECT key, reason FROM documents WHERE {_OF} AND key IN ({marks(keys)}) AND reason IS NOT NULL"
+        )
+        return dict(self._journal.select(query, (*feed, *keys)))
+
     def leaving(self, feed: Feed) -> list[Entry]:
         """Documents of that source in live editions that vanished or are in another edition."""
         where = f"source = ? AND {LIVE} AND (wanted_version IS NULL OR collection != ?) ORDER BY key"

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from ingestor.connectors.sql.connector import _BY_NAME, PLUGIN, Sql, SqlOptions
 from ingestor.connectors.sql.mark import LIMIT, Mark, changed, marked
+from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, Scoped, Stale, Transient, Watchable
 from tests.connectors.databases import DatabaseWorld, watched
 from tests.connectors.laws import ConnectorLaws, covers, listed, watching
@@ -393,8 +394,17 @@ def test_a_key_of_many_megabytes_needs_a_person(tmp_path: Path) -> None:
 def test_sqlalchemy_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("sqlalchemy", "sqlalchemy.exc"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(NeedsHuman, match="-m pip install sqlalchemy"):
-        list(Sql(SqlOptions.model_validate(PLAIN)).scan())
+    plain = Sql(SqlOptions.model_validate(PLAIN))
+    watched = PLUGIN.build(SqlOptions.model_validate({**PLAIN, "cursor": "changed"}))
+    deeds = (
+        lambda: list(plain.scan()),
+        lambda: plain.fetch(Item("1", "int x", "")),
+        lambda: list(watched.scan()),
+        lambda: plain.newest("changed", Mark()),
+    )
+    for deed in deeds:
+        with pytest.raises(NeedsHuman, match="-m pip install sqlalchemy"):
+            deed()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,49 @@
+"""The spellings of a document's name that commands take."""
+
+from pathlib import Path
+
+import pytest
+
+from ingestor.app.queries import BadRequest, find_documents
+from ingestor.core.decisions import Changes
+from ingestor.core.escape import line, raw
+from ingestor.model import Item
+from ingestor.state.journal import Journal
+from tests.state.journals import C, S
+
+MEMBER, ODD, WINDOWS = "mail/box.mbox/!/0@x.eml", "notes/new\nline.md", r"a\new.md"
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    journal = Journal(tmp_path / "journal.sqlite3", synchronous="OFF")
+    uris = {MEMBER: "/docs/mail/box.mbox!/0@x.eml", ODD: f"/docs/{ODD}", WINDOWS: f"/docs/{WINDOWS}"}
+    items = tuple(Item(key, "1", uri, 3, 5.0) for key, uri in uris.items())
+    journal.observe(S, C, Changes(items, ()), remove_at=100.0)
+    return journal
+
+
+@pytest.mark.parametrize(
+    ("wanted", "key"),
+    [
+        *((name, MEMBER) for name in (MEMBER, "mail/box.mbox!/0@x.eml", "/docs/mail/box.mbox!/0@x.eml")),
+        ("/docs/mail/box.mbox/!/0@x.eml", MEMBER),
+        *((name, ODD) for name in (ODD, line(ODD), line(f"/docs/{ODD}"))),
+        (WINDOWS, WINDOWS),
+    ],
+)
+def test_a_document_is_found_by_each_of_its_spellings(journal: Journal, wanted: str, key: str) -> None:
+    assert [entry.key for entry in find_documents(journal, wanted)] == [key]
+    journal.close()
+
+
+@pytest.mark.parametrize("wanted", ["notes/new", "mail/box.mbox", r"\ud800", r"\u0000"])
+def test_no_other_document_is_found(journal: Journal, wanted: str) -> None:
+    with pytest.raises(BadRequest, match="no document"):
+        find_documents(journal, wanted)
+    journal.close()
+
+
+@pytest.mark.parametrize("text", ["a\nb\tc", "bell \x07", "to the left \u202e.md", "plain"])
+def test_what_was_escaped_is_read_back(text: str) -> None:
+    assert raw(line(text)) == text
