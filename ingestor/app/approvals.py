@@ -7,8 +7,9 @@ import time
 
 from ingestor.app.building.parts import Parts, made_by
 from ingestor.app.handover import gone_sources, rehearsed
-from ingestor.app.queries import BadRequest, collections_of, is_running, journal_of
+from ingestor.app.queries import BadRequest, collections_of, is_running, journal_of, no_collection
 from ingestor.app.recipe_changes import outlook
+from ingestor.app.status import undone
 from ingestor.app.wiring import opened
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded
@@ -42,8 +43,8 @@ def approve(config: Config) -> list[str]:
     return said
 
 
-def roll_back(config: Config, collection: str) -> None:
-    """Return readers to the collection before the last swap.
+def roll_back(config: Config, collection: str) -> bool:
+    """Return readers to the collection before the last swap. Returns whether that was itself a rollback.
 
     Raises BadRequest when there is none, NeedsHuman when Chroma no longer has its records, Transient when the
     daemon does not answer in time.
@@ -51,6 +52,8 @@ def roll_back(config: Config, collection: str) -> None:
     serves = CollectionName(collection)
     with journal_of(config) as journal:
         retired = Editions(journal).of(serves, "previous")
+        if not retired and serves not in config.collections:
+            raise no_collection(journal, serves)
         if not retired:
             raise BadRequest(
                 f"{collection!r} has no earlier state to return to: only a change of the config that writes "
@@ -58,6 +61,7 @@ def roll_back(config: Config, collection: str) -> None:
             )
         latest = max(retired, key=lambda edition: edition.since)
         _require(config, journal, latest)
+        redone = undone(journal, latest)
         Requests(journal).put("roll back", serves, latest.name)
         done = _done_by_daemon(config, journal, serves)
     if not done:
@@ -66,6 +70,7 @@ def roll_back(config: Config, collection: str) -> None:
     with journal_of(config) as journal:
         if Editions(journal).live(serves).name != latest.name:
             raise BadRequest(f"{collection!r} stays unchanged: the old collection was deleted just now")
+    return redone
 
 
 def _require(config: Config, journal: Journal, edition: Edition) -> None:

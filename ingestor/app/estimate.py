@@ -32,7 +32,7 @@ from ingestor.state.files import cache_path, journal_path
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports
 
-SAMPLE = 64  # texts embedded to measure the rate if none is known
+SAMPLE = 64  # texts embedded to measure the rate if none is known; of fewer, what goes before weighs too much
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,8 @@ def make_plan(
         records = sum(Reports(journal).records(each.edition) for each in expected)
         replaced = [Editions(journal).live(each.serves).name for each in expected if each.another]
         beside = sum(map(Reports(journal).records, replaced))
-    if plan.texts and rate is None and not remote:  # a server is not asked, since that may cost money
+    # A server is not asked, since that may cost money.
+    if plan.texts >= SAMPLE and rate is None and not remote:
         rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
     speed = float(rate) if rate else None
     seconds = plan.tokens / speed if speed else None if plan.tokens else 0.0

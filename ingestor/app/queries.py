@@ -214,7 +214,7 @@ def search(config: Config, question: Question) -> Answer:
         raise BadRequest("the text is not valid in this terminal's encoding; is it set to UTF-8?")
     with journal_of(config) as journal:
         if question.collection not in [edition.serves for edition in live_editions(journal)]:
-            raise _no_collection(journal, question.collection)
+            raise no_collection(journal, question.collection)
         if config.http is not None and is_running(config):
             answer = DaemonClient(config.http, journal.owner).search(question)
             if answer is not None:
@@ -245,7 +245,7 @@ def _searched(config: Config, journal: Journal, question: Question) -> Answer:
     def ask(collections: Collections) -> Answer:
         index = collections.edition(Editions(journal).live(CollectionName(question.collection)))
         if index is None:
-            raise _no_collection(journal, question.collection)
+            raise no_collection(journal, question.collection)
         if question.where:  # first, since loading the model takes time
             index.check_filter(dict(question.where))
         with words_of(reading(lexical_path(config)), index.uuid) as words:
@@ -274,7 +274,8 @@ def live_editions(journal: Journal) -> list[Edition]:
     return [edition for edition in Editions(journal).all() if edition.role == "live"]
 
 
-def _no_collection(journal: Journal, wanted: str) -> Exception:
+def no_collection(journal: Journal, wanted: str) -> Exception:
+    """That a collection is not there, or not in Chroma."""
     known = [edition.serves for edition in live_editions(journal)]
     if wanted in known:
         return NeedsHuman(f"collection {wanted!r} is gone from Chroma; `ingestor sync` writes it again")

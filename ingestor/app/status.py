@@ -13,12 +13,13 @@ from ingestor.core.entries import ChromaName, Edition
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, SourceName
+from ingestor.rechunk.policy import named
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.files import lexical_path
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports, Short
-from ingestor.state.requests import Notices
+from ingestor.state.requests import Notices, Requests
 from ingestor.state.run_status import Live, RunningListing
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
@@ -69,6 +70,7 @@ class CollectionStatus:
     built: tuple[int, int] | None = None  # documents of the new collection: done, of all
     lexical: str | None = None  # why there is no keyword search yet
     old_until: float | None = None  # POSIX seconds until which `rollback` works
+    old_undone: bool = False  # whether it is the state before the last rollback, not before the last change
     strategy: str = ""  # of its documents; several names if its sources differ
     model: str = ""  # that embeds them
     shards: int = 1  # collections in Chroma that it is made of
@@ -217,6 +219,13 @@ def _add_edition(status: Status, journal: Journal, edition: Edition, grace: floa
         collection.built = done, sum(number for _, number in counts)
     elif edition.role == "previous":
         collection.old_until = edition.since + grace
+        collection.old_undone = undone(journal, edition)
+
+
+def undone(journal: Journal, edition: Edition) -> bool:
+    """Whether a previous edition was left by a rollback."""
+    left = Requests(journal).get("refused", edition.serves)
+    return edition.choices is not None and left == named(unpacked(edition.choices))
 
 
 def _add_means(collection: CollectionStatus, strategies: Iterable[str], model: str) -> None:

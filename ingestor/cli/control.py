@@ -56,11 +56,14 @@ def rollback(
     checked = read_config(config)
     set_up("warning", checked.log.format)
     name = chosen(checked, collection)
-    roll_back(checked, name)
-    words = (
-        f"readers of {name} see it as it was before the last change of the config. The config file still has "
-        f"that change: take it out, or carry it out again with: {command('apply', config)}"
-    )
+    redone = roll_back(checked, name)
+    before = "rollback" if redone else "change of the config"
+    words = f"readers of {name} see it as it was before the last {before}"
+    if not redone:
+        words += (
+            ". The config file still has that change: take it out, or carry it out again with: "
+            f"{command('apply', config)}"
+        )
     console.say({"rolled_back": name}, words, as_json)
 
 
@@ -101,8 +104,11 @@ def accept(
     from ingestor.state.sources import SourceRows
     from ingestor.state.withdrawals import Withdrawals
 
-    with journal_of(looked_up(config)) as journal:
-        name = SourceName(source)
+    checked = looked_up(config)
+    with journal_of(checked) as journal:
+        name, known = SourceName(source), {*journal.sources(), *(each.name for each in checked.sources)}
+        if name not in known:
+            fail(f"there is no source {source!r}; known: {', '.join(sorted(known))}", USAGE)
         done = SourceRows(journal).accept(name) | Withdrawals(journal).accept(name)
     if not done:
         fail(f"source {source!r} is not held for a loss of documents; see: ingestor status", USAGE)

@@ -103,7 +103,7 @@ def test_all_that_is_kept_under_the_old_name_goes_along(journal: Journal, cache:
     SourceRows(journal).pause(B, 5.0)  # said under the new name, before it was taken over
     Editions(journal).choose(C, C, packed(choices("a", "other")))
     Requests(journal).put("prune", A, "yes")
-    Withdrawals(journal).add(A)
+    Withdrawals(journal).add(A, 10)
     parses = Parses(cache)
     parsed = Parsed(Digest("00"), "text", Fingerprint("r"), Document("words"))
     parses.keep(A, "1", "stamp", parsed)

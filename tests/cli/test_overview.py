@@ -93,6 +93,10 @@ def test_what_was_embedded_and_what_is_guarded_stand_below_the_tables(
             Status(collections={"a": CollectionStatus(old_until=NOW + 1200)}),
             "state before the last change is kept for another 20 min; to return to it: ingestor rollback a",
         ),
+        (
+            Status(collections={"a": CollectionStatus(old_until=NOW + 1200, old_undone=True)}),
+            "its state before the last rollback is kept for another 20 min; to return to it: ingestor roll",
+        ),
         (Status(sources={"a": SourceStatus(configured=False)}), "source a is no longer in the config"),
         (
             Status(collections={n: CollectionStatus(1, False, "no answer") for n in ("one", "two")}),

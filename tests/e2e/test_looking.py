@@ -225,7 +225,28 @@ def test_a_rollback_says_what_it_did_and_how_to_go_on(synced: Project, ask: Ask)
     assert answer.out.startswith("readers of docs see it as it was before the last change of the config.")
     assert "The config file still has that change: take it out, or carry it out again with:" in answer.out
     waits = "collection docs waits for apply: this change of the config was undone by `ingestor rollback`"
-    assert waits in ask("status").out
+    told = ask("status").out
+    assert waits in told
+    assert "its state before the last change" not in told
+    assert "its state before the last rollback is kept for another" in told
+    again = ask("rollback")
+    assert again.out.strip() == "readers of docs see it as it was before the last rollback"
+
+
+def test_who_names_what_is_not_there_is_told_what_is(synced: Project, ask: Ask) -> None:
+    source, collection = ask("accept", "nope"), ask("rollback", "nope")
+    assert (source.code, source.err) == (2, "there is no source 'nope'; known: docs\n")
+    assert (collection.code, collection.err) == (2, "there is no collection 'nope'; known: docs\n")
+    assert "is not held for a loss" in ask("accept", "docs").err
+
+
+def test_a_plan_tells_no_rate_of_a_few_texts(project: Project, ask: Ask) -> None:
+    (project.docs / "a.txt").write_text("some words")
+    few = plan_of(ask)
+    assert (few["tokens_per_second"], few["seconds"]) == (None, None)
+    assert "tokens/s" not in ask("plan").out
+    (project.docs / "b.txt").write_text("\n\n".join(f"{n} " + "many words " * 4 for n in range(800)))
+    assert plan_of(ask)["tokens_per_second"] > 0
 
 
 def test_a_value_that_an_option_does_not_take_is_told_plainly(ask: Ask) -> None:

@@ -157,9 +157,14 @@ def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
             done, of = collection.built
             yield Text(f"collection {name} is being rebuilt: {done:,} of {counted(of, 'document')} done")
         if collection.old_until and collection.old_until > now:
-            left, back = duration(collection.old_until - now), command(f"rollback {name}", config)
-            words = f"its state before the last change is kept for another {left}; to return to it: {back}"
-            yield Text(f"collection {name}: {words}")
+            yield Text(f"collection {name}: {_kept(name, collection, collection.old_until - now, config)}")
+
+
+def _kept(name: str, collection: CollectionStatus, left: float, config: Path) -> str:
+    """What `rollback` would do, and how long it can."""
+    what = "rollback" if collection.old_undone else "change"
+    back = command(f"rollback {name}", config)
+    return f"its state before the last {what} is kept for another {duration(left)}; to return to it: {back}"
 
 
 def _sick(status: Status) -> dict[str, list[str]]:
