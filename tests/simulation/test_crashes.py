@@ -278,7 +278,7 @@ BROKEN: Variants = {
     "a lexical index is believed without a look": (Filling, "_begin", _believe_the_file, {LEXICAL}),
     "a refused document is let go before its withdrawal": (outbox.Outbox, "done", _all_done, {IN_HAND}, 36),
     "a refusal holds for whatever version is wanted": (
-        receipts, "write_failure", _blame_what_is_wanted, {BLAMED}, 663,
+        receipts, "write_failure", _blame_what_is_wanted, {BLAMED}, 837,
     ),
     "Chroma's refusal holds for whatever version is listed": (
         Engine, "_refused", _refuse_whatever_is_listed, {READABLE}, 1080,
@@ -288,7 +288,7 @@ BROKEN: Variants = {
         loop, "without_heirs", lambda journal, gone, now, least: list(gone), {MOVED}, 12,
     ),
     "what vanished is removed while the new one waits for a retry": (
-        Backlog, "heirless", lambda self, sources, limit: self.gone(sources, NEVER, limit), {MOVED},
+        Backlog, "heirless", lambda self, sources, limit: self.gone(sources, NEVER, limit), {MOVED}, 160,
     ),
 }  # fmt: skip
 
