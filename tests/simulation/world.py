@@ -231,7 +231,8 @@ class World:
 
     def _settled(self, sources: Collection[SourceName]) -> None:
         for source in sources:
-            self.places[source].withdrawn, self.places[source].accepted = set(), False
+            files = self.places[source]
+            files.withdrawn, files.had, files.accepted = set(), set(), False
 
     def _check_waiting(self) -> None:
         for outbox in self.engine.writer._outboxes.values():

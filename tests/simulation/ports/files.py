@@ -46,6 +46,7 @@ class Files:
     parser_broken: bool = False  # takes nothing any more, and calls it the document's fault
     ever_broken: bool = False
     withdrawn: set[int] = field(default_factory=set)  # rows, since the program was last in step
+    had: set[int] = field(default_factory=set)  # rows that readers had at one of these losses
     accepted: bool = False  # a person said that they may go
 
     def write(self, key: str, text: str) -> None:
@@ -88,9 +89,13 @@ class Files:
         return self.ever_broken or spoiled(self.written[int(version)])
 
     def too_many_withdrawn(self, left: set[int]) -> bool:
-        """``left``: rows of documents that readers have. One that came back and goes again is one loss."""
+        """``left``: rows of documents that readers have. One that came back and goes again is one loss.
+
+        One that was removed after the first loss makes the others no larger.
+        """
         lost = len(self.withdrawn)
-        return not self.accepted and lost >= SMALL and lost > MAX_LOSS * len(left | self.withdrawn)
+        self.had |= left | self.withdrawn
+        return not self.accepted and lost >= SMALL and lost > MAX_LOSS * len(self.had)
 
     def identity(self) -> str:
         disk = self.disk
