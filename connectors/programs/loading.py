@@ -4,7 +4,6 @@ It may print, hang, crash, leak memory and change global state there. The proces
 """
 
 import json
-import os
 import pickle
 import sys
 from base64 import b64decode
@@ -15,6 +14,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from ingestor.confinement.python_child import python_child
 from ingestor.connectors.programs.child import Missing, ProgramFailed, Run
 from ingestor.connectors.programs.loading_child import LoadRequest
 from ingestor.connectors.programs.spool import Given, Spool, scalar, text
@@ -112,10 +112,11 @@ def documents(settings: LoadingOptions, call: EntryPoint) -> Iterator[Given]:
     secrets = {name: secret.get_secret_value() for name, secret in settings.secrets.items()}
     arguments = {**settings.arguments, **secrets}
     request = LoadRequest(call.name, arguments, call.load, tuple(settings.key), settings.ending, call.package)
-    path = [*sys.path, *([str(settings.folder)] if settings.folder else [])]
+    path = [*filter(None, sys.path), *([str(settings.folder)] if settings.folder else [])]
+    child = python_child("-m", _CHILD, secrets=True)
     run = Run(
-        [sys.executable, "-P", "-m", _CHILD],
-        os.environ,
+        child.command,
+        child.environment,
         seconds=settings.timeout,
         longest=6 * settings.max_size + 10**6,  # JSON may take six bytes for a byte
         secrets=list(secrets.values()),

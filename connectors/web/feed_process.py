@@ -5,9 +5,8 @@ feedparser takes quadratic time for some feeds, and holds Python's lock meanwhil
 """
 
 import json
-import os
-import sys
 
+from ingestor.confinement.python_child import python_child
 from ingestor.confinement.walls import hide
 from ingestor.connectors.programs.child import Missing, ProgramFailed, Run
 from ingestor.connectors.web.feed_entries import FeedEntry, NoFeed, ParsedFeed
@@ -18,15 +17,15 @@ SECONDS = 60  # of CPU time; 1 MB of sound entries takes 2.5 s, and 10 MB is the
 _PATIENCE = 10  # times as long may pass on a busy machine
 _MEMORY = 2 * 10**9  # bytes
 _ANSWER = 10**8  # bytes
-_ENVIRONMENT = ("PATH", "LANG", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 
 
 def read(data: bytes, content_type: str | None, url: str, seconds: int = SECONDS) -> ParsedFeed:
     """As ``entries``. Raises NoFeed, also for what exceeds a limit, and Transient."""
     hide()  # the process runs as the same user, who may otherwise read and write our memory
+    child = python_child("-m", _CHILD, str(seconds), str(_MEMORY))
     run = Run(
-        [sys.executable, "-P", "-m", _CHILD, str(seconds), str(_MEMORY)],
-        {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        child.command,
+        child.environment,
         seconds=_PATIENCE * seconds,
         longest=_ANSWER,
     )

@@ -10,9 +10,8 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +21,7 @@ from ingestor.chroma.folder import REMEDY, claim, damaged
 from ingestor.chroma.heartbeat import heartbeat
 from ingestor.chroma.silence import Look, hangs
 from ingestor.config.hosts import local_address
+from ingestor.confinement.python_child import python_child
 from ingestor.confinement.walls import described
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.state.lock import Lock
@@ -33,11 +33,8 @@ _MOMENT = 0.02  # seconds
 _ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
 _LAST_BREATH = 2.0  # seconds for an unresponsive process to end
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
-_PASSED = {  # environment variables that the child gets
-    *("HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ", "USER"),
-    *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"),
-    *("MALLOC_ARENA_MAX", "RAYON_NUM_THREADS", "RUST_BACKTRACE", "TOKIO_WORKER_THREADS"),
-}
+_PASSED = frozenset({"MALLOC_ARENA_MAX", "RAYON_NUM_THREADS", "RUST_BACKTRACE", "TOKIO_WORKER_THREADS"})
+_QUIET = {"RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
 _LOG_SIZE = 10_000_000  # bytes, beyond which a start truncates the log
 
 
@@ -173,12 +170,11 @@ class ChromaServer:
         self._pipe, theirs = socket.socketpair()
         self._pipe.sendall(json.dumps(settings).encode() + b"\n")
         with theirs, open(self.log_path, "wb" if fresh else "ab", opener=_private) as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own script and arguments, no shell
-                [sys.executable, "-P", str(_CHILD), str(self.path)],
+            child = python_child(str(_CHILD), str(self.path), passed=_PASSED, variables=_QUIET)
+            self._process = child.start(
                 stdin=theirs.fileno(),
                 stdout=log,
                 stderr=log,
-                env=_environment(os.environ),
                 pass_fds=[listener.fileno()],
                 process_group=0,  # a Ctrl-C in the terminal is for the parent alone, which stops the child
             )
@@ -251,12 +247,6 @@ def _level(token: str | None, port: int, without_namespace: str) -> str:
             "network namespace": without_namespace and exposed,
         }
     )
-
-
-def _environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """The child's environment, without secrets of the config."""
-    passed = {name: value for name, value in ours.items() if name in _PASSED or name.startswith("LC_")}
-    return {**passed, "RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
 
 
 def free_port(host: str) -> int:

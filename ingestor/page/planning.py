@@ -5,18 +5,19 @@ It reads every new document, which would hold the daemon up if it were done here
 
 import os
 import subprocess
-import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
+from ingestor.confinement.python_child import PythonChild, python_child
+
 LONGEST = 200_000  # bytes of what it says that are shown
 PATIENCE = 1800.0  # seconds; then it is ended
 _NICE = 10
+_PLAIN = {"COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
 _RUN = "import sys; from ingestor.cli.main import main; sys.exit(main())"
 
 
@@ -30,10 +31,10 @@ class ShownPlan:
 
 
 class Planner:
-    """``command``: what makes a plan. Callers take turns: a page's worker thread asks at a time."""
+    """``child``: what makes a plan. Callers take turns: a page's worker thread asks at a time."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self._command = list(command)
+    def __init__(self, child: PythonChild) -> None:
+        self._child = child
         self._process: subprocess.Popen[bytes] | None = None
         self._said: IO[bytes] | None = None
         self._plan: ShownPlan | None = None
@@ -44,10 +45,9 @@ class Planner:
             return
         self.close()
         self._said = TemporaryFile()  # noqa: SIM115 - closed by ``close``
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
-            self._command, stdin=subprocess.DEVNULL, stdout=self._said, stderr=subprocess.STDOUT,
-            env=os.environ | {"COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"},
-        )  # fmt: skip
+        self._process = self._child.start(
+            stdin=subprocess.DEVNULL, stdout=self._said, stderr=subprocess.STDOUT
+        )
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
         self._plan = ShownPlan(time.time())
@@ -77,4 +77,6 @@ class Planner:
 
 
 def planner(config: Path) -> Planner:
-    return Planner([sys.executable, "-c", _RUN, "plan", "--config", str(config)])
+    """Plan the config file, whose secrets may stand in any variable."""
+    words = ("-c", _RUN, "plan", "--config", str(config))
+    return Planner(python_child(*words, secrets=True, variables=_PLAIN))

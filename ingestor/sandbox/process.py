@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from importlib.util import find_spec
 from threading import Event
 from typing import IO, Any
 
+from ingestor.confinement.python_child import python_child
 from ingestor.confinement.walls import hide
 from ingestor.core.document_json import pack
 from ingestor.core.error_text import describe
@@ -28,10 +28,6 @@ from ingestor.ports import Transient
 from ingestor.sandbox.wire import GREETING, LARGEST, OUT_OF_MEMORY, PATIENCE, Oversized, receive, send_watched
 
 _START = 120.0  # seconds in which a process must have started
-_PASSED = {  # variables of ours that the child sees; by whole names, for others may hold secrets
-    *("HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ", "VIRTUAL_ENV"),
-    *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +74,15 @@ class Process:
             raise
 
     def _start(self) -> None:
-        command = [sys.executable, "-P", "-m", "ingestor.sandbox.child"]
+        words = ["-m", "ingestor.sandbox.child", str(self._limits.memory), *_plugin_folders()]
+        child = python_child(*words, variables={"OPENBLAS_NUM_THREADS": "1"})  # enough to load numpy
         with ExitStack() as undo:
             self._said: IO[bytes] = undo.enter_context(tempfile.TemporaryFile())
             self._pipe, theirs = socket.socketpair()
             undo.enter_context(self._pipe)
             with theirs:
-                self._child = subprocess.Popen(  # noqa: S603
-                    [*command, str(self._limits.memory), *_plugin_folders()],
-                    stdin=theirs.fileno(), stdout=self._said, stderr=self._said, env=_environment(),
+                self._child = child.start(
+                    stdin=theirs.fileno(), stdout=self._said, stderr=self._said,
                     start_new_session=True,  # a terminal's Ctrl-C is for the daemon
                 )  # fmt: skip
             undo.pop_all()
@@ -181,12 +177,6 @@ def _plugin_folders() -> list[str]:
     for spec in filter(None, map(find_spec, sorted(tops))):
         found += spec.submodule_search_locations or filter(None, [spec.origin])
     return found
-
-
-def _environment() -> dict[str, str]:
-    """Variables that Python needs to start, and no secrets. One thread is enough to load numpy."""
-    kept = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith("LC_")}
-    return {**kept, "OPENBLAS_NUM_THREADS": "1"}
 
 
 def _last_line(file: IO[bytes]) -> str:

@@ -1,11 +1,11 @@
 """The buttons of the pages do what the commands do, and say so once."""
 
-import sys
 from collections.abc import Callable
 
 import httpx
 import pytest
 
+from ingestor.confinement.python_child import python_child
 from ingestor.model import SourceName
 from ingestor.page import planning
 from ingestor.page.planning import Planner
@@ -95,7 +95,7 @@ def test_a_plan_is_made_by_a_process_of_its_own(press: Press, client: httpx.Clie
 
 
 def planner(code: str) -> Planner:
-    return Planner([sys.executable, "-c", code])
+    return Planner(python_child("-c", code))
 
 
 def test_a_second_plan_waits_for_the_first_and_ends_with_the_daemon() -> None:

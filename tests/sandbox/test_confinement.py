@@ -33,12 +33,12 @@ waiting = threading.Event()
 threading.Thread(target=waiting.wait, daemon=True).start()
 secret = ctypes.create_string_buffer(b"as it was")
 os.environ["PYTHON_TEST_ADDRESS"] = str(ctypes.addressof(secret))
-from ingestor.sandbox import process as isolation_process
+from ingestor.confinement import python_child
 from ingestor.sandbox.pool import Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.model import Blob
 from ingestor.registry import Options
-isolation_process._PASSED.update(name for name in os.environ if name.startswith("PYTHON"))
+python_child._PASSED |= {name for name in os.environ if name.startswith("PYTHON")}
 isolation = Isolation(Limits(processes=1))
 
 def said(word):

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from ingestor.confinement import python_child
 from ingestor.model import Blob, Block, Document
 from ingestor.ports import BadDocument
 from ingestor.registry import Options
-from ingestor.sandbox import process as sandbox_process
 from ingestor.sandbox.pool import Defect, Isolated, Isolation
 from ingestor.sandbox.process import Limits
 
@@ -101,8 +101,8 @@ def test_it_neither_reaches_the_network_nor_writes_files_nor_sees_secrets(
     parse: Parse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        passed = {*sandbox_process._PASSED, "PYTHON_TEST_PORT", "PYTHON_TEST_FILE"}
-        monkeypatch.setattr(sandbox_process, "_PASSED", passed)
+        passed = python_child._PASSED | {"PYTHON_TEST_PORT", "PYTHON_TEST_FILE"}
+        monkeypatch.setattr(python_child, "_PASSED", passed)
         monkeypatch.setenv("PYTHON_TEST_PORT", str(server.getsockname()[1]))
         monkeypatch.setenv("PYTHON_TEST_FILE", str(tmp_path / "big"))
         secrets = ("API_TOKEN", "LANGCHAIN_API_KEY", "HOMEBREW_TOKEN", "PATH_KEY", "PYTHON_TOKEN", "LD_KEY")

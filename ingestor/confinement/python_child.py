@@ -1,0 +1,63 @@
+"""Starts Python for a child of this program: the one way in which ``sys.executable`` runs.
+
+``-P`` keeps the working directory and a script's folder off the search path, and the environment is built by
+name. Only the standard library is imported.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+_PASSED = frozenset(
+    {
+        *("HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),
+        *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH"),
+    }
+)
+_PYTHON = frozenset({"PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONUTF8"})
+_SEARCHED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # an empty entry: where we stand
+
+
+@dataclass(frozen=True, slots=True)
+class PythonChild:
+    """A child that is not started yet, in the words of ``subprocess``."""
+
+    command: tuple[str, ...]
+    environment: dict[str, str]
+
+    def start(self, **streams: Any) -> "subprocess.Popen[bytes]":
+        """``streams``: what ``Popen`` takes besides command and environment."""
+        return subprocess.Popen(self.command, env=self.environment, **streams)  # noqa: S603 - our own program
+
+
+def python_child(
+    *words: str,
+    secrets: bool = False,
+    passed: frozenset[str] = frozenset(),
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> PythonChild:
+    """Describe a child by the words after ``python -P`` and the variables that it sees.
+
+    ``secrets``: pass all variables but Python's own, for children that resolve the config's ``${VAR}``.
+    ``passed``: further names of ours to pass. ``variables``: set besides.
+    """
+    names = _PASSED | _PYTHON | passed
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in names or name.startswith("LC_") or (secrets and not name.startswith("PYTHON"))
+    }
+    return PythonChild((sys.executable, "-P", *words), {**absolute_paths(kept), **variables})
+
+
+def absolute_paths(environment: Mapping[str, str]) -> dict[str, str]:
+    """Drop the entries of search paths that name no place by themselves; variables left empty go."""
+    kept = dict(environment)
+    for name in kept.keys() & set(_SEARCHED):
+        entries = [entry for entry in kept[name].split(os.pathsep) if os.path.isabs(entry)]  # noqa: PTH117
+        kept[name] = os.pathsep.join(entries)
+    return {name: value for name, value in kept.items() if value or name not in _SEARCHED}
