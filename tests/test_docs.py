@@ -10,7 +10,8 @@ from ingestor.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?(?: \"[^\"]*\")?\)")
+CELL = re.compile(r"\[[^\]]+\]\((\S+) \"(test_\w+)\"\)")
 
 
 def anchors(page: Path) -> set[str]:
@@ -45,3 +46,18 @@ def test_every_command_is_named(page: str) -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < 150
+
+
+def test_every_cell_of_who_can_do_what_has_its_test() -> None:
+    section = (
+        (ROOT / "SECURITY.md").read_text("utf-8").partition("## Who can do what")[2].partition("\n## ")[0]
+    )
+    _, _, *rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("|")]
+    assert len(rows) >= 7
+    for deed, *cells in rows:
+        assert len(cells) == 6, deed
+        for cell in cells:
+            found = CELL.findall(cell)
+            assert found, (deed, cell)
+            for file, test in found:
+                assert f"def {test}(" in (ROOT / file).read_text("utf-8"), (deed, cell)
