@@ -98,7 +98,11 @@ class Running:
             )
         ]
         places: Places = {}
-        fed = {standing.edition: self._sources(standing, places) for standing in standings}
+        building = {each.name for each in Editions(self.journal).all() if each.role == "staging"}
+        fed = {
+            standing.edition: self._sources(standing, places, building=standing.edition in building)
+            for standing in standings
+        }
         sources = [source for each in fed.values() for source in each]
         untouched = [edition for edition, each in fed.items() if not each]
         previous = {each.embedder for each in Editions(self.journal).all() if each.role == "previous"}
@@ -110,7 +114,7 @@ class Running:
             sources, watch=watch, leaving=leaving(config, self.journal), untouched=untouched
         )
 
-    def _sources(self, standing: KeptEdition, places: Places) -> list[Source]:
+    def _sources(self, standing: KeptEdition, places: Places, *, building: bool) -> list[Source]:
         parts = self.parts.by(standing.choices)
         if parts is None:
             logging.getLogger("ingestor").warning(
@@ -124,9 +128,10 @@ class Running:
         found = [
             replace(source, tools=replace(source.tools, expect=embed.expect))
             for source in parts.sources(
-                standing.serves, standing.edition, embed, self.answers, memory, places
+                standing.serves, standing.edition, embed.behind if building else embed, self.answers, memory,
+                places,
             )
-        ]
+        ]  # fmt: skip
         for source in found if self.fleet is not None else ():
             told = tools_setup(parts, source.feed, source.tools)
             if told is not None and self.fleet is not None:

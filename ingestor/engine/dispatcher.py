@@ -1,11 +1,12 @@
 """Which due documents are begun: enough to keep the workers busy, and no more of a kind than its share.
 
+Editions that readers see are served first, as if there were no others; a rebuild takes what they leave.
 Small documents are begun ahead, before a worker is free: they are prepared while a batch is written, which
 the engine's thread waits for.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.engine.outbox import BATCH
@@ -29,11 +30,8 @@ class InFlight:
         self.entries: dict[int, Entry] = {}
         self.under_way: dict[int, Entry] = {}  # those whose outcome has not come yet
         self.ahead: set[int] = set()  # those of them that were begun before a worker was free
-        self._in_edition = Counter[EditionName]()
 
     def begin(self, entry: Entry, *, ahead: bool) -> None:
-        if entry.row not in self.entries:
-            self._in_edition[entry.collection] += 1
         self.entries[entry.row] = self.under_way[entry.row] = entry
         if ahead:
             self.ahead.add(entry.row)
@@ -45,20 +43,21 @@ class InFlight:
 
     def landed(self, entry: Entry) -> None:
         """It is settled, or due again."""
-        begun = self.entries.pop(entry.row, None)
-        if begun is not None:
-            self._in_edition[begun.collection] -= 1
+        self.entries.pop(entry.row, None)
 
-    def number(self, edition: EditionName | None = None) -> int:
-        """Of this edition or of all."""
-        return len(self.entries) if edition is None else self._in_edition[edition]
+    def preparing(self, edition: EditionName) -> bool:
+        """Whether a document of this edition is on a worker, or begun ahead."""
+        return any(entry.collection == edition for entry in self.under_way.values())
 
     def editions(self) -> set[EditionName]:
-        return {edition for edition, number in self._in_edition.items() if number}
+        return {entry.collection for entry in self.entries.values()}
 
 
 class Dispatcher:
-    """``clock``: POSIX seconds. ``idle``: rows of documents that wait for a process that parses."""
+    """Chooses documents to begin. In each method ``behind`` names editions whose documents count as absent.
+
+    ``clock``: POSIX seconds. ``idle``: rows of documents that wait for a process that parses.
+    """
 
     def __init__(
         self,
@@ -75,40 +74,56 @@ class Dispatcher:
         self.slow: set[int] = set()  # rows of documents that exceeded the time of a first attempt
         self.several = False  # whether there are several sources
 
-    def lane(self, source: SourceName) -> Lane:
-        return Lane(source, max(1, int(self.workers * _SOURCE_SHARE)) if self.several else self.workers)
+    def lane(self, source: SourceName, *, behind: bool) -> Lane:
+        most = max(1, int(self.workers * _SOURCE_SHARE)) if self.several else self.workers
+        return Lane(source, most, behind)
 
-    def free(self, preparing: int) -> int:
-        """How many more may be begun, of ``preparing`` on workers.
+    def free(self, behind: Container[EditionName] = ()) -> int:
+        """Return how many more documents may be begun.
 
         Prepared documents that wait for others to fill a batch occupy no worker; nor do those that wait for a
         process that parses, so that documents that need none overtake them.
         """
-        idle = len(self._idle() - self._flight.ahead)
-        return min(self.workers + idle, BEGUN * self.workers) - (preparing - len(self._flight.ahead))
+        at_work = self._at_work(behind)
+        idle = len(self._idle() & at_work.keys())
+        return min(self.workers + idle, BEGUN * self.workers) - len(at_work)
 
-    def due(self, ready: Sequence[Feed], free: int, full: Mapping[int, Entry]) -> list[Entry]:
-        """``full``: documents of full batches: they are written before more begin."""
-        under_way, ahead = self._flight.under_way, self._flight.ahead
-        moving = {**{row: entry for row, entry in under_way.items() if row not in ahead}, **full}
+    def due(
+        self,
+        ready: Sequence[Feed],
+        free: int,
+        full: Mapping[int, Entry],
+        behind: Container[EditionName] = (),
+    ) -> list[Entry]:
+        """Choose documents for ``free`` workers. ``full``: documents of full batches, to be written first."""
+        moving = {**self._at_work(behind), **_but(full, behind)}
         return self._affordable(self.fair(ready, free, moving), moving)
 
-    def due_ahead(self, ready: Sequence[Feed], full: Mapping[int, Entry]) -> list[Entry]:
+    def due_ahead(
+        self, ready: Sequence[Feed], full: Mapping[int, Entry], behind: Container[EditionName] = ()
+    ) -> list[Entry]:
         """Small documents that no worker is free for yet; many at once or none."""
-        most, begun_ahead = self._most_ahead, len(self._flight.ahead)
-        room = min(most, 2 * most - len(full)) - begun_ahead  # a batch is written, and one prepared meanwhile
+        most = self._most_ahead
+        ahead = _but({row: self._flight.under_way[row] for row in self._flight.ahead}, behind)
+        # a batch is written, and one prepared meanwhile
+        room = min(most, 2 * most - len(_but(full, behind))) - len(ahead)
         if 2 * room <= most:
             return []
         but = {*self._flight.entries, *self.slow}
         due = self._backlog.due(ready, self._clock(), room, but, largest=SMALL)
         share = _SOURCE_SHARE if self.several else 1
-        begun = Counter(self._flight.entries[row].source for row in self._flight.ahead)
+        begun = Counter(entry.source for entry in ahead.values())
         chosen = list[Entry]()
         for entry in due:
             if _size(entry) and not entry.attempts and begun[entry.source] < share * most:
                 begun[entry.source] += 1
                 chosen.append(entry)
         return chosen
+
+    def _at_work(self, behind: Container[EditionName]) -> dict[int, Entry]:
+        """Documents on workers, by row."""
+        under_way, ahead = self._flight.under_way, self._flight.ahead
+        return _but({row: entry for row, entry in under_way.items() if row not in ahead}, behind)
 
     def fair(self, ready: Sequence[Feed], free: int, moving: Mapping[int, Entry]) -> list[Entry]:
         """Due documents for ``free`` workers. One of several sources occupies only its share of them."""
@@ -171,6 +186,10 @@ class Dispatcher:
                 chosen.append(entry)
                 room -= _size(entry)
         return chosen
+
+
+def _but(entries: Mapping[int, Entry], behind: Container[EditionName]) -> dict[int, Entry]:
+    return {row: entry for row, entry in entries.items() if entry.collection not in behind}
 
 
 def _size(entry: Entry) -> int:

@@ -38,6 +38,7 @@ from ingestor.state.withdrawals import WithdrawalGuard
 
 log = logging.getLogger("ingestor")
 
+LEAST = 5.0  # seconds for which a vanished document is put off that a waiting one may be
 EMPTIED = Failure("no text is left in it", 1, 0.0, quarantined=False)
 
 
@@ -68,6 +69,9 @@ class Engine:
         self.times, self.retries = times or StageTimes(), 0  # attempts that failed and come again
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
+        self._behind = set[
+            EditionName
+        ]()  # built to replace others: they take what these leave of the machine
         self.flight, self.preparing = InFlight(), preparing
         self.dispatcher = Dispatcher(
             self.flight, self.backlog, self._idle, clock, workers, in_flight_bytes, ahead
@@ -114,6 +118,7 @@ class Engine:
             for parser in self.journal.parsers(feed):
                 self.journal.want_recipe(feed, parser, source.tools.recipe(parser))
         self.scanner.configure(sources, watch=watch)
+        self._behind = {feed.edition for feed in self.sources if not self.scanner.is_first(feed)}
         for _, collection in self._ready():
             self.writer.check(collection)
 
@@ -135,7 +140,7 @@ class Engine:
         self.writer.look()
         self._dispatch()
         self._release()
-        self._write(everything=not self._preparing())
+        self._write()
         self._tidy()
 
     def flush(self) -> None:
@@ -290,15 +295,17 @@ class Engine:
 
     def _dispatch(self) -> None:
         """Keep the workers busy."""
-        free = self.dispatcher.free(self._preparing())
-        if free > 0 and (ready := self._ready()):
-            full = self.writer.full()
-            for row in self._first_pass.released:  # many at once, but no more than were held
-                full.pop(row, None)
-            for entry in self.dispatcher.due(ready, free, full):
-                self._start(Job(entry, self._others(entry)))
-            for entry in self.dispatcher.due_ahead(ready, full):
-                self._start(Job(entry, self._others(entry)), ahead=True)
+        ready, full = self._ready(), self.writer.full()
+        for row in self._first_pass.released:  # many at once, but no more than were held
+            full.pop(row, None)
+        for behind in (self._behind, set[EditionName]()) if self._behind else (self._behind,):
+            served = [feed for feed in ready if feed.edition not in behind]
+            free = self.dispatcher.free(behind)
+            if served and free > 0:
+                for entry in self.dispatcher.due(served, free, full, behind):
+                    self._start(Job(entry, self._others(entry)))
+                for entry in self.dispatcher.due_ahead(served, full, behind):
+                    self._start(Job(entry, self._others(entry)), ahead=True)
 
     def _abandon(self) -> None:
         """What was begun for documents that were removed or changed meanwhile, or whose source is paused."""
@@ -333,21 +340,21 @@ class Engine:
                 self._start(Job(entry, self._others(entry), force=True))
 
     def _without_heirs(self, ready: Sequence[Feed]) -> list[Entry]:
-        """Vanished documents whose time has come, and that no waiting one can be."""
-        now, part = self.clock(), self.scanner.taking_over()
-        losing = self._losing([feed for feed in ready if feed.source not in part])
-        gone = self.backlog.gone(losing, now, BATCH)
-        return without_heirs(self.journal, gone, now, GRACE)
+        """Return vanished documents whose time has come, and that no waiting one can be.
 
-    def _preparing(self, edition: EditionName | None = None) -> int:
-        """Number of documents on workers, of this edition or of all."""
-        waiting = self.writer.waiting(edition) + self._first_pass.waiting(edition)
-        return self.flight.number(edition) - waiting
+        While no listing could find them under another name, their time comes GRACE earlier: at once.
+        """
+        until, part = self.clock(), self.scanner.taking_over()
+        if self.scanner.quiet():
+            until += GRACE
+        losing = self._losing([feed for feed in ready if feed.source not in part])
+        return without_heirs(self.journal, self.backlog.gone(losing, until, BATCH), until, LEAST)
 
     def _start(self, job: Job, *, final: bool = False, ahead: bool = False) -> None:
         source = self.sources[job.entry.feed]
         tools, of = source.tools, _no_predecessor
-        begun, lane = _Begun(job.entry, tools.recipe(""), final), self.dispatcher.lane(job.entry.source)
+        begun = _Begun(job.entry, tools.recipe(""), final)
+        lane = self.dispatcher.lane(job.entry.source, behind=job.entry.collection in self._behind)
         if self.backlog.any_gone(job.entry.collection):
             of = partial(predecessor, self.journal, source.moved)
         self._begun[job.entry.row] = begun
@@ -368,7 +375,7 @@ class Engine:
                 self._start(Job(prepared.entry, self._others(prepared.entry), force=True), final=True)
 
     def _all_seen(self, edition: EditionName) -> bool:
-        if self._preparing(edition):
+        if self.flight.preparing(edition):
             return False
         feeds = [feed for feed in self._ready() if feed.edition == edition]
         return not self.backlog.due(feeds, self.clock(), 1, self.flight.entries)
@@ -390,10 +397,13 @@ class Engine:
 
     # --- writing -------------------------------------------------------------------------------------
 
-    def _write(self, *, everything: bool) -> None:
+    def _write(self, *, everything: bool = False) -> None:
+        """Write what is ripe, editions that readers see first. A batch is ripe if nothing can join it."""
         with self.times.measured("write"):
-            for entry in self.writer.flush(everything=everything):
-                self._landed(entry)
+            for edition in sorted(self.writer.editions(), key=self._behind.__contains__):
+                alone = everything or not self.flight.preparing(edition)
+                for entry in self.writer.flush(edition, everything=alone):
+                    self._landed(entry)
 
     def _wanted_recipe(self, prepared: Prepared) -> str:
         """The recipe that today's config asks of it. None fits what was prepared under an old name."""

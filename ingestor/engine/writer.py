@@ -83,8 +83,12 @@ class Writer:
         return sum(len(outbox.prepared) for name, outbox in outboxes if collection in (None, name))
 
     def full(self) -> dict[int, Entry]:
-        """Documents that wait though they fill a batch, by row."""
-        outboxes = [outbox for outbox in self._outboxes.values() if outbox.size >= BATCH]
+        """Return documents that wait though they fill a batch, by row.
+
+        Documents of paused collections count not: they would keep others from being begun.
+        """
+        now = self._clock()
+        outboxes = [o for o in self._outboxes.values() if o.size >= BATCH and now >= o.not_before]
         return {prepared.entry.row: prepared.entry for outbox in outboxes for prepared in outbox.prepared}
 
     def wake_at(self) -> float:
@@ -98,17 +102,21 @@ class Writer:
             if outbox.look and self._clock() >= outbox.not_before:
                 self._look(collection, outbox)
 
-    def flush(self, *, everything: bool = False) -> Iterator[Entry]:
-        """Write full or old batches, and a slice of a large document.
+    def editions(self) -> list[EditionName]:
+        """Editions for which documents wait or waited to be written."""
+        return list(self._outboxes)
+
+    def flush(self, collection: EditionName, *, everything: bool = False) -> Iterator[Entry]:
+        """Write a full or old batch, and a slice of a large document.
 
         Yields the documents that are no longer in flight, written or not: at once, since what follows may
         raise sqlite3.Error.
         """
-        for collection, outbox in self._outboxes.items():
-            ripe = everything or outbox.size >= BATCH or self._clock() >= outbox.since + LINGER
-            if outbox.prepared and ripe and self._clock() >= outbox.not_before:
-                yield from self._write(collection, outbox)
-                yield from self._write_slice(collection, outbox)
+        outbox = self._outbox(collection)
+        ripe = everything or outbox.size >= BATCH or self._clock() >= outbox.since + LINGER
+        if outbox.prepared and ripe and self._clock() >= outbox.not_before:
+            yield from self._write(collection, outbox)
+            yield from self._write_slice(collection, outbox)
 
     def check(self, collection: EditionName) -> None:
         """Mark a collection to be examined: it may have been deleted, replaced or torn."""

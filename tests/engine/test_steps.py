@@ -88,8 +88,7 @@ def _calls(folder: Path, documents: int, *, collective: bool) -> int:
         sys.setprofile(count)
         world.engine.step(0)
         sys.setprofile(None)
-    [feed] = world.engine.sources
     waiting = world.engine.writer.waiting() + world.engine._first_pass.waiting()
-    assert (waiting, world.engine._preparing(feed.edition)) == (documents + 2, 1)
+    assert (waiting, len(world.engine.flight.under_way)) == (documents + 2, 1)
     world.journal.close()
     return calls

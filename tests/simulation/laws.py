@@ -34,6 +34,7 @@ IN_PLACE = "a record is in the shard that the hash of its document says, and in 
 ONE_SET = "a listing of Chroma shows readers the shards of one edition"
 IN_HAND = "a document that waits to be written is in flight, and waits once"
 HELD = "a source is held only for what befell itself"
+PROMPT = "a rebuild delays a removal or an edit at most twofold"
 ALIVE = "no error of a port ends the program"
 
 

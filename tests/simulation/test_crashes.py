@@ -233,7 +233,9 @@ BROKEN: Variants = {
     "surplus slots are not dropped": (slots, "delta", _forget_to_drop, {EXACT, SUPERSET}, 8),
     "a folder that can't be read counts as empty": (decisions.Scope, "covers", _unknown_is_gone, {THERE}, 17),
     "of several hints one is listed": (listing, "_parts", _first_part, {THERE}, 8),
-    "receipts outlive an intent": (Journal, "intend", _keep_receipts, {EXACT, SUPERSET, CLEAN, REST}, 23),
+    "receipts outlive an intent": (
+        Journal, "intend", _keep_receipts, {EXACT, SUPERSET, CLEAN, REST, UNWANTED}, 24,
+    ),
     "removed documents are forgotten before their records": (
         protocol, "remove", _forget_before_dropping, {SUPERSET, EXACT, KNOWN_WORDS}, 9,
     ),

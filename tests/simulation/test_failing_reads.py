@@ -83,8 +83,8 @@ def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: p
     find_out(BROKEN[name], partial(histories, tmp_path), monkeypatch)
 
 
-def _told_together(self: Writer, *, everything: bool = False) -> Iterator[Entry]:
-    return iter(list(_FLUSH(self, everything=everything)))
+def _told_together(self: Writer, edition: EditionName, *, everything: bool = False) -> Iterator[Entry]:
+    return iter(list(_FLUSH(self, edition, everything=everything)))
 
 
 _FLUSH = Writer.flush

@@ -1,6 +1,6 @@
 """Requests for vectors from all workers meet in one queue, so that batches form across documents.
 
-Questions of readers go before documents.
+Questions of readers go before documents, and documents that readers see before those of a rebuild.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,15 +34,17 @@ class _Request:
     digests: list[Digest]
     texts: list[str]
     answer: "Future[dict[Digest, Any]]"
+    behind: bool = False  # of an edition that readers do not see yet
 
 
 class Embedding:
     """Texts to vectors through the cache, gathered from all workers into one stream of batches.
 
     One thread runs the model. While it is busy, requests queue up; it then embeds up to ROUND texts of them
-    at once, each text once; more where a server takes more. Questions go before documents: they wait for one
-    step of a local model at most, or for one round of a server. ``resting``: entered by each asker of
-    documents' vectors while it waits, so that others ask, too, and batches fill.
+    at once, each text once; more where a server takes more. Questions, and documents that readers see beside
+    those of a rebuild, wait for one step of a local model at most, or for one round of a server.
+    ``resting``: entered by each asker of documents' vectors while it waits, so that others ask, too, and
+    batches fill.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Embedding:
         self._vectors_of = RemoteVectors(embedder, recipe, cache) if remote else LocalVectors(embedder)
         self._round_size = max(ROUND, embedder.at_once) if isinstance(embedder, Remote) else ROUND
         self._requests: Queue[_Request | None] = Queue()
+        self._behind: Queue[_Request | None] = Queue()  # begun when there are no others
         self._questions = Questions(embedder)
         self._stopped = Event()
         self._lock = Lock()
@@ -77,13 +80,20 @@ class Embedding:
         Raises what the embedder raises (Transient, NeedsHuman, BadDocument), BadVectors when its vectors
         break the protocol, or Stopped.
         """
+        return self._vectors_for(texts, behind=False)
+
+    def behind(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts of an edition that readers do not see yet, after all others. See ``__call__``."""
+        return self._vectors_for(texts, behind=True)
+
+    def _vectors_for(self, texts: Sequence[str], *, behind: bool) -> Vectors:
         if not texts:
             return np.zeros((0, self.embedder.dimensions), np.float32)
         digests = [text_digest(text) for text in texts]
         wanted = dict(zip(digests, texts, strict=True))
         rows = {digest: row for row, digest in enumerate(wanted)}
         vectors = np.zeros((0, 0), np.float32)
-        for found in self._found(wanted):
+        for found in self._found(wanted, behind):
             if not vectors.size:  # a server's dimensions may be known by its answer only
                 vectors = np.empty((len(rows), len(next(iter(found.values())))), np.float32)
             vectors[[rows[digest] for digest in found]] = list(found.values())
@@ -127,7 +137,7 @@ class Embedding:
         self.stop()
         self._thread.join(timeout=60)
 
-    def _found(self, wanted: Mapping[Digest, str]) -> Iterator[dict[Digest, Any]]:
+    def _found(self, wanted: Mapping[Digest, str], behind: bool) -> Iterator[dict[Digest, Any]]:
         """Vectors in parts that are not empty: those in the cache, then the others."""
         missing: list[Digest] = []
         for part in _parts(list(wanted), ROUND):
@@ -137,14 +147,17 @@ class Embedding:
             if cached:
                 yield cached
         for part in _parts(missing, self._round_size):
-            yield self._ask(part, [wanted[digest] for digest in part])
+            yield self._ask(_Request(part, [wanted[digest] for digest in part], Future(), behind))
 
-    def _ask(self, digests: list[Digest], texts: list[str]) -> dict[Digest, Any]:
-        request = _Request(digests, texts, Future())
+    def _ask(self, request: _Request) -> dict[Digest, Any]:
         with self._lock:  # so that none is queued after the last drain of a stopped thread
             if self._stopped.is_set():
                 raise Stopped
-            self._requests.put(request)
+            if request.behind:
+                self._behind.put(request)
+                self._requests.put(_Request([], [], Future()))  # wakes the thread
+            else:
+                self._requests.put(request)
             self._waiting += len(request.texts)
         try:
             with self._resting():
@@ -165,27 +178,38 @@ class Embedding:
         self._questions.refuse(Stopped())
 
     def _take(self) -> list[_Request]:
-        first = self._requests.get()
-        requests = [] if first is None else [first]
-        size = sum(len(request.texts) for request in requests)
-        while requests and size < self._round_size:
+        """Wait for the requests of a round; none after the end. A rebuild has rounds of its own."""
+        requests = list[_Request]()
+        if self._behind.empty():
+            if (first := self._requests.get()) is None:
+                return []
+            requests.append(first)
+        requests += self._taken(self._requests, sum(len(request.texts) for request in requests))
+        if not any(request.texts for request in requests):
+            requests += self._taken(self._behind)
+        return requests
+
+    def _taken(self, queue: "Queue[_Request | None]", size: int = 0) -> list[_Request]:
+        """Take what waits, up to a round. ``size``: texts that the round has already."""
+        taken = list[_Request]()
+        while size < self._round_size:
             try:
-                request = self._requests.get_nowait()
+                request = queue.get_nowait()
             except Empty:
                 break
             if request is None:
                 self._stopped.set()
                 break
-            requests.append(request)
+            taken.append(request)
             size += len(request.texts)
-        return requests
+        return taken
 
     def _drain(self) -> list[_Request]:
         left = []
-        while not self._requests.empty():
-            request = self._requests.get_nowait()
-            if request is not None:
-                left.append(request)
+        for queue in (self._requests, self._behind):
+            while not queue.empty():
+                if (request := queue.get_nowait()) is not None:
+                    left.append(request)
         return left
 
     def _answer(self, requests: list[_Request]) -> None:
@@ -221,10 +245,11 @@ class Embedding:
             self._vectors_of.load([HARMLESS])
         found: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
         missing = [d for d in wanted if d not in found]
-        return found | self._embed(missing, [wanted[d] for d in missing]) if missing else found
+        behind = any(request.behind for request in requests)
+        return found | self._embed(missing, [wanted[d] for d in missing], behind) if missing else found
 
-    def _embed(self, digests: list[Digest], texts: list[str]) -> dict[Digest, Any]:
-        """By digest a vector, or the error of this text alone."""
+    def _embed(self, digests: list[Digest], texts: list[str], behind: bool) -> dict[Digest, Any]:
+        """By digest a vector, or the error of this text alone. ``behind``: others are answered meanwhile."""
         self._vectors_of.load(texts)
         begun, asked = monotonic(), 0.0
 
@@ -232,6 +257,8 @@ class Embedding:
             nonlocal asked
             paused = monotonic()
             self._questions.answer()
+            if behind and (requests := self._taken(self._requests)):
+                self._answer(requests)
             self.busy_since = monotonic()
             asked += self.busy_since - paused
 

@@ -1,4 +1,7 @@
-"""Work that waits for a thread, in lanes: a lane that hangs leaves threads to the others."""
+"""Work that waits for a thread, in lanes: a lane that hangs leaves threads to the others.
+
+Work on collections that readers do not see yet is behind all other work, and leaves one turn free.
+"""
 
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator
@@ -10,10 +13,15 @@ from threading import Condition
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """``most``: of its work that is done at the same time."""
+    """``most``: tasks of this lane done at the same time. ``behind``: begun only if no other lane waits."""
 
     name: Hashable = ""
     most: float = inf
+    behind: bool = False
+
+    @property
+    def key(self) -> tuple[Hashable, bool]:
+        return self.name, self.behind
 
 
 ANY = Lane()
@@ -25,19 +33,19 @@ class WorkQueue:
 
     def __init__(self, at_once: float = inf) -> None:
         self._at_once, self._changed, self._closed = at_once, Condition(), False
-        self._waiting: dict[Hashable, deque[tuple[Lane, Work]]] = {}
-        self._at_work = Counter[Hashable]()
+        self._waiting: dict[tuple[Hashable, bool], deque[tuple[Lane, Work]]] = {}  # by lane
+        self._at_work = Counter[tuple[Hashable, bool]]()
 
     def put(self, work: Work, lane: Lane) -> None:
         with self._changed:
-            self._waiting.setdefault(lane.name, deque()).append((lane, work))
+            self._waiting.setdefault(lane.key, deque()).append((lane, work))
             self._wake()
 
     def get(self, done: Lane | None = None) -> tuple[Lane, Work] | None:
         """Wait for the next work; None at the end. ``done``: of the work that this thread did before."""
         with self._changed:
             if done is not None:
-                self._at_work[done.name] -= 1
+                self._at_work[done.key] -= 1
             while not self._closed and (found := self._next()) is None:
                 self._changed.wait()
             return None if self._closed else found
@@ -46,13 +54,13 @@ class WorkQueue:
     def resting(self, lane: Lane) -> Iterator[None]:
         """Work of this lane needs no turn meanwhile, and goes on without waiting for one."""
         with self._changed:
-            self._at_work[lane.name] -= 1
+            self._at_work[lane.key] -= 1
             self._wake()
         try:
             yield
         finally:
             with self._changed:
-                self._at_work[lane.name] += 1
+                self._at_work[lane.key] += 1
 
     def waits(self) -> bool:
         """Whether any work waits."""
@@ -70,13 +78,15 @@ class WorkQueue:
             self._changed.notify()
 
     def _next(self) -> tuple[Lane, Work] | None:
-        """Of the lane that waits the longest for a turn and may have one."""
+        """Take work of the lane that waited longest for a turn and may have one."""
         if self._at_work.total() >= self._at_once:
             return None
-        for name, waiting in self._waiting.items():
-            if waiting and self._at_work[name] < waiting[0][0].most:
+        behind = sum(number for (_, last), number in self._at_work.items() if last)
+        may_start_behind = behind < max(1, self._at_once - 1)
+        for key, waiting in sorted(self._waiting.items(), key=lambda lane: lane[0][1]):
+            if waiting and self._at_work[key] < waiting[0][0].most and (may_start_behind or not key[1]):
                 found = waiting.popleft()
-                self._waiting[name] = self._waiting.pop(name)
-                self._at_work[name] += 1
+                self._waiting[key] = self._waiting.pop(key)
+                self._at_work[key] += 1
                 return found
         return None

@@ -15,6 +15,7 @@ from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.vectors.check import BadVectors, checked
 from ingestor.engine.vectors.embedding import Embedding
+from ingestor.engine.vectors.local import STEP
 from ingestor.engine.vectors.remote import HARMLESS
 from ingestor.engine.workers.outcomes import BEGUN
 from ingestor.engine.workers.pool import Pool
@@ -95,6 +96,28 @@ def kept(cache: VectorCache, askers: Sequence[str]) -> set[str]:
     found = cache.get(RECIPE, [text_digest(text) for text in askers])
     assert all(np.array_equal(found[d], good([t])[0]) for t in askers if (d := text_digest(t)) in found)
     return {text for text in askers if text_digest(text) in found}
+
+
+def test_texts_of_a_rebuild_are_embedded_after_all_others_and_wait_between_steps(cache: VectorCache) -> None:
+    many = [f"rebuilt {number}" for number in range(3 * STEP)]
+    model = Model(good)
+    embedding = Embedding(model, RECIPE, cache, model.count)
+    with ThreadPoolExecutor(4) as threads, closing(embedding):
+        first = threads.submit(embedding.behind, [PLUG, *many])
+        assert model.held.wait(30)
+        rebuilt = threads.submit(embedding.behind, ["rebuilt later"])
+        until = monotonic() + 30
+        while embedding._behind.qsize() < 1 and monotonic() < until:
+            sleep(0.001)
+        edited = threads.submit(embedding, ["edited"])
+        while embedding._requests.qsize() < 2 and monotonic() < until:
+            sleep(0.001)
+        model.go.set()
+        for future in (first, rebuilt, edited):
+            future.result(30)
+    order = [text for batch in model.batches for text in batch]
+    assert order.index("edited") < order.index("rebuilt later")
+    assert model.batches.index(["edited"]) == 1, "it waits for one step of the rebuild"
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), BadDocument("no"), RuntimeError("out of memory")])

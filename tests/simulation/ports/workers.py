@@ -6,7 +6,7 @@ from threading import Semaphore, Thread, current_thread
 
 from ingestor.engine.scanner import Scan
 from ingestor.engine.workers.outcomes import Outcome
-from ingestor.engine.workers.work_queue import ANY, Lane
+from ingestor.engine.workers.work_queue import ANY, Lane, WorkQueue
 from tests.simulation.ports.chaos import Chaos, Crash
 from tests.simulation.ports.files import Files
 
@@ -162,3 +162,32 @@ class Stepwise(Inline):
             self._chaos.point("within listing", 0.2)
             if name == "scan":
                 self._chaos.fault("within listing", 0.2)
+
+
+class Paced(AtOnce):
+    """A pool that prepares ``pace`` documents a round, in the order of the real one."""
+
+    def __init__(self, places: Mapping[str, Files], workers: int, pace: int) -> None:
+        super().__init__(places)
+        self._turns, self._pace, self._left = WorkQueue(workers), pace, 0
+        self._done: Lane | None = None
+
+    def begin_round(self) -> None:
+        self._left = self._pace
+
+    def submit(
+        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
+    ) -> None:
+        if scan:
+            super().submit(tag, work, scan=True)
+        else:
+            self._turns.put(lambda: self.outcomes.append(done(tag, work)), lane)
+
+    def next(self, timeout: float) -> Outcome | None:
+        if not self.outcomes and self._left and self._turns.waits():
+            self._left -= 1
+            turn = self._turns.get(self._done)
+            assert turn is not None
+            self._done = turn[0]
+            turn[1]()
+        return super().next(timeout)
