@@ -42,7 +42,7 @@ HARMLESS = {
     "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
     "pathlib", "re", "statistics", "string", "struct", "textwrap", "types", "typing", "unicodedata", "uuid",
     "Stemmer", "idna", "ipaddress", "markupsafe", "numpy", "prometheus_client", "protego", "pydantic",
-    "pydantic_core", "sentencex",
+    "pydantic_core", "regex", "sentencex",
     "urllib.parse", "xml", "yaml",
 }  # fmt: skip
 

@@ -157,4 +157,4 @@ def build(options: AutoOptions, tokens: Tokens) -> Auto:
     return Auto(options, tokens, chunkers)
 
 
-PLUGIN = Plugin(kind="auto", version=1, options=AutoOptions, build=build)
+PLUGIN = Plugin(kind="auto", version=2, options=AutoOptions, build=build)

@@ -18,7 +18,7 @@ from ingestor.registry import Plugin
 from ingestor.text.limits import SMALLEST, Ruler, limit
 from ingestor.text.sections import headings
 from ingestor.text.sentences import paragraphs, sentences
-from ingestor.text.spans import Span, boundary, break_before, chunks, owner, trim
+from ingestor.text.spans import Span, boundary, break_before, chunks, is_boundary, owner, trim
 from ingestor.text.tokens import Tokens
 
 _CLAUSE = re.compile(r"[,;:—–](?=\s)|[，、；：]|[؛،](?=\s)")
@@ -68,18 +68,18 @@ def _grown(
 
 
 def _best_end(ruler: Ruler, pauses: Sequence[Sequence[int]], start: int, least: int, most: int) -> int:
-    """Of a chunk that leaves either nothing or at least ``least`` tokens for those after it."""
+    """Choose an end above ``start`` that leaves nothing, or at least ``least`` tokens."""
     furthest = ruler.fit(start, most, soft=False)
     if furthest == ruler.end:
         return furthest
-    first = ruler.index(start)
-    nearest = ruler.at(first + least)
-    furthest = min(furthest, ruler.at(max(len(ruler.edges) - least, first + least)))
+    nearest = ruler.past(start, least)
+    furthest = min(furthest, max(ruler.at(len(ruler.edges) - least), nearest))
     for places in pauses:
         place = owner(places, furthest)
-        if place >= 0 and places[place] >= nearest:
+        if place >= 0 and places[place] >= nearest and is_boundary(ruler.text, places[place]):
             return places[place]
-    return break_before(ruler.text, furthest, nearest) or boundary(ruler.text, furthest, start)
+    between_words = break_before(ruler.text, furthest, nearest)
+    return between_words or boundary(ruler.text, furthest, start)
 
 
-PLUGIN = Plugin(kind="dynamic", version=1, options=DynamicOptions, build=Dynamic)
+PLUGIN = Plugin(kind="dynamic", version=2, options=DynamicOptions, build=Dynamic)

@@ -44,4 +44,4 @@ class Fixed:
         return Chunking(chunks(text, kept))
 
 
-PLUGIN = Plugin(kind="fixed", version=1, options=FixedOptions, build=Fixed)
+PLUGIN = Plugin(kind="fixed", version=2, options=FixedOptions, build=Fixed)

@@ -67,15 +67,15 @@ def _units(text: str, sentences: Sequence[Span], size: int) -> Iterator[Span]:
 
 
 def _packed(units: Sequence[Span], starts: Sequence[int], size: int, overlap: int) -> Iterator[Span]:
-    """Spans from one of ``starts`` to the end of a unit."""
+    """Yield spans from one of ``starts`` to the end of a unit; every unit lies in one of them."""
     new = 0  # the first unit that no span holds yet
     begin = end = units[0][0] if units else 0
     while new < len(units):
         earliest = max(end - overlap, units[new][1] - size, begin + 1) if new else begin
-        begin = starts[bisect_left(starts, earliest)]
+        begin = starts[bisect_left(starts, min(earliest, units[new][0]))]
         new = max(bisect_right(units, begin + size, key=itemgetter(1)), new + 1)
         end = units[new - 1][1]
         yield begin, end
 
 
-PLUGIN = Plugin(kind="hybrid", version=1, options=HybridOptions, build=Hybrid)
+PLUGIN = Plugin(kind="hybrid", version=2, options=HybridOptions, build=Hybrid)

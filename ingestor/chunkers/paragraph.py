@@ -40,4 +40,4 @@ class Paragraph:
         return Chunking(chunks(text, limit(text, spans, tokens, options.min_tokens, options.max_tokens)))
 
 
-PLUGIN = Plugin(kind="paragraph", version=1, options=ParagraphOptions, build=Paragraph)
+PLUGIN = Plugin(kind="paragraph", version=2, options=ParagraphOptions, build=Paragraph)

@@ -162,4 +162,4 @@ def _merged(
             first += 1
 
 
-PLUGIN = Plugin(kind="recursive", version=1, options=RecursiveOptions, build=Recursive)
+PLUGIN = Plugin(kind="recursive", version=2, options=RecursiveOptions, build=Recursive)

@@ -40,4 +40,4 @@ class Sentence:
         return Chunking(chunks(text, kept))
 
 
-PLUGIN = Plugin(kind="sentence", version=1, options=SentenceOptions, build=Sentence)
+PLUGIN = Plugin(kind="sentence", version=2, options=SentenceOptions, build=Sentence)

@@ -102,4 +102,4 @@ class _Symbols:
         return (("symbol", ", ".join(names)),) if names else ()
 
 
-PLUGIN = Plugin(kind="structure", version=f"4, {versions()}", options=StructureOptions, build=Structure)
+PLUGIN = Plugin(kind="structure", version=f"5, {versions()}", options=StructureOptions, build=Structure)

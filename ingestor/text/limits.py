@@ -8,7 +8,7 @@ A count is that of the very text (token counts do not add up: a text may have mo
 parts have together). A code point has at most four tokens, so a maximum of four or more can be kept.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -63,7 +63,8 @@ def windows(
         if window[0] < window[1]:
             yield window
         covered = end
-        start = max(ruler.back(end, overlap), start + 1) if end < span[1] else end
+        again = ruler.back(end, overlap) if end < span[1] else end
+        start = again if again > start else end  # an overlap as long as its window repeats nothing
 
 
 class Ruler:
@@ -88,6 +89,15 @@ class Ruler:
         """Where the token of that index begins; the end, beyond the last."""
         return self.edges[index] if index < len(self.edges) else self.end
 
+    def past(self, start: int, size: int) -> int:
+        """The first token edge with at least ``size`` tokens between ``start`` and itself; else the end.
+
+        Several tokens may begin at one character, so an index is no distance.
+        """
+        edge = self.at(self.index(start) + size)
+        enough = self.size((start, edge)) >= size
+        return edge if enough or edge == self.end else self.at(bisect_right(self.edges, edge))
+
     def fit(self, start: int, size: int, soft: bool) -> int:
         """The furthest good end for a window of ``size`` tokens from ``start``."""
         end = self._edge(self.index(start) + size, start, soft)
@@ -100,7 +110,7 @@ class Ruler:
         if not overlap:
             return end
         edge = self.at(max(self.index(end) - overlap, 0))
-        return boundary(self.text, edge, edge - 8)
+        return boundary(self.text, edge, -1)
 
     def _count(self, start: int, end: int) -> int:
         """Tokens of the window's own text; only those at its edges may differ from what was measured."""

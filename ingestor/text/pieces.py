@@ -74,7 +74,7 @@ def _cuts(text: str, span: Span, level: int, language: str | None) -> Iterator[i
     if level == _FINEST:
         return _marks(text, span)
     if ends := _ENDS[level]:
-        return (match.end() for match in ends.finditer(text, *span))
+        return (match.end() for match in ends.finditer(text, *span) if is_boundary(text, match.end()))
     return (start for start, _ in sentences(text, span, language))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from sentencex import get_sentence_boundaries
 
-from ingestor.text.spans import Span, split, trimmed
+from ingestor.text.spans import Span, is_boundary, split, trimmed
 
 _WINDOW = 2048  # code points
 _BLANK = re.compile(r"(?>\r\n?|\n)[^\S\r\n]*+[\r\n]\s*+")  # possessive, hence linear
@@ -48,16 +48,16 @@ def _line_cuts(text: str, span: Span) -> Iterator[int]:
 
 
 def _sentence_starts(text: str, span: Span, language: str) -> Iterator[int]:
-    """Ascending, none inside the mark of a list item, a heading or a row of a table.
+    """Yield boundaries in order, none inside the mark of a list item, a heading or a row of a table.
 
-    One that is longer than the window goes on until it is seen to end.
+    A sentence that is longer than the window continues until its end is seen.
     """
     at, end = span
     mark = _MARKED.match(text, at, end)
     at = mark.end() if mark else at
     while at < end:
         starts = _starts(text[at : min(at + _WINDOW, end)], language)
-        yield from (at + start for start in starts)
+        yield from (at + start for start in starts if is_boundary(text, at + start))
         if at + _WINDOW >= end:
             return
         at += starts[-1] if starts else _WINDOW  # the last one may have been cut by the window

@@ -1,23 +1,22 @@
 """Spans of a text: half-open pairs of code-point offsets. Pure.
 
-A *boundary* is a place where a text may be cut without tearing a user-perceived character: not before a
-combining mark, a variation selector, an emoji modifier or a tag, not at either side of a joiner, not
-between CR and LF, and not inside a flag. This is the cheap part of Unicode's grapheme rules (UAX 29).
+A *boundary* is a place between two extended grapheme clusters of Unicode (UAX 29), found by ``regex``'s
+``\\X``: cutting there tears no user-perceived character. A cluster longer than 32 code points is torn.
 """
 
-import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
+
+import regex
 
 from ingestor.model import Chunk, Scalar
 
 Span = tuple[int, int]
 
-_JOINER = "\u200d"
-_PATIENCE = 32  # code points; a longer run of joined ones is torn rather than searched
+_CLUSTER = regex.compile(r"\X")
+_PATIENCE = 32  # code points; a longer cluster is torn rather than searched
 _MANY_FLAGS = 1000  # halves
 _STOPS = frozenset("。！？．，、；：")  # scripts without spaces are cut after these
 _ENDS = frozenset(".!?…")
@@ -81,7 +80,14 @@ def is_boundary(text: str, at: int) -> bool:
     if not 0 < at < len(text):
         return True
     before, after = text[at - 1], text[at]
-    return not (_joined(before, after) or (_is_flag_half(after) and _odd_halves_before(text, at)))
+    if before.isascii() and after.isascii():
+        return not (before == "\r" and after == "\n")
+    start = max(0, at - _PATIENCE)
+    if _is_flag_half(after):  # flags are pairs, counted from the first half of a run
+        start = at
+        while start > max(0, at - _MANY_FLAGS) and _is_flag_half(text[start - 1]):
+            start -= 1
+    return any(found.end() == at for found in _CLUSTER.finditer(text, start, at + 1))
 
 
 def boundary(text: str, at: int, low: int) -> int:
@@ -93,13 +99,17 @@ def boundary(text: str, at: int, low: int) -> int:
 
 
 def break_before(text: str, end: int, low: int) -> int | None:
-    """At or before ``end``, above ``low``: the last sentence's end, else the last place between words."""
+    """The last sentence's end at or before ``end`` and above ``low``, else the last place between words.
+
+    Every place returned is a boundary.
+    """
     between_words = None
     for at in range(end, low, -1):
         before = text[at - 1]
         if before in _STOPS or (text[at].isspace() and before in _ENDS):
-            return at
-        if between_words is None and (text[at].isspace() or before.isspace()):
+            if is_boundary(text, at):
+                return at
+        elif between_words is None and (text[at].isspace() or before.isspace()) and is_boundary(text, at):
             between_words = at
     return between_words
 
@@ -115,7 +125,8 @@ def by_characters(
         end = place or boundary(text, end, start)
         if end > covered:
             yield start, end
-            start, covered = max(boundary(text, end - overlap, start), start + 1), end
+            again = boundary(text, end - overlap, start)
+            start, covered = (again if again > start else end), end
         else:  # the overlap left no room for anything new
             start = covered
 
@@ -123,43 +134,13 @@ def by_characters(
 def clusters(text: str, span: Span) -> Iterator[int]:
     """The boundaries inside the span, its ends included; no two further apart than a patience."""
     start, end = span
-    last = start
     yield start
-    for at in range(start + 1, end):
-        before, after = text[at - 1], text[at]
-        flag = at - 1 == last and _is_flag_half(before) and _is_flag_half(after)
-        if not (flag or _joined(before, after)) or at - last >= _PATIENCE:
-            last = at
-            yield at
+    for found in _CLUSTER.finditer(text, start, end):
+        yield from range(found.start() + _PATIENCE, found.end(), _PATIENCE)
+        if found.end() < end:
+            yield found.end()
     yield end
-
-
-def _joined(before: str, after: str) -> bool:
-    if before.isascii() and after.isascii():
-        return before == "\r" and after == "\n"
-    return before == _JOINER or _extends(after)
-
-
-@lru_cache(maxsize=4096)
-def _extends(character: str) -> bool:
-    """Whether this character belongs to the one before it."""
-    point = ord(character)
-    return (
-        character == _JOINER
-        or 0x1F3FB <= point <= 0x1F3FF  # skin tones
-        or 0xE0020 <= point <= 0xE007F  # tags, as in the flag of Scotland
-        or 0x1160 <= point <= 0x11FF  # Hangul vowels and finals
-        or unicodedata.category(character).startswith("M")
-    )
 
 
 def _is_flag_half(character: str) -> bool:
     return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
-def _odd_halves_before(text: str, at: int) -> bool:
-    """Whether the half at ``at`` completes a flag. Beyond many flags in a row it is a guess."""
-    start = at
-    while start > max(0, at - _MANY_FLAGS) and _is_flag_half(text[start - 1]):
-        start -= 1
-    return (at - start) % 2 == 1

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import regex
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -33,7 +34,15 @@ FAMILY = "👩‍👩‍👧"
 SCOTLAND = "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"
 WORDS = ["a", "word", "Another", "sentence", "pH", "3.14", "e.g.", "naïve", "façade", "1)", "x" * 40]
 SCRIPTS = ["水耕栽培", "です", "Привет", "שלום", "مرحبا", "สวัสดี", "한국어", "क्षत्रिय"]
-JOINED = [FAMILY, "👍🏽", "🇫🇷🇩🇪", SCOTLAND, "e\u0301", "a\u0323\u0302"]
+JOINED = [FAMILY, "👍🏽", "🇫🇷🇩🇪", SCOTLAND, "e\u0301", "a\u0323\u0302", "น้ำ", "ນ້ຳ", "ﾊﾞﾙﾌﾞ", "می\u200cخواهم"]
+LOOSE = [
+    "done \u2714 \ufe0fopen",
+    "a \u0301b",
+    ". \u0301",
+    "。\u0301",
+    "\n\u0308x",
+]  # marks behind spaces and stops
+HEAVY = ["擦拭水泵", "𠮷野家", "🜁🜂", "ꙮ", "𒀀𒀁"]  # letters of several tokens each
 ENDS = [". ", "! ", "? ", ", ", "; ", "。", "？", "، ", " (", ") ", "…"]
 GAPS = [
     "\n",
@@ -66,11 +75,14 @@ MONOTONOUS = [
     "| a | b |\n",
 ]
 
+CLUSTERS = regex.compile(r"\X")
 NOTHING = ["", " ", "\n\n\t \r\n", "\u2003\u3000"]
 CHARACTERS = ["a", "。", "é", "\U0010ffff", "\u0301", "🇫", "\x01", " a\n"]
 WHOLES = [FAMILY, "👍🏽", "🇫🇷", "e\u0301", "क्\u200dष", SCOTLAND]  # each is one character to a reader
 
-texts = st.lists(st.sampled_from([*WORDS, *SCRIPTS, *JOINED, *ENDS, *GAPS, *GAPS]), max_size=120).map("".join)
+texts = st.lists(
+    st.sampled_from([*WORDS, *SCRIPTS, *JOINED, *LOOSE, *HEAVY, *ENDS, *GAPS, *GAPS]), max_size=120
+).map("".join)
 odd_texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=80)
 
 
@@ -141,6 +153,12 @@ class ChunkerLaws:
     plugin: ClassVar[Plugin]
     options: ClassVar[Options] = {}  # small sizes, so that small texts have several chunks
     limited: ClassVar[Options] = {"min_tokens": 12, "max_tokens": 40}  # on top of ``options``, for the limits
+    # Further options for the same laws: the smallest sizes that a config may name, overlaps of 0 and 1.
+    tight: ClassVar[Sequence[Options]] = (
+        {"max_tokens": 4},
+        {"min_tokens": 2, "max_tokens": 5},
+        {"min_tokens": 4, "max_tokens": 8},
+    )
     overlaps: ClassVar[bool] = False  # chunks may repeat text of the one before
     local: ClassVar[bool] = True  # an edit at the end leaves the chunks of the first half alone
     contiguous: ClassVar[bool] = True  # chunks are single spans
@@ -208,6 +226,25 @@ class ChunkerLaws:
         assert all(size <= self.limited["max_tokens"] for size in sizes)
         if self.joins:
             self._check_joined(text, chunks, sizes)
+
+    @searching
+    @given(texts | odd_texts, st.data())
+    def test_smallest_sizes_lose_nothing_and_hold(self, text: str, data: st.DataObject) -> None:
+        options = data.draw(st.sampled_from(self.tight))
+        sizes = TOKENS.counts([chunk.text for chunk in self.cut(text, **options)])
+        most = options.get("max_tokens")
+        assert most is None or all(size <= most for size in sizes)
+
+    @searching
+    @given(texts | odd_texts)
+    def test_no_chunk_begins_inside_a_character(self, text: str) -> None:
+        joined = {  # whitespace that a mark follows is trimmed, and a long cluster is torn
+            place
+            for found in CLUSTERS.finditer(text)
+            if found.end() - found.start() <= 32
+            for place in range(found.start() + len(found[0]) - len(found[0].lstrip()) + 1, found.end())
+        }
+        assert not [chunk for chunk in self.cut(text) for start, _ in spans(chunk) if start in joined]
 
     def _check_joined(self, text: str, chunks: Sequence[Chunk], sizes: Sequence[int]) -> None:
         for (first, size), (second, other) in pairwise(zip(chunks, sizes, strict=True)):

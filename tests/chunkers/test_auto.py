@@ -200,7 +200,7 @@ def test_options_can_be_had_again_from_what_is_meaningful(given: Options) -> Non
         ),
         ({"code": {"strategy": "fixed", "sice": 1}}, "fixed: sice: Extra inputs are not permitted"),
         ({"code": {"strategy": "fixed", "size": 9, "overlap": 9}}, "fixed: overlap (9) must be smaller than"),
-        ({"code": {"strategy": "fixed", "version": 99}}, "fixed is of version 1"),
+        ({"code": {"strategy": "fixed", "version": 99}}, "fixed is of version 2"),
         ({"prose": {"strategy": "cluster", "scope": "collection"}}, "prose: scope must be document"),
         ({"code": {"strategy": "fixed", "context": "title"}}, "code: context must be the same for all"),
         ({"code": {"strategy": "fixed", "neighbours": 0.1}}, "code: neighbours must be the same for all"),

@@ -128,7 +128,7 @@ def test_sums_are_of_chunkers_alike_in_target_and_limit() -> None:
     assert len(names) == 5
     assert names[0] == names[1]
     assert len(set(names)) == 4
-    assert names[4] == "changepoint 2 125 312", "as before that option"
+    assert names[4] == "changepoint 3 125 312", "as before that option"
 
 
 @pytest.mark.parametrize(("drift", "levels"), [(0.01, 1), (0.05, 2), (1, 16)])
@@ -266,11 +266,11 @@ def test_a_chunk_takes_nothing_from_another_section() -> None:
     assert np.array_equal(before.vectors[:last], after.vectors[:last])
 
 
-def test_without_structure_the_recipe_is_that_of_earlier_versions() -> None:
+def test_structure_zero_leaves_the_recipe_without_the_option() -> None:
     earlier = {
         "context": "none", "neighbours": 0.3, "min_tokens": None, "max_tokens": None, "vectors": "pooled",
         "target": 125, "penalty": "auto", "scope": "collection", "drift": 0.0,
     }  # fmt: skip
-    recipe = fingerprint({"kind": "changepoint", "version": 2, "options": earlier})
+    recipe = fingerprint({"kind": "changepoint", "version": 3, "options": earlier})
     assert plugin_fingerprint(PLUGIN, ChangepointOptions(structure=0)) == recipe
     assert plugin_fingerprint(PLUGIN, ChangepointOptions()) != recipe

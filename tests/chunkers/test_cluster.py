@@ -1,6 +1,7 @@
 """The cluster strategy: the laws of all chunkers, those of a collection, and the published algorithm."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,13 +17,17 @@ from ingestor.segmentation.fixed_point import SCALE, fixed
 from ingestor.text.pieces import pieces
 from tests.chunkers.collective import MADE_AT_ONCE, keep
 from tests.chunkers.golden import corpus
-from tests.chunkers.laws import TOKENS, ChunkerLaws, essay, fake_embed
+from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, essay, fake_embed
 from tests.minilm import CachedModel
 
 
 class TestCluster(ChunkerLaws):
     plugin = PLUGIN
     options = {"max_tokens": 120, "min_tokens": 30}  # noqa: RUF012
+    tight: ClassVar[Sequence[Options]] = (
+        {"min_tokens": 4, "max_tokens": 8},
+        {"min_tokens": 4, "max_tokens": 5},
+    )
     joins = False  # min_tokens is the size of a piece, and a chunk may be one piece
     local = False  # the mean is the whole collection's
 

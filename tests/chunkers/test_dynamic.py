@@ -1,5 +1,6 @@
 """Chunks that end where the text pauses, between a minimum and a maximum."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import pytest
@@ -14,6 +15,11 @@ from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, refusa
 class TestDynamic(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"min_tokens": 12, "max_tokens": 40}
+    tight: ClassVar[Sequence[Options]] = (
+        {"min_tokens": 1, "max_tokens": 4},
+        {"min_tokens": 2, "max_tokens": 5},
+        {"min_tokens": 4, "max_tokens": 8},
+    )
 
 
 PARAGRAPHS = "Alpha one two three.\n\nBeta one two three."
@@ -56,3 +62,12 @@ def test_golden(name: str) -> None:
 )
 def test_options_that_contradict_are_refused(options: Options, message: str) -> None:
     assert message in refusal(PLUGIN, options)
+
+
+@pytest.mark.parametrize("least", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("unit", ["擦拭水泵、清洗过滤网、检查水位、", "𒀀𒀁𒀂", "ต้องเติมน้ำสะอาด", "𠮷野家。🜁🜂"])
+def test_dynamic_letters_of_several_tokens_keep_both_limits(unit: str, least: int) -> None:
+    most = max(2 * least, 8)
+    sizes = [TOKENS.count(chunk.text) for chunk in cut(PLUGIN, unit * 40, min_tokens=least, max_tokens=most)]
+    assert min(sizes) >= least
+    assert max(sizes) <= most

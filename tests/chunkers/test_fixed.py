@@ -1,5 +1,6 @@
 """Windows of a fixed size."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
 
@@ -13,11 +14,21 @@ from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, refusa
 class TestFixed(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"size": 30}
+    tight: ClassVar[Sequence[Options]] = (
+        {"size": 4},
+        {"size": 5, "overlap": 0},
+        {"size": 4, "unit": "characters"},
+    )
 
 
 class TestFixedWithOverlap(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"size": 30, "overlap": 12}
+    tight: ClassVar[Sequence[Options]] = (
+        {"size": 4, "overlap": 1},
+        {"size": 5, "overlap": 4},
+        {"size": 8, "overlap": 1},
+    )
     overlaps = True
 
 

@@ -1,5 +1,6 @@
 """Paragraphs packed up to a size in characters."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
 
@@ -14,11 +15,16 @@ from tests.chunkers.laws import ChunkerLaws, Options, cut, essay, refusal
 class TestHybrid(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_size": 150, "overlap": 0}
+    tight: ClassVar[Sequence[Options]] = ({"max_size": 50}, {"max_size": 51, "max_tokens": 4})
 
 
 class TestHybridWithOverlap(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_size": 200, "overlap": 80}
+    tight: ClassVar[Sequence[Options]] = (
+        {"max_size": 50, "overlap": 1},
+        {"max_size": 50, "overlap": 49, "max_tokens": 5},
+    )
     overlaps = True
 
 
@@ -63,3 +69,14 @@ def test_golden(name: str) -> None:
 )
 def test_options_that_contradict_are_refused(options: Options, message: str) -> None:
     assert message in refusal(PLUGIN, options)
+
+
+@pytest.mark.parametrize("size", [50, 51, 100, 1000])
+@pytest.mark.parametrize("mark", ["\u2714 \ufe0f", "e \u0301", "。\u0301", "ﾊ ﾞ"])
+def test_hybrid_marks_behind_spaces_lose_no_text(mark: str, size: int) -> None:
+    text = " ".join(f"point {number} done {mark}open" for number in range(120))
+    at = 0
+    for chunk in cut(PLUGIN, text, max_size=size, overlap=0):
+        assert not text[at : chunk.start].strip()
+        at = chunk.end
+    assert not text[at:].strip()

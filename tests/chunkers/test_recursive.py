@@ -1,5 +1,6 @@
 """Splitting by separators, as LangChain does."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import pytest
@@ -12,12 +13,18 @@ from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, refusa
 class TestRecursive(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"size": 30}
+    tight: ClassVar[Sequence[Options]] = (
+        {"size": 4},
+        {"size": 5, "min_tokens": 2},
+        {"size": 8, "min_tokens": 4},
+    )
     limited: ClassVar[Options] = {"size": 40, "min_tokens": 12, "max_tokens": 40}
 
 
 class TestRecursiveWithOverlap(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"size": 40, "overlap": 15}
+    tight: ClassVar[Sequence[Options]] = ({"size": 4, "overlap": 1}, {"size": 5, "overlap": 4})
     overlaps = True
 
 

@@ -142,4 +142,4 @@ def _reach(spans: Sequence[Span], first: int, end: int) -> Span:
     return spans[first][0], spans[end - 1][1]
 
 
-PLUGIN = Plugin(kind="llm", version=1, options=LlmOptions, build=Llm)
+PLUGIN = Plugin(kind="llm", version=2, options=LlmOptions, build=Llm)

@@ -234,4 +234,4 @@ def _words(text: str) -> str:
     return " ".join(_ODD.sub("", text).split())
 
 
-PLUGIN = Plugin(kind="proposition", version=1, options=PropositionOptions, build=Proposition)
+PLUGIN = Plugin(kind="proposition", version=2, options=PropositionOptions, build=Proposition)

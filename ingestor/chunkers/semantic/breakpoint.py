@@ -116,4 +116,4 @@ def _largest(tokens: Integers, cuts: Sequence[int]) -> int:
     return int(np.add.reduceat(tokens, [0, *cuts[:-1]]).max())
 
 
-PLUGIN = Plugin(kind="breakpoint", version=1, options=BreakpointOptions, build=Breakpoint)
+PLUGIN = Plugin(kind="breakpoint", version=2, options=BreakpointOptions, build=Breakpoint)

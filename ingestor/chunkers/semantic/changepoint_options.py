@@ -9,7 +9,7 @@ from ingestor.chunkers.semantic.options import SemanticOptions
 from ingestor.registry import added
 from ingestor.text.limits import SMALLEST
 
-VERSION = 2
+VERSION = 3
 _PIECE = 50  # tokens
 
 

@@ -25,7 +25,7 @@ from ingestor.segmentation.fixed_point import running_sums
 from ingestor.text.limits import SMALLEST, limit
 from ingestor.text.tokens import Tokens
 
-_VERSION = 1
+_VERSION = 2
 
 
 class ClusterOptions(SemanticOptions):

@@ -100,4 +100,4 @@ def _merges(
     return 0
 
 
-PLUGIN = Plugin(kind="double_pass", version=1, options=DoublePassOptions, build=DoublePass)
+PLUGIN = Plugin(kind="double_pass", version=2, options=DoublePassOptions, build=DoublePass)

@@ -133,4 +133,4 @@ def _chunk(text: str, group: _Group) -> Chunk:
     return Chunk(group[0][0], max(end for _, end in group), _text(text, group), spans=tuple(group))
 
 
-PLUGIN = Plugin(kind="kmeans", version=1, options=KmeansOptions, build=Kmeans)
+PLUGIN = Plugin(kind="kmeans", version=2, options=KmeansOptions, build=Kmeans)

@@ -59,4 +59,4 @@ def grow(stretches: Stretches, threshold: float, most: int) -> Iterator[Segment]
     yield first, count
 
 
-PLUGIN = Plugin(kind="similarity", version=1, options=SimilarityOptions, build=Similarity)
+PLUGIN = Plugin(kind="similarity", version=2, options=SimilarityOptions, build=Similarity)
