@@ -220,8 +220,8 @@ class Settings(Options):
     )
     max_loss: MaxLoss = Field(
         default=0.5,
-        description="share of a source's documents that may vanish without approval, counted since its "
-        "last accepted whole listing. More holds the source until `ingestor accept`; fewer than 5 documents "
+        description="share of a source's documents that may vanish within a day without approval, of the "
+        "largest number in that time. More holds the source until `ingestor accept`; fewer than 5 documents "
         "need no approval, unless the source had several and lost them all. `1`: never ask. At any share, "
         "another file system in place of the source needs approval if a document is missing there",
     )

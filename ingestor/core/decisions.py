@@ -15,6 +15,7 @@ from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.units import counted
 
 NEVER = math.inf  # as a time: not before the document's version or its recipe changes
+PERIOD = 86_400.0  # seconds for which losses of a source add up
 SMALL_LOSS = 5  # fewer documents may be lost unasked, unless they were all of several
 
 
@@ -70,11 +71,11 @@ def sudden_loss(
 ) -> str | None:
     """Why this listing must be confirmed by a person, or None.
 
-    ``vanished``, ``appeared``: documents; ``known``: documents of the source by the journal; ``before``:
-    those it had at its last accepted whole listing (None: there was none). Losses of partial listings since
-    then add up. Renames are no loss: documents that appear are set off against documents that vanish. They
-    are not when ``moved_root``: another file system is mounted where the source was, so any document that
-    vanished is suspect.
+    ``vanished``, ``appeared``: documents; ``known``: documents of the source by the journal; ``before``: the
+    largest number of a PERIOD, or since a loss was accepted (None: it was never listed whole). So losses of
+    several listings add up. Renames are no loss: documents that appear are set off against documents that
+    vanish. They are not when ``moved_root``: another file system is mounted where the source was, so any
+    document that vanished is suspect.
     """
     if not vanished:
         return None
@@ -86,7 +87,7 @@ def sudden_loss(
     lost = of - (known - vanished + appeared)
     if not too_many(lost, of, max_loss):
         return None
-    when = "at once" if of == known else "since it was last listed whole"
+    when = "at once" if of == known else "within a day"
     return f"{lost:,} of {counted(of, 'document')} vanished {when} (max_loss is {max_loss:.0%})"
 
 

@@ -94,7 +94,7 @@ class SourceRow:
 
     ``held``: why nothing of it is changed. ``trouble``: why its last listing is incomplete. ``accepted``: a
     person confirmed the loss for which it is held. ``paused``: POSIX seconds, since when. ``documents``:
-    their number after its last accepted whole listing. ``held_root``: identity of the root that lacked them.
+    their largest number, see SourceRows.scanned. ``held_root``: identity of the root that lacked them.
     """
 
     last_scan: float | None = None

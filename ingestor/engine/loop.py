@@ -335,7 +335,9 @@ class Engine:
         if quiet and not gone:
             drifted = self._drifted(ready, self.dispatcher.workers)
             if not drifted:  # they are due: a count that restarts between a few of them would never grow
-                self.guard.settle(sorted({name for name, _ in ready}))
+                sources = sorted({name for name, _ in ready})
+                self.guard.settle(sources)
+                self.source_rows.rest(sources, self.clock())
             for entry in drifted:
                 self._start(Job(entry, self._others(entry), force=True))
 

@@ -141,6 +141,10 @@ _MIGRATIONS = (
         AND collection IN (SELECT name FROM collections WHERE role = 'live')
         AND EXISTS (SELECT 1 FROM records WHERE document = known.id));
     """,
+    """
+    ALTER TABLE sources ADD COLUMN most_at REAL;
+    UPDATE sources SET most_at = last_scan;
+    """,
 )
 
 

@@ -1,7 +1,11 @@
 """The journal's table of sources: their states, and requests of people."""
 
+from collections.abc import Sequence
+
+from ingestor.core.decisions import PERIOD
 from ingestor.core.entries import SourceRow
 from ingestor.model import SourceName
+from ingestor.state.columns import LIVE, marks
 from ingestor.state.journal import Journal
 
 
@@ -16,15 +20,34 @@ class SourceRows:
     ) -> None:
         """Store that a whole listing was taken over; a hold on the source ends.
 
-        ``documents``: their number now; ``trouble``: why the listing is incomplete, if it is.
+        ``documents``: their number now, the largest until a larger one, ``rest`` or an accepted loss.
+        ``trouble``: why the listing is incomplete, if it is.
         """
+        counts = "accepted OR excluded.documents >= coalesce(documents, 0)"
         with self._journal.transaction() as db:
             db.execute(
-                """INSERT INTO sources (name, last_scan, identity, documents, trouble) VALUES (?, ?, ?, ?, ?)
+                f"""INSERT INTO sources (name, last_scan, identity, documents, most_at, trouble)
+                   VALUES (?1, ?2, ?3, ?4, ?2, ?5)
                    ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan, identity = excluded.identity,
-                       documents = excluded.documents, trouble = excluded.trouble,
+                       documents = iif({counts}, excluded.documents, documents),
+                       most_at = iif({counts}, excluded.most_at, most_at), trouble = excluded.trouble,
                        held = NULL, loss = 0, accepted = 0""",
                 (source, at, identity, documents, trouble),
+            )
+
+    def rest(self, sources: Sequence[SourceName], now: float) -> None:
+        """Count the documents of sources at rest anew where the largest number is PERIOD old."""
+        old = f"name IN ({marks(sources)}) AND (most_at <= ? OR most_at > ?)"
+        values = (*sources, now - PERIOD, now)
+        if not self._journal.select(f"SELECT 1 FROM sources WHERE {old} LIMIT 1", values):
+            return
+        with self._journal.transaction() as db:
+            db.execute(
+                f"""UPDATE sources SET most_at = ?, documents = (
+                        SELECT COUNT(*) FROM documents
+                        WHERE source = name AND wanted_version IS NOT NULL AND {LIVE})
+                    WHERE {old}""",
+                (now, *values),
             )
 
     def identify(self, source: SourceName, identity: str) -> None:

@@ -62,11 +62,11 @@ def test_who_must_agree_to_a_loss(lost: int, of: int, max_loss: float, asks: boo
         (51, 0, 100, 100, False, "51 of 100 documents vanished at once"),
         (100, 100, 100, 100, False, None),  # renamed
         (100, 60, 100, 100, False, None),
-        (10, 0, 50, 100, False, "60 of 100 documents vanished since it was last listed whole"),
+        (10, 0, 50, 100, False, "60 of 100 documents vanished within a day"),
         (10, 0, 60, 100, False, None),
         (0, 0, 30, 100, False, None),  # this listing lost nothing
         (10, 70, 50, 100, False, None),  # what appeared since is set off
-        (2500, 0, 5000, 10000, False, "7,500 of 10,000 documents vanished since"),
+        (2500, 0, 5000, 10000, False, "7,500 of 10,000 documents vanished within a day"),
         (60, 0, 100, 50, False, "60 of 100 documents vanished at once"),  # it grew since
         (1, 0, 100, 100, True, "1 of 100 documents vanished, and another file system is mounted"),
         (100, 100, 100, 100, True, "100 of 100 documents vanished, and another file system"),

@@ -291,7 +291,7 @@ def test_folders_that_go_one_by_one_are_asked_about_together(project: Project) -
         wait(lambda: project.settled(16))
         shutil.rmtree(project.docs / "b")
         held = wait(lambda: project.poll("status")["sources"]["docs"]["held"])
-        assert held.startswith("24 of 32 documents vanished since it was last listed whole (max_loss is 50%)")
+        assert held.startswith("24 of 32 documents vanished within a day (max_loss is 50%)")
         project.json("accept", "docs")
         wait(lambda: project.settled(8))
         assert daemon.stop() == 0

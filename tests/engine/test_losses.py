@@ -17,7 +17,7 @@ def test_what_goes_folder_by_folder_is_asked_about_as_if_it_went_at_once(listed:
     listed.tree.lose("a/")
     assert listed.look("a") is None  # half of 40
     listed.tree.lose("b/")
-    assert (listed.look("b") or "").startswith("30 of 40 documents vanished since it was last listed whole")
+    assert (listed.look("b") or "").startswith("30 of 40 documents vanished within a day")
     assert listed.left() == 20  # the second folder is known still
     listed.tree.lose("e/")
     assert (listed.look("e") or "").startswith("32 of 40")  # all is listed now, to see whether it is back
@@ -82,11 +82,33 @@ def test_an_acceptance_does_not_count_for_another_disk(listed: Listed) -> None:
     assert listed.left() == 10
 
 
-def test_a_slow_loss_is_not_asked_about_for_ever(listed: Listed) -> None:
+def test_losses_of_several_whole_listings_add_up_and_are_asked_about(listed: Listed) -> None:
+    listed.tree.lose("a/")
+    assert listed.look(after=400) is None
+    listed.tree.lose("b/")
+    assert (listed.look(after=400) or "").startswith("30 of 40 documents vanished within a day")
+    listed.rows.accept(TREE.source)
+    assert listed.look() is None
+    listed.tree.lose("c/")
+    assert listed.look(after=400) is None, "counted anew from what was accepted"
+
+
+def test_losses_add_up_for_longer_than_a_day_unless_the_source_was_at_rest(listed: Listed) -> None:
+    listed.tree.lose("a/")
+    assert listed.look(after=400) is None
+    listed.rows.rest([TREE.source], listed.now)
+    listed.now += 86_400
+    listed.tree.lose("b/")
+    assert (listed.look() or "").startswith("30 of 40")
+
+
+def test_a_loss_a_day_is_not_asked_about_at_rest(listed: Listed) -> None:
     for folder in "abc":
         listed.tree.lose(f"{folder}/")
         assert listed.look(folder) is None
-        assert listed.look(after=400) is None  # a whole listing: what it left is what counts from now on
+        assert listed.look(after=400) is None
+        listed.now += 86_400
+        listed.rows.rest([TREE.source], listed.now)
     assert listed.left() == 5
 
 

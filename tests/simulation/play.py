@@ -39,6 +39,8 @@ def play(folder: Path, seed: int, acts: int = 12, rounds: int = 12, **settings: 
             act(world, random)
             hint(world, hints)
         world.step(random.randrange(1, rounds))
+        if world.dwindling:
+            dwindle(world, hints)
         if world.sliced and len(world.places) > 1:  # last: when the program starts anew, all is well
             rename_half_written(world, random)
     world.settle()
@@ -69,6 +71,17 @@ def hint(world: World, random: Random) -> None:
     if random.random() < 0.5:
         name = random.choice(NAMES)
         world.engine.scanner.look_again(FILES, random.choice([name, name[0]]))
+
+
+def dwindle(world: World, random: Random) -> None:
+    """Folders are deleted one after the other; each time all is listed whole while others are at work."""
+    for folder in random.sample("abc", 3):
+        for name in [name for name in sorted(world.files.contents) if name.startswith(f"{folder}/")]:
+            world.files.delete(name)
+        world.engine.scanner.look_again()
+        world.step(random.randrange(1, 4))
+    for name in random.sample(NAMES, 9):
+        world.files.write(name, text(random))
 
 
 def common(files: Files, random: Random, deed: str, key: str) -> None:

@@ -38,11 +38,11 @@ from tests.plain_embedder import PLUGIN, PlainOptions
 from tests.simulation.checks.durable import check_durable
 from tests.simulation.checks.moved import watched
 from tests.simulation.checks.readers import Readers
-from tests.simulation.laws import ALIVE, HELD, IN_HAND, REST, LawBroken, hold
+from tests.simulation.laws import ALIVE, ASKED, HELD, IN_HAND, REST, LawBroken, hold
 from tests.simulation.lexical import CrashingFile, ticking
 from tests.simulation.ports.chaos import Chaos, Crash
 from tests.simulation.ports.collections import Shelves
-from tests.simulation.ports.files import MAX_LOSS, Files
+from tests.simulation.ports.files import MAX_LOSS, SMALL, Files
 from tests.simulation.ports.journal import CrashingJournal
 from tests.simulation.ports.making import Fickle, Lines, Parsing, Remembered, vector
 from tests.simulation.ports.workers import AtOnce, Stepwise
@@ -78,6 +78,7 @@ class World:
     sliced: bool = False  # sources are renamed while documents of theirs are partly written
     watched: bool = False  # nothing that people do is missed, and nothing is listed just because of the time
     dated: bool = False  # the journal has the world's clock
+    dwindling: bool = False  # folders are deleted one after the other, each listed whole
     now: float = 1e9
     embedded: int = 0
 
@@ -227,12 +228,28 @@ class World:
         self.journal.check_listed()
         self._check_waiting()
         self._check_held()
+        if self.dwindling:
+            self._check_losses()
         self._settled(self.in_step())
 
     def _settled(self, sources: Collection[SourceName]) -> None:
         for source in sources:
             files = self.places[source]
-            files.withdrawn, files.had, files.accepted = set(), set(), False
+            files.withdrawn, files.had, files.accepted, files.most = set(), set(), False, 0
+
+    def _check_losses(self) -> None:
+        """Most documents that a source had since it was last at rest are there, or a person agreed."""
+        live = Editions(self.journal).live("docs").name
+        for source, files in self.places.items():
+            watch = self.engine.scanner._watches[source]
+            if not watch.whole or watch.in_parts:
+                continue
+            left = len(files.wanted[live])
+            lost = files.most - left
+            if lost >= SMALL and lost > MAX_LOSS * files.most:
+                hold(ASKED, not files.may_lose and f"{lost} of {files.most} vanished")
+                files.most, files.may_lose = left, False
+            files.most = max(files.most, left)
 
     def _check_waiting(self) -> None:
         for outbox in self.engine.writer._outboxes.values():
@@ -305,7 +322,7 @@ class World:
         for source, files in list(self.places.items()):
             sound = files.disk == "own" and not files.hidden and not files.parser_broken
             if sound and self.asked(source):
-                SourceRows(self.journal).accept(source)
+                files.may_lose |= SourceRows(self.journal).accept(source)
                 files.accepted |= Withdrawals(self.journal).accept(source)
                 for number in range(100):  # it is listed at once: what a person saw is what is believed
                     if number > 2 and not self.asked(source):

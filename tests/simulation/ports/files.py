@@ -48,6 +48,8 @@ class Files:
     withdrawn: set[int] = field(default_factory=set)  # rows, since the program was last in step
     had: set[int] = field(default_factory=set)  # rows that readers had at one of these losses
     accepted: bool = False  # a person said that they may go
+    most: int = 0  # documents listed at once since the source was last at rest
+    may_lose: bool = False  # a person agreed that many vanished
 
     def write(self, key: str, text: str) -> None:
         self.touched(key)

@@ -1,0 +1,38 @@
+"""Histories in which folders are deleted one after the other, each deletion longer than a whole listing."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ingestor.state.sources import SourceRows
+from tests.simulation.histories import Variants, crashes, find_out
+from tests.simulation.laws import ASKED
+
+
+def dwindling(seed: int) -> dict[str, object]:
+    return {"dwindling": True}
+
+
+def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
+    assert crashes(tmp_path, range(12), dwindling).total() > 50
+
+
+def _measured_by_the_last_listing(self, source, at, identity, documents, trouble=None):  # type: ignore[no-untyped-def]
+    with self._journal.transaction() as db:
+        db.execute("UPDATE sources SET documents = 0 WHERE name = ?", (source,))
+    _SCANNED(self, source, at, identity, documents, trouble)
+
+
+_SCANNED = SourceRows.scanned
+
+BROKEN: Variants = {
+    "a loss is measured by the last whole listing": (
+        SourceRows, "scanned", _measured_by_the_last_listing, {ASKED},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find_out(BROKEN[name], partial(crashes, tmp_path, settings=dwindling), monkeypatch)
