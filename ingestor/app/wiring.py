@@ -123,7 +123,8 @@ class Running:
             )  # fmt: skip
             return []
         self.models[standing.edition] = parts.model
-        embed = self.embedding.of(parts.embedder_recipe, lambda: self._embedder(parts))
+        setting = parts.config.embedding.options
+        embed = self.embedding.of(parts.embedder_recipe, lambda: self._embedder(parts), setting)
         memory = Parses(self.cache)
         found = [
             replace(source, tools=replace(source.tools, expect=embed.expect))

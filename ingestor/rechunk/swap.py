@@ -35,6 +35,7 @@ Prices = Mapping[SourceName, float]  # of a million tokens, see recipes.asking_p
 NO_PRICES: Prices = {}
 MAX_LOSS = 0.5  # of a source without a setting of its own
 REBUILD_EVERY = 86_400.0  # seconds between two rebuilds of a collection for records that search misses
+RETRY_EVERY = 5.0  # seconds until an edition that could not be moved on is examined again
 SAMPLE = 5  # records that must be found by their own vectors before readers get a new collection
 
 
@@ -59,7 +60,8 @@ class Swaps:
         self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
         self._changed = False  # returned by the next ``advance`` that succeeds
         self._judged: dict[EditionName, object] = {}  # the journal's mark when it was found not to be ready
-        self._logged: dict[EditionName, str] = {}  # problems of replaced editions: each is logged once
+        self._logged: dict[str, str] = {}  # problems of replaced editions and of names: each is logged once
+        self._failed_at: dict[EditionName, float] = {}  # editions that could not be moved on
 
     def arrange(
         self, serves: CollectionName, wanted: Choices, settings: Rechunk, prices: Prices = NO_PRICES
@@ -104,15 +106,18 @@ class Swaps:
 
         ``listed``: whether all sources of an edition were listed whole. ``busy``: editions with documents in
         flight. Returns True if ``arrange`` must be called again. Raises sqlite3.Error; other errors of a
-        collection are logged and retried at the next call.
+        collection are logged and retried after RETRY_EVERY.
         """
         self._changed |= self.run_pending_requests() | self._must_rebuild()
         self._see_to_names()
         for edition in self._editions.all():
-            if edition.role == "live" or edition.name in busy:
+            since_failure = self._clock() - self._failed_at.get(edition.name, -RETRY_EVERY)
+            if edition.role == "live" or edition.name in busy or 0 <= since_failure < RETRY_EVERY:
                 continue
+            self._failed_at[edition.name] = self._clock()
             try:
                 self._changed |= self._moved_on(edition, settings, listed)
+                del self._failed_at[edition.name]
             except Transient as error:
                 log.debug("%s: %s; tried again", edition.name, error)
             except NeedsHuman as error:
@@ -200,8 +205,8 @@ class Swaps:
             # of another role: it was done before a crash
             if pending.get(edition.serves) == edition.name and edition.role == "previous":
                 self.roll_back(edition)
-        for serves in pending:
-            self._requests.put("roll back", serves, None)
+        for serves, name in pending.items():
+            self._requests.take("roll back", serves, name)
         return self._requests.take_arrange() or bool(pending)
 
     def _promote(self, building: Edition) -> bool:
@@ -261,10 +266,13 @@ class Swaps:
     def _see_to_names(self) -> None:
         try:
             self._collections.see_to_names()
+            self._logged.pop("", None)
         except sqlite3.Error:
             raise
         except Exception as error:  # noqa: BLE001 - as in advance
-            log.warning("collections could not be renamed to match their roles: %s; will retry", error)
+            if self._logged.get("") != str(error):
+                log.warning("collections could not be renamed to match their roles: %s; will retry", error)
+            self._logged[""] = str(error)
 
     def _verify(self, name: EditionName) -> None:
         """Raises Torn when the number of records is not the journal's, or when search misses a sample."""

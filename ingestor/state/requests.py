@@ -51,6 +51,12 @@ class _Mailbox(Generic[Kind]):
         with self._journal.transaction() as db:
             self.write(db, kind, subject, value)
 
+    def take(self, kind: Kind, subject: str, value: str) -> None:
+        """Remove this value, unless another one was stored meanwhile."""
+        with self._journal.transaction() as db:
+            query = f"DELETE FROM {self.table} WHERE kind = ? AND subject = ? AND value = ?"
+            db.execute(query, (kind, subject, value))
+
     @classmethod
     def write(cls, db: Connection, kind: Kind, subject: str, value: str | None) -> None:
         """As ``put``, in a transaction of the journal that is under way."""
@@ -71,9 +77,10 @@ class Requests(_Mailbox[Request]):
 
     def take_arrange(self) -> bool:
         """Whether that was requested since it was last taken."""
-        asked = self.get("arrange") is not None
-        self.put("arrange", "", None)
-        return asked
+        asked = self.get("arrange")
+        if asked is not None:  # one that is stored after this look stays for the next
+            self.take("arrange", "", asked)
+        return asked is not None
 
 
 class Notices(_Mailbox[Notice]):

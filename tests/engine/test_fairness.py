@@ -13,7 +13,9 @@ from ingestor.engine.workers import pool as workers
 from ingestor.engine.workers.outcomes import BEGUN
 from ingestor.engine.workers.pool import Pool
 from ingestor.model import Item, SourceName
+from ingestor.ports import Transient
 from ingestor.state.listings.last_listing import LastListing
+from tests.simulation.ports.collections import CrashingIndex
 from tests.simulation.world import World
 
 LARGE = 3_000_000  # bytes
@@ -180,3 +182,34 @@ def test_listings_that_never_return_do_not_hold_up_others(monkeypatch: pytest.Mo
     threads.close()
     assert time.monotonic() - begun < 5
     never.set()
+
+
+def test_documents_of_a_paused_edition_leave_workers_to_the_one_that_readers_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small documents fill batches of a new edition, which Chroma does not take."""
+    world = World(tmp_path, seed=1, mode="swap", ahead=40, several=True)
+    for number in range(900):
+        world.files.write(f"{number:03}", f"line {number}")
+    world.settle()
+    world.per_chunk = 2
+    world.configure()
+    built = next(feed.edition for feed in world.engine.sources if feed.edition != "docs")
+    upsert = CrashingIndex.upsert
+
+    def refuse(self: CrashingIndex, records: Any) -> None:
+        if self is not world.shelves.collections["docs"][0]:
+            raise Transient("it is away")
+        upsert(self, records)
+
+    monkeypatch.setattr(CrashingIndex, "upsert", refuse)
+    world.engine.scanner.look_again()
+    for _ in range(60):
+        world.engine_step()
+    assert world.engine.writer.waiting(built) >= outbox.BATCH
+    world.files.write("000", "an edit")
+    world.engine.scanner.look_again()
+    for _ in range(3):
+        world.engine_step()
+    assert "an edit" in {record.text for record in world.readers.seen()}
+    world.journal.close()

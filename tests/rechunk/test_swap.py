@@ -264,3 +264,68 @@ def test_another_version_of_a_parser_matters_where_it_reads_documents(
     swaps.arrange(C, wanted, Rechunk())
     assert (len(editions.of(C, "staging")) == 1) is built
     assert (editions.live(C).choices == packed(wanted)) is not built
+
+
+def test_a_request_that_is_stored_while_requests_are_taken_is_carried_out_next(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command writes it between the look at the requests and their removal."""
+    swaps = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
+    command, get = Journal(tmp_path / "journal.sqlite3"), Requests.get
+
+    def look_and_be_late(self: Requests, kind: Any, subject: str = "") -> str | None:
+        found = get(self, kind, subject)
+        if kind == "arrange":
+            monkeypatch.setattr(Requests, "get", get)
+            Requests(command).arrange()
+        return found
+
+    monkeypatch.setattr(Requests, "get", look_and_be_late)
+    assert not swaps.run_pending_requests()
+    assert swaps.run_pending_requests()
+    assert not swaps.run_pending_requests()
+    command.close()
+
+
+def test_a_rollback_that_is_requested_while_another_is_carried_out_stays(journal: Journal) -> None:
+    requests = Requests(journal)
+    requests.put("roll back", C, "docs--3")
+    requests.take("roll back", C, "docs")
+    assert requests.get("roll back", C) == "docs--3"
+    requests.take("roll back", C, "docs--3")
+    assert requests.get("roll back", C) is None
+
+
+def test_an_edition_that_fails_for_an_unknown_reason_is_examined_every_few_seconds(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time whole tables are read."""
+    editions, now, looks = Editions(journal), [100.0], list[float]()
+    editions.choose(C, C, packed(OLD))
+    editions.build(C, packed(NEW), 50.0)
+    swaps = Swaps(journal, OpenCollections(), lambda: now[0])  # type: ignore[arg-type]
+
+    def fail(self: Editions, building: str, live: str) -> str:
+        looks.append(now[0])
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(Editions, "obstacle", fail)
+    for _ in range(12):
+        swaps.advance(Rechunk(), lambda name: True, ())
+        now[0] += 1.0
+    assert looks == [100.0, 105.0, 110.0]
+
+
+def test_names_that_cannot_be_seen_to_are_logged_once(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    collections = OpenCollections()
+
+    def away() -> None:
+        raise Transient("Chroma is away")
+
+    monkeypatch.setattr(collections, "see_to_names", away)
+    swaps = Swaps(journal, collections, lambda: 100.0)  # type: ignore[arg-type]
+    for _ in range(5):
+        swaps.advance(Rechunk(), lambda name: True, ())
+    assert caplog.text.count("could not be renamed") == 1

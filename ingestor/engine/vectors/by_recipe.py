@@ -21,14 +21,23 @@ class Embeddings:
     ) -> None:
         self._cache, self._count_tokens, self._resting = cache, count_tokens, resting
         self._by_recipe: dict[Fingerprint, Embedding] = {}
+        self._settings: dict[Fingerprint, object] = {}
+        self._asked = set[Fingerprint]()  # since the last ``keep``
         self._before = (0, 0, 0.0)  # texts, tokens, seconds of those that were closed
         self._cached_before = 0
 
-    def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder]) -> Embedding:
-        """Of this recipe. One to a server is replaced with its embedder: the key may be another now."""
-        known = self._by_recipe.get(recipe)
-        if known is None or (isinstance(known.embedder, Remote) and known.embedder is not embedder()):
-            self.keep(self._by_recipe.keys() - {recipe})
+    def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder], setting: object = None) -> Embedding:
+        """Return the stream of this recipe.
+
+        ``setting``: how its embedder is set. A stream to a server is replaced once between two calls of
+        ``keep`` if the setting differs, since the key may be another now. So several askers get the same.
+        """
+        known, asked = self._by_recipe.get(recipe), recipe in self._asked
+        self._asked.add(recipe)
+        other = not asked and self._settings.get(recipe) != setting
+        if known is None or (other and isinstance(known.embedder, Remote)):
+            self._close(self._by_recipe.keys() & {recipe})
+            self._settings[recipe] = setting
             self._by_recipe[recipe] = Embedding(
                 embedder(), recipe, self._cache, self._count_tokens, self._resting
             )
@@ -39,8 +48,12 @@ class Embeddings:
         return self._by_recipe.get(Fingerprint(recipe))
 
     def keep(self, recipes: Collection[Fingerprint]) -> None:
-        """Close those of all other recipes."""
-        for recipe in self._by_recipe.keys() - recipes:
+        """Close those of all other recipes, after a config was taken over."""
+        self._asked.clear()
+        self._close(self._by_recipe.keys() - recipes)
+
+    def _close(self, recipes: Collection[Fingerprint]) -> None:
+        for recipe in recipes:
             closed = self._by_recipe.pop(recipe)
             closed.close()
             texts, tokens, seconds = self._before

@@ -113,10 +113,26 @@ def test_another_key_takes_effect_at_once(cache: VectorCache) -> None:
     one, two = Server(plain), Server(plain)
     streams = Embeddings(cache, one.count)
     with closing(streams):
-        first = streams.of(RECIPE, lambda: one)
+        first = streams.of(RECIPE, lambda: one, "old key")
         first(["a"])
-        assert streams.of(RECIPE, lambda: one) is first
-        assert streams.of(RECIPE, lambda: two) is not first
-        streams.of(RECIPE, lambda: two)(["b"])
+        streams.keep({RECIPE})
+        assert streams.of(RECIPE, lambda: one, "old key") is first
+        streams.keep({RECIPE})
+        second = streams.of(RECIPE, lambda: two, "new key")
+        assert second is not first
+        second(["b"])
         assert (streams.texts, streams.tokens) == (2, 20)
     assert "b" in two.asked
+
+
+def test_two_collections_of_one_recipe_share_the_stream_to_its_server(cache: VectorCache) -> None:
+    """Each has an embedder of its own, and perhaps the settings of another day."""
+    streams = Embeddings(cache, Server(plain).count)
+    with closing(streams):
+        for _ in range(3):  # configs
+            both = [streams.of(RECIPE, lambda: Server(plain), setting) for setting in ("new", "old")]
+            streams.keep({RECIPE})
+            assert both[0] is both[1]
+            for embed in both:
+                embed(["a"])
+        assert streams.of(RECIPE, lambda: Server(plain), "new") is both[0]
