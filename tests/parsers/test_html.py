@@ -1,13 +1,9 @@
-from collections.abc import Callable, Mapping
-from unittest.mock import patch
-
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.html.parser import PLUGIN, HtmlOptions
-from ingestor.parsers.html.skipped import told
 from ingestor.parsers.html.tags import check_all, is_plain, words
 from ingestor.ports import BadDocument
 from tests.parsers.laws import obeys_laws, texts
@@ -154,7 +150,7 @@ def test_a_layout_table_is_walked_through() -> None:
 def test_a_list_of_code_is_walked_through() -> None:
     page = "<ol><li>Do:<pre><code class='language-c++'>a;</code></pre></li><li>b</li></ol>"
     document = parse(page)
-    assert kinds(document) == [("paragraph", "Do:"), ("code", "a;"), ("paragraph", "b")]
+    assert kinds(document) == [("paragraph", "1. Do:"), ("code", "a;"), ("paragraph", "2. b")]
     assert document.blocks[1].language == "c++"
 
 
@@ -251,66 +247,6 @@ def test_laws_hold_for_any_markup(source: str, main: bool) -> None:
     obeys_laws(MAIN if main else FULL, Blob(source.encode(), "a.html"), sound=False)
 
 
-INLINE = ("span", "b", "code", "em", "SPAN", "i", "span_x")
-ODD = (
-    *(
-        "",
-        "",
-        "",
-        " hidden",
-        "/hidden",
-        "\x0bhidden",
-        " HIDDEN=x",
-        " class=nav",
-        ' class="x nav"',
-        " id='footer'",
-    ),
-    *(
-        ' class="&#110;av"',
-        " style='display:none'",
-        ' title="a>b" hidden',
-        ' title="a<b" hidden',
-        ' a="b"hidden',
-    ),
-    *(' a=x"y title=">" hidden', " class=headerlink", " role=navigation", " title=hid"),
-)
-opened = st.builds("<{}{}>".format, st.sampled_from((*sorted(TAGS), *INLINE)), st.sampled_from(ODD))
-closed = st.sampled_from([f"</{tag}>" for tag in (*sorted(TAGS), *INLINE)])
-attributed = st.lists(
-    opened | closed | st.sampled_from(["text", "x y", " ", "<!-- <i hidden> -->"]), max_size=12
-)
-
-
-def read_with(looked_at: Callable[..., frozenset[str]], source: str) -> tuple[str, tuple[Block, ...]]:
-    with patch("ingestor.parsers.html.parser.told", looked_at):
-        document = MAIN.parse(Blob(source.encode(), "a.html"))
-    return document.text, document.blocks
-
-
-def every(tags: Mapping[str, str], known: frozenset[str]) -> frozenset[str]:
-    """So all attributes are asked for, of every element."""
-    return (TAGS | {name.lower() for name in INLINE}) - known
-
-
-def none_at_all(tags: Mapping[str, str], known: frozenset[str]) -> frozenset[str]:
-    return frozenset()
-
-
-def by_words_only(tags: Mapping[str, str], known: frozenset[str]) -> frozenset[str]:
-    return frozenset(name for tag, name in tags.items() if {"hidden", "nav"} & set(tag.split()))
-
-
-@settings(max_examples=300)
-@given(attributed.map("".join))
-def test_a_look_at_the_tags_misses_no_attribute_that_matters(source: str) -> None:
-    assert read_with(told, source) == read_with(every, source)
-
-
-@pytest.mark.parametrize("wrong", [none_at_all, by_words_only])
-def test_a_look_that_misses_some_is_found_out(wrong: Callable[..., frozenset[str]]) -> None:
-    find(attributed.map("".join), lambda source: read_with(wrong, source) != read_with(every, source))
-
-
 @given(st.binary(max_size=300))
 def test_laws_hold_for_any_bytes(data: bytes) -> None:
     obeys_laws(MAIN, Blob(data, "a.html"), sound=False)
@@ -331,8 +267,9 @@ def test_the_title_before_the_article_is_kept() -> None:
         ("paragraph", words.strip()),
     ]
     alone = f"<body><h1>Site</h1><div>Advert</div><article><h1>A</h1><p>{words}</p></article></body>"
-    assert kinds(parse(alone))[0] == ("heading", "A")
-    assert kinds(parse(alone.replace("<h1>A</h1>", "")))[0] == ("paragraph", words.strip())
+    article = ("paragraph", words.strip())
+    assert kinds(parse(alone)) == [("heading", "Site"), ("heading", "A"), article]
+    assert kinds(parse(alone.replace("<h1>A</h1>", ""))) == [("heading", "Site"), article]
 
 
 def test_a_picture_with_its_caption_is_a_figure() -> None:
@@ -349,3 +286,23 @@ def test_a_picture_with_its_caption_is_a_figure() -> None:
         ("paragraph", "Listing 1"),
     ]
     assert document.blocks[1].figure == "../a%20b.png"
+
+
+AROUND = ("page-header", "site-header", "navbar", "menu", "sidebar", "footer", "related", "breadcrumb")
+
+
+@pytest.mark.parametrize("content", [f"<main><h2>Part</h2><p>{LONG}</p></main>", f"<p>{LONG}</p>"])
+@pytest.mark.parametrize(
+    "around",
+    [
+        *(f"<div class='{name}'>{{}}</div>" for name in AROUND),
+        *(f"<div id='{name}'>{{}}</div>" for name in AROUND),
+        *(f"<{tag}>{{}}</{tag}>" for tag in ("header", "footer", "aside", "section", "hgroup")),
+        *(f"<div role={role}>{{}}</div>" for role in ("banner", "complementary", "search")),
+    ],
+)
+def test_heading_1_outside_of_navigation_survives(around: str, content: str) -> None:
+    page = around.format("<h1>Harbour</h1><p>Lead</p>")
+    assert ("heading", "Harbour") in kinds(parse(f"<body>{page}{content}"))
+    assert ("heading", "Harbour") in kinds(parse(f"<body>{content}{page}"))
+    assert "Harbour" not in parse(f"<body><nav>{page}</nav>{content}").text

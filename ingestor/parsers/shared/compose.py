@@ -12,7 +12,7 @@ from ingestor.model import Block
 
 _GAP = "\n\n"
 _NEWLINE = re.compile(r"[\r\v\f\x85\u2028\u2029](?:(?<=\r)\n)?")
-_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
+_UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\xad\ufffe\uffff\ud800-\udfff]")
 
 
 class Composer:
@@ -72,10 +72,13 @@ class Composer:
 
 
 def clean(text: str) -> str:
-    """Lines that end with a newline, without control characters, blank lines around and space behind."""
+    """Lines that end with a newline, without blank lines around them and space behind.
+
+    Control characters and soft hyphens are dropped.
+    """
     if text.isprintable():  # so it is one line
         return text.rstrip()
-    lines = _CONTROLS.sub("", _NEWLINE.sub("\n", text)).rstrip().split("\n")
+    lines = _UNSEEN.sub("", _NEWLINE.sub("\n", text)).rstrip().split("\n")
     while lines and not lines[0].strip():
         del lines[0]
     return "\n".join(line.rstrip() for line in lines)
@@ -109,5 +112,5 @@ def _is_tidy(line: str) -> bool:
 
 def _cell(text: str) -> str:
     if not text.isprintable():
-        text = _CONTROLS.sub("", text)
+        text = _UNSEEN.sub("", text)
     return " ".join(text.split()).replace("|", "\\|")

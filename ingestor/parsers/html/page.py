@@ -1,0 +1,275 @@
+"""The tree of an HTML page, reduced to what a reader sees: nothing hidden, inline elements as text.
+
+Inner elements go before outer ones: to remove an element frees all that it holds.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ingestor.core.completeness import words as count_words
+from ingestor.parsers.html.tags import check, words
+from ingestor.parsers.shared.numbers import raised
+from ingestor.ports import BadDocument
+
+Node = Any  # selectolax.lexbor.LexborNode
+
+BREAK = "\0"  # stands for <br>; the tree holds no NUL
+BLOCKS = words(
+    "address article aside blockquote body br caption center dd details dialog dir div dl dt fieldset "
+    "figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li main menu nav ol "
+    "p pre section summary table tbody td tfoot th thead tr ul"
+)
+_NEVER = words(
+    "script style template noscript svg iframe canvas audio video object select button textarea input title"
+)
+_INLINE = words(
+    "a abbr b bdi bdo cite em font i ins kbd mark q ruby rb samp small span strong sub sup tt u var wbr"
+)
+# Classes and ids that generators of sites and manuals give to what surrounds the content.
+_AROUND_NAMES = words(
+    "nav navbar navigation navheader navfooter sidebar sphinxsidebar related breadcrumb breadcrumbs footer "
+    "site-header site-footer page-header page-footer menu skip-link cookie-banner cookie-consent"
+)
+_AROUND_ROLES = words("navigation banner contentinfo complementary search menu menubar")
+_ANCHORS = words(
+    "headerlink permalink anchor anchorjs-link header-anchor heading-anchor footnote-back footnote-backref "
+    "reversefootnote"
+)
+_HIDING = (("display", "none"), ("visibility", "hidden"), ("mso-hide", "all"))
+_FIRST = re.compile(r"[\w-]+")
+_STRIKING = ("text-decoration", "text-decoration-line")
+_STRUCK_TAGS = words("del s strike")
+_LONGEST_READING = 100  # characters of a ruby annotation
+_FILE = re.compile(r"\S+\.\w{3,4}", re.ASCII)
+_STYLED = re.compile(r"\{\\(?:display|text)style (.*)\}", re.DOTALL)
+_NOTED = ("class", "role", "epub\\:type")  # attributes that mark a link to a note
+_ABSOLUTE = ("https://", "http://", "mailto:")
+_FROM_EAST = 0x2E80  # the first character of scripts that are read without spaces
+_ENOUGH = 140  # visible characters that make an element the page's main content
+
+
+class Page:
+    """``main``: without what surrounds the content. ``links``: with the addresses of links.
+
+    ``left_out``: how many words each rule left out.
+    """
+
+    def __init__(self, source: str, *, main: bool, links: bool) -> None:
+        """Raises BadDocument when the tags are tangled beyond reason."""
+        from selectolax.lexbor import LexborHTMLParser  # loaded with the first page, not with the program
+
+        self._source, self._names = source, frozenset(check(source).values())
+        self.tree = LexborHTMLParser(source)
+        if self.tree.root is None:
+            raise BadDocument("no HTML could be read from it")
+        self.left_out: dict[str, int] = {}
+        title = self.tree.css_first("title")
+        self.title = one_line(title.text()) if title else ""
+        self.has_scripts = "script" in self._names
+        for picture in self._each("figure img", "figure svg", "figure video", "figure canvas"):
+            if figure := _figure_of(picture):
+                figure.attrs["data-figure"] = picture.attributes.get("src") or ""
+        self.tree.strip_tags([*_NEVER & self._names])  # each is looked for in the whole tree
+        for picture in self._each("img[class*=mwe-math]"):  # MediaWiki hides the formula beside it
+            picture.replace_with(_in_tex(picture.attributes.get("alt") or ""))
+        self._leave_out(main=main)
+        self._replace(links)
+        if not links:
+            self.tree.unwrap_tags([*_INLINE & self._names])
+        self.tree.merge_text_nodes()
+
+    @property
+    def root(self) -> Node:
+        return self.tree.body or self.tree.root
+
+    def content(self) -> list[Node]:
+        """The element that is marked as the main content, among headings 1 outside of it; else all.
+
+        The words of all else count as left out.
+        """
+        root = self.root
+        for marked in ("main, [role=main]", "article"):
+            found = self.tree.css(marked)
+            if len(found) == 1 and _says_enough(found[0].text()):
+                content = _with_title(found[0])
+                inside = {heading.mem_id for heading in content.css("h1")}
+                nodes = {
+                    one.mem_id: one if one.tag != "h1" else _lead(one)
+                    for one in root.css(f"h1, {content.tag}")
+                    if one.mem_id == content.mem_id or (one.tag == "h1" and one.mem_id not in inside)
+                }
+                distinct = [*{node.mem_id: node for node in nodes.values()}.values()]
+                said = sum(map(raw_words, distinct))
+                self.left_out["what surrounds the main content"] = max(0, raw_words(root) - said)
+                return distinct
+        return [root]
+
+    def _each(self, *selectors: str) -> Iterator[Node]:
+        """The elements that fit, the last first, so that each can be taken away or replaced."""
+        present = [one for one in selectors if self._may_occur(one)]
+        found = reversed(self.tree.css(", ".join(present))) if present else ()
+        return iter({node.mem_id: node for node in found}.values())
+
+    def _may_occur(self, selector: str) -> bool:
+        """Judge by its first word: each look through the tree takes time."""
+        first = _FIRST.search(selector)
+        assert first is not None
+        return first[0] in (self._names if first.start() == 0 else self._source)
+
+    def _leave_out(self, *, main: bool) -> None:
+        """Take away what is struck out or hidden, and, for ``main``, what surrounds the content."""
+        titled = set[int]()  # elements around headings 1
+        for heading in self.tree.css("h1") if main else ():
+            node = heading.parent
+            while node is not None and node.mem_id not in titled:
+                titled.add(node.mem_id)
+                node = node.parent
+        around = ("nav", "aside", "footer", "[role]", *_selectors(_AROUND_NAMES)) if main else ()
+        hidden = ("[hidden]", "[aria-hidden=true]", "[style]")
+        for node in self._each("del", "s", "strike", *hidden, *_selectors(_ANCHORS), *around):
+            tag, attributes = node.tag, node.attributes
+            style = styles(attributes)
+            if tag in ("html", "body"):
+                continue
+            if tag in _STRUCK_TAGS or any("line-through" in style.get(name, "") for name in _STRIKING):
+                self._count("struck-out text", node)
+            elif (
+                "hidden" in attributes
+                or attributes.get("aria-hidden") == "true"
+                or any(style.get(name, "").startswith(value) for name, value in _HIDING)
+                or (tag == "a" and not _ANCHORS.isdisjoint(_named(attributes)))
+                or (main and _surrounds(tag, attributes, titled=node.mem_id in titled))
+            ):
+                self._count("navigation and hidden parts", node)
+            else:
+                continue
+            node.decompose()
+
+    def _count(self, rule: str, node: Node) -> None:
+        self.left_out[rule] = self.left_out.get(rule, 0) + raw_words(node)
+
+    def _replace(self, links: bool) -> None:
+        """Put text in place of formulas, pictures, readings, raised numbers and, if asked for, links."""
+        for math in self._each("math"):
+            noted = math.css_first("annotation[encoding*=tex]")
+            math.replace_with(_in_tex(math.attributes.get("alttext") or (noted or math).text()))
+        for picture in self._each("img"):
+            said = _in_tex(picture.attributes.get("alt") or "")
+            picture.replace_with("" if _FILE.fullmatch(said) else f" {said} ")
+        for ruby in self._each("ruby"):
+            _set_behind(ruby)
+        for high in self._each(
+            "sup", *(f"a[{name}*=noteref]" for name in _NOTED if "noteref" in self._source)
+        ):
+            text = high.text().strip()  # once for each, not for all that are in each other
+            if len(text) < 20 and (number := raised(text)) != text:
+                high.replace_with(number)
+        bare = {link.mem_id for link in self.tree.css("h1 a, h2 a, h3 a, h4 a, h5 a, h6 a, dt a, caption a")}
+        for link in self._each("a[href]") if links else ():
+            if link.mem_id in bare:
+                continue
+            address, text = (link.attributes.get("href") or "").strip(), link.text()
+            if not address.startswith(_ABSOLUTE) or any(child.tag in BLOCKS for child in children(link)):
+                continue
+            if text.strip() and text.strip() not in address:
+                link.replace_with(f"[{one_line(text)}]({address})")
+
+
+def _selectors(names: Iterable[str]) -> Iterator[str]:
+    """Elements that have one of these as a class or as their id."""
+    return (f"{mark}{name}" for name in names for mark in ".#")
+
+
+def _named(attributes: Mapping[str, str | None]) -> list[str]:
+    return f"{attributes.get('class') or ''} {attributes.get('id') or ''}".split()
+
+
+def _surrounds(tag: str, attributes: Mapping[str, str | None], *, titled: bool) -> bool:
+    """Whether an element surrounds the content: navigation, or the like without a heading 1 in it."""
+    if tag == "main":
+        return False
+    role = attributes.get("role")
+    if tag == "nav" or role == "navigation":
+        return True
+    around = tag in ("aside", "footer") or role in _AROUND_ROLES
+    return not titled and (around or not _AROUND_NAMES.isdisjoint(_named(attributes)))
+
+
+def styles(attributes: Mapping[str, str | None]) -> dict[str, str]:
+    """The properties that the attribute ``style`` sets."""
+    said = (attributes.get("style") or "").lower().split(";")
+    pairs = (declaration.partition(":") for declaration in said)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def children(node: Node) -> Iterator[Node]:
+    child = node.first_child
+    while child is not None:
+        yield child
+        child = child.next
+
+
+def raw_words(node: Node) -> int:
+    """How many words stand below it; a soft hyphen divides none."""
+    return count_words(node.text(separator=" ").replace("\xad", ""))
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.replace(BREAK, " ").replace("\xad", "").split())
+
+
+def _in_tex(said: str) -> str:
+    said = said.strip()
+    last = said.rfind("}") + 1  # behind it each beginning would be followed to the end, in vain
+    return _STYLED.sub(r"\1", said[:last]) + said[last:]
+
+
+def _figure_of(picture: Node) -> Node | None:
+    """The figure that holds the picture, if it stands near."""
+    node = picture.parent
+    for _ in range(5):
+        if node is None or node.tag == "figure":
+            return node
+        node = node.parent
+    return None
+
+
+def _set_behind(ruby: Node) -> None:
+    """Set the readings of the characters in brackets behind all of them."""
+    readings: list[str] = []
+    for part in [child for child in children(ruby) if child.tag in ("rp", "rt", "rtc")]:
+        text = part.text()
+        if len(text) > _LONGEST_READING:
+            continue
+        if part.tag != "rp":
+            readings.append(one_line(text))
+        part.decompose()
+    said = [reading for reading in readings if reading]
+    apart = "" if all(ord(reading[0]) >= _FROM_EAST for reading in said) else " "
+    if said:
+        ruby.insert_after(f"({apart.join(said)})")
+
+
+def _with_title(content: Node) -> Node:
+    """The innermost element around it that holds a heading 1, unless that is the whole page.
+
+    JSDoc puts the title before the article, and both into one element.
+    """
+    node = content
+    while node is not None and node.tag not in ("body", "html"):
+        if node.css_first("h1"):
+            return node
+        node = node.parent
+    return content
+
+
+def _lead(heading: Node) -> Node:
+    """The heading with what introduces the page beside it."""
+    around = heading.parent
+    named = around is not None and "page-header" in (around.attributes.get("class") or "").split()
+    return around if around is not None and (named or around.tag in ("header", "hgroup")) else heading
+
+
+def _says_enough(text: str) -> bool:
+    return any(len(one_line(said)) >= _ENOUGH for said in (text[: 10 * _ENOUGH], text))

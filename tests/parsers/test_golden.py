@@ -1,0 +1,54 @@
+"""Golden files: documents in ``golden``, each beside the blocks that its parser is to find.
+
+    INGESTOR_GOLDEN=write .venv/bin/python -m pytest tests/parsers/test_golden.py
+
+writes the blocks anew. Look at the difference before committing it, and raise the parser's version.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ingestor.core.completeness import shortfall
+from ingestor.model import Blob, Block, Document
+from ingestor.parsers.shared import detect
+from ingestor.registry import find
+from tests.parsers.laws import obeys_laws
+
+FOLDER = Path(__file__).parent / "golden"
+FILES = sorted(path.name for path in FOLDER.iterdir() if path.suffix != ".blocks")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_parser_finds_the_golden_blocks(name: str) -> None:
+    blob = Blob((FOLDER / name).read_bytes(), name)
+    plugin = find("parsers", detect.parser_kind(detect.content_type(blob)))
+    document = obeys_laws(plugin.build(plugin.options()), blob)
+    assert document is not None
+    expected = FOLDER / f"{name}.blocks"
+    if os.environ.get("INGESTOR_GOLDEN") == "write":
+        expected.write_text(shown(document), "utf-8")
+    assert shown(document) == expected.read_text("utf-8")
+
+
+def shown(document: Document) -> str:
+    """What the parser says of the document, then its blocks with their texts indented."""
+    missing = shortfall(document)
+    about = {
+        "title": document.title,
+        "language": document.language,
+        **dict(document.extra),
+        "left out": ", ".join(f"{rule} ({count})" for rule, count in document.left_out),
+        "shortfall": missing and f"{missing.state}: {missing.reason}",
+    }
+    head = [f"{key}: {value}\n" for key, value in about.items() if value]
+    return "".join([*head, *(_block(document.text, block) for block in document.blocks)])
+
+
+def _block(text: str, block: Block) -> str:
+    names = ("level", "title", "number", "page", "language", "symbol", "figure")
+    facts = {name: getattr(block, name) for name in names}
+    said = "".join(f" {name}={value!r}" for name, value in facts.items() if value not in (None, 0))
+    lines = "".join(f"    {line}".rstrip() + "\n" for line in text[block.start : block.end].split("\n"))
+    return f"\n{block.kind}{said}\n{lines}"
