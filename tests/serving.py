@@ -25,9 +25,16 @@ def server(folder: Path, port: int | None = None, **patience: float) -> ChromaSe
     return ChromaServer(folder / "db", HOST, port or free_port(), folder / "chroma.log", **patience)
 
 
+def shared_server(folder: Path) -> ChromaServer:
+    """A server in which everybody may write, as one that somebody else runs. Not started yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log, everybody = folder / "chroma.log", [(None, "write")]
+    return ChromaServer(folder / "db", HOST, free_port(), log, tokens=everybody)
+
+
 @contextmanager
 def client_of(running: ChromaServer, **options: float) -> Iterator[Client]:
-    with connect(running.host, running.port, **options) as client:
+    with connect(running.host, running.port, token=running.secret, **options) as client:
         yield client
 
 

@@ -41,8 +41,8 @@ HARMLESS = {
     "__future__", "errno", "hmac", "array", "zlib",
     "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
     "pathlib", "re", "statistics", "string", "struct", "textwrap", "types", "typing", "unicodedata", "uuid",
-    "Stemmer", "idna", "ipaddress", "markupsafe", "numpy", "prometheus_client", "protego", "pydantic",
-    "pydantic_core", "regex", "sentencex",
+    "Stemmer", "idna", "ipaddress", "markupsafe", "numpy", "orjson", "prometheus_client", "protego",
+    "pydantic", "pydantic_core", "regex", "sentencex",
     "urllib.parse", "xml", "yaml",
 }  # fmt: skip
 

@@ -38,8 +38,8 @@ def readers_python() -> Path:
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Of a Chroma server as the daemon runs it, with a token, that holds the records of one document."""
     folder = tmp_path_factory.mktemp("chroma")
-    with ChromaServer(folder / "db", HOST, free_port(), folder / "log", token=TOKEN) as running:
-        with connect(HOST, running.port, token=TOKEN) as client:
+    with ChromaServer(folder / "db", HOST, free_port(), folder / "log", tokens=[(TOKEN, "read")]) as running:
+        with connect(HOST, running.port, token=running.secret) as client:
             fill(client)
         yield running.port
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
+from pydantic import SecretStr
+
 from ingestor.config.hosts import local_address
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, Supervised
@@ -94,7 +96,7 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
 
 
 def _as_served(config: Config) -> Config:
-    """The config with the address at which Chroma listens now, as the lock on Chroma's folder says.
+    """The config with Chroma's address and secret now, as the lock on Chroma's folder says.
 
     Raises Locked if Chroma does not listen just now, NeedsHuman if it never does (``embedded``).
     """
@@ -108,8 +110,9 @@ def _as_served(config: Config) -> Config:
     if not isinstance(chroma, Supervised):
         return config
     match noted(lock_path(config)), noted(chroma.path / LOCK):
-        case [pid, *_], [holder, host, port] if pid == holder and _listens(host, int(port)):
-            return replace(config, chroma=chroma.model_copy(update={"host": host, "port": int(port)}))
+        case [pid, *_], [holder, host, port, secret] if pid == holder and _listens(host, int(port)):
+            here = {"host": host, "port": int(port), "token": SecretStr(secret)}
+            return replace(config, chroma=chroma.model_copy(update=here))
     raise Locked(
         f"Chroma is not up: {who}, which runs it, is about to start or end it; try again in a moment"
     )
@@ -212,6 +215,10 @@ def search(config: Config, question: Question) -> Answer:
         raise BadRequest("the text to search for is empty")
     if _LOST.search(question.query):
         raise BadRequest("the text is not valid in this terminal's encoding; is it set to UTF-8?")
+    try:
+        checked(question)
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
     with journal_of(config) as journal:
         if question.collection not in [edition.serves for edition in live_editions(journal)]:
             raise no_collection(journal, question.collection)
@@ -251,7 +258,7 @@ def _searched(config: Config, journal: Journal, question: Question) -> Answer:
         with words_of(reading(lexical_path(config)), index.uuid) as words:
             vectors = lambda texts: embed(tuple(texts))  # noqa: E731
             searcher = Searcher(index, words, vectors, parts.tokens.counts, time.monotonic, reranker)
-            return searcher.answer(checked(question))
+            return searcher.answer(question)
 
     try:
         return _answer(config, journal, ask)

@@ -118,7 +118,7 @@ class Collections:
         return heartbeat(
             local_address(at.host),
             at.port,
-            _secret(chroma),
+            self._token(chroma),
             patience,
             ssl=theirs is not None and theirs.ssl,
             headers=_headers(theirs) if theirs else {},
@@ -276,7 +276,7 @@ class Collections:
         if isinstance(chroma, Supervised) and not self._attach:
             host, port = (chroma.host, chroma.port) if self._serve else (LOCAL, free_port(LOCAL))
             self._server = ChromaServer(
-                chroma.path, host, port, self._log_path, token=_secret(chroma), names=chroma.hosts
+                chroma.path, host, port, self._log_path, tokens=chroma.rights, names=chroma.hosts
             )
             self._stack.callback(self._server.stop)
             self._start(self._server)
@@ -339,10 +339,16 @@ class Collections:
         if isinstance(chroma, RemoteChroma):
             ours = chroma.host, chroma.port
             place = _place(chroma, BRIEF if self._serve else PATIENCE)
-            return connect(*ours, token=_secret(chroma), ssl=chroma.ssl, timeout=timeout, place=place)
+            return connect(*ours, token=self._token(chroma), ssl=chroma.ssl, timeout=timeout, place=place)
         at = self._server or chroma
-        token, folder = _secret(chroma), chroma.path
+        token, folder = self._token(chroma), chroma.path
         return connect(local_address(at.host), at.port, token=token, timeout=timeout, folder=folder)
+
+    def _token(self, chroma: Supervised | RemoteChroma) -> str | None:
+        """The secret of our server, or the token of the config."""
+        if self._server is not None:
+            return self._server.secret
+        return chroma.token.get_secret_value() if chroma.token else None
 
 
 def _place(chroma: RemoteChroma, patience: float) -> Place:
@@ -351,7 +357,3 @@ def _place(chroma: RemoteChroma, patience: float) -> Place:
 
 def _headers(chroma: RemoteChroma) -> dict[str, str]:
     return {name: value.get_secret_value() for name, value in chroma.headers.items()}
-
-
-def _secret(chroma: Supervised | RemoteChroma) -> str | None:
-    return chroma.token.get_secret_value() if chroma.token else None

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
+from ingestor.chroma.guarding.peers import PeerUsers
 from ingestor.chroma.private_network import enter_private_network
 
 _LOCAL = "127.0.0.1"
@@ -35,18 +36,24 @@ _FAILED = 70  # exit status: the guard ended by a fault
 
 
 class GuardSettings(NamedTuple):
-    """``listener``: an open descriptor, bound but not listening. ``names``: see http_server/access.py."""
+    """``listener``: an open descriptor, bound but not listening. ``names``: see http_server/access.py.
+
+    ``secret``: the daemon's. ``tokens``: see guarding/guard_rules.py.
+    """
 
     listener: int
     names: list[str]
-    token: str | None
+    secret: str
+    tokens: list[tuple[str | None, str]]
 
 
 def main(path: str) -> NoReturn:
     os.umask(0o077)  # its files quote documents
     parent = socket.socket(fileno=os.dup(0))
     settings = GuardSettings(**json.loads(_line(parent)))
-    told = {"without_namespace": enter_private_network(), "port": (port := _free_port())}
+    peers = PeerUsers()  # in the machine's network, with its user ids
+    missing = {"without_users": peers.missing, "without_namespace": enter_private_network()}
+    told = {**missing, "port": (port := _free_port())}
     closing: list[Callable[[], object]] = []
 
     def listening(close: Callable[[], object]) -> None:
@@ -54,7 +61,7 @@ def main(path: str) -> NoReturn:
         parent.sendall(json.dumps(told).encode() + b"\n")
 
     threading.Thread(target=_end_with_parent, args=(parent, closing), daemon=True).start()
-    threading.Thread(target=_guard, args=(settings, port, listening), daemon=True).start()
+    threading.Thread(target=_guard, args=(settings, peers, port, listening), daemon=True).start()
     import chromadb_rust_bindings  # type: ignore[import-untyped]
 
     chromadb_rust_bindings.cli(["chroma", "run", *_options(path, port)])
@@ -101,21 +108,32 @@ def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]])
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _guard(settings: GuardSettings, port: int, listening: Callable[[Callable[[], object]], None]) -> None:
+def _guard(
+    settings: GuardSettings,
+    peers: PeerUsers,
+    port: int,
+    listening: Callable[[Callable[[], object]], None],
+) -> None:
     """Run the guard; the process ends with it."""
     try:
-        _guarded(settings, port, listening)
+        _guarded(settings, peers, port, listening)
     except Exception:  # noqa: BLE001 - it is told, and ends the process
         traceback.print_exc()
     os._exit(_FAILED)
 
 
-def _guarded(settings: GuardSettings, port: int, listening: Callable[[Callable[[], object]], None]) -> None:
+def _guarded(
+    settings: GuardSettings,
+    peers: PeerUsers,
+    port: int,
+    listening: Callable[[Callable[[], object]], None],
+) -> None:
     sys.modules["ssl"] = None  # type: ignore[assignment]  # the guard has no TLS, which takes asyncio 5 ms
     import asyncio
 
     from ingestor.chroma import processes
     from ingestor.chroma.guarding.guard import serve
+    from ingestor.chroma.guarding.guard_rules import access
     from ingestor.http_server.access import rules
 
     while (
@@ -125,7 +143,8 @@ def _guarded(settings: GuardSettings, port: int, listening: Callable[[Callable[[
     while not _answers(port):
         time.sleep(_MOMENT)
     listener = socket.socket(fileno=settings.listener)
-    asyncio.run(serve(rules(settings.names, settings.token), listener, port, listening))
+    who = access(rules(settings.names, None), settings.secret, settings.tokens)
+    asyncio.run(serve(who, peers, listener, port, listening))
 
 
 def _answers(port: int) -> bool:

@@ -7,6 +7,7 @@ ready when the child says so and answers; an answer alone could come from anothe
 import errno
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -48,17 +49,18 @@ class ChromaServer:
         port: int,
         log_path: Path,
         *,
-        token: str | None = None,
+        tokens: Sequence[tuple[str | None, str]] = (),
         names: Sequence[str] = (),
         hanging_after: float = 60.0,
         stop_patience: float = 30.0,
     ) -> None:
-        """``token``: what requests must carry; ``names``: of hosts, besides localhost and ``host``.
+        """``tokens``: see guarding/guard_rules.py. ``names``: of hosts, besides localhost and ``host``.
 
         ``hanging_after``, ``stop_patience``: seconds without an answer, and from SIGTERM to SIGKILL.
         """
         self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
-        self.token, self.names = token, [host, *names]
+        self.tokens, self.names = tuple(tokens), [host, *names]
+        self.secret = secrets.token_hex(32)  # what our own requests carry; nobody else may change anything
         self.level = ""  # how the port is guarded, in words; "" before the first start
         self._hanging_after, self._stop_patience = hanging_after, stop_patience
         self._lock: Lock | None = None
@@ -82,7 +84,9 @@ class ChromaServer:
             with self._bound() as listener:
                 self._spawn(listener)
             self._await_ready()
-            self._lock.note(f"{self.host} {self.port}")  # for other commands, see app/queries.py
+            self._lock.note(
+                f"{self.host} {self.port} {self.secret}"
+            )  # for other commands, see app/queries.py
         except BaseException:
             self.stop()
             raise
@@ -165,7 +169,9 @@ class ChromaServer:
         return f"port {self.port} is taken{by}: stop that program, or set chroma.port to a free one"
 
     def _spawn(self, listener: socket.socket) -> None:
-        settings = {"listener": listener.fileno(), "names": self.names, "token": self.token}
+        settings = {
+            "listener": listener.fileno(), "names": self.names, "secret": self.secret, "tokens": self.tokens
+        }  # fmt: skip
         fresh = not self.log_path.exists() or self.log_path.stat().st_size > _LOG_SIZE
         self._pipe, theirs = socket.socketpair()
         self._pipe.sendall(json.dumps(settings).encode() + b"\n")
@@ -190,7 +196,7 @@ class ChromaServer:
             line += self._heard()
             if line.endswith(b"\n") and self._answers():
                 self._note_answer()
-                self.level = _level(self.token, **json.loads(line))
+                self.level = _level(self.tokens, **json.loads(line))
                 return
         raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
 
@@ -219,7 +225,7 @@ class ChromaServer:
         self._answered = self._looked.at
 
     def _answers(self) -> bool:
-        return heartbeat(local_address(self.host), self.port, self.token, _ANSWER_TIMEOUT)
+        return heartbeat(local_address(self.host), self.port, self.secret, _ANSWER_TIMEOUT)
 
     def _end(self) -> None:
         process, self._process = self._process, None
@@ -237,15 +243,15 @@ class ChromaServer:
             self._pipe.close()
 
 
-def _level(token: str | None, port: int, without_namespace: str) -> str:
+def _level(
+    tokens: Sequence[tuple[str | None, str]], port: int, without_users: str, without_namespace: str
+) -> str:
     """How the port is guarded, in words. ``port``: Chroma's own, on 127.0.0.1."""
+    open_to = [f"everybody may {may}" for token, may in tokens if token is None]
+    who = {"token": "; ".join(open_to)} if tokens else {"this user and root only": without_users}
     exposed = f"{without_namespace}; past the guard, other users reach Chroma on port {port}"
     return described(
-        {
-            "host and origin checks": "",
-            "token": "" if token else "none is configured",
-            "network namespace": without_namespace and exposed,
-        }
+        {"host and origin checks": "", **who, "network namespace": without_namespace and exposed}
     )
 
 

@@ -17,8 +17,8 @@ def crashes_chroma(server: ChromaServer, name: ChromaName, owner: str) -> bool:
     written again. Raises Torn if Chroma reports that the collection is damaged.
     """
     server.stop()
-    alone = ChromaServer(server.path, LOCAL, free_port(LOCAL), server.log_path, token=server.token)
-    with alone, connect(LOCAL, alone.port, token=server.token) as client:
+    alone = ChromaServer(server.path, LOCAL, free_port(LOCAL), server.log_path)
+    with alone, connect(LOCAL, alone.port, token=alone.secret) as client:
         try:
             index = find_collection(client, name, owner=owner)
             if index is not None:

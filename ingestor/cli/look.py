@@ -119,7 +119,7 @@ def query(
 def _filter(where: str | None) -> dict[str, object] | None:
     try:
         value = json.loads(where) if where is not None else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         value = error
     if value is not None and not isinstance(value, dict):
         fail(f"--where must be a JSON object such as '{{\"page\": 3}}', not {where!r}", USAGE)

@@ -155,6 +155,9 @@ def _chroma(found: Check, data: Mapped) -> Chroma | None:
     supervised = found.model(Supervised, data, at)
     if supervised and supervised.token is not None:
         _check_token(found, supervised.token.get_secret_value(), (*at, "token"))
+    for number, each in enumerate(supervised.tokens if supervised else ()):
+        if each.token is not None:
+            _check_token(found, each.token.get_secret_value(), (*at, "tokens", number, "token"))
     return found.model(Embedded, data, at) if supervised and supervised.embedded else supervised
 
 

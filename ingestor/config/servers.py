@@ -30,6 +30,21 @@ HostName = Annotated[str, AfterValidator(_host_name)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
+class ReaderToken(Options):
+    """What programs that send a token may do."""
+
+    token: SecretStr | None = Field(
+        default=None,
+        description="a secret: `${VAR}` or `file:/path` keep it out of the file; without it, everybody who "
+        "reaches the port may do this",
+    )
+    may: Literal["read", "write"] = Field(
+        default="read",
+        description="`read`: `get`, `query`, `count` and descriptions; `write`: create, change and delete "
+        "collections and records, too",
+    )
+
+
 class Supervised(Options):
     """A Chroma server that ingestor starts, supervises and stops (the usual way)."""
 
@@ -37,7 +52,7 @@ class Supervised(Options):
     port: Port = Field(default=8000, description="port on which it listens")
     host: Host = Field(
         default="127.0.0.1",
-        description="address on which it listens; without a `token`, every client may do everything",
+        description="address on which it listens; programs on other machines need a `token`",
     )
     hosts: tuple[HostName, ...] = Field(
         default=(),
@@ -46,10 +61,23 @@ class Supervised(Options):
     )
     token: SecretStr | None = Field(
         default=None,
-        description="token that clients must send, as bearer token or X-Chroma-Token; a secret: `${VAR}` or "
-        "`file:/path` keep it out of the file",
+        description="token that readers must send, as bearer token or X-Chroma-Token; a secret: `${VAR}` or "
+        "`file:/path` keep it out of the file. Without any, programs of this user and of root on this "
+        "machine may read",
+    )
+    tokens: tuple[ReaderToken, ...] = Field(
+        default=(), description="further tokens, and what they may do, see below"
     )
     embedded: bool = Field(default=False, description="false: run a server")
+
+    @property
+    def rights(self) -> list[tuple[str | None, str]]:
+        """Tokens and what each may, read or write; None stands for everybody."""
+        first = [ReaderToken(token=self.token)] if self.token else []
+        return [
+            (each.token.get_secret_value() if each.token else None, each.may)
+            for each in (*first, *self.tokens)
+        ]
 
 
 class Prices(Options):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from ingestor.chroma.filters import find_excess
 from ingestor.model import Metadata, RecordId
 
 Mode = Literal["hybrid", "dense", "lexical"]
@@ -16,7 +17,6 @@ EXPANSIONS: tuple[Expand, ...] = get_args(Expand)
 MOST = 1000  # hits
 MOST_TOKENS = 1_000_000  # of all passages
 LONGEST = 20_000  # characters of a question
-DEEPEST = 20  # levels of a filter
 
 
 class BadQuestion(ValueError):
@@ -118,7 +118,9 @@ def checked(question: Question) -> Question:
     _need("mode", question.mode in MODES, f"must be one of {', '.join(MODES)}")
     _need("expand", question.expand in EXPANSIONS, f"must be one of {', '.join(EXPANSIONS)}")
     _need("where", question.where is None or isinstance(question.where, Mapping), "must be an object")
-    _need("where", _plain(question.where, DEEPEST), "must hold plain JSON: texts, numbers, lists and objects")
+    excess = find_excess(question.where)
+    _need("where", excess is None, excess or "")
+    _need("where", _plain(question.where), "must hold plain JSON: texts, numbers, lists and objects")
     return question
 
 
@@ -164,14 +166,14 @@ def _encodes(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def _plain(value: object, depth: int) -> bool:
+def _plain(value: object) -> bool:
     """Whether Chroma's JSON can hold it."""
     if isinstance(value, str):
         return _encodes(value)
     if isinstance(value, Mapping):
-        return depth > 0 and all(_plain(key, 0) and _plain(each, depth - 1) for key, each in value.items())
+        return all(isinstance(key, str) and _encodes(key) and _plain(each) for key, each in value.items())
     if isinstance(value, list):
-        return depth > 0 and all(_plain(each, depth - 1) for each in value)
+        return all(map(_plain, value))
     if isinstance(value, float):
         return isfinite(value)
     return value is None or (isinstance(value, int) and -(2**63) <= value < 2**63)

@@ -6,16 +6,21 @@ import pytest
 
 from ingestor.chroma.client import Client, embedded
 from ingestor.chroma.server import ChromaServer
-from tests.chroma.guarding import TOKEN
+from tests.chroma.guarding import TOKEN, WRITER
 from tests.serving import HOST, client_of, free_port, server
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaServer]:
-    """With a token."""
+    """With a token of readers, and one that may write."""
     folder = tmp_path_factory.mktemp("guarded")
     with ChromaServer(
-        folder / "db", HOST, free_port(), folder / "log", token=TOKEN, names=["ingestor"]
+        folder / "db",
+        HOST,
+        free_port(),
+        folder / "log",
+        tokens=[(TOKEN, "read"), (WRITER, "write")],
+        names=["ingestor"],
     ) as running:
         yield running
 

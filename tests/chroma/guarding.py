@@ -12,6 +12,7 @@ from tests.serving import HOST
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "s3cret-of-the-tests"
+WRITER = "may-write-in-the-tests"
 HEARTBEAT = b"/api/v2/heartbeat"
 
 
@@ -43,8 +44,11 @@ def statuses(answers: bytes) -> list[int]:
     return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", answers)]
 
 
-def client(port: int, **settings: Any) -> Any:
-    return chromadb.HttpClient(HOST, port, settings=Settings(anonymized_telemetry=False, **settings))
+def client(port: int, secret: str | None = None, **settings: Any) -> Any:
+    """``secret``: of the server, if the client is to write."""
+    headers = {"X-Chroma-Token": secret} if secret else None
+    known = Settings(anonymized_telemetry=False, **settings)
+    return chromadb.HttpClient(HOST, port, headers=headers, settings=known)
 
 
 def with_token(port: int, token: str = TOKEN, **settings: Any) -> Any:

@@ -64,7 +64,7 @@ def test_the_token_is_sent():
 def test_this_machine_is_not_asked_for_through_a_proxy(open_server, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", f"http://{HOST}:{free_port()}")
     monkeypatch.setenv("http_proxy", f"http://{HOST}:{free_port()}")
-    with connect(HOST, open_server.port) as client:
+    with connect(HOST, open_server.port, token=open_server.secret) as client:
         assert opened(client).count() == 0
 
 

@@ -19,7 +19,18 @@ from ingestor.chroma.client import connect
 from ingestor.chroma.collections import open_collection
 from ingestor.chroma.server import ChromaServer
 from ingestor.ports import NeedsHuman
-from tests.chroma.guarding import BEARER, HEARTBEAT, ROOT, TOKEN, client, request, said, statuses, with_token
+from tests.chroma.guarding import (
+    BEARER,
+    HEARTBEAT,
+    ROOT,
+    TOKEN,
+    WRITER,
+    client,
+    request,
+    said,
+    statuses,
+    with_token,
+)
 from tests.chroma.laws import DIMENSIONS, many
 from tests.serving import HOST, free_port
 
@@ -48,7 +59,7 @@ def test_names_of_the_config_are_served(guarded: ChromaServer) -> None:
 
 def test_chromas_own_client_sends_the_token(guarded: ChromaServer) -> None:
     for more in ({}, {"chroma_auth_token_transport_header": "X-Chroma-Token"}):
-        docs = with_token(guarded.port, **more).get_or_create_collection("own")
+        docs = with_token(guarded.port, WRITER, **more).get_or_create_collection("own")
         docs.upsert(["a"], embeddings=[[1.0, 2.0]], documents=["words"])
         assert docs.query([[1.0, 2.0]], n_results=1)["documents"] == [["words"]]
 
@@ -62,7 +73,7 @@ def test_chromas_own_client_says_what_is_missing(guarded: ChromaServer) -> None:
 
 
 def test_our_own_client_sends_the_token(guarded: ChromaServer) -> None:
-    with connect(HOST, guarded.port, token=TOKEN) as ours:
+    with connect(HOST, guarded.port, token=guarded.secret) as ours:
         index = open_collection(ours, "ours", model=None, dimensions=DIMENSIONS, owner="ours")
         index.upsert(many(20))
         assert index.count() == 20
@@ -117,7 +128,7 @@ SMUGGLED = {
     "a chunk's bare end": b"Transfer-Encoding: chunked\r\n\r\n0\n\n{}",
     "a chunk's size": b"Transfer-Encoding: chunked\r\n\r\n00000000000000000\r\n\r\n{}",
     "a chunk of signed size": b"Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n{}",
-    "trailers": b"Transfer-Encoding: chunked\r\n\r\n0\r\nAuthorization: Bearer s3cret-of-the-tests\r\n\r\n{}",
+    "trailers": b"Transfer-Encoding: chunked\r\n\r\n0\r\nX-Chroma-Token: may-write-in-the-tests\r\n\r\n{}",
     "no body": b"X: y\r\n\r\n{}",
     "an upgrade": b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n{}",
     "an upgrade with a body": b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 0\r\n\r\n{}",
@@ -132,14 +143,19 @@ def known(guarded: ChromaServer) -> Any:
     return with_token(guarded.port)
 
 
+AS_WRITER = b"Authorization: Bearer " + WRITER.encode()
+
+
+@pytest.mark.parametrize("way", ["streamed", "held"])
 @pytest.mark.parametrize("trick", SMUGGLED)
-def test_nothing_is_smuggled_past_the_token(guarded: ChromaServer, known: Any, trick: str) -> None:
+def test_nothing_is_smuggled_past_the_token(guarded: ChromaServer, known: Any, trick: str, way: str) -> None:
     """The first request may pass, the second may not: the collection that it would make is not made."""
     body = b'{"name": "smuggled"}'
     path = b"/api/v2/tenants/default_tenant/databases/default_database/collections"
     length = b"Content-Length: %d" % len(body)
     evil = request(b"Content-Type: application/json", length, method=b"POST", path=path, body=body)
-    first = b"POST %b HTTP/1.1\r\nHost: localhost\r\n%b\r\n" % (HEARTBEAT, BEARER)
+    line, token = (HEARTBEAT, AS_WRITER) if way == "streamed" else (b"%b/x/get" % path, BEARER)
+    first = b"POST %b HTTP/1.1\r\nHost: localhost\r\n%b\r\n" % (line, token)
     answer = said(guarded.port, first + SMUGGLED[trick].replace(b"{}", evil))
     assert 200 not in statuses(answer)[1:]
     assert "smuggled" not in [each.name for each in known.list_collections()]
@@ -158,7 +174,7 @@ def test_nothing_is_smuggled_past_the_token(guarded: ChromaServer, known: Any, t
         (request(b"X: " + b"x" * 70_000), 431),
         (b"GET /" + b"x" * 300_000, 431),
         (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 60_000, 431),
-        (request(method=b"POST", path=HEARTBEAT) + b"x", 405),
+        (request(method=b"POST", path=HEARTBEAT) + b"x", 403),
     ],
 )
 def test_what_is_not_a_request_is_answered_all_the_same(
@@ -173,7 +189,7 @@ def test_what_is_not_a_request_is_answered_all_the_same(
 def test_large_bodies_pass_both_ways(open_server: ChromaServer) -> None:
     vectors = np.random.default_rng(1).normal(size=(2000, 384)).astype(np.float32)
     ids = [str(n) for n in range(len(vectors))]
-    docs = client(open_server.port).create_collection("large")
+    docs = client(open_server.port, open_server.secret).create_collection("large")
     docs.upsert(ids, embeddings=vectors, documents=["ü" * 2000] * len(ids))
     found = docs.get(ids, include=["embeddings", "documents"])
     assert np.array_equal(np.asarray(found["embeddings"], dtype=np.float32), vectors)
@@ -187,20 +203,34 @@ def made(name: str) -> bytes:
     return json.dumps({"name": name, "get_or_create": True}).encode()
 
 
-def test_chunked_bodies_pass(open_server: ChromaServer) -> None:
+def secret(server: ChromaServer) -> bytes:
+    return b"X-Chroma-Token: " + server.secret.encode()
+
+
+# Bodies are forwarded as they come for the daemon, and are held for readers: both ways.
+@pytest.fixture(scope="module", params=["streamed", "held"])
+def sender(request: pytest.FixtureRequest, open_server: ChromaServer) -> bytes:
+    """A header of the daemon, or of a reader. The collections that are asked for exist."""
+    ours = client(open_server.port, open_server.secret)
+    for name in ("chunked", "expected", "upgraded", "dripping"):
+        ours.get_or_create_collection(name)
+    return secret(open_server) if request.param == "streamed" else b"X: y"
+
+
+def test_chunked_bodies_pass(open_server: ChromaServer, sender: bytes) -> None:
     body = made("chunked")
     pieces = b"".join(b"1;x=y\r\n%c\r\n" % byte for byte in body) + b"0\r\nTrailer: x\r\n\r\n"
-    headers = b"Content-Type: application/json", b"Transfer-Encoding: chunked"
+    headers = sender, b"Content-Type: application/json", b"Transfer-Encoding: chunked"
     asked = request(*headers, method=b"POST", path=COLLECTIONS, body=pieces)
     assert statuses(said(open_server.port, asked + request())) == [200, 200]
     assert client(open_server.port).get_collection("chunked")
 
 
-def test_a_body_that_is_announced_first_is_asked_for(open_server: ChromaServer) -> None:
+def test_a_body_that_is_announced_first_is_asked_for(open_server: ChromaServer, sender: bytes) -> None:
     """Expect: 100-continue, as curl sends it with a large body."""
     body = made("expected")
     headers = (
-        b"Content-Type: application/json", b"Expect: 100-continue", b"Content-Length: %d" % len(body)
+        sender, b"Content-Type: application/json", b"Expect: 100-continue", b"Content-Length: %d" % len(body)
     )  # fmt: skip
     with socket.create_connection((HOST, open_server.port), 10) as connection:
         connection.sendall(request(*headers, method=b"POST", path=COLLECTIONS))
@@ -212,20 +242,24 @@ def test_a_body_that_is_announced_first_is_asked_for(open_server: ChromaServer) 
 
 
 @pytest.mark.parametrize("framed", [b"Content-Length: %d", b"Transfer-Encoding: chunked"])
-def test_an_offer_to_upgrade_is_ignored(open_server: ChromaServer, framed: bytes) -> None:
+def test_an_offer_to_upgrade_is_ignored(open_server: ChromaServer, sender: bytes, framed: bytes) -> None:
     """As Java's client makes it with its first request."""
     body = made("upgraded")
     sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if b"chunked" in framed else body
     offer = b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAEAAEAA"
     framed = framed.replace(b"%d", b"%d" % len(body))
-    asked = request(b"Content-Type: application/json", framed, *offer, method=b"POST", path=COLLECTIONS)
+    asked = request(
+        sender, b"Content-Type: application/json", framed, *offer, method=b"POST", path=COLLECTIONS
+    )
     assert statuses(said(open_server.port, asked, sent[:5], sent[5:], request())) == [200, 200]
 
 
-def test_a_client_that_drips_is_served(open_server: ChromaServer) -> None:
+def test_a_client_that_drips_is_served(open_server: ChromaServer, sender: bytes) -> None:
     body = made("dripping")
     length = b"Content-Length: %d" % len(body)
-    whole = request(b"Content-Type: application/json", length, method=b"POST", path=COLLECTIONS, body=body)
+    whole = request(
+        sender, b"Content-Type: application/json", length, method=b"POST", path=COLLECTIONS, body=body
+    )
     assert statuses(said(open_server.port, *(whole[n : n + 1] for n in range(len(whole))))) == [200]
 
 
@@ -247,7 +281,7 @@ def memory(pid: int) -> int:
 
 def test_a_client_that_does_not_read_takes_no_memory(open_server: ChromaServer) -> None:
     """It asks for one answer after the other: 400 MB in all."""
-    docs = client(open_server.port).get_or_create_collection("unread")
+    docs = client(open_server.port, open_server.secret).get_or_create_collection("unread")
     docs.upsert(["a"], embeddings=[[1.0]], documents=["x" * 4_000_000])
     body = json.dumps({"ids": ["a"]}).encode()
     headers = b"Content-Type: application/json", b"Content-Length: %d" % len(body)
@@ -293,7 +327,7 @@ def test_beyond_the_limit_the_idle_make_room(tmp_path: Path) -> None:
         "import resource, sys, time; from pathlib import Path; from tests.serving import server\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (600, 600))\n"
         "running = server(Path(sys.argv[1]), int(sys.argv[2])); running.start()\n"
-        "print(running.pid, flush=True); sys.stdin.read(); running.stop()"
+        "print(running.pid, running.secret, flush=True); sys.stdin.read(); running.stop()"
     )
     port = free_port()
     with subprocess.Popen(
@@ -301,9 +335,11 @@ def test_beyond_the_limit_the_idle_make_room(tmp_path: Path) -> None:
         cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as daemon:  # fmt: skip
         assert daemon.stdin and daemon.stdout
-        daemon.stdout.readline()
+        secret = daemon.stdout.readline().split()[1]
         body = made("under-way")
-        head = b"Content-Type: application/json", b"Content-Length: %d" % len(body)
+        head = (
+            b"X-Chroma-Token: " + secret, b"Content-Type: application/json", b"Content-Length: %d" % len(body)
+        )  # fmt: skip
         with ExitStack() as stack:
             busy = stack.enter_context(socket.create_connection((HOST, port), 10))
             busy.sendall(request(*head, method=b"POST", path=COLLECTIONS, body=body[:5]))

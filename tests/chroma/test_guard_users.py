@@ -107,7 +107,7 @@ def test_a_user_without_privilege_has_a_namespace_too(anywhere: Path) -> None:
     if not has_namespaces(*as_nobody()):
         pytest.skip("no namespaces here")
     told = run_daemon(anywhere, as_nobody())
-    assert told["level"] == "host and origin checks, network namespace; without token (none is configured)"
+    assert told["level"] == "host and origin checks, this user and root only, network namespace"
     assert (told["status"], told["answers"]) == (200, ["200", "ConnectionRefusedError"])
     assert told["owner"] != 0
     assert told["mode"] == 0o600

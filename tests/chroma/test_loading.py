@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing, suppress
 
 from ingestor.chroma.guarding.guard import serve
+from ingestor.chroma.guarding.guard_rules import access
+from ingestor.chroma.guarding.peers import PeerUsers
 from ingestor.http_server.access import rules
 from tests.serving import HOST, free_port
 
@@ -51,8 +53,15 @@ async def guarded(chroma: SlowChroma) -> AsyncIterator[Callable[[str], Awaitable
     """A way to ask it through a guard."""
     server = await asyncio.start_server(chroma.talk, HOST, 0)
     listener = socket.create_server((HOST, port := free_port()))
+    peers = PeerUsers()
     guard = asyncio.create_task(
-        serve(rules([], None), listener, server.sockets[0].getsockname()[1], lambda stop: None)
+        serve(
+            access(rules([], None), "", [(None, "read")]),
+            peers,
+            listener,
+            server.sockets[0].getsockname()[1],
+            lambda stop: None,
+        )
     )
 
     async def ask(path: str) -> bytes:
@@ -68,6 +77,7 @@ async def guarded(chroma: SlowChroma) -> AsyncIterator[Callable[[str], Awaitable
         yield ask
     finally:
         guard.cancel()
+        peers.close()
         listener.close()
         server.close()
         await asyncio.sleep(0.2)  # for both to see that the connections ended

@@ -68,7 +68,7 @@ from ingestor.registry import find
 plugin = find("embedders", "sentence-transformers")
 model = plugin.build(plugin.options()).reader_model()
 assert "chromadb" not in sys.modules
-with connect({HOST!r}, {open_server.port}) as client:
+with connect({HOST!r}, {open_server.port}, token={open_server.secret!r}) as client:
     for _ in range(2):
         index = open_collection(client, "light", model=model, dimensions=4, owner="ours")
         index.upsert([Record("a#0", "text", {{"k": 1}}, np.eye(4, dtype=np.float32)[0])])

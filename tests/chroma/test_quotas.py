@@ -21,12 +21,13 @@ from ingestor.ports import BadDocument, Later, NeedsHuman
 from tests.chroma.laws import Fresh, IndexLaws, contents, many, record
 from tests.chroma.opening import opened
 from tests.chroma.quota_proxy import AFTER, BEFORE, Cloud, cloud_before
-from tests.serving import HOST, server
+from tests.serving import HOST, shared_server
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaServer]:
-    with server(tmp_path_factory.mktemp("chroma")) as started:
+    """Open to everybody, as another's server is behind its gateway."""
+    with shared_server(tmp_path_factory.mktemp("chroma")) as started:
         httpx.post(f"http://{HOST}:{started.port}/api/v2/tenants", json={"name": "acme"})
         httpx.post(f"http://{HOST}:{started.port}/api/v2/tenants/acme/databases", json={"name": "prod"})
         yield started

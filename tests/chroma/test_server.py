@@ -113,7 +113,8 @@ def test_a_folder_that_goes_is_noticed_and_made_anew(tmp_path, moved):
         assert "was removed, moved or replaced" in running.poll()
         running.restart()
         assert running.poll() is None
-        assert noted(tmp_path / "db" / "ingestor.lock") == [str(os.getpid()), HOST, str(running.port)]
+        known = [str(os.getpid()), HOST, str(running.port), running.secret]
+        assert noted(tmp_path / "db" / "ingestor.lock") == known
     assert noted(tmp_path / "db" / "ingestor.lock") == [str(os.getpid())]
 
 

@@ -114,7 +114,7 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ("embedding: {model: 7}", "1: embedding.model: must be text, not a number (put it in quotes)"),
         (
             "chroma: {path: c, ssl: true}",
-            "1: chroma: unknown key 'ssl'; allowed: embedded, host, hosts, path, port, token",
+            "1: chroma: unknown key 'ssl'; allowed: embedded, host, hosts, path, port, token, tokens",
         ),
         (
             "chroma: {path: c, embedded: true, token: '${T:-x}'}",

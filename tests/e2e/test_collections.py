@@ -11,7 +11,7 @@ from ingestor.chroma.collections import list_names
 from ingestor.chroma.server import ChromaServer
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project, wait
-from tests.serving import HOST, client_of, server
+from tests.serving import HOST, client_of, shared_server
 
 NONE_EMBEDDED = {"texts": 0, "tokens": 0, "cost": 0}
 
@@ -38,7 +38,7 @@ def test_a_state_that_moves_to_a_shared_chroma_finds_its_name_taken(
     assert ask("sync").code == 0
     colleague = Project(tmp_path / "colleague")
     write(colleague, 2, "secrets")
-    with server(tmp_path / "shared") as shared, client_of(shared) as client:
+    with shared_server(tmp_path / "shared") as shared, client_of(shared) as client:
         share(colleague, shared)
         colleague.json("sync")
         theirs = names(client)["docs"]
@@ -102,7 +102,7 @@ def test_a_lost_state_asks_before_it_embeds_and_can_adopt(project: Project, ask:
 
 def test_only_what_is_ours_and_unused_is_deleted(project: Project, ask: Ask, tmp_path: Path) -> None:
     write(project, 3)
-    with server(tmp_path / "shared") as shared, client_of(shared) as client:
+    with shared_server(tmp_path / "shared") as shared, client_of(shared) as client:
         share(project, shared)
         assert ask("collections", "--json").out.strip() == "[]"
         stranger = client.api.create_collection("stranger")

@@ -10,7 +10,7 @@ from ingestor.chroma.client import Place, connect
 from tests.chroma.quota_proxy import AFTER, BEFORE, Cloud, cloud_before
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
-from tests.serving import HOST, server
+from tests.serving import HOST, shared_server
 
 FRONT = "---\ntitle: Number {n}\nauthor: Ada\ndate: 2026-11-23\ntags: [one, two]\n---\n"
 SECTIONS = 40
@@ -18,7 +18,7 @@ SECTIONS = 40
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[tuple[int, Cloud]]:
-    with server(tmp_path / "chroma") as running:
+    with shared_server(tmp_path / "chroma") as running:
         base = f"http://{HOST}:{running.port}/api/v2/tenants"
         httpx.post(base, json={"name": "acme"})
         httpx.post(f"{base}/acme/databases", json={"name": "prod"})

@@ -136,6 +136,8 @@ def test_filters_and_budgets_hold(say: Say) -> None:
         ({"size": 3}, 422, "size", "known: query, collection"),
         ({"where": {"a": {"$like": "b"}}}, 422, "where", "$like"),
         ({"where": {"a": {"b": [{}]}}}, 422, "where", "filter"),
+        ({"where": {"$or": [{"page": n} for n in range(251)]}}, 422, "where", "at most 250 conditions"),
+        ({"where": {"page": {"$in": [*range(5001)]}}}, 422, "where", "at most 5,000 values"),
         ({"where": []}, 422, "where", "an object"),
         ({"where": {"a": 2**70}}, 422, "where", "plain JSON"),
         ({"query": "x" * 300_000}, 413, None, "200,000 bytes"),

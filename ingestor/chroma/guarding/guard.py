@@ -1,9 +1,10 @@
-"""The guard on Chroma's port: it checks the head of every request, and forwards bodies as they come.
+"""The guard on Chroma's port: it checks every request, and forwards what its sender may ask.
 
 Each client connection has one connection to Chroma, opened for its first allowed request. Heads are parsed by
-llhttp (``httptools``) and rewritten by ``guard_rules``; bodies are forwarded in pieces, with backpressure in
-both directions. Responses are forwarded unchanged, and parsed to find their ends. Beyond a limit of
-connections, the one that was idle longest is closed.
+llhttp (``httptools``) and rewritten by ``guard_rules``. The daemon's bodies, and what a writer writes, are
+forwarded in pieces, with backpressure in both directions. Others' bodies with filters are held until they are
+whole, then checked and written anew. Responses are forwarded unchanged, and parsed to find their ends. Beyond
+a limit of connections, or of bytes held, the connection that was idle longest is closed.
 """
 
 import asyncio
@@ -14,23 +15,41 @@ from contextlib import suppress
 
 import httptools
 
-from ingestor.chroma.guarding.guard_rules import TOO_LARGE, answer, framing, head
+from ingestor.chroma.guarding.guard_rules import (
+    BODY_LIMIT,
+    BODY_TOO_LARGE,
+    TOO_LARGE,
+    Access,
+    Treatment,
+    answer,
+    check_filters,
+    find_instead,
+    framing,
+    head,
+    is_announced,
+)
 from ingestor.chroma.guarding.loading import CollectionLoading
-from ingestor.http_server.access import HEAD_LIMIT, AccessRules, Header, Refusal
+from ingestor.chroma.guarding.peers import PeerUsers
+from ingestor.http_server.access import HEAD_LIMIT, Header, Refusal
 
 _CONNECTIONS = 2_000  # at the same time
 _FILES_OF_CHROMA = 512  # descriptors that are reserved for Chroma's files
 _BUFFERED = 524_288  # bytes buffered for a side that does not read, before the other side is paused
+_HELD = 64 * 2**20  # bytes of bodies that are not whole yet, of all connections
+_FRAMING = (b"content-length", b"transfer-encoding")
 _FAREWELL = 5.0  # seconds for a refused client to read the reason
 
 
 class Guard:
     """State that all connections share."""
 
-    def __init__(self, rules: AccessRules, port: int, gone: Callable[[], None], limit: int) -> None:
+    def __init__(
+        self, access: Access, peers: PeerUsers, port: int, gone: Callable[[], None], limit: int
+    ) -> None:
         """``port``: Chroma's own, on 127.0.0.1. ``gone``: called when Chroma accepts no connections."""
-        self.rules, self.port, self.gone, self._limit = rules, port, gone, limit
+        self.access, self.peers, self.port, self.gone, self._limit = access, peers, port, gone, limit
         self.loading = CollectionLoading(port)
+        self.held = 0  # bytes of all connections
         self._connections: dict[DownstreamConnection, None] = {}  # the one that was idle longest is the first
 
     def heard(self, client: "DownstreamConnection") -> None:
@@ -45,6 +64,13 @@ class Guard:
 
     def ended(self, client: "DownstreamConnection") -> None:
         self._connections.pop(client, None)
+        client.let_go()
+
+    def make_room(self, client: "DownstreamConnection") -> None:
+        """Close connections, the longest idle first, while all hold more bytes than there is room for."""
+        while self.held > _HELD:
+            other = next((each for each in self._connections if each.held and each is not client), client)
+            self._end(other)
 
     def _end(self, client: "DownstreamConnection") -> None:
         self.ended(client)
@@ -64,7 +90,10 @@ class DownstreamConnection(asyncio.Protocol):
         self._loading = set[asyncio.Task[None]]()  # of collections that requests in _pieces are for
         self._pieces: list[bytes] = []  # to be sent to Chroma
         self._target, self._headers = b"", list[Header]()
-        self._in_body = self._chunked = self._resumed = False
+        self._in_body = self._chunked = self._resumed = self._keeps_alive = False
+        self._treatment = Treatment.STREAM
+        self.held = bytearray()  # of a body that is read before it is forwarded
+        self._ours: bool | None = None  # whether the daemon's own user or root opened this connection
         self._unused = 0  # bytes received since the last complete head or body piece
         self._refusal: Refusal | None = None
         self._heard_all = self._over = False
@@ -113,7 +142,8 @@ class DownstreamConnection(asyncio.Protocol):
     # --- callbacks of the parser
 
     def on_url(self, url: bytes) -> None:
-        self._target += url
+        if not self._in_body:  # there, it belongs to a head of our own, see _go_on
+            self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_body:  # there, they are trailers
@@ -129,8 +159,16 @@ class DownstreamConnection(asyncio.Protocol):
             self._in_body, self._unused = True, 0
 
     def on_body(self, body: bytes) -> None:
-        if not self._refusal:
-            self._unused = 0
+        if self._refusal:
+            return
+        self._unused = 0
+        if self._treatment is not Treatment.STREAM:
+            self.held += body
+            self._guard.held += len(body)
+            self._guard.make_room(self)
+            if len(self.held) > BODY_LIMIT:
+                self._fail(BODY_TOO_LARGE)
+        else:
             self._pieces += (b"%x\r\n" % len(body), body, b"\r\n") if self._chunked else (body,)
 
     def on_message_complete(self) -> None:
@@ -140,32 +178,67 @@ class DownstreamConnection(asyncio.Protocol):
     # --- actions
 
     def _judge(self) -> Refusal | None:
-        """Forward the head, or refuse the request."""
+        """Forward the head, or wait for the body, or refuse the request."""
         parser, headers = self._parser, self._headers
         if sum(len(name) + len(value) for name, value in headers) + len(self._target) > HEAD_LIMIT:
             return TOO_LARGE
         method, version = parser.get_method(), parser.get_http_version()
+        self._keeps_alive = parser.should_keep_alive()
         if version not in ("1.0", "1.1") or method == b"CONNECT":
             return Refusal(400, "only HTTP/1.0 and HTTP/1.1 are understood here")
-        if refusal := self._guard.rules.judge(self._target, headers):
-            return refusal
+        treatment = self._guard.access.judge(method, self._target, headers, self._is_ours)
+        if isinstance(treatment, Refusal):
+            return treatment
         self.ends_are_told &= method != b"HEAD"  # its response has a length and no body
-        keep_alive = parser.should_keep_alive() and version == "1.1" and self.ends_are_told
-        body = framing(headers)
-        self._chunked = body is not None and body[0] == b"transfer-encoding"
-        written = head(method, self._target, version, headers, keep_alive)
+        body, self._treatment = framing(headers), treatment
+        if treatment is Treatment.STREAM:
+            self._chunked = body is not None and body[0] == b"transfer-encoding"
+            return self._forward(method, self._target, headers)
+        if body is not None and is_announced(headers) and not self.pending:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return None
+
+    def _is_ours(self) -> bool:
+        if self._ours is None:
+            peer, here = (self.transport.get_extra_info(name) for name in ("peername", "sockname"))
+            self._ours = self._guard.peers.is_ours(peer[:2], here[:2])
+        return self._ours
+
+    def _forward(self, method: bytes, target: bytes, headers: list[Header]) -> Refusal | None:
+        version = self._parser.get_http_version()
+        keep_alive = self._keeps_alive and version == "1.1" and self.ends_are_told
+        written = head(method, target, version, headers, keep_alive)
         if written is None:
             return Refusal(400, "the head of the request is malformed")
         self._pieces.append(written)
         self.pending += 1
-        if load := self._guard.loading.under_way(self._target):
+        if load := self._guard.loading.under_way(target):
             self._loading.add(load)
         return None
 
+    def _forward_held(self) -> Refusal | None:
+        """Forward a request whose body was held, as it was understood."""
+        unframed = [each for each in self._headers if each[0] not in (*_FRAMING, b"expect", b"content-type")]
+        if self._treatment is Treatment.FIND:
+            found = find_instead(self._target, bytes(self.held))
+            return found if isinstance(found, Refusal) else self._forward(b"GET", found, unframed)
+        body = check_filters(bytes(self.held))
+        if isinstance(body, Refusal):
+            return body
+        framed = (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))
+        refusal = self._forward(b"POST", self._target, [*unframed, *framed])
+        self._pieces += () if refusal else (body,)
+        return refusal
+
     def _complete(self) -> None:
+        if self._treatment is not Treatment.STREAM and (refusal := self._forward_held()):
+            self._in_body = False
+            self._refuse(refusal)
         if self._chunked:
             self._pieces.append(b"0\r\n\r\n")
         self._in_body = self._chunked = False
+        self._treatment = Treatment.STREAM
+        self.let_go()
         self._target, self._headers, self._unused = b"", [], 0
 
     def _feed(self, data: bytes) -> None:
@@ -228,11 +301,17 @@ class DownstreamConnection(asyncio.Protocol):
         elif self._heard_all:
             self.close()
 
+    def let_go(self) -> None:
+        """Drop what is held of a body."""
+        self._guard.held -= len(self.held)
+        self.held.clear()
+
     def _fail(self, refusal: Refusal) -> None:
         """End a request whose head was forwarded already: Chroma never gets the rest."""
-        if self._in_body:
+        if self._in_body and self._treatment is Treatment.STREAM:
             self.abort()
         else:
+            self.let_go()
             self._refuse(refusal)
 
     def _refuse(self, refusal: Refusal) -> None:
@@ -297,14 +376,18 @@ class UpstreamConnection(asyncio.Protocol):
 
 
 async def serve(
-    rules: AccessRules, listener: socket.socket, port: int, listening: Callable[[Callable[[], object]], None]
+    access: Access,
+    peers: PeerUsers,
+    listener: socket.socket,
+    port: int,
+    listening: Callable[[Callable[[], object]], None],
 ) -> None:
     """Guard the listener until Chroma, on ``port`` of 127.0.0.1, accepts no connections. Never returns.
 
     ``listening``: called when the guard accepts connections, with a function that stops it from any thread.
     """
     loop, over = asyncio.get_running_loop(), asyncio.Event()
-    guard = Guard(rules, port, over.set, _limit())
+    guard = Guard(access, peers, port, over.set, _limit())
     server = await loop.create_server(lambda: DownstreamConnection(guard), sock=listener, backlog=1024)
     listening(lambda: loop.call_soon_threadsafe(over.set))
     await over.wait()
