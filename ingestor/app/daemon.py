@@ -3,7 +3,6 @@
 import logging
 import os
 import sqlite3
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -47,15 +46,22 @@ class Loop:
     running: Running
     signals: Signals
     watcher: Callable[[Live], None]
-    started: float = field(default_factory=time.time)
     shown: Live = field(default_factory=Live)  # the progress as last noted
-    turned: float = field(default_factory=time.monotonic)  # monotonic seconds, of the last step
+    started: float = field(init=False)  # POSIX seconds
+    turned: float = field(init=False)  # seconds by ``ticks``, of the last step
     no_service: str = ""  # why there is no service port although the config wants one
     _now: float = 0.0  # POSIX seconds, at the last step
     _counted: int = 0  # documents that are not settled, and from when on they are counted again
-    _count_after: float = 0.0  # monotonic seconds
+    _count_after: float = 0.0  # seconds by ``ticks``
     _complained: str = ""
     _outdated: bool = False  # the engine must be configured again
+
+    def __post_init__(self) -> None:
+        self.started, self.turned = self.now(), self.running.ports.ticks()
+
+    def now(self) -> float:
+        """POSIX seconds."""
+        return self.running.ports.clock()
 
     def sync(self) -> None:
         """Run until everything is settled or quarantined, or nothing has succeeded for PATIENCE seconds."""
@@ -70,8 +76,8 @@ class Loop:
             deadline = deadline if done == before else NEVER
             if stepped and (running.lexical.due() or not (engine.resting() or engine.writer.paused())):
                 continue
-            deadline = min(deadline, time.time() + PATIENCE)
-            if time.time() >= deadline or (stepped and engine.wake_at(routine=False) > deadline):
+            deadline = min(deadline, self.now() + PATIENCE)
+            if self.now() >= deadline or (stepped and engine.wake_at(routine=False) > deadline):
                 break
         engine.flush()
         self._remember_rate()
@@ -87,7 +93,7 @@ class Loop:
         """Run until stopped. ``reloaded`` returns a new config, if any; ``settled`` is called at the first
         rest."""
         engine, rested = self.running.engine, False
-        engine.journal.wait_until(time.time() + LONGEST_WAIT)
+        engine.journal.wait_until(self.now() + LONGEST_WAIT)
         self.running.configure(watch=True)
         while not self.signals.stop:
             stepped = self._step(watch=True)
@@ -111,7 +117,7 @@ class Loop:
             log.error("changed config not taken over, the old one stays in force: %s", error, exc_info=trace)
             return
         self._outdated = True
-        running_config.keep(config, time.time())
+        running_config.keep(config, self.now())
 
     def _advance(self) -> bool:
         running = self.running
@@ -125,7 +131,7 @@ class Loop:
             journal=journal,
             embeddings=self.running.embedding,
             live=lambda: self.shown,
-            idle=lambda: time.monotonic() - self.turned,
+            idle=lambda: self.running.ports.ticks() - self.turned,
             intervals=lambda: {
                 str(source.name): source.scan_every for source in self.running.parts.config.sources
             },
@@ -151,7 +157,7 @@ class Loop:
         sources = [entry.source for entry in engine.flight.entries.values()]
         return Live(
             started=self.started,
-            at=time.time(),
+            at=self.now(),
             pid=os.getpid(),
             in_flight={str(source): sources.count(source) for source in set(sources)},
             waiting=self._waiting(),
@@ -174,10 +180,10 @@ class Loop:
     def _waiting(self) -> int:
         """Documents that are not settled. While documents are in flight it may be some seconds old: a long
         backlog is counted for a twentieth of the time at most."""
-        begun = time.monotonic()
+        begun = self.running.ports.ticks()
         if begun >= self._count_after or not self.running.engine.flight.entries:
             self._counted = Reports(self.running.engine.journal).due()
-            self._count_after = begun + 20 * (time.monotonic() - begun)
+            self._count_after = begun + 20 * (self.running.ports.ticks() - begun)
         return self._counted
 
     def _remember_rate(self) -> None:
@@ -189,22 +195,22 @@ class Loop:
 
     def _step(self, *, watch: bool) -> bool:
         """One step of the engine. Returns False after an error of disk or journal, and retries."""
-        engine, self.turned = self.running.engine, time.monotonic()
+        engine, self.turned = self.running.engine, self.running.ports.ticks()
         lexical = self.running.lexical
         try:
             self._mind_the_clock()
-            engine.step(0.0 if lexical.due() else max(0.0, min(TICK, engine.wake_at() - time.time())))
+            engine.step(0.0 if lexical.due() else max(0.0, min(TICK, engine.wake_at() - self.now())))
             lexical.work()
             self._outdated |= self._advance()
             if self._outdated:
                 self.running.configure(watch=watch)
                 self._outdated = False
-            if time.time() - self.shown.at >= TICK:
+            if self.now() - self.shown.at >= TICK:
                 self._require_state()
                 self._show()
         except (sqlite3.OperationalError, OSError) as error:
             self._complain(error)
-            time.sleep(TICK)
+            self.running.ports.sleep(TICK)
             return False
         if self._complained:
             log.info("the state folder can be written again")
@@ -213,7 +219,7 @@ class Loop:
 
     def _mind_the_clock(self) -> None:
         """After the clock was put back: retry now what was scheduled by the wrong clock."""
-        before, self._now = self._now, time.time()
+        before, self._now = self._now, self.now()
         if self._now > before - PUT_BACK:
             return
         log.warning("the clock was put back by %.0f s: waiting retries run now", before - self._now)

@@ -1,14 +1,16 @@
 """The composition root: the only place where configured kinds become running parts.
 
-Everything else takes what it needs as arguments. Parts are closed in the reverse order of their opening.
+Everything else takes what it needs as arguments. Each builder is a context that closes its own parts, so the
+order of closing follows from the order of ``opened``.
 """
 
 import logging
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from ingestor.app.building.on_nodes import embedder_of, embedder_setup, tools_of, tools_setup
 from ingestor.app.building.parts import Parts, Places, made_by
@@ -19,9 +21,11 @@ from ingestor.config.models import Config
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.loop import Engine
+from ingestor.engine.dispatcher import AHEAD
+from ingestor.engine.loop import Engine, EngineParts
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.vectors.by_recipe import Embeddings
+from ingestor.engine.workers.outcomes import Work
 from ingestor.engine.workers.pool import Pool
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
@@ -52,27 +56,79 @@ from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import hold, retry_until_free
 from ingestor.text.tokens import Tokens
 
+log = logging.getLogger("ingestor")
+
+Store = AbstractContextManager[Collections]
+
 
 @dataclass(frozen=True)
-class Running:
-    """An opened state, ready to reconcile; made by ``opened``."""
+class Ports:
+    """What a running program takes from outside. The defaults are the real world; simulations pass their own.
 
+    ``clock``: POSIX seconds. ``ticks``: seconds that only grow. ``random``: evenly drawn from [0, 1).
+    ``store``: Chroma, not connected yet; True: it serves others, too. ``pool``: so many workers.
+    ``ahead``: small documents that are begun before a worker is free.
+    """
+
+    clock: Callable[[], float] = time.time
+    ticks: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random.random
+    journal: Callable[[Path], AbstractContextManager[Journal]] = open_journal
+    cache: Callable[[Path, int], VectorCache] = VectorCache
+    memory: Callable[[VectorCache], Parses] = Parses
+    words: Callable[[Path], LexicalFile] = LexicalFile
+    store: Callable[[Parts, Journal, bool], Store] = lambda parts, journal, serve: parts.collections(
+        journal, serve=serve
+    )
+    pool: Callable[[int], Work] = Pool
+    ahead: int = AHEAD
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateFiles:
+    """The files of our own, open for writing. ``memory``: parsed documents."""
+
+    journal: Journal
+    cache: VectorCache
+    memory: Parses
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """What prepares documents. ``fleet``: where that is done on nodes."""
+
+    pool: Work
+    embedding: Embeddings
+    answers: CachedAnswers
+    fleet: Fleet | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """An opened state, ready to reconcile; made by ``opened``.
+
+    ``models``: what each edition that is kept in step stores of its embedder.
+    """
+
+    ports: Ports
     parts: Parts
     journal: Journal
     cache: VectorCache
+    memory: Parses
     answers: CachedAnswers
     embedding: Embeddings
-    pool: Pool
+    pool: Work
     collections: Collections
     lexical: LexicalBackend
     engine: Engine
     swaps: Swaps
-    models: dict[EditionName, Model]  # by edition, for those that are kept in step
-    fleet: Fleet | None = None  # where documents are prepared on nodes
+    models: dict[EditionName, Model] = field(default_factory=dict)
+    fleet: Fleet | None = None
 
     @property
     def embedding_cost(self) -> float:
-        """Of the tokens embedded since the start, at the present price."""
+        """Price of the tokens embedded since the start, at the present price."""
         return policy.cost(self.embedding.tokens, self.parts.config.rechunk)
 
     def reconfigured(self, config: Config) -> "Running":
@@ -87,7 +143,7 @@ class Running:
         ``watch``: whether sources watch for changes. Raises sqlite3.Error.
         """
         config = self.parts.config
-        settle_names(config, self.journal, Parses(self.cache), self.parts.wanted)
+        settle_names(config, self.journal, self.memory, self.parts.wanted)
         self.swaps.max_loss = {source.name: source.max_loss for source in config.sources}
         self.swaps.other_recipes = self.parts.other_recipes
         standings = [
@@ -104,7 +160,7 @@ class Running:
             for standing in standings
         }
         sources = [source for each in fed.values() for source in each]
-        untouched = [edition for edition, each in fed.items() if not each]
+        untouched = self.swaps.untouched = [edition for edition, each in fed.items() if not each]
         previous = {each.embedder for each in Editions(self.journal).all() if each.role == "previous"}
         asked = {source.tools.embedder_recipe for source in sources}
         self.embedding.keep(asked | {Fingerprint(each) for each in previous if each})
@@ -117,7 +173,7 @@ class Running:
     def _sources(self, standing: KeptEdition, places: Places, *, building: bool) -> list[Source]:
         parts = self.parts.by(standing.choices)
         if parts is None:
-            logging.getLogger("ingestor").warning(
+            log.warning(
                 "%s: plugins or model that made its documents are not available here; the collection stays "
                 "unchanged until a new one is complete", standing.serves,
             )  # fmt: skip
@@ -125,12 +181,11 @@ class Running:
         self.models[standing.edition] = parts.model
         setting = parts.config.embedding.options
         embed = self.embedding.of(parts.embedder_recipe, lambda: self._embedder(parts), setting)
-        memory = Parses(self.cache)
+        asked = embed.behind if building else embed
         found = [
             replace(source, tools=replace(source.tools, expect=embed.expect))
             for source in parts.sources(
-                standing.serves, standing.edition, embed.behind if building else embed, self.answers, memory,
-                places,
+                standing.serves, standing.edition, asked, self.answers, self.memory, places
             )
         ]  # fmt: skip
         for source in found if self.fleet is not None else ():
@@ -144,16 +199,11 @@ class Running:
         return own if self.fleet is None else self.fleet.embedder(own, embedder_setup(parts))
 
 
-def _is_ours(config: Config) -> Callable[[str], bool]:
-    """Whether a file name in the state folder is one of ours."""
-    files = (path(config).name for path in (journal_path, cache_path, lexical_path, chroma_log_path))
-    begins = (*files, "live.", running_config.NAME, checks.PREFIX, EVALUATION)
-    whole = (lock_path(config), getattr(config.chroma, "path", None))
-    return lambda name: name.startswith(begins) or config.state / name in whole
+WORLD = Ports()
 
 
 @contextmanager
-def opened(config: Config, *, serve: bool) -> Iterator[Running]:
+def opened(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator[Running]:
     """Open a state for writing, under the lock of its folder; all is closed when the context ends.
 
     ``serve``: serve Chroma to others on its configured port. Waits while a reading command uses Chroma's
@@ -163,59 +213,111 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
     embedder cannot be used, Transient when Chroma does not start.
     """
     with ExitStack() as stack:
-        file_permissions.make(config.state, _is_ours(config))
-        stack.enter_context(hold(lock_path(config)))
-        running_config.keep(config, time.time())
-        journal = stack.enter_context(open_journal(journal_path(config)))
-        parts = Parts(config, made_by(journal))
-        cache = VectorCache(cache_path(config), config.cache_size)
-        stack.callback(cache.close)
-        chroma = parts.collections(journal, serve=serve)
-        collections = retry_until_free(lambda: stack.enter_context(chroma))
+        state = stack.enter_context(_state(config, ports))
+        parts = Parts(config, made_by(state.journal))
+        store = ports.store(parts, state.journal, serve)
+        collections = retry_until_free(lambda: stack.enter_context(store))
         assert parts.embedder_recipe  # raises before anything is touched if the model is missing
-        workers = config.workers
-        pool = Pool(workers.count)
-        embedding = Embeddings(cache, parts.tokens.counts, pool.resting)
+        preparation = stack.enter_context(_preparation(parts, state, ports))
+        yield stack.enter_context(_engine(parts, state, collections, preparation, ports))
+
+
+@contextmanager
+def _state(config: Config, ports: Ports) -> Iterator[StateFiles]:
+    """Open journal and cache, and note the config in force."""
+    file_permissions.make(config.state, _is_ours(config))
+    with hold(lock_path(config)):
+        running_config.keep(config, ports.clock())
+        with ports.journal(journal_path(config)) as journal:
+            cache = ports.cache(cache_path(config), config.cache_size)
+            try:
+                yield StateFiles(journal=journal, cache=cache, memory=ports.memory(cache))
+            finally:
+                cache.close()
+
+
+@contextmanager
+def _preparation(parts: Parts, state: StateFiles, ports: Ports) -> Iterator[Preparation]:
+    """Start workers and the streams of texts that they ask.
+
+    At the end whatever a worker may wait for is stopped first, so that the pool can be closed; what workers
+    use is closed after it.
+    """
+    workers = parts.config.workers
+    with ExitStack() as stack:
+        pool = ports.pool(workers.count)
+        embedding = Embeddings(state.cache, parts.tokens.counts, pool.resting)
+        answers = CachedAnswers(state.cache)
         stack.callback(embedding.close)
-        answers = CachedAnswers(cache)
         stack.callback(parts.isolation.close)
         cluster = stack.enter_context(connected(workers)) if workers.kind == "ray" else None
-        parts.isolation.take_turns(pool.resting)
         stack.callback(pool.close)
+
+        parts.isolation.take_turns(pool.resting)
+        fleet = None if cluster is None else Fleet(cluster, workers, tools_of, embedder_of, pool.resting)
         stack.callback(parts.isolation.stop)
         stack.callback(parts.text_budget.stop)
         stack.callback(_end_chunking, parts.tokens)
         stack.callback(answers.stop)
-        stack.callback(embedding.stop)  # closed first, so that no worker waits for vectors
-        fleet = None if cluster is None else Fleet(cluster, workers, tools_of, embedder_of, pool.resting)
+        stack.callback(embedding.stop)
         if fleet is not None:
             stack.callback(fleet.stop)
-        models: dict[EditionName, Model] = {}
-        file = LexicalFile(lexical_path(config))
-        stack.callback(file.close)
+        yield Preparation(pool=pool, embedding=embedding, answers=answers, fleet=fleet)
+
+
+@contextmanager
+def _engine(
+    parts: Parts, state: StateFiles, collections: Collections, preparation: Preparation, ports: Ports
+) -> Iterator[Running]:
+    """Join store, workers and journal in an engine. The lexical file is closed at the end."""
+    config, journal, fleet = parts.config, state.journal, preparation.fleet
+    models: dict[EditionName, Model] = {}
+    file = ports.words(lexical_path(config))
+    try:
         sharded = ShardedBackend(collections, Editions(journal).shards)
-        lexical = LexicalBackend(sharded, file, time.monotonic)
-        opened = OpenCollections(journal, lexical, lambda name: models.get(name) or unknown(journal, name))
-        forget = Parses(cache).forget
+        lexical = LexicalBackend(sharded, file, ports.ticks)
+        editions = OpenCollections(journal, lexical, lambda name: models.get(name) or unknown(journal, name))
         engine = Engine(
-            journal, opened, pool, time.time, random.random, workers.count, forget, parts.times,
-            prepare if fleet is None else fleet.preparing, workers.in_flight,
-        )  # fmt: skip
-        swaps = Swaps(journal, opened, time.time)
-        yield Running(
-            parts,
-            journal,
-            cache,
-            answers,
-            embedding,
-            pool,
-            collections,
-            lexical,
-            engine,
-            swaps,
-            models,
-            fleet,
+            EngineParts(
+                journal=journal,
+                collections=editions,
+                pool=preparation.pool,
+                clock=ports.clock,
+                random=ports.random,
+                workers=config.workers.count,
+                forget=state.memory.forget,
+                times=parts.times,
+                preparing=prepare if fleet is None else fleet.preparing,
+                in_flight_bytes=config.workers.in_flight,
+                ahead=ports.ahead,
+            )
         )
+        yield Running(
+            ports=ports,
+            parts=parts,
+            journal=journal,
+            cache=state.cache,
+            memory=state.memory,
+            answers=preparation.answers,
+            embedding=preparation.embedding,
+            pool=preparation.pool,
+            collections=collections,
+            lexical=lexical,
+            engine=engine,
+            swaps=Swaps(journal, editions, ports.clock),
+            models=models,
+            fleet=fleet,
+        )
+    finally:
+        file.close()
+
+
+def _is_ours(config: Config) -> Callable[[str], bool]:
+    """Whether a file name in the state folder is one of ours."""
+    files = (path(config).name for path in (journal_path, cache_path, lexical_path, chroma_log_path))
+    begins = (*files, "live.", running_config.NAME, checks.PREFIX, EVALUATION)
+    whole = (lock_path(config), getattr(config.chroma, "path", None))
+    return lambda name: name.startswith(begins) or config.state / name in whole
 
 
 def _end_chunking(tokens: Tokens) -> None:

@@ -7,7 +7,7 @@ Read ``step`` first.
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from ingestor.core import decisions
@@ -42,47 +42,51 @@ LEAST = 5.0  # seconds for which a vanished document is put off that a waiting o
 EMPTIED = Failure("no text is left in it", 1, 0.0, quarantined=False)
 
 
-class Engine:
-    """Reconciles the journal's desired state with Chroma. All methods belong to one thread.
+@dataclass(frozen=True, kw_only=True)
+class EngineParts:
+    """Everything that the engine works with.
 
     ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``workers``: documents prepared at the
     same time. ``forget``: called with source and key of each document that is removed.
     ``times``: seconds by stage. ``preparing``: prepares a document, called on a worker.
+    ``ahead``: small documents that are begun before a worker is free.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        collections: OpenCollections,
-        pool: Work,
-        clock: Callable[[], float],
-        random: Callable[[], float],
-        workers: int = 16,
-        forget: Callable[[SourceName, str], None] = lambda source, key: None,
-        times: StageTimes | None = None,
-        preparing: Preparing = prepare,
-        in_flight_bytes: int = IN_FLIGHT_BYTES,
-        ahead: int = AHEAD,
-    ) -> None:
-        self.journal, self.pool, self.clock, self.random = journal, pool, clock, random
-        self.forget, self.source_rows, self.backlog = forget, SourceRows(journal), Backlog(journal)
-        self.times, self.retries = times or StageTimes(), 0  # attempts that failed and come again
+    journal: Journal
+    collections: OpenCollections
+    pool: Work
+    clock: Callable[[], float]
+    random: Callable[[], float]
+    workers: int = 16
+    forget: Callable[[SourceName, str], None] = lambda source, key: None
+    times: StageTimes = field(default_factory=StageTimes)
+    preparing: Preparing = prepare
+    in_flight_bytes: int = IN_FLIGHT_BYTES
+    ahead: int = AHEAD
+
+
+class Engine:
+    """Reconciles the journal's desired state with Chroma. All methods belong to one thread."""
+
+    def __init__(self, parts: EngineParts) -> None:
+        journal, clock, random = parts.journal, parts.clock, parts.random
+        self.journal, self.pool, self.clock, self.random = journal, parts.pool, clock, random
+        self.forget, self.source_rows, self.backlog = parts.forget, SourceRows(journal), Backlog(journal)
+        self.times, self.retries = parts.times, 0  # attempts that failed and come again
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
-        self._behind = set[
-            EditionName
-        ]()  # built to replace others: they take what these leave of the machine
-        self.flight, self.preparing = InFlight(), preparing
+        self._behind = set[EditionName]()  # built to replace others: they take what these leave over
+        self.flight, self.preparing = InFlight(), parts.preparing
         self.dispatcher = Dispatcher(
-            self.flight, self.backlog, self._idle, clock, workers, in_flight_bytes, ahead
+            self.flight, self.backlog, self._idle, clock, parts.workers, parts.in_flight_bytes, parts.ahead
         )
         self.guard = WithdrawalGuard(journal)
         self._overtaken, self._begun = Overtaken(journal), dict[int, _Begun]()  # by row: what is still wanted
         self.writer = Writer(
-            journal, collections, clock, random, self._wanted_recipe, self._overtaken.unwanted,
+            journal, parts.collections, clock, random, self._wanted_recipe, self._overtaken.unwanted,
             self._hold_collection, self._refused,
         )  # fmt: skip
-        self.scanner = Scanner(journal, pool, clock, random, self.writer.check)
+        self.scanner = Scanner(journal, parts.pool, clock, random, self.writer.check)
         self._first_pass = FirstPass(journal, clock)
         self._failures = FailureLog()
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only after it is processed whole

@@ -99,11 +99,14 @@ class Editions:
     def reach(self, name: EditionName) -> str | None:
         return Notices(self._journal).get("reach", name)
 
-    def obstacle(self, building: EditionName, live: EditionName) -> str | None:
+    def obstacle(
+        self, building: EditionName, live: EditionName, listed_since: Collection[str] = ()
+    ) -> str | None:
         """Why the one cannot replace the other yet: readers would miss documents or see old ones.
 
         None: nothing is in the way; "": it is unfinished. A document that failed five times is in the way
-        only if readers have records of it.
+        only if readers have records of it. ``listed_since``: sources of a live edition that is no longer kept
+        in step, so that documents which it alone has were removed.
         """
         untried = f"""
             SELECT 1 FROM documents WHERE {PENDING} AND NOT quarantined AND +collection = ? AND attempts = 0
@@ -116,16 +119,17 @@ class Editions:
                     WHERE old.collection = ? AND old.source = new.source AND old.key = new.key)
             ORDER BY new.attempts LIMIT 1"""
         missing = """
-            SELECT old.source FROM documents AS old
+            SELECT DISTINCT old.source FROM documents AS old
             WHERE old.collection = ? AND old.wanted_version IS NOT NULL AND NOT EXISTS (
                     SELECT 1 FROM documents AS new WHERE new.source = old.source AND new.key = old.key
-                        AND new.collection = ? AND new.wanted_version IS NOT NULL) LIMIT 1"""
+                        AND new.collection = ? AND new.wanted_version IS NOT NULL)"""
         select = self._journal.select
         if select(untried, (building,)):
             return ""
         for key, _, reason in select(due, (building, live)):
             return f"{key}: {reason}; it is tried again"
-        for (source,) in select(missing, (live, building)):
+        lacking = {source for (source,) in select(missing, (live, building))}
+        for source in sorted(lacking - {*listed_since}):
             return f"it lacks documents of {source}; if that source left the config, run: ingestor apply"
         return None
 

@@ -1,7 +1,6 @@
 """What an embedder's recipe is made of: too little in it, and vectors of two models meet."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -78,7 +77,7 @@ def test_auto_is_the_fastest_for_a_new_collection(sentence_transformers: Plugin)
 
 def test_auto_stays_with_what_made_the_collections(sentence_transformers: Plugin) -> None:
     made = recipe(sentence_transformers, **BY_TORCH)
-    found = replace(parts(sentence_transformers, **LEFT_OPEN), made=frozenset({made}))
+    found = Parts(parts(sentence_transformers, **LEFT_OPEN).config, frozenset({made}))
     assert found.embedder_recipe == made
     assert recipe(sentence_transformers, **LEFT_OPEN) in found.other_recipes
 
@@ -88,14 +87,14 @@ def test_auto_is_another_where_what_made_the_collections_is_not_possible(
 ) -> None:
     made = recipe(sentence_transformers, **LEFT_OPEN)
     monkeypatch.setattr(hardware, "processor", lambda: {"flags": "avx2"})
-    found = replace(parts(sentence_transformers, **LEFT_OPEN), made=frozenset({made}))
+    found = Parts(parts(sentence_transformers, **LEFT_OPEN).config, frozenset({made}))
     assert (identity(found)["engine"], identity(found)["precision"]) == ("openvino", "float32")
     assert made in found.other_recipes
 
 
 def test_a_chosen_engine_is_taken_whatever_made_the_collections(sentence_transformers: Plugin) -> None:
     made = recipe(sentence_transformers, **LEFT_OPEN)
-    found = replace(parts(sentence_transformers, **BY_TORCH), made=frozenset({made}))
+    found = Parts(parts(sentence_transformers, **BY_TORCH).config, frozenset({made}))
     assert "engine" not in identity(found)
     assert made not in found.other_recipes
 

@@ -1,11 +1,27 @@
-"""Small worlds need small bounds: a loss is asked about from two documents on."""
+"""Small worlds need small bounds, and plugins of their own."""
+
+import os
 
 import pytest
 
 from ingestor.core import decisions
+from ingestor.rechunk import recipes
+from tests.simulation.histories import FindOut, finding_out
+from tests.simulation.ports import plugins
 from tests.simulation.ports.files import SMALL
 
 
 @pytest.fixture(autouse=True)
-def small_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loss is asked about from two documents on, and files are closed to others as the program does it."""
+    os.umask(0o077)
     monkeypatch.setattr(decisions, "SMALL_LOSS", SMALL)
+    monkeypatch.setattr(recipes, "find", plugins.find)
+    monkeypatch.setattr(recipes, "kinds", plugins.kinds)
+
+
+@pytest.fixture
+def find_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> FindOut:
+    """Finds out a broken variant; if it fails, the histories are too tame to show that a rule is needed."""
+    assert request.config.cache is not None
+    return finding_out(request.config.cache, request.node.nodeid, monkeypatch)

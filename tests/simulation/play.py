@@ -3,7 +3,6 @@
 from pathlib import Path
 from random import Random
 
-from ingestor.app.handover import hand_over
 from ingestor.app.renames import Renames
 from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
 from ingestor.state.editions import Editions
@@ -186,7 +185,6 @@ def rename(world: World, renames: Renames) -> None:
     """Sources have other names, while listings and documents of theirs are under way."""
     world.renamed = True
     world.places |= {new: world.places.pop(old) for old, new in renames.items()}
-    hand_over(world.journal, renames, world.remembered)
 
 
 def rare(world: World, random: Random, files: Files) -> None:
@@ -246,7 +244,8 @@ def roll_back(world: World) -> None:
     world.readers.forget()
     choices = unpacked(Editions(world.journal).live("docs").choices or "")
     world.embedder = choices["embedding"]["options"]["flavour"]
-    world.per_chunk = choices["sources"]["files"]["chunking"]["options"]["per_chunk"]
+    for source in choices["sources"].values():
+        world.per_chunk = source["chunking"]["options"]["per_chunk"]
     world.profile, world.shards = profile_of(choices), shards_of(choices)
     world.configure()
 

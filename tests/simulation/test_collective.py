@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from ingestor.model import Chunking, CollectionName, Document, Sums
+from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Collective, Embed
 from ingestor.registry import find
 from ingestor.state.queries.backlog import Backlog
 from ingestor.text.tokens import Tokens
 from tests.simulation import play as playing
-from tests.simulation import world as worlds
 from tests.simulation.checks.at_rest import check
-from tests.simulation.histories import crashes, find_out
+from tests.simulation.histories import FindOut, crashes
 from tests.simulation.laws import EXACT
-from tests.simulation.world import World
+from tests.simulation.ports import plugins
+from tests.simulation.world import DOCS, World
 
 TOKENS = Tokens()
 STRATEGIES: dict[str, dict[str, Any]] = {
@@ -35,7 +35,6 @@ LINES = [
     for verb in ("grows", "waits", "is")
 ]
 SEEDS = range(1, 4)
-DOCS = CollectionName("docs")
 
 
 class Noting:
@@ -58,7 +57,7 @@ class Noting:
 @pytest.fixture(params=STRATEGIES)
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     name = str(request.param)
-    monkeypatch.setattr(worlds, "Fickle", lambda: Noting(name))
+    monkeypatch.setattr(plugins, "Fickle", lambda: Noting(name))
     monkeypatch.setattr(playing, "LINES", LINES)
     return name
 
@@ -77,11 +76,9 @@ def test_so_do_many_more(tmp_path: Path, kind: str) -> None:
     assert histories(tmp_path, [0, *range(4, 60)]) > 150
 
 
-def test_an_engine_that_visits_nobody_is_found_out(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    variant = Backlog, "drifted", lambda self, *args: [], {EXACT}, 20
-    find_out(variant, partial(histories, tmp_path), monkeypatch)
+def test_an_engine_that_visits_nobody_is_found_out(tmp_path: Path, kind: str, find_out: FindOut) -> None:
+    variant = Backlog, "drifted", lambda self, *args: [], {EXACT}
+    find_out(variant, partial(histories, tmp_path))
 
 
 def test_those_are_visited_whose_interval_was_crossed_and_no_others(tmp_path: Path, kind: str) -> None:
@@ -103,7 +100,7 @@ def test_those_are_visited_whose_interval_was_crossed_and_no_others(tmp_path: Pa
         assert sorted(chunker.asked) == sorted(due)
         visits += len(crossed)
     check(world)
-    world.journal.close()
+    world.end()
     assert visits > 5
 
 

@@ -16,7 +16,7 @@ from ingestor.engine.first_pass import FirstPass
 from ingestor.engine.loop import Engine
 from ingestor.engine.writer import Writer
 from ingestor.pipeline.prepare import Job, Prepared
-from tests.simulation.histories import Variants, find_out, played
+from tests.simulation.histories import FindOut, Variants, played
 from tests.simulation.laws import REST
 
 
@@ -72,15 +72,15 @@ def _let_go_at_once(self: FirstPass, edition: EditionName) -> Iterator[Prepared]
 
 BROKEN: Variants = {
     "a document is in flight before it is submitted": (
-        Engine, "_start", _begun_before_submitted, {REST}, 3,
+        Engine, "_start", _begun_before_submitted, {REST},
     ),
-    "what was held is let go before it is written": (FirstPass, "_let_go", _let_go_at_once, {REST}, 22),
+    "what was held is let go before it is written": (FirstPass, "_let_go", _let_go_at_once, {REST}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find_out(BROKEN[name], partial(histories, tmp_path), monkeypatch)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
+    find_out(BROKEN[name], partial(histories, tmp_path))
 
 
 def _told_together(self: Writer, edition: EditionName, *, everything: bool = False) -> Iterator[Entry]:
@@ -91,8 +91,6 @@ _FLUSH = Writer.flush
 
 
 @pytest.mark.usefixtures("small_slices")
-def test_a_batch_that_lands_only_after_all_others_is_found_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    variant = Writer, "flush", _told_together, {REST}, 50
-    find_out(variant, partial(histories, tmp_path, settings=many_failing_reads), monkeypatch)
+def test_a_batch_that_lands_only_after_all_others_is_found_out(tmp_path: Path, find_out: FindOut) -> None:
+    variant = Writer, "flush", _told_together, {REST}
+    find_out(variant, partial(histories, tmp_path, settings=many_failing_reads))

@@ -24,7 +24,7 @@ from ingestor.model import Item
 from ingestor.pipeline import listing
 from ingestor.state.listings import last_listing
 from tests.simulation.checks.at_rest import check
-from tests.simulation.histories import Variants, find_out, played
+from tests.simulation.histories import FindOut, Variants, played
 from tests.simulation.laws import EXACT, MOVED, REST, THERE, LawBroken
 from tests.simulation.world import World
 
@@ -99,20 +99,20 @@ def _first_part_alone(self: _TakeOver) -> None:
 
 BROKEN: Variants = {
     "what is mounted is looked at before the listing alone": (
-        listing, "_identity", _looked_at_once, {THERE}, 327,
+        listing, "_identity", _looked_at_once, {THERE},
     ),
-    "what is not on the last page is gone": (ListingComparison, "add", _only_the_last_page, {THERE}, 4),
+    "what is not on the last page is gone": (ListingComparison, "add", _only_the_last_page, {THERE}),
     "hints for what is being listed are forgotten": (
         Scanner, "scanned", _what_came_meanwhile_is_listed, {EXACT, REST},
     ),
-    "an acceptance counts for what was listed before": (Scanner, "_held", _accepted_at_its_end, {THERE}, 90),
-    "only the first part is taken over": (_TakeOver, "advance", _first_part_alone, {EXACT, REST}, 1),
+    "an acceptance counts for what was listed before": (Scanner, "_held", _accepted_at_its_end, {THERE}),
+    "only the first part is taken over": (_TakeOver, "advance", _first_part_alone, {EXACT, REST}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find_out(BROKEN[name], partial(histories, tmp_path), monkeypatch)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
+    find_out(BROKEN[name], partial(histories, tmp_path))
 
 
 def rename_a_folder(folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ingestor.state import heirs, journal
 from ingestor.state.columns import DUE_SINCE
 from ingestor.state.queries import backlog
-from tests.simulation.histories import Variants, crashes, find_out
+from tests.simulation.histories import FindOut, Variants, crashes
 from tests.simulation.laws import MOVED
 
 LONGEST = 300.0  # seconds
@@ -41,10 +41,10 @@ def test_so_do_a_thousand_more(tmp_path: Path) -> None:
 
 
 BROKEN: Variants = {
-    "what vanished waits from when it was due": (journal, "VANISHED_SINCE", DUE_SINCE, {MOVED}, 32),
+    "what vanished waits from when it was due": (journal, "VANISHED_SINCE", DUE_SINCE, {MOVED}),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find_out(BROKEN[name], partial(crashes, tmp_path, settings=dated), monkeypatch)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
+    find_out(BROKEN[name], partial(crashes, tmp_path, settings=dated))

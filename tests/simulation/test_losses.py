@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.state.sources import SourceRows
-from tests.simulation.histories import Variants, crashes, find_out
+from tests.simulation.histories import FindOut, Variants, crashes
 from tests.simulation.laws import ASKED
 
 
@@ -34,5 +34,5 @@ BROKEN: Variants = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find_out(BROKEN[name], partial(crashes, tmp_path, settings=dwindling), monkeypatch)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
+    find_out(BROKEN[name], partial(crashes, tmp_path, settings=dwindling))

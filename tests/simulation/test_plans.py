@@ -11,25 +11,23 @@ import pytest
 from ingestor.app import plan as planning
 from ingestor.app.planning.recorder import Recorder
 from ingestor.app.planning.values import Plan
-from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import Fingerprint
 from ingestor.pipeline import actions
 from ingestor.pipeline.answers import DryRunAnswers
-from ingestor.rechunk.recipes import unpacked
 from ingestor.state.editions import Editions
 from tests.simulation.checks.at_rest import check
 from tests.simulation.play import NAMES, common, text
-from tests.simulation.world import FILES, World
+from tests.simulation.world import DOCS, World
 
 DEEDS = ["edit", "edit", "delete", "rename", "swap", "touch", "copy", "chain", "tree", "write"]
 
 
 def planned(world: World) -> Plan:
-    live = Editions(world.journal).live("docs")  # type: ignore[arg-type]
-    source = world.source(EditionName("docs"), unpacked(live.choices or ""), FILES)
+    parts, live = world.loop.running.parts, Editions(world.journal).live(DOCS)
+    sources = parts.sources(DOCS, live.name, parts.embedder.embed, memory=world.loop.running.memory)
     recorder = Recorder(None, Fingerprint("none"), 4, lambda texts: np.zeros((len(texts), 4), np.float32))
     dry_run = DryRunAnswers(None, lambda texts: [len(each) for each in texts])
-    return planning.make(world.journal, [source], recorder, dry_run, lambda texts: [0 for _ in texts])
+    return planning.make(world.journal, sources, recorder, dry_run, lambda texts: [0 for _ in texts])
 
 
 def change(world: World, random: Random) -> None:
@@ -66,7 +64,7 @@ def rounds(folder: Path, seed: int, number: int = 12) -> Counter[str]:
         assert done == announced
         total.update(announced)
     check(world)
-    world.journal.close()
+    world.end()
     return total
 
 

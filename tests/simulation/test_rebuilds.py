@@ -26,7 +26,7 @@ DOCUMENTS, PACE = 40, 2
 def delays_during_a_rebuild(folder: Path) -> None:
     """Delete, edit and add documents at rest and throughout a rebuild. Hold the world to the law."""
     world = World(folder, 1, mode="swap", ahead=DOCUMENTS)
-    pool = world.engine.pool = world.engine.scanner.pool = Paced(world.places, 4, PACE)
+    pool = world.engine.pool = world.engine.scanner.pool = Paced(world.chaos, world.places, 4, PACE)
     for number in range(DOCUMENTS):
         world.files.write(f"{number:02}", f"alpha {number}\nbeta")
     while not (len(texts(world)) and world.engine.resting()):

@@ -14,7 +14,7 @@ from ingestor.engine.loop import Engine
 from ingestor.model import SourceName
 from ingestor.state.journal import Journal
 from tests.simulation.checks.at_rest import check
-from tests.simulation.histories import Variants, crashes, find_out
+from tests.simulation.histories import FindOut, Variants, crashes
 from tests.simulation.laws import CLEAN, EXACT, HELD, REST
 from tests.simulation.play import rename
 from tests.simulation.world import ELSE, FILES, MORE, World
@@ -69,10 +69,10 @@ def test_a_large_document_that_is_partly_written_gets_the_new_name(
 
 BROKEN: Variants = {
     "documents of a source that left stay": (
-        Journal, "sources", lambda self: [], {EXACT, REST, CLEAN}, 12,
+        Journal, "sources", lambda self: [], {EXACT, REST, CLEAN},
     ),
     "a failure counts for the source that has the name now": (
-        Engine, "_handed_over", lambda self, entry: False, {HELD}, 18,
+        Engine, "_handed_over", lambda self, entry: False, {HELD},
     ),
 }  # fmt: skip
 
@@ -83,14 +83,12 @@ def _whoever_has_the_name(self, prepared):
 
 
 @pytest.mark.usefixtures("slices_of_one")
-def test_a_slice_that_is_written_under_an_old_name_is_found_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    variant = Engine, "_wanted_recipe", _whoever_has_the_name, {EXACT}, 1100
-    find_out(variant, partial(crashes, tmp_path, settings=in_slices), monkeypatch)
+def test_a_slice_that_is_written_under_an_old_name_is_found_out(tmp_path: Path, find_out: FindOut) -> None:
+    variant = Engine, "_wanted_recipe", _whoever_has_the_name, {EXACT}
+    find_out(variant, partial(crashes, tmp_path, settings=in_slices))
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
     histories = partial(crashes, tmp_path, settings=two_sources)
-    find_out(BROKEN[name], histories, monkeypatch)
+    find_out(BROKEN[name], histories)

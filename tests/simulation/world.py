@@ -1,32 +1,29 @@
-"""A small world to crash in: a source, a clock, an index and a program that dies wherever chance says.
+"""A small world to crash in: sources, a clock, an index and a program that dies wherever chance says.
 
-Everything between the ports (ports.py) is the real program, with its journal on disk.
+Everything between the ports (wiring.Ports, and the plugins that a config names) is the real program, composed
+and stepped as a daemon does it, with its files on disk.
 """
 
-import sqlite3
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from random import Random
 
-import numpy as np
-
-from ingestor.chroma.shards.backend import ShardedBackend
-from ingestor.config.models import Rechunk
-from ingestor.core.backend import Model
+from ingestor.app.daemon import Loop
+from ingestor.app.signals import Signals
+from ingestor.app.wiring import Ports, opened
+from ingestor.config.models import Choice, Config, Log, Parsing, Rechunk, SourceConfig
+from ingestor.config.servers import Embedded
+from ingestor.config.workers import Workers
 from ingestor.core.backoff import LONGEST
 from ingestor.core.entries import Feed
-from ingestor.core.fingerprint import embedder_fingerprint
 from ingestor.core.metadata_keys import Profile
 from ingestor.engine.loop import Engine
-from ingestor.engine.open_collections import OpenCollections
 from ingestor.lexical.backend import LexicalBackend
-from ingestor.model import Fingerprint, SourceName, Vectors
-from ingestor.pipeline.listing import Source
-from ingestor.pipeline.prepare import Tools
-from ingestor.pipeline.reading import Reader
-from ingestor.rechunk.recipes import Choices, profile_of
+from ingestor.model import CollectionName, SourceName
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
@@ -34,25 +31,26 @@ from ingestor.state.listings.last_listing import LastListing
 from ingestor.state.queries.reports import Reports
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
-from tests.plain_embedder import PLUGIN, PlainOptions
 from tests.simulation.checks.durable import check_durable
 from tests.simulation.checks.moved import watched
 from tests.simulation.checks.readers import Readers
 from tests.simulation.laws import ALIVE, ASKED, HELD, IN_HAND, REST, LawBroken, hold
 from tests.simulation.lexical import CrashingFile, ticking
+from tests.simulation.ports import plugins
 from tests.simulation.ports.chaos import Chaos, Crash
 from tests.simulation.ports.collections import Shelves
 from tests.simulation.ports.files import MAX_LOSS, SMALL, Files
 from tests.simulation.ports.journal import CrashingJournal
-from tests.simulation.ports.making import Fickle, Lines, Parsing, Remembered, vector
+from tests.simulation.ports.making import Forgetful, Remembered
 from tests.simulation.ports.workers import AtOnce, Stepwise
 
 FILES, MORE, ELSE = SourceName("files"), SourceName("more"), SourceName("else")
+DOCS = CollectionName("docs")
 GRACE = 200.0  # seconds
-PUT_BACK = 5.0  # seconds, as daemon.PUT_BACK
+_NUMBERS = count(1)  # of worlds
 
 
-@dataclass
+@dataclass(eq=False)
 class World:
     """``step`` and ``settle`` run the program, and hold it to the laws of every moment (checks/)."""
 
@@ -97,9 +95,10 @@ class World:
         self.renamed = False  # one of them
         if self.several:
             self.places[MORE] = Files(self.chaos, "/more")
-        self.remembered = Remembered(self.chaos)
         self.words = self.folder / "lexical.sqlite3"
         self.paces = Random(f"paces {self.seed}")
+        self.number = next(_NUMBERS)
+        plugins.WORLDS[self.number] = self
         self.calm()
         self.start()
 
@@ -113,108 +112,121 @@ class World:
 
     def start(self) -> None:
         """A new process over what is durable."""
-        journal = CrashingJournal.__new__(CrashingJournal)
-        journal.chaos = Chaos(Random(0))  # opening is not what is tested here
-        journal.__init__(self.folder / "journal.sqlite3", synchronous="OFF")  # type: ignore[misc]
-        journal.chaos, journal.places, journal.gone_since = self.chaos, self.places, self.gone_since
-        if self.dated:
-            journal.set_clock(lambda: self.now)
-        self.journal, self.before, self.outdated = journal, self.now, False
-        for edition in Editions(journal).all():  # a crash leaves open whether the last listing was noted
-            for source, files in self.places.items():
-                files.wanted[edition.name] = dict(LastListing(journal, Feed(source, edition.name)).below(""))
-        self.engine = self._engine(journal, self.shelves)
-        if self.watched:
-            self.files.touched = lambda key: self.engine.scanner.look_again(FILES, key)
-        self.configure()
-
-    def _engine(self, journal: Journal, shelves: Shelves) -> Engine:
-        self.models: dict[str, Model] = {}
-        sharded = ShardedBackend(shelves, Editions(journal).shards)
-        self.lexical = LexicalBackend(sharded, CrashingFile(self.words, self.chaos), ticking())
-        shelf = OpenCollections(
-            journal, self.lexical, lambda name: self.models.get(name) or Model(Fingerprint("lost"))
-        )
-        self.swaps = Swaps(journal, shelf, lambda: self.now)
-        self.pool = Stepwise(self.paces, self.chaos, self.files) if self.stepwise else AtOnce(self.places)
-        engine = Engine(
-            journal, shelf, self.pool, lambda: self.now, self.chaos.random.random, 4, self.forget,
-            ahead=self.ahead,
-        )  # fmt: skip
+        self.process = ExitStack()
+        running = self.process.enter_context(opened(self.config(), serve=False, ports=self._ports()))
+        self.loop = Loop(running, Signals(), lambda live: None)
+        engine = running.engine
         engine.writer.remove = watched(self, engine.writer.remove)  # type: ignore[method-assign]
-        return engine
+        if self.watched:
+            self.files.touched = lambda key: engine.scanner.look_again(FILES, key)
+        running.configure(watch=False)
+        for edition in Editions(self.journal).all():  # a crash leaves open whether the last listing was noted
+            for source, files in self.places.items():
+                listed = LastListing(self.journal, Feed(source, edition.name))
+                files.wanted[edition.name] = dict(listed.below(""))
 
     def end(self) -> None:
         """The process ends, in order or not."""
-        self.pool.abandon()
-        self.journal.close()
+        self.process.close()
 
-    def forget(self, source: str, key: str) -> None:
-        self.remembered.pop((source, key), None)
+    def _ports(self) -> Ports:
+        return Ports(
+            clock=lambda: self.now,
+            ticks=ticking(),
+            sleep=lambda seconds: None,
+            random=self.chaos.random.random,
+            journal=self._journal,
+            cache=lambda path, size: Forgetful(path, size, self.chaos),
+            memory=lambda cache: Remembered(cache, self.chaos),
+            words=lambda path: CrashingFile(path, self.chaos),
+            store=lambda parts, journal, serve: nullcontext(self.shelves),  # type: ignore[arg-type]
+            pool=lambda workers: (
+                Stepwise(self.paces, self.chaos, self.files)
+                if self.stepwise
+                else AtOnce(self.chaos, self.places)
+            ),
+            ahead=self.ahead,
+        )
+
+    @contextmanager
+    def _journal(self, path: Path) -> Iterator[Journal]:
+        journal = CrashingJournal(path, self.chaos, self.places, self.gone_since)
+        if self.dated:
+            journal.set_clock(lambda: self.now)
+        try:
+            yield journal
+        finally:
+            journal.close()
+
+    @property
+    def journal(self) -> CrashingJournal:
+        journal = self.loop.running.journal
+        assert isinstance(journal, CrashingJournal)
+        return journal
+
+    @property
+    def engine(self) -> Engine:
+        return self.loop.running.engine
+
+    @property
+    def swaps(self) -> Swaps:
+        return self.loop.running.swaps
+
+    @property
+    def lexical(self) -> LexicalBackend:
+        return self.loop.running.lexical
+
+    @property
+    def pool(self) -> AtOnce | Stepwise:
+        pool = self.loop.running.pool
+        assert isinstance(pool, AtOnce | Stepwise)
+        return pool
+
+    def config(self) -> Config:
+        """What the file says now."""
+        here = {"world": self.number}
+        strategy = plugins.FICKLE if self.collective else plugins.LINES
+        chunking = Choice(strategy, plugins.LinesOptions(per_chunk=self.per_chunk, **here))
+        parsing = Choice(plugins.parser(self.parser), plugins.InWorld(**here))
+        return Config(
+            state=self.folder,
+            chroma=Embedded(path=self.folder / "chroma"),
+            embedding=Choice(plugins.EMBEDDER, plugins.Flavour(flavour=self.embedder, **here)),
+            chunking=chunking,
+            sources=tuple(
+                SourceConfig(
+                    name=name,
+                    collection=DOCS,
+                    connector=Choice(plugins.CONNECTOR, plugins.Place(root=files.root, **here)),
+                    chunking=chunking,
+                    parsing=(parsing,),
+                    scan_every=1e9 if self.watched else 10.0,
+                    max_loss=MAX_LOSS,
+                    metadata=self.profile,
+                    shards=self.shards,
+                )
+                for name, files in self.places.items()
+            ),
+            cache_size=10**9,
+            workers=Workers(count=4),
+            log=Log(),
+            parsing=Parsing(),
+            max_records=100_000,
+            rechunk=Rechunk(mode=self.mode, grace=self.grace),
+            prune=True,
+        )
 
     def configure(self) -> None:
-        """As wiring.Running does it: every edition that is in force, by its own recipe."""
-        options = PlainOptions(flavour=self.embedder)
-        recipe = embedder_fingerprint(PLUGIN, options, None)
-        chunking = {"kind": "lines", "version": 1, "options": {"per_chunk": self.per_chunk}}
-        wanted = {
-            "embedding": {
-                "kind": "plain",
-                "version": 1,
-                "options": {"flavour": self.embedder},
-                "recipe": recipe,
-            },
-            "sources": {source: {"chunking": chunking, "parsing": {}} for source in self.places},
-            "metadata": self.profile,
-            **({"shards": self.shards} if self.shards > 1 else {}),
-        }
-        self.swaps.max_loss = dict.fromkeys(self.places, MAX_LOSS)
-        standings = self.swaps.arrange("docs", wanted, Rechunk(mode=self.mode, grace=self.grace))
-        sources = [
-            self.source(standing.edition, standing.choices, source)
-            for standing in standings
-            for source in self.places
-            if standing.choices is not None and source in standing.choices["sources"]
-        ]
-        leaving = [name for name in self.journal.sources() if name not in self.places]
-        self.engine.configure(sources, watch=False, leaving=leaving)
-        self.outdated = False
-
-    def source(self, edition: str, choices: Choices, name: SourceName) -> Source:
-        recipe, flavour = (
-            Fingerprint(choices["embedding"]["recipe"]),
-            choices["embedding"]["options"]["flavour"],
-        )
-        files = self.places[name]
-        per_chunk = choices["sources"][name]["chunking"]["options"]["per_chunk"]
-        chunker = Fickle() if self.collective else Lines(per_chunk)
-        self.models[edition] = Model(recipe)
-        reader = Reader(
-            name, files.fetch, {"text": Parsing(files, self.chaos)},
-            {"text": Fingerprint(f"text {self.parser}")}, self.remembered, costly=("text",),
-        )  # fmt: skip
-        tools = Tools(
-            reader, edition, chunker, Fingerprint(f"{type(chunker).__name__}{per_chunk}"),
-            "lines", lambda texts: self.embed(texts, flavour), recipe, lambda texts: [len(t) for t in texts],
-            profile=profile_of(choices),
-        )  # fmt: skip
-        routine = 1e9 if self.watched else 10.0  # seconds
-        limits: dict[str, float] = {"max_loss": MAX_LOSS, "scan_every": routine}
-        return Source(name, edition, files, tools, **limits, setting={**limits, "root": files.root})
+        """The file was changed, and is taken over."""
+        self.loop._take_over(self.config())
+        self.loop.running.configure(watch=False)
+        self.loop._outdated = False
 
     def engine_step(self) -> None:
-        """What daemon.Loop does in a round."""
+        """What a daemon does in a round, held to the laws."""
         try:
-            self._mind_the_clock()
             with self.chaos.failing_reads():
-                self.engine.step(0)
-            self.lexical.work()
-            settings = Rechunk(mode=self.mode, grace=self.grace)
-            self.outdated |= self.swaps.advance(settings, self.engine.scanner.listed, self.engine.busy())
-            if self.outdated:
-                self.configure()
-        except sqlite3.OperationalError:
-            pass  # the disk was full, or could not be read: the next round goes on
+                self.loop._step(watch=False)
         except Crash:  # it may have come after the program noted that nothing is due
             table = Withdrawals(self.journal)
             self._settled(
@@ -262,19 +274,10 @@ class World:
             reason = SourceRows(self.journal).of(source).held or ""
             hold(HELD, "credentials" in reason and files.root not in reason and (source, reason))
 
-    def _mind_the_clock(self) -> None:
-        before, self.before = self.before, self.now
-        if self.now < before - PUT_BACK:
-            self.engine.writer.wait_no_longer()
-            self.journal.wait_until(self.now + LONGEST)
-            self.engine.scanner.wait_no_longer()
-
-    def embed(self, texts: Sequence[str], flavour: str) -> Vectors:
-        for _text in texts:
-            self.chaos.point("embed")
-            self.chaos.fault("embed")
-            self.embedded += 1
-        return np.array([vector(text, flavour) for text in texts], np.float32).reshape(-1, 4)
+    def embed(self, text: str) -> None:
+        """What befalls a text that is embedded."""
+        self.chaos.fate("embed", text)
+        self.embedded += 1
 
     def step(self, steps: int) -> None:
         """Let the program run a while; if it dies, start it again."""

@@ -1,8 +1,8 @@
 """The parts that a config describes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, cached_property, partial
 
 from ingestor.app.building.plugins import build, isolated, parser
 from ingestor.app.renames import origin
@@ -57,42 +57,46 @@ READERS_VARIABLE = (
 )
 
 
-@dataclass(frozen=True)
-class Parts:
-    """The parts that a config describes; each is loaded at its first use.
+class ChosenEmbedder:
+    """The configured embedder, loaded at its first use.
 
-    ``made``: recipes of the embedders of existing collections. ``unserved``: the service port could not be
-    opened. Properties raise NeedsHuman when the embedder cannot be loaded.
+    Among its alternatives one that made collections goes first (``made``: their recipes), then the best here.
+    Properties raise NeedsHuman when the embedder cannot be loaded.
     """
 
-    config: Config
-    made: frozenset[str] = frozenset()
-    unserved: bool = False
+    def __init__(self, choice: Choice, made: frozenset[str]) -> None:
+        self.choice, self._made = choice, made
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The configured embedder: of its alternatives one that made collections, else the best here."""
-        own: Embedder = build(self.config.embedding)
-        if not self.made or not isinstance(own, Adaptive):
+        own: Embedder = build(self.choice)
+        if not self._made or not isinstance(own, Adaptive):
             return own
         possible = (each for each, here in own.alternatives() if here)
-        return next((each for each in possible if self._recipe(each) in self.made), own)
+        return next((each for each in possible if self._recipe_of(each) in self._made), own)
 
     @cached_property
-    def embedder_recipe(self) -> Fingerprint:
-        return self._recipe(self.embedder)
+    def recipe(self) -> Fingerprint:
+        return self._recipe_of(self.embedder)
 
     @cached_property
     def other_recipes(self) -> frozenset[Fingerprint]:
         """Recipes of the embedders that the same config selects on other machines."""
         own = self.embedder
-        found = {self._recipe(each) for each, _ in own.alternatives()} if isinstance(own, Adaptive) else set()
-        return frozenset(found - {self.embedder_recipe})
+        if not isinstance(own, Adaptive):
+            return frozenset()
+        return frozenset({self._recipe_of(each) for each, _ in own.alternatives()} - {self.recipe})
 
-    def _recipe(self, embedder: Embedder) -> Fingerprint:
-        choice = self.config.embedding
+    def _recipe_of(self, embedder: Embedder) -> Fingerprint:
         identity = embedder.identity if isinstance(embedder, Pinned) else None
-        return embedder_fingerprint(choice.plugin, choice.options, identity)
+        return embedder_fingerprint(self.choice.plugin, self.choice.options, identity)
+
+
+class Lasting:
+    """Parts that outlive every change of the config; each is made at its first use."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -107,16 +111,82 @@ class Parts:
         return TextBudget()
 
     @cached_property
-    def reranker(self) -> Reranker | None:
-        """For the service port."""
-        options = self.config.search.rerank
-        return None if options is None else Reranker(scores_of(options, patient=False), options.hits)
-
-    @cached_property
     def isolation(self) -> Isolation:
         """Confined processes for parsers, archives and mails; each is started for its first document."""
-        limits = self.config.parsing
+        limits = self._config.parsing
         return Isolation(Limits(limits.memory, limits.seconds, limits.processes))
+
+
+class Parts:
+    """The parts that a config describes; a changed config has parts of its own (``under``).
+
+    ``made``: recipes of the embedders of existing collections. ``unserved``: the service port could not be
+    opened. The other arguments are parts of an earlier config that this one shares.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        made: frozenset[str] = frozenset(),
+        *,
+        unserved: bool = False,
+        lasting: Lasting | None = None,
+        embedding: ChosenEmbedder | None = None,
+        reranker: Callable[[], Reranker | None] | None = None,
+    ) -> None:
+        self.config, self.made, self.unserved = config, made, unserved
+        self._lasting = lasting or Lasting(config)
+        self._embedding = embedding or ChosenEmbedder(config.embedding, made)
+        self._reranker = reranker or cache(partial(_reranker_of, config))
+
+    def under(self, config: Config, made: frozenset[str], *, unserved: bool = False) -> "Parts":
+        """Parts of another config, which share what the change leaves alone. ``unserved`` holds from then on.
+
+        Raises NeedsHuman when the embedder cannot be loaded.
+        """
+        same = config.embedding == self.config.embedding and (not made or self.embedder_recipe in made)
+        return Parts(
+            config,
+            made,
+            unserved=self.unserved or unserved,
+            lasting=self._lasting,
+            embedding=self._embedding if same else None,
+            reranker=self._reranker if config.search == self.config.search else None,
+        )
+
+    @property
+    def embedder(self) -> Embedder:
+        return self._embedding.embedder
+
+    @property
+    def embedder_recipe(self) -> Fingerprint:
+        return self._embedding.recipe
+
+    @property
+    def other_recipes(self) -> frozenset[Fingerprint]:
+        """Recipes of the embedders that the same config selects on other machines."""
+        return self._embedding.other_recipes
+
+    @property
+    def tokens(self) -> Tokens:
+        return self._lasting.tokens
+
+    @property
+    def times(self) -> StageTimes:
+        return self._lasting.times
+
+    @property
+    def text_budget(self) -> TextBudget:
+        return self._lasting.text_budget
+
+    @property
+    def isolation(self) -> Isolation:
+        return self._lasting.isolation
+
+    @property
+    def reranker(self) -> Reranker | None:
+        """The cross-encoder of the service port, if one is configured."""
+        return self._reranker()
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
         """(n, dimensions) float32: embedded as queries, if the model distinguishes them from documents.
@@ -169,16 +239,6 @@ class Parts:
             serve=serve,
             attach=attach,
         )
-
-    def under(self, config: Config, made: frozenset[str], *, unserved: bool = False) -> "Parts":
-        """Parts of another config. Loaded parts that it shares are kept. ``unserved`` holds from then on."""
-        fresh = Parts(config, made, self.unserved or unserved)
-        kept = ["tokens", "isolation", "text_budget", "times"]
-        if config.embedding == self.config.embedding and (not made or self.embedder_recipe in made):
-            kept += ["embedder", "embedder_recipe", "other_recipes"]
-        kept += ["reranker"] if config.search == self.config.search else []
-        fresh.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
-        return fresh
 
     def sources(
         self,
@@ -275,6 +335,11 @@ class Parts:
     def _chunker(self, choice: Choice, answers: Answers) -> Chunker:
         chunker: Chunker = choice.plugin.build(choice.options, self.tokens)
         return chunker.through(answers) if isinstance(chunker, Asking) else chunker
+
+
+def _reranker_of(config: Config) -> Reranker | None:
+    options = config.search.rerank
+    return None if options is None else Reranker(scores_of(options, patient=False), options.hits)
 
 
 def made_by(journal: Journal) -> frozenset[str]:

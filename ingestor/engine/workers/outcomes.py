@@ -1,6 +1,7 @@
 """The interface between engine and workers: work goes out with a tag, an outcome comes back."""
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,6 +42,11 @@ class Work(Protocol):
 
     def listen(self, tag: object, hints: Callable[[Stop], Iterator[Hint]]) -> Callable[[], None]: ...
     def next(self, timeout: float) -> Outcome | None: ...
+    def resting(self) -> AbstractContextManager[None]:
+        """Entered by a worker that waits for its turn elsewhere."""
+        ...
+
+    def close(self) -> None: ...
 
 
 def as_exception(error: BaseException) -> Exception:

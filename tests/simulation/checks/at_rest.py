@@ -34,7 +34,7 @@ def _from_nothing(world: World) -> Counter[tuple[object, ...]]:
     fresh.configure()
     fresh.settle()
     expected = _essence(fresh)
-    fresh.journal.close()
+    fresh.end()
     return expected
 
 

@@ -33,6 +33,10 @@ class Chaos:
     reads: Random = field(default_factory=lambda: Random(0))
     reading: bool = False  # the program reads the journal, not those who hold it to laws
 
+    died: str = ""  # where the process died in another thread than the program's own
+    turn: int = 0  # documents that workers took up: what befalls a text is drawn anew for each
+    fates: dict[object, Exception | Crash | None] = field(default_factory=dict)
+
     beside: Callable[[str], None] = lambda name: None
 
     def pause(self, name: str) -> None:
@@ -50,6 +54,35 @@ class Chaos:
             self.faults[name] += 1
             error = self.random.choice((Transient, RuntimeError))
             raise error(f"injected at {name}")
+
+    def fate(self, name: str, of: object) -> None:
+        """As ``point`` and ``fault``, but the same for whoever asks again in this turn: in other threads the
+        number of attempts is left to chance."""
+        if of not in self.fates:
+            self.fates[of] = None
+            try:
+                self.point(name)
+                self.fault(name)
+            except Crash as crash:
+                self.died, self.fates[of] = name, crash
+            except Exception as error:  # noqa: BLE001 - whatever was injected
+                self.fates[of] = error
+        if (error := self.fates[of]) is not None:
+            raise error
+
+    def remembers(self, of: str) -> bool:
+        """Whether a cache has it still, in this turn."""
+        return self.turn % 2 == 0 or int(of[:8], 16) % 2 == 0
+
+    def take_turn(self) -> None:
+        self.turn += 1
+        self.fates.clear()
+
+    def die(self) -> None:
+        """In the program's own thread."""
+        died, self.died = self.died, ""
+        if died:
+            raise Crash(died)
 
     def request(self, name: str) -> None:
         """As ``fault``, of a request to Chroma, which at times is away for a while."""

@@ -69,6 +69,8 @@ class CrashingIndex:
 class Shelves:
     """The backend: collections that outlive the process."""
 
+    address = guard = ""  # nobody else is served
+
     chaos: Chaos
     serial: Iterator[int] = field(default_factory=count)
     collections: dict[str, tuple[CrashingIndex, str]] = field(default_factory=dict)

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from ingestor.core.document_state import NEXT, Event, State, state_of
 from ingestor.core.entries import Feed, Receipt
@@ -52,10 +53,14 @@ class CrashingJournal(Journal):
     """Dies before or after a commit, and meets a full disk. Holds the laws about states, listings and
     withdrawals."""
 
-    chaos: Chaos
-    places: Mapping[str, Files]  # by source
-    gone_since: dict[int, float]  # when each row vanished; it outlives the process
     clock: Callable[[], float] = time.time
+
+    def __init__(
+        self, path: Path, chaos: Chaos, places: Mapping[SourceName, Files], gone_since: dict[int, float]
+    ) -> None:
+        """``gone_since``: when each row vanished; it outlives the process."""
+        self.chaos, self.places, self.gone_since = chaos, places, gone_since
+        super().__init__(path, synchronous="OFF")
 
     want_recipe, intend, remove = map(watched, ("want_recipe", "intend", "remove"))
     fail, retry, doubt = map(watched, ("fail", "retry", "doubt"))

@@ -1,56 +1,77 @@
 """How documents become records: a parser, its memory, chunkers and vectors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ingestor.core.document_json import Parsed
 from ingestor.core.fingerprint import text_digest
-from ingestor.model import Blob, Chunk, Chunking, Document, Sums
+from ingestor.model import (
+    Blob,
+    Chunk,
+    Chunking,
+    Digest,
+    Document,
+    Fingerprint,
+    SourceName,
+    Sums,
+    Vector,
+)
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.ports import BadDocument, Embed
+from ingestor.state.cache.parses import Parses
+from ingestor.state.cache.store import VectorCache
 from tests.simulation.ports.chaos import Chaos
-from tests.simulation.ports.files import Files
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
 
 
-@dataclass
 class Parsing:
     """The parser for text, which fails at times."""
 
-    files: Files
-    chaos: Chaos
+    def __init__(self, world: "World") -> None:
+        self._world = world
 
     def parse(self, blob: Blob) -> Document:
-        self.chaos.fault("parse")
-        if self.files.parser_broken:
+        self._world.chaos.fault("parse")
+        if self._world.files.parser_broken:
             raise BadDocument("the parser takes nothing any more")
         document: Document = TEXT.build(TEXT.options()).parse(blob)
         return document
 
 
-class Remembered(dict[tuple[str, str], tuple[str, Parsed]]):
-    """A reading.Memory that outlives the process, and forgets."""
+class Remembered(Parses):
+    """The real memory of parsed documents, which forgets, and in which the process dies."""
 
-    def __init__(self, chaos: Chaos) -> None:
-        super().__init__()
+    def __init__(self, cache: VectorCache, chaos: Chaos) -> None:
+        super().__init__(cache)
         self.chaos = chaos
 
-    def find(self, source: str, key: str, stamp: str) -> Parsed | None:
+    def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None:
         if self.chaos.random.random() < 0.2:
-            self.pop((source, key), None)
-        kept, parsed = self.get((source, key), ("", None))
-        return parsed if kept == stamp else None
+            self.forget(source, key)
+        return super().find(source, key, stamp)
 
-    def keep(self, source: str, key: str, stamp: str, parsed: Parsed) -> None:
+    def keep(self, source: SourceName, key: str, stamp: str, parsed: Parsed) -> None:
         self.chaos.point("keep")
-        self[source, key] = stamp, parsed
+        super().keep(source, key, stamp, parsed)
 
-    def rename(self, old: str, new: str, keys: Sequence[str]) -> None:
-        for key in keys:
-            if (old, key) in self:
-                self[new, key] = self.pop((old, key))
+
+class Forgetful(VectorCache):
+    """The real cache, in which half of the vectors are gone when they are asked for."""
+
+    def __init__(self, path: Path, size: int, chaos: Chaos) -> None:
+        super().__init__(path, size)
+        self.chaos = chaos
+        self._db.execute("PRAGMA synchronous = OFF")
+
+    def get(self, embedder: Fingerprint, digests: Sequence[Digest]) -> dict[Digest, Vector]:
+        kept = [each for each in digests if self.chaos.remembers(each)]
+        return super().get(embedder, kept)
 
 
 class Lines:

@@ -1,12 +1,14 @@
 """Pools of workers in which chance decides what goes on beside what."""
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from threading import Semaphore, Thread, current_thread
 
 from ingestor.engine.scanner import Scan
 from ingestor.engine.workers.outcomes import Outcome
 from ingestor.engine.workers.work_queue import ANY, Lane, WorkQueue
+from ingestor.model import SourceName
 from tests.simulation.ports.chaos import Chaos, Crash
 from tests.simulation.ports.files import Files
 
@@ -14,13 +16,15 @@ from tests.simulation.ports.files import Files
 class Inline:
     """A pool without threads: work is done when it is handed in."""
 
-    def __init__(self) -> None:
-        self.outcomes: list[Outcome] = []
+    def __init__(self, chaos: Chaos) -> None:
+        self.chaos, self.outcomes = chaos, list[Outcome]()
 
     def submit(
         self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
     ) -> None:
+        self.chaos.take_turn()
         self.outcomes.append(done(tag, work))
+        self.chaos.die()
 
     def revoke(self, tag: object) -> None:
         """What it did is done."""
@@ -37,15 +41,19 @@ class Inline:
     def next(self, timeout: float) -> Outcome | None:
         return self.outcomes.pop(0) if self.outcomes else None
 
-    def abandon(self) -> None:
+    def resting(self) -> AbstractContextManager[None]:
+        """Nobody has anything else to do meanwhile."""
+        return nullcontext()
+
+    def close(self) -> None:
         """The process ends."""
 
 
 class AtOnce(Inline):
     """A pool whose listings take no time. It tells the files which listing is taken over."""
 
-    def __init__(self, places: Mapping[str, Files]) -> None:
-        super().__init__()
+    def __init__(self, chaos: Chaos, places: Mapping[SourceName, Files]) -> None:
+        super().__init__(chaos)
         self._places = places
         self._begun: dict[Scan, tuple[Files, int]] = {}  # by listing: what is listed, and its moment then
 
@@ -121,8 +129,8 @@ class Stepwise(Inline):
     """A pool whose listings go on while documents, the journal and the config change."""
 
     def __init__(self, random: Random, chaos: Chaos, files: Files) -> None:
-        super().__init__()
-        self._random, self._chaos, self._files = random, chaos, files
+        super().__init__(chaos)
+        self._random, self._files = random, files
         self._listings: list[Steps] = []
         chaos.beside = self._beside
 
@@ -147,7 +155,7 @@ class Stepwise(Inline):
         self._files.listed_at = max(self._files.listed_at, ended.moment)
         return ended.outcome
 
-    def abandon(self) -> None:
+    def close(self) -> None:
         for listing in self._listings:
             if listing.is_alive():
                 listing.abandon()
@@ -159,16 +167,16 @@ class Stepwise(Inline):
         if isinstance(listing, Steps):
             for _ in range(8 if name == "identity" else 1):  # before the first item, long enough for others
                 listing.pause()
-            self._chaos.point("within listing", 0.2)
+            self.chaos.point("within listing", 0.2)
             if name == "scan":
-                self._chaos.fault("within listing", 0.2)
+                self.chaos.fault("within listing", 0.2)
 
 
 class Paced(AtOnce):
     """A pool that prepares ``pace`` documents a round, in the order of the real one."""
 
-    def __init__(self, places: Mapping[str, Files], workers: int, pace: int) -> None:
-        super().__init__(places)
+    def __init__(self, chaos: Chaos, places: Mapping[SourceName, Files], workers: int, pace: int) -> None:
+        super().__init__(chaos, places)
         self._turns, self._pace, self._left = WorkQueue(workers), pace, 0
         self._done: Lane | None = None
 
@@ -189,5 +197,7 @@ class Paced(AtOnce):
             turn = self._turns.get(self._done)
             assert turn is not None
             self._done = turn[0]
+            self.chaos.take_turn()
             turn[1]()
+            self.chaos.die()
         return super().next(timeout)

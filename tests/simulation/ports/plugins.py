@@ -1,0 +1,87 @@
+"""The plugins of the simulated world, as the registry hands them out: each part finds its world by a number.
+
+The number is an option that tunes, so it is in no recipe, and stored recipes are reproduced in today's world.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from ingestor.engine.vectors.remote import HARMLESS
+from ingestor.model import Vectors
+from ingestor.registry import Options, Plugin, UnknownKind, tuning
+from tests.simulation.ports.files import Files
+from tests.simulation.ports.making import Fickle, Lines, Parsing, vector
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+WORLDS: WeakValueDictionary[int, "World"] = WeakValueDictionary()
+
+
+class InWorld(Options):
+    world: int = tuning(0)
+
+
+class Place(InWorld):
+    root: str = "/root"
+
+
+class LinesOptions(InWorld):
+    per_chunk: int = 1
+
+
+class Flavour(InWorld):
+    flavour: str = "sweet"
+
+
+class Flavoured:
+    """An embedder that dies and fails at any text."""
+
+    window = 2**31 - 1
+    dimensions = 4
+
+    def __init__(self, options: Flavour) -> None:
+        self._flavour, self._world = options.flavour, WORLDS[options.world]
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """What befalls a text befalls it again when the same document asks again."""
+        for text in texts if texts != [HARMLESS] else ():
+            self._world.embed(text)
+        return np.array([vector(text, self._flavour) for text in texts], np.float32).reshape(-1, 4)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text) for text in texts]
+
+
+def connector(options: Place) -> Files:
+    world = WORLDS[options.world]
+    return next(each for each in (*world.places.values(), *world.apart) if each.root == options.root)
+
+
+CONNECTOR = Plugin("simulated", 1, Place, connector)
+EMBEDDER = Plugin("plain", 1, Flavour, Flavoured)
+LINES = Plugin("lines", 1, LinesOptions, lambda options, tokens: Lines(options.per_chunk))
+FICKLE = Plugin("fickle", 1, LinesOptions, lambda options, tokens: Fickle())
+
+
+def parser(version: int) -> Plugin:
+    return Plugin("text", version, InWorld, lambda options: Parsing(WORLDS[options.world]))
+
+
+_KNOWN = {"connectors": [CONNECTOR], "parsers": [parser(0)], "chunkers": [LINES, FICKLE],
+          "embedders": [EMBEDDER]}  # fmt: skip
+
+
+def find(group: str, kind: str) -> Plugin:
+    """As registry.find. The parser is of no version that a world ever had: only its own one can be made."""
+    for plugin in _KNOWN[group]:
+        if plugin.kind == kind:
+            return plugin
+    raise UnknownKind(kind)
+
+
+def kinds(group: str) -> tuple[str, ...]:
+    return tuple(plugin.kind for plugin in _KNOWN[group])
