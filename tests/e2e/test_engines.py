@@ -50,6 +50,7 @@ def test_a_sync_and_a_query_need_nothing_that_the_slim_image_lacks(small: Projec
 
 
 @pytest.mark.slow
+@pytest.mark.torch
 def test_an_upgrade_keeps_the_engine_of_a_collection(small: Project, ask: Ask) -> None:
     small.settings["embedding"] = {"engine": "torch", "precision": "float32", "threads": 1}
     small.configure()
@@ -63,6 +64,7 @@ def test_an_upgrade_keeps_the_engine_of_a_collection(small: Project, ask: Ask) -
     assert recipes(small) == made
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("played", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_chosen_engine_is_announced_and_goes_by_swap(
     small: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, played: bool

@@ -29,6 +29,7 @@ def recipe(plugin: Plugin, **options: Any) -> Fingerprint:
 CPU = {"engine": "torch", "precision": "float32", "device": "cpu"}
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("kind", "options", "known"),
     [
@@ -75,6 +76,7 @@ def test_auto_is_the_fastest_for_a_new_collection(sentence_transformers: Plugin)
     assert (found["engine"], found["precision"]) == ("openvino", "bfloat16")
 
 
+@pytest.mark.torch
 def test_auto_stays_with_what_made_the_collections(sentence_transformers: Plugin) -> None:
     made = recipe(sentence_transformers, **BY_TORCH)
     found = Parts(parts(sentence_transformers, **LEFT_OPEN).config, frozenset({made}))
@@ -92,6 +94,7 @@ def test_auto_is_another_where_what_made_the_collections_is_not_possible(
     assert made in found.other_recipes
 
 
+@pytest.mark.torch
 def test_a_chosen_engine_is_taken_whatever_made_the_collections(sentence_transformers: Plugin) -> None:
     made = recipe(sentence_transformers, **LEFT_OPEN)
     found = Parts(parts(sentence_transformers, **BY_TORCH).config, frozenset({made}))

@@ -124,6 +124,7 @@ def test_a_cross_encoder_scores_each_text(model: Path) -> None:
     assert len(scores("where", ["a bridge " * 1000])) == 1, "longer than the model reads"
 
 
+@pytest.mark.torch
 def test_a_model_that_is_none_and_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NeedsHuman, match="cannot be loaded"):
         cross_encoder(str(tmp_path))("where?", TEXTS)
