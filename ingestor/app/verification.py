@@ -15,6 +15,7 @@ from ingestor.chroma.folder import move_aside
 from ingestor.chroma.shards.index import parts_of
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, Supervised
+from ingestor.core.backend import Model
 from ingestor.core.entries import Edition
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import reading
@@ -47,6 +48,7 @@ class Verification:
     wrong_metadata: int = 0
     unreachable: int = 0
     words: int = 0
+    settings: int = 0
     unsettled: int = 0
     repaired: bool = False
     running: bool = False  # whether a daemon or a sync runs
@@ -63,7 +65,7 @@ class Verification:
     def damaged(self) -> bool:
         """Whether ``--repair`` would help."""
         counts = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable, self.words)
-        return any(counts) or bool(self.broken)
+        return any(counts) or bool(self.settings or self.broken)
 
 
 def verified(config: Config, repair: bool, rebuild: bool = False) -> Verification:
@@ -104,14 +106,22 @@ def _moved_aside(config: Config) -> Path | None:
 def _verify(config: Config) -> Verification:
     report = Verification(running=is_running(config))
     with journal_of(config) as journal, collections_of(config, journal) as collections:
-        cache = VectorCache(cache_path(config), config.cache_size)
+        cache, parts = VectorCache(cache_path(config), config.cache_size), Parts(config, made_by(journal))
         for edition in live_editions(journal):
             found = _examine(journal, collections, edition, cache, lexical_path(config))
+            if found.broken is None:
+                found.settings = collections.changed_settings(edition, _model(parts, edition))
             _count(report, edition.serves, found)
         cache.close()
     with journal_of(config) as journal:  # before Chroma is opened: sources can take long
         _compare_sources(report, Parts(config, made_by(journal)), journal)
     return report
+
+
+def _model(parts: Parts, edition: Edition) -> Model:
+    """The embedder of an edition, as its collection should name it."""
+    made_by = parts.by(unpacked(edition.choices)) if edition.choices else parts
+    return made_by.model if made_by is not None else Model(Fingerprint(edition.embedder or ""), known=False)
 
 
 def _examine(
@@ -138,7 +148,7 @@ def _examine(
 
 def _count(report: Verification, name: CollectionName, found: verify.Findings) -> None:
     report.checked += found.checked
-    for kind in ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words"):
+    for kind in ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings"):
         ids = getattr(found, kind)
         setattr(report, kind, getattr(report, kind) + len(ids))
         report.examples += [f"{name}: {kind}: {id_}" for id_ in ids[:5]]
@@ -166,6 +176,9 @@ def _mend(config: Config) -> Verification:
             found = _examine(
                 running.journal, running.collections, edition, running.cache, lexical_path(config)
             )
+            if found.broken is None:
+                model = _model(running.parts, edition)
+                found.settings = running.collections.changed_settings(edition, model, restore=True)
             _count(report, edition.serves, found)
             if found.broken is not None:
                 running.journal.doubt(edition.name)

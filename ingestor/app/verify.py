@@ -44,6 +44,7 @@ class Findings:
     wrong_metadata: list[RecordId] = field(default_factory=list)
     unreachable: list[RecordId] = field(default_factory=list)
     words: list[RecordId] = field(default_factory=list)  # not in step in the lexical index
+    settings: list[str] = field(default_factory=list)  # of the collection, that somebody else changed
     rows: set[int] = field(default_factory=set)
     broken: str | None = None  # why the collection cannot be read
 
@@ -59,7 +60,7 @@ class Findings:
     @property
     def clean(self) -> bool:
         lists = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable, self.words)
-        return not any(lists) and self.broken is None
+        return not any(lists) and not self.settings and self.broken is None
 
 
 def examine(

@@ -331,4 +331,4 @@ def _end_chunking(tokens: Tokens) -> None:
 
 def unknown(journal: Journal, name: EditionName) -> Model:
     """The model of an edition that cannot be kept in step: records are only removed from it."""
-    return Model(Fingerprint(journal.collection(name).embedder or ""))
+    return Model(Fingerprint(journal.collection(name).embedder or ""), known=False)

@@ -12,6 +12,7 @@ from uuid import UUID
 from ingestor.chroma.client import Client, Full, Place, Unanswered, connect, embedded
 from ingestor.chroma.collections import (
     Described,
+    changed_settings,
     delete_any_collection,
     delete_collection,
     describe_collections,
@@ -71,6 +72,7 @@ class Collections:
         self._restarted = monotonic()
         self._deaths = Counter[ChromaName]()
         self._fatal = set[ChromaName]()  # found to crash our server when asked; until they are deleted
+        self._models = dict[str, Model]()  # by UUID
         self._silences = Silences()
         self._loaded = set[str]()  # UUIDs; another set after each restart
         self._looks = 0
@@ -158,9 +160,24 @@ class Collections:
         if name in self._fatal:
             raise Torn(f"the server crashed {DEATHS} times over collection {name!r}, and again when asked")
         index = open_collection(
-            self._client, name, model=model.reader, dimensions=model.dimensions(), owner=self._owner
+            self._client,
+            name,
+            model=model.reader,
+            dimensions=model.dimensions(),
+            owner=self._owner,
+            known=model.known,
         )
+        self._models[index.uuid] = model
         return index, index.uuid
+
+    def changed_settings(self, edition: Edition, model: Model, *, restore: bool = False) -> list[str]:
+        """Settings of an edition's collections that somebody else changed, in words."""
+        here = self.names()
+        return [
+            f"{name}: {each}"
+            for uuid, name in ((uuid, ChromaName(here.get(uuid, name))) for uuid, name in edition.places)
+            for each in changed_settings(self._client, name, model.reader, known=model.known, restore=restore)
+        ]
 
     def delete(self, name: ChromaName) -> None:
         """Delete our collection of that name, if there is one; never another program's."""
@@ -207,10 +224,16 @@ class Collections:
             return str(error)
 
     def look(self, name: ChromaName) -> str | None:
-        """Why too many records are out of search's reach, or None. Each look samples other records."""
+        """Why too many records are out of search's reach, or None. Each look samples other records.
+
+        Settings of the collection that somebody else changed are restored.
+        """
         index = self.existing(name)
         if index is None:
             raise Gone(f"collection {name!r} does not exist")
+        if (model := self._models.get(index.uuid)) is not None:
+            for words in changed_settings(self._client, name, model.reader, known=model.known, restore=True):
+                log.warning("collection %s: another program changed a setting, now restored: %s", name, words)
         self._looks += 1
         return probe(index, self._looks)
 

@@ -29,12 +29,24 @@ OWNER = "ingestor_owner"  # key of the mark in a collection's own metadata
 GRAPH = {"max_neighbors": 64, "ef_construction": 800, "ef_search": 400}
 
 
+_EARLIER_GRAPH = {"ef_search": 100}  # of collections that were made before; neighbours vary
+_WRITTEN = {"sync_threshold": 1000, "resize_factor": 1.2}  # when the graph is persisted, and how it grows
+_NO_FUNCTION = {"type": "legacy"}  # as Chroma calls it
+_READERS_EMBED = (None, _NO_FUNCTION)
+
+
 def open_collection(
-    client: Client, name: ChromaName, *, model: ReaderModel | None, dimensions: int, owner: str
+    client: Client,
+    name: ChromaName,
+    *,
+    model: ReaderModel | None,
+    dimensions: int,
+    owner: str,
+    known: bool = False,
 ) -> ChromaIndex:
     """The collection. It is made if it does not exist, and adopted if it is empty and has no mark.
 
-    ``model``: for readers' ``query(query_texts=...)``.
+    ``model``: for readers' ``query(query_texts=...)``. ``known``: see core.backend.Model; of no model.
     ``dimensions``: 0 if unknown, for a collection to which nothing is added. Raises NeedsHuman, and changes
     nothing, if the collection is not ours or has vectors of another length.
     """
@@ -49,20 +61,76 @@ def open_collection(
             f"collection {name!r} holds vectors of {found.dimension} dimensions, and the embedding model "
             f"makes {dimensions}: use another collection, or the model it was made with"
         )
-    elif model is not None:
-        _change_over(client, found, model)
+    else:
+        _restore(client, found, model, known or model is not None)
     return ChromaIndex(client, found.id)
 
 
-def _change_over(client: Client, found: DescribedCollection, model: ReaderModel) -> None:
-    """Store this embedding function for readers if another is stored. Embeds nothing."""
-    if (found.configuration_json or {}).get("embedding_function") == _as_stored(model):
-        return
+def changed_settings(
+    client: Client, name: ChromaName, model: ReaderModel | None, *, known: bool, restore: bool = False
+) -> list[str]:
+    """Return settings of a collection that somebody else changed, in words; empty if it does not exist.
+
+    ``restore``: also give them their right values. Records and vectors stay as they are.
+    """
     try:
         with translated():
-            client.api.describe_function(found.id, _embedding_function(model))
+            found = client.api.get_collection(name)
+    except Gone:
+        return []
+    if restore:
+        _restore(client, found, model, known)
+    return _in_words(found, _right_settings(found, model, known))
+
+
+def _restore(client: Client, found: DescribedCollection, model: ReaderModel | None, known: bool) -> None:
+    right = _right_settings(found, model, known)
+    if not right:
+        return
+    try:
+        if model is not None:
+            _require_known(model.function)
+        with translated():
+            client.api.reconfigure(found.id, right)
     except (Refused, NeedsHuman) as error:
-        _log.warning("collection %s: readers keep their embedding function: %s", found.name, error)
+        _log.warning("collection %s: its settings cannot be restored: %s", found.name, error)
+
+
+def _right_settings(found: DescribedCollection, model: ReaderModel | None, known: bool) -> dict[str, Any]:
+    """Return the right values of settings that differ, in the form of Chroma's JSON.
+
+    Without ``known`` nothing is said of the function that embeds readers' questions.
+    """
+    stored = found.configuration_json or {}
+    right: dict[str, Any] = {}
+    if graph := stored.get("hnsw"):
+        ours = graph.get("ef_construction") == GRAPH["ef_construction"]  # which cannot be changed
+        wanted = {**(GRAPH if ours else _EARLIER_GRAPH), **_WRITTEN}
+        if wrong := {key: value for key, value in wanted.items() if graph.get(key) != value}:
+            right["hnsw"] = {key: value for key, value in wrong.items() if key != "ef_construction"}
+    function = stored.get("embedding_function")
+    if model is not None and function != _as_stored(model):
+        right["embedding_function"] = _as_stored(model)
+    if model is None and known and function not in _READERS_EMBED:
+        right["embedding_function"] = _NO_FUNCTION
+    return right
+
+
+def _in_words(found: DescribedCollection, right: dict[str, Any]) -> list[str]:
+    stored = found.configuration_json or {}
+    graph = right.get("hnsw", {})
+    said = [f"{key} is {stored['hnsw'].get(key)}, not {value}" for key, value in graph.items()]
+    if "embedding_function" in right:
+        function = stored.get("embedding_function")
+        now, wanted = _function_in_words(function), _function_in_words(right["embedding_function"])
+        said.append(f"readers embed by {now}, not {wanted}")
+    return said
+
+
+def _function_in_words(function: dict[str, Any] | None) -> str:
+    config = (function or {}).get("config") or {}
+    about = config.get("url") or config.get("model_name") or ""
+    return " ".join(filter(None, ((function or {}).get("name") or "a function of their own", about)))
 
 
 def find_collection(client: Client, name: ChromaName, *, owner: str) -> ChromaIndex | None:
@@ -188,9 +256,10 @@ def _mark(found: DescribedCollection) -> str | None:
 
 
 def _created(client: Client, name: ChromaName, model: ReaderModel | None, owner: str) -> DescribedCollection:
-    configuration: dict[str, Any] = {"hnsw": {"space": "cosine", **GRAPH}}
+    configuration: dict[str, Any] = {"hnsw": {"space": "cosine", **GRAPH, **_WRITTEN}}
     if model is not None:
-        configuration["embedding_function"] = _embedding_function(model)
+        _require_known(model.function)
+        configuration["embedding_function"] = _as_stored(model)
     try:
         with translated():
             return client.api.create_collection(name, configuration=configuration, metadata={OWNER: owner})
@@ -208,14 +277,10 @@ def _delete(client: Client, name: ChromaName) -> None:
         return
 
 
-def _embedding_function(model: ReaderModel) -> dict[str, Any]:
-    """What Chroma stores of one of its embedding functions. Raises NeedsHuman for an unknown one."""
-    if model.function not in OUR_FUNCTIONS:
-        _require_known(model.function)
-    return _as_stored(model)
-
-
 def _require_known(function: str) -> None:
+    """Raises NeedsHuman if it is none of Chroma's embedding functions."""
+    if function in OUR_FUNCTIONS:
+        return
     from chromadb.utils.embedding_functions import known_embedding_functions
 
     if function not in known_embedding_functions:

@@ -27,11 +27,15 @@ class Registrar(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a collection stores of its embedder. ``reader``: the function that readers load."""
+    """What a collection stores of its embedder. ``reader``: the function that readers load.
+
+    ``known``: whether the embedder is there, so that the stored function can be judged.
+    """
 
     recipe: Fingerprint
     reader: ReaderModel | None = None
     dimensions: Callable[[], int] = lambda: 0
+    known: bool = True
 
 
 class Backend(Registrar, Protocol):

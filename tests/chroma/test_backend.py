@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -261,3 +262,15 @@ def test_a_server_that_is_killed_while_it_starts_is_started_again(
     with chroma(tmp_path) as backend:
         assert opened(backend).count() == 0
     assert not left
+
+
+def test_look_restores_settings_that_another_program_changed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with chroma(tmp_path) as backend:
+        index = opened(backend)
+        index.upsert(many(20))
+        backend._client.api.reconfigure(UUID(index.uuid), {"hnsw": {"ef_search": 1}})
+        assert backend.look("docs") is None
+        assert "now restored: ef_search is 1, not 400" in caplog.text
+        assert backend._client.api.get_collection("docs").configuration_json["hnsw"]["ef_search"] == 400

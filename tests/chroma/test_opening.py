@@ -3,11 +3,12 @@
 import subprocess
 import sys
 from unittest.mock import patch
+from uuid import UUID
 
 import numpy as np
 import pytest
 
-from ingestor.chroma.collections import delete_collection, find_collection
+from ingestor.chroma.collections import OWNER, changed_settings, delete_collection, find_collection
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import probe
 from ingestor.model import ReaderModel
@@ -52,7 +53,7 @@ def test_a_collection_changes_over_to_another_function_and_keeps_its_records(ser
     kept = served.api.get_collection("changed").configuration_json
     assert kept["embedding_function"] == {"type": "known", "name": "huggingface_server", "config": told}
     assert (kept["hnsw"], again.uuid, again.count()) == (before, first.uuid, 1)
-    with patch.object(type(served.api), "describe_function") as described:
+    with patch.object(type(served.api), "reconfigure") as described:
         opened(served, "changed", model=ReaderModel("huggingface_server", told))
     described.assert_not_called()
 
@@ -161,3 +162,51 @@ def test_a_collection_that_was_deleted_is_gone(served, replaced):
     ):
         with pytest.raises(Gone):
             use()
+
+
+STRANGE = {
+    "embedding_function": {"type": "known", "name": "ollama", "config": {"url": "http://evil.example"}},
+    "hnsw": {"ef_search": 1, "max_neighbors": 2, "sync_threshold": 9},
+}
+MODEL = ReaderModel("huggingface_server", {"url": "http://127.0.0.1:8001/embed/abc", "api_key_env_var": None})
+
+
+@pytest.mark.parametrize("way", ["served", "inside"])
+def test_settings_that_a_stranger_changed_are_named_and_restored(request, way):
+    client = request.getfixturevalue(way)
+    index = opened(client, "settings", model=MODEL)
+    index.upsert([record("a#0")])
+    before = client.api.get_collection("settings").configuration_json
+    assert changed_settings(client, "settings", MODEL, known=True) == []
+    strange = (
+        STRANGE if way == "served" else {"hnsw": STRANGE["hnsw"]}
+    )  # the other takes functions only built
+    client.api.reconfigure(UUID(index.uuid), strange)
+    told = changed_settings(client, "settings", MODEL, known=True, restore=True)
+    assert {"ef_search is 1, not 400", "sync_threshold is 9, not 1000"} <= set(told)
+    assert len(told) == (4 if way == "served" else 3)
+    assert client.api.get_collection("settings").configuration_json == before
+    assert changed_settings(client, "settings", MODEL, known=True) == []
+    client.api.reconfigure(UUID(index.uuid), strange)
+    opened(client, "settings", model=MODEL)
+    assert client.api.get_collection("settings").configuration_json == before
+    assert [one.id for one in index.read(["a#0"])] == ["a#0"]
+
+
+def test_a_function_is_judged_only_where_the_embedder_is_known(served):
+    index = opened(served, "unknown", model=None)
+    served.api.reconfigure(UUID(index.uuid), {"embedding_function": STRANGE["embedding_function"]})
+    assert changed_settings(served, "unknown", None, known=False, restore=True) == []
+    (told,) = changed_settings(served, "unknown", None, known=True, restore=True)
+    assert told == "readers embed by ollama http://evil.example, not a function of their own"
+    assert changed_settings(served, "unknown", None, known=True) == []
+
+
+def test_the_graph_of_an_earlier_version_keeps_its_neighbours(served):
+    """It cannot be widened in place; only how deep it is searched is judged."""
+    earlier = {"space": "cosine", "ef_construction": 100, "max_neighbors": 32, "ef_search": 100}
+    made = served.api.create_collection("earlier", {"hnsw": earlier}, {OWNER: "ours"})
+    assert changed_settings(served, "earlier", None, known=True) == []
+    served.api.reconfigure(made.id, {"hnsw": {"ef_search": 1}})
+    assert changed_settings(served, "earlier", None, known=True, restore=True) == ["ef_search is 1, not 100"]
+    assert served.api.get_collection("earlier").configuration_json["hnsw"]["max_neighbors"] == 32

@@ -102,9 +102,9 @@ def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
             Verification(checked=5000, missing=2, wrong_metadata=1, examples=["docs: missing: a#1"]),
             [
                 "5,000 records checked",
-                "difference       records",
-                "missing                2",
-                "wrong metadata         1",
+                "difference       number",
+                "missing               2",
+                "wrong metadata        1",
                 "  docs: missing: a#1",
                 "To repair it: ingestor verify --repair",
             ],

@@ -12,6 +12,7 @@ from ingestor.app.verify import Findings, examine
 from ingestor.chroma.client import embedded
 from ingestor.chroma.collections import find_collection, open_collection
 from ingestor.chroma.reach import DEEP, FEW, NEAR, PAGE, reachable
+from ingestor.chroma.server import ChromaServer
 from ingestor.embedders.hashing import PLUGIN
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import reading
@@ -22,7 +23,7 @@ from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from tests.e2e.project import Project
 from tests.e2e.test_sync import long_document
-from tests.serving import client_of, server
+from tests.serving import HOST, client_of, free_port, server
 
 
 @dataclass
@@ -132,3 +133,20 @@ def test_none_of_many_records_is_out_of_reach(tmp_path: Path) -> None:
         for start in range(0, len(records), PAGE):
             page = records[start : start + PAGE]
             assert reachable(index, page) == {record.id for record in page}
+
+
+def test_verify_reports_changed_settings_and_repair_restores_them(project: Project) -> None:
+    """An embedding function names what readers load, or where their questions and variables go."""
+    (project.docs / "a.txt").write_text("words of the harbour")
+    project.json("sync")
+    assert project.json("verify")["settings"] == 0
+    evil = {"type": "known", "name": "huggingface_server", "config": {"url": "http://evil.example"}}
+    strange = {"embedding_function": evil, "hnsw": {"ef_search": 1}}
+    server = ChromaServer(project.folder / "chroma", HOST, free_port(), project.folder / "log")
+    with server, client_of(server) as client:
+        client.api.reconfigure(client.api.get_collection("docs").id, strange)
+    found = project.json("verify", code=4)
+    assert (found["settings"], found["stale"], found["missing"]) == (2, 0, 0)
+    assert any("readers embed by huggingface_server http://evil.example" in one for one in found["examples"])
+    assert project.json("verify", "--repair")["repaired"]
+    assert project.json("verify")["settings"] == 0

@@ -21,7 +21,7 @@ settings = chromadb.Settings(
     chroma_client_auth_credentials=token,
 )
 client = chromadb.HttpClient(host="127.0.0.1", port=port, settings=settings)
-collection = client.get_collection(name, embedding_function=None)
+collection = client.get_or_create_collection(name, embedding_function=None)  # as LlamaIndex's examples do
 everything = collection.count()
 vector = [float(x) for x in collection.get(limit=1, include=["embeddings"])["embeddings"][0]]
 

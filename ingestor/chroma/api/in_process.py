@@ -47,8 +47,15 @@ class InProcess:
         with _refusals():
             return _found(self._api.create_collection(name, configuration=wanted or None, metadata=metadata))
 
-    def describe_function(self, collection: UUID, function: Mapping[str, Any]) -> None:
-        """Nothing is replaced: no other process reads a Chroma that runs in this one."""
+    def reconfigure(self, collection: UUID, configuration: Mapping[str, Any]) -> None:
+        """Replace settings; not a function by none, which chromadb cannot express."""
+        wanted = dict(configuration)
+        function = wanted.pop("embedding_function", {})
+        if "name" in function:
+            wanted["embedding_function"] = _described(function["name"], function["config"])
+        if wanted:
+            with _refusals():
+                self._api._modify(collection, new_configuration=wanted)
 
     def rename_collection(self, collection: UUID, name: str) -> None:
         with _refusals():

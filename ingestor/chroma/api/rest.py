@@ -50,8 +50,8 @@ class Rest:
         wanted = {"name": name, "metadata": metadata, "configuration": configuration}
         return _found(self._asked("POST", "", wanted))
 
-    def describe_function(self, collection: UUID, function: Mapping[str, Any]) -> None:
-        self._asked("PUT", f"/{collection}", {"new_configuration": {"embedding_function": function}})
+    def reconfigure(self, collection: UUID, configuration: Mapping[str, Any]) -> None:
+        self._asked("PUT", f"/{collection}", {"new_configuration": configuration})
 
     def rename_collection(self, collection: UUID, name: str) -> None:
         self._asked("PUT", f"/{collection}", {"new_name": name})

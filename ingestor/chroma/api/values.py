@@ -81,8 +81,8 @@ class Api(Protocol):
         """``configuration``: in the form of Chroma's JSON; its embedding function is described, not built."""
         ...
 
-    def describe_function(self, collection: UUID, function: Mapping[str, Any]) -> None:
-        """Replace the embedding function that a collection names; records and index stay as they are."""
+    def reconfigure(self, collection: UUID, configuration: Mapping[str, Any]) -> None:
+        """Replace settings of a collection, in the form of Chroma's JSON; its records stay as they are."""
         ...
 
     def rename_collection(self, collection: UUID, name: str) -> None: ...

@@ -35,7 +35,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 ASIDE = ("quarantined", "unsupported", "failed")
 DOCUMENTS = ("added", "changed", "moved", "rebuilt", "removed", "unchanged", *ASIDE)
 RECORDS = ("added", "replaced", "patched", "dropped")
-DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words")
+DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings")
 GAP = "   "
 
 
@@ -127,7 +127,7 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
     print(f"{counted(report.checked, 'record')} checked")
     found = {kind: getattr(report, kind) for kind in DAMAGES if getattr(report, kind)}
     if found:
-        print_table(("difference", "records"), [(k.replace("_", " "), f"{n:,}") for k, n in found.items()])
+        print_table(("difference", "number"), [(k.replace("_", " "), f"{n:,}") for k, n in found.items()])
     for example in report.examples[:20]:
         print(line(f"  {example}"))
     for name, reason in report.broken.items():
