@@ -55,6 +55,8 @@ class Loop:
     _count_after: float = 0.0  # seconds by ``ticks``
     _complained: str = ""
     _outdated: bool = False  # the engine must be configured again
+    _previous: Running | None = None  # under the config before, until the new one is taken over
+    _restarts: int = 0  # of Chroma, after which its collections were examined
 
     def __post_init__(self) -> None:
         self.started, self.turned = self.now(), self.running.ports.ticks()
@@ -97,8 +99,7 @@ class Loop:
         self.running.configure(watch=True)
         while not self.signals.stop:
             stepped = self._step(watch=True)
-            if self.running.collections.tick():  # Chroma was restarted: its state is unknown, so list all
-                engine.scanner.look_again()
+            self.running.collections.tick()
             if stepped and not rested and engine.resting():
                 rested = True
                 self._remember_rate()
@@ -111,13 +112,28 @@ class Loop:
 
     def _take_over(self, config: Config) -> None:
         try:
-            self.running = self.running.reconfigured(config)
-        except Exception as error:
-            trace = None if isinstance(error, NeedsHuman) else error
-            log.error("changed config not taken over, the old one stays in force: %s", error, exc_info=trace)
+            fresh = self.running.reconfigured(config)
+        except Exception as error:  # noqa: BLE001 - of plugins, too
+            _log_refused(error)
             return
-        self._outdated = True
+        self._previous = self._previous or self.running
+        self.running, self._outdated = fresh, True
         running_config.keep(config, self.now())
+
+    def _configure(self, *, watch: bool) -> None:
+        """Configure the engine. A new config whose plugins fail is given up for the one before."""
+        try:
+            self.running.configure(watch=watch)
+        except sqlite3.Error:
+            raise
+        except Exception as error:
+            if self._previous is None:
+                raise
+            _log_refused(error)
+            self.running, self._previous = self._previous, None
+            running_config.keep(self.running.parts.config, self.now())
+            self.running.configure(watch=watch)
+        self._previous, self._outdated = None, False
 
     def _advance(self) -> bool:
         running = self.running
@@ -195,16 +211,18 @@ class Loop:
 
     def _step(self, *, watch: bool) -> bool:
         """One step of the engine. Returns False after an error of disk or journal, and retries."""
-        engine, self.turned = self.running.engine, self.running.ports.ticks()
-        lexical = self.running.lexical
+        running, self.turned = self.running, self.running.ports.ticks()
+        engine, lexical = running.engine, running.lexical
         try:
             self._mind_the_clock()
+            if running.collections.restarts != self._restarts:  # what Chroma holds is unknown
+                self._restarts = running.collections.restarts
+                engine.check_collections()
             engine.step(0.0 if lexical.due() else max(0.0, min(TICK, engine.wake_at() - self.now())))
             lexical.work()
             self._outdated |= self._advance()
             if self._outdated:
-                self.running.configure(watch=watch)
-                self._outdated = False
+                self._configure(watch=watch)
             if self.now() - self.shown.at >= TICK:
                 self._require_state()
                 self._show()
@@ -254,3 +272,9 @@ class Loop:
         if before.waiting and not now.waiting:
             memory.give_back()
         self.shown = now  # last: a failed write is repeated
+
+
+def _log_refused(error: Exception) -> None:
+    """Log why a changed config is not taken over. Only an unknown error has a traceback."""
+    trace = None if isinstance(error, NeedsHuman) else error
+    log.error("changed config not taken over, the old one stays in force: %s", error, exc_info=trace)

@@ -36,7 +36,7 @@ _LAST_BREATH = 2.0  # seconds for an unresponsive process to end
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 _PASSED = frozenset({"MALLOC_ARENA_MAX", "RAYON_NUM_THREADS", "RUST_BACKTRACE", "TOKIO_WORKER_THREADS"})
 _QUIET = {"RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
-_LOG_SIZE = 10_000_000  # bytes, beyond which a start truncates the log
+_LOG_SIZE = 10_000_000  # bytes, beyond which the log is truncated
 
 
 class ChromaServer:
@@ -93,6 +93,7 @@ class ChromaServer:
 
     def poll(self) -> str | None:
         """Why the server needs a restart: it ended, or hangs. None while it answers or works."""
+        self._bound_log()
         if self._process is None:
             return "it was not started"
         if self._lock is not None and self._lock.lost:
@@ -107,6 +108,12 @@ class ChromaServer:
         if silence <= self._hanging_after or not hangs(self._answered, before, self._looked):
             return None
         return f"it has not answered for {silence:.0f} s"
+
+    def _bound_log(self) -> None:
+        """Truncate a log that is too large."""
+        with suppress(FileNotFoundError):
+            if self.log_path.stat().st_size > _LOG_SIZE:
+                os.truncate(self.log_path, 0)
 
     def look(self) -> Look:
         """The time, and how much the server has worked so far."""
@@ -172,10 +179,10 @@ class ChromaServer:
         settings = {
             "listener": listener.fileno(), "names": self.names, "secret": self.secret, "tokens": self.tokens
         }  # fmt: skip
-        fresh = not self.log_path.exists() or self.log_path.stat().st_size > _LOG_SIZE
+        self._bound_log()
         self._pipe, theirs = socket.socketpair()
         self._pipe.sendall(json.dumps(settings).encode() + b"\n")
-        with theirs, open(self.log_path, "wb" if fresh else "ab", opener=_private) as log:
+        with theirs, open(self.log_path, "ab", opener=_private) as log:  # appends after a truncation, too
             child = python_child(str(_CHILD), str(self.path), passed=_PASSED, variables=_QUIET)
             self._process = child.start(
                 stdin=theirs.fileno(),

@@ -123,8 +123,12 @@ class Engine:
                 self.journal.want_recipe(feed, parser, source.tools.recipe(parser))
         self.scanner.configure(sources, watch=watch)
         self._behind = {feed.edition for feed in self.sources if not self.scanner.is_first(feed)}
-        for _, collection in self._ready():
-            self.writer.check(collection)
+        self.check_collections()
+
+    def check_collections(self) -> None:
+        """Examine every collection soon: Chroma was restarted, or the config changed."""
+        for edition in {feed.edition for feed in self.sources}:
+            self.writer.check(edition)
 
     def step(self, timeout: float) -> None:
         """Process finished work, then list, prepare and write what is due.
@@ -182,10 +186,10 @@ class Engine:
                 self._prepared(outcome.tag, outcome)
             self._begun.pop(entry.row, None)
             self.flight.returned(entry)
-        elif stopped:
-            return
         elif isinstance(outcome.tag, Scan):
             self.scanner.scanned(outcome.tag, outcome)
+        elif stopped:
+            return
         elif isinstance(outcome.tag, str):
             self.scanner.hinted(SourceName(outcome.tag), outcome)
 
@@ -293,7 +297,7 @@ class Engine:
         now = self.clock()
         return bool(
             self.backlog.due(ready, now, 1)
-            or self.backlog.heirless(self._losing(ready), 1)
+            or self.backlog.heirless(self._losing(ready), 1, paused=self.writer.paused())
             or self._drifted(ready, 1)
         )
 
@@ -330,9 +334,7 @@ class Engine:
         quiet = idle and not self.backlog.due(ready, self.clock(), 1)  # one that is due may be found renamed
         gone = self._without_heirs(ready)
         if quiet and not gone:
-            gone = self.backlog.heirless(self._losing(ready), BATCH)
-        paused, begun = self.writer.paused(), self.flight.entries
-        gone = [entry for entry in gone if entry.row not in begun and entry.collection not in paused]
+            gone = self.backlog.heirless(self._losing(ready), BATCH, paused=self.writer.paused())
         for entry in gone:  # first: after a crash nothing would trigger it
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
@@ -354,7 +356,8 @@ class Engine:
         if self.scanner.quiet():
             until += GRACE
         losing = self._losing([feed for feed in ready if feed.source not in part])
-        return without_heirs(self.journal, self.backlog.gone(losing, until, BATCH), until, LEAST)
+        gone = self.backlog.gone(losing, until, BATCH, self.flight.entries, self.writer.paused())
+        return without_heirs(self.journal, gone, until, LEAST)
 
     def _start(self, job: Job, *, final: bool = False, ahead: bool = False) -> None:
         source = self.sources[job.entry.feed]

@@ -86,17 +86,24 @@ def write(
     journal.settle([prepared.receipt for prepared in batch], [wanted(prepared) for prepared in batch])
 
 
-def remove(journal: Journal, index: Index, entries: Sequence[Entry]) -> int:
-    """Delete every record of removed documents, then forget them. Returns the number of records.
+def remove(journal: Journal, index: Index, entries: Sequence[Entry]) -> tuple[list[Entry], int]:
+    """Delete up to SLICE records of removed documents, and forget documents that have none left.
 
-    Raises as ``write`` does.
+    Returns the forgotten documents, and the number of deleted records. Raises as ``write`` does.
     """
-    journal.intend([Intent(entry.row, tuple(known.slot for known in entry.known)) for entry in entries])
-    drops = [record_id(entry.document_id, known.slot) for entry in entries for known in entry.known]
-    if drops:
+    slices, room = list[Intent](), SLICE
+    for entry in entries:
+        slices.append(Intent(entry.row, tuple(known.slot for known in entry.known[:room])))
+        room -= len(slices[-1].slots)
+        if room <= 0:
+            break
+    parts = list(zip(entries, slices, strict=False))
+    journal.intend(slices)
+    if drops := [record_id(entry.document_id, slot) for entry, part in parts for slot in part.slots]:
         index.drop(drops)
-    journal.remove([entry.row for entry in entries])
-    return len(drops)
+    removed = [entry for entry, part in parts if len(part.slots) == len(entry.known)]
+    journal.remove([entry.row for entry in removed], slices)
+    return removed, len(drops)
 
 
 def _slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

@@ -9,6 +9,7 @@ from ingestor.core.backoff import delay
 from ingestor.core.decisions import Changes, QueueTurns, Scope
 from ingestor.core.entries import EditionName, Feed, SourceRow
 from ingestor.core.error_text import describe
+from ingestor.core.interruptions import Stopped
 from ingestor.engine.workers.outcomes import Outcome, Work
 from ingestor.model import Hint, SourceName
 from ingestor.pipeline import listing
@@ -217,11 +218,13 @@ class Scanner:
 
     def hinted(self, name: SourceName, outcome: Outcome) -> None:
         """A watcher sent a hint, or ended with an error."""
-        if name not in self._watches:
+        if (state := self._watches.get(name)) is None:
             return  # of a config that is no longer in force
+        failed_before, state.watched = not state.watched, outcome.error is None
         if outcome.error is not None:
+            if failed_before:
+                return  # what it missed since, regular listings find
             log.warning("watching %s failed: %s; regular listings continue", name, describe(outcome.error))
-            self._watches[name].watched = False
         hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
         meant = name if hint.source is None else hint.source
         if meant not in self._watches:
@@ -244,6 +247,8 @@ class Scanner:
                 self.pool.post(scan, value)
                 return
             self._taken_over(editions, state, value.found)
+        elif isinstance(outcome.error, Stopped):
+            state.dirty.update(scan.scope.under)
         elif not isinstance(value, Listing):
             self._failed(editions[0], state, outcome)
         state.scanning = False

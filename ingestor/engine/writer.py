@@ -17,7 +17,7 @@ from ingestor.core.entries import ChromaName, EditionName, Entry
 from ingestor.engine import protocol
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outbox import BATCH, Outbox, UnderWay
-from ingestor.pipeline.actions import RemoveDocument, Tally, removal_of, write_of
+from ingestor.pipeline.actions import RemoveDocument, Tally, write_of
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Foreign, Gone, Later, NeedsHuman, Torn, Transient
 from ingestor.state.journal import Journal
@@ -123,13 +123,11 @@ class Writer:
         self._outbox(collection).look = True
 
     def remove(self, entries: Sequence[Entry]) -> None:
-        """Remove documents that their source no longer has."""
+        """Remove documents that their source no longer has: a slice of their records at each call."""
         for collection in {entry.collection for entry in entries} - self.paused():
             gone = [entry for entry in entries if entry.collection == collection]
             if self._guarded(collection, self._remover(collection, gone)) == "done":
                 self._resume(collection)
-                if sum(len(entry.known) for entry in gone) >= MANY:
-                    self.check(collection)
 
     def _outbox(self, collection: EditionName) -> Outbox:
         return self._outboxes.setdefault(collection, Outbox())
@@ -137,7 +135,7 @@ class Writer:
     def _remover(self, collection: EditionName, gone: Sequence[Entry]) -> Callable[[], None]:
         def remove() -> None:
             try:
-                protocol.remove(self._journal, self._collections.open(collection), gone)
+                removed, dropped = protocol.remove(self._journal, self._collections.open(collection), gone)
             except Foreign as error:
                 log.warning("%s forgotten instead of removed: %s", counted(len(gone), "document"), error)
                 self._journal.remove([entry.row for entry in gone])
@@ -147,11 +145,14 @@ class Writer:
                 return
             except NeedsHuman as error:  # there may be no source to hold: the collection has none any more
                 raise Transient(str(error)) from error
-            for entry in gone:
-                self.tally.count(removal_of(entry))
-            dropped = sum(len(entry.known) for entry in gone)
-            shown = self._collections.shown(collection)
-            log.info("%s: %s: removed, %s dropped", shown, named(gone), counted(dropped, "record"))
+            self.tally.records_dropped += dropped
+            for _ in removed:
+                self.tally.count(RemoveDocument(0))
+            shown, documents = self._collections.shown(collection), named(removed or gone[:1])
+            done = "removed" if removed else "is being removed"
+            log.info("%s: %s: %s, %s dropped", shown, documents, done, counted(dropped, "record"))
+            if dropped >= MANY:
+                self.check(collection)
 
         return remove
 

@@ -12,7 +12,7 @@ from ingestor.lexical.file import LexicalFile, Unusable
 from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import RecordId
-from ingestor.ports import Gone, Index, Torn
+from ingestor.ports import Gone, Index, Torn, Transient
 
 log = logging.getLogger("ingestor")
 
@@ -29,6 +29,7 @@ class LexicalBackend:
         self._fillings: dict[str, Filling] = {}
         self._not_before, self._looked = 0.0, clock()
         self._sweeping = True  # collections may have been deleted while this did not run
+        self._complained = ""
 
     def open(self, name: ChromaName, model: Model) -> tuple[Index, str]:
         dense, uuid = self._inner.open(name, model)
@@ -87,9 +88,13 @@ class LexicalBackend:
             self._fill()
         except Unusable:
             self._lost()
-        except Exception as error:  # noqa: BLE001 - search works without; the writer deals with what ails Chroma
+        except (Transient, Gone, Torn) as error:  # the writer deals with what ails Chroma
             log.debug("lexical index: %s; will retry", error)
             self._not_before = self._clock() + _AGAIN
+        except Exception as error:
+            if repr(error) != self._complained:  # once, not at every attempt
+                log.exception("lexical index is not in step: unexpected error; will retry")
+            self._complained, self._not_before = repr(error), self._clock() + _AGAIN
 
     def _look_after_file(self, now: float) -> None:
         """Notice that it was damaged or deleted, even while nothing is written."""

@@ -276,10 +276,12 @@ class Journal:
         with self.transaction() as db:
             write_receipts(db, receipts, wanted_recipes)
 
-    def remove(self, rows: Sequence[int]) -> None:
-        """Forget documents whose records were deleted."""
+    def remove(self, rows: Sequence[int], dropped: Sequence[Intent] = ()) -> None:
+        """Forget documents whose records were deleted, and records of others. ``dropped``: their slots."""
         with self.transaction() as db:
             take_out(db, rows)
+            query = "DELETE FROM records WHERE document = ? AND slot = ?"
+            db.executemany(query, [(each.row, slot) for each in dropped for slot in each.slots])
             for row in rows:
                 db.execute("DELETE FROM records WHERE document = ?", (row,))
                 db.execute("DELETE FROM documents WHERE id = ? AND wanted_version IS NULL", (row,))

@@ -328,3 +328,16 @@ def test_the_child_ends_also_if_its_parent_died_before_it_read_the_answer(
         parent.close()
         child._end_with_parent(ours, [])
     assert sent == [signal.SIGTERM, signal.SIGKILL]
+
+
+def test_its_log_is_truncated_while_it_runs_and_written_from_the_beginning(tmp_path, monkeypatch):
+    monkeypatch.setattr("ingestor.chroma.server._LOG_SIZE", 100_000)
+    with server(tmp_path) as running:
+        with running.log_path.open("ab") as log:
+            log.write(b"x" * 100_001)
+        assert running.poll() is None
+        assert running.log_path.stat().st_size == 0
+    with server(tmp_path):
+        pass
+    written = running.log_path.read_bytes()
+    assert written.strip(b"\0") == written, "it appends"

@@ -1,6 +1,7 @@
 """Large, slow and hung work leaves workers to other documents and other listings."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -13,9 +14,10 @@ from ingestor.engine.workers import pool as workers
 from ingestor.engine.workers.outcomes import BEGUN
 from ingestor.engine.workers.pool import Pool
 from ingestor.model import Item, SourceName
-from ingestor.ports import Transient
 from ingestor.state.listings.last_listing import LastListing
-from tests.simulation.ports.collections import CrashingIndex
+from ingestor.state.sources import SourceRows
+from tests.memory_index import MemoryIndex
+from tests.simulation.checks.at_rest import check
 from tests.simulation.world import World
 
 LARGE = 3_000_000  # bytes
@@ -184,32 +186,51 @@ def test_listings_that_never_return_do_not_hold_up_others(monkeypatch: pytest.Mo
     never.set()
 
 
-def test_documents_of_a_paused_edition_leave_workers_to_the_one_that_readers_see(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Small documents fill batches of a new edition, which Chroma does not take."""
-    world = World(tmp_path, seed=1, mode="swap", ahead=40, several=True)
-    for number in range(900):
-        world.files.write(f"{number:03}", f"line {number}")
+def test_a_watch_that_fails_begins_anew_after_growing_waits() -> None:
+    pool, waits = Pool(1), list[float]()
+
+    class Stop:
+        def is_set(self) -> bool:
+            return len(waits) == 10
+
+        def wait(self, seconds: float) -> None:
+            waits.append(seconds)
+
+    def hints(stop: object) -> Iterator[object]:
+        if len(waits) == 8:
+            return iter(())
+        raise OSError("too many watches")
+
+    pool._listen("a source", hints, Stop())  # type: ignore[arg-type]
+    assert waits == [30, 60, 120, 240, 480, 960, 1920, 3600, 30, 60]
+    pool.close()
+
+
+def test_records_of_removed_documents_are_deleted_a_slice_at_a_time(tmp_path: Path) -> None:
+    world, drops = World(tmp_path, seed=1), list[int]()
+    world.files.write("large", "\n".join(f"line {number}" for number in range(1000)))
+    for number in range(30):
+        world.files.write(f"{number:02}", "\n".join(f"{number} line {line}" for line in range(50)))
+    world.files.write("other", "x")
     world.settle()
-    world.per_chunk = 2
-    world.configure()
-    built = next(feed.edition for feed in world.engine.sources if feed.edition != "docs")
-    upsert = CrashingIndex.upsert
-
-    def refuse(self: CrashingIndex, records: Any) -> None:
-        if self is not world.shelves.collections["docs"][0]:
-            raise Transient("it is away")
-        upsert(self, records)
-
-    monkeypatch.setattr(CrashingIndex, "upsert", refuse)
+    for key in [key for key in world.files.contents if key != "other"]:
+        world.files.delete(key)
+    world.files.accepted = True
+    SourceRows(world.journal).hold(SourceName("files"), "many vanished", loss=True)
+    SourceRows(world.journal).accept(SourceName("files"))
     world.engine.scanner.look_again()
-    for _ in range(60):
-        world.engine_step()
-    assert world.engine.writer.waiting(built) >= outbox.BATCH
-    world.files.write("000", "an edit")
-    world.engine.scanner.look_again()
-    for _ in range(3):
-        world.engine_step()
-    assert "an edit" in {record.text for record in world.readers.seen()}
+    drop = MemoryIndex.drop
+    before = len(world.readers.seen())
+    for _ in range(12):
+        dropped = list[str]()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(MemoryIndex, "drop", lambda self, ids: (dropped.extend(ids), drop(self, ids)))  # noqa: B023
+            world.engine_step()
+        drops.append(len(dropped))
+    assert max(drops) <= protocol.SLICE
+    assert (sum(drops), before) == (2500, 2501)
+    assert world.engine.writer.tally.removed == 31
+    assert world.engine.writer.tally.records_dropped == 2500
+    world.settle()
+    check(world)
     world.journal.close()

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ingestor.core.entries import EditionName
+from ingestor.core.interruptions import Stopped
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers.outcomes import Outcome
 from ingestor.model import Blob, Hint, Item, SourceName
@@ -88,7 +89,6 @@ def hint(under: str = "", source: str | None = None) -> Outcome:
         ([hint("", "wiki")], {WIKI: [""]}),
         ([hint("a/b", "mail")], {MAIL: [""]}),
         ([hint("a/b", "wiki"), hint("a", "wiki"), hint("c")], {PUSH: ["c"], WIKI: ["a"]}),
-        ([Outcome(PUSH, error=OSError("gone"))], {PUSH: [""]}),
         ([Outcome("old", Hint("", SourceName("wiki")))], {}),
     ],
 )
@@ -148,3 +148,40 @@ def test_a_watch_goes_on_unless_it_failed(listed: Listed) -> None:
     listed.scanner.hinted(TREE.source, Outcome(None, error=OSError("too many watches")))
     listed.scanner.configure([source], watch=True)
     assert ended == ["first"]
+
+
+def test_a_watch_that_fails_again_and_again_lists_its_source_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = Outcome(PUSH, error=OSError("too many watches"))
+    world.scanner.configure(_sources(world), watch=True)
+    world.step()
+    world.hint()
+    for source in world.sources.values():
+        source.asked.clear()
+    assert world.hint(failed) == {PUSH: [""]}
+    assert world.hint(failed, failed) == {PUSH: [""]}
+    assert caplog.text.count("watching push failed") == 1
+    assert world.hint(hint("a")) == {PUSH: ["", "a"]}, "it watches again"
+    assert world.hint(failed) == {PUSH: ["", "a", ""]}
+
+
+def _sources(world: World) -> list[Source]:
+    return [source for each in world.scanner._sources.values() for source in each]
+
+
+def test_a_listing_that_was_stopped_is_repeated(listed: Listed) -> None:
+    class Stopping(Inline):
+        def submit(self, tag: object, work: object, *, scan: bool = False, lane: object = None) -> None:
+            self.outcomes.append(Outcome(tag, error=Stopped()))
+
+    listed.scanner.pool, listed.pool = Stopping(), listed.pool
+    listed.scanner.look_again(TREE.source, "a")
+    listed.scanner.start()
+    stopped = cast(Any, listed.scanner.pool.next(0))
+    listed.scanner.scanned(stopped.tag, stopped)
+    assert not listed.scanner.under_way()
+    assert listed.rows.of(TREE.source).trouble is None
+    listed.scanner.pool, before = listed.pool, listed.tree.listings
+    listed.look()
+    assert listed.tree.listings == before + 1

@@ -11,6 +11,7 @@ from ingestor.core.backend import Model
 from ingestor.lexical import file as lexical_file
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile, Unusable, reading
+from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.ports import Transient
@@ -189,3 +190,20 @@ def test_others_read_while_it_is_written(store: OneCollection, tmp_path: Path) -
         assert db.execute("SELECT COUNT(*) FROM collections").fetchone() == (0,)
     with pytest.raises(Unusable), reading(tmp_path / "none"):
         pass
+
+
+def test_an_unknown_error_is_logged_once_with_a_traceback(
+    store: OneCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: Filling) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(Filling, "step", fail)
+    with opened(tmp_path / NAME) as file:
+        backend = backend_of(store, file)
+        backend.open(DOCS, MODEL)
+        for _ in range(60):
+            backend.work()
+        assert not backend.complete
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "a defect" in caplog.text

@@ -14,7 +14,16 @@ from ingestor.engine.open_collections import OpenCollections
 from ingestor.state.editions import Editions
 from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import FindOut, Variants
-from tests.simulation.laws import CLEAN, EXACT, ONE_EMBEDDER, ONE_LIVE, ONE_SET, SUPERSET, LawBroken
+from tests.simulation.laws import (
+    CLEAN,
+    EXACT,
+    ONE_EMBEDDER,
+    ONE_LIVE,
+    ONE_RECIPE,
+    ONE_SET,
+    SUPERSET,
+    LawBroken,
+)
 from tests.simulation.play import act, configure
 from tests.simulation.world import GRACE, World
 
@@ -92,7 +101,7 @@ def _by_any_name(self: Any, name: Any, *, torn: bool, shard: int | None = None) 
 BROKEN: Variants = {
     "an edition is deleted by a name that another one may have": (
         OpenCollections, "discard", _by_any_name,
-        {CLEAN, EXACT, SUPERSET, ONE_EMBEDDER, ONE_LIVE, ONE_SET},
+        {CLEAN, EXACT, SUPERSET, ONE_EMBEDDER, ONE_LIVE, ONE_RECIPE, ONE_SET},
     ),
 }  # fmt: skip
 

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from ingestor.engine import loop
+from ingestor.engine import loop, outbox
 from ingestor.engine.dispatcher import Dispatcher
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers.work_queue import Lane
+from ingestor.ports import Transient
 from ingestor.state.editions import Editions
 from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import Variants
 from tests.simulation.laws import PROMPT, LawBroken, hold
+from tests.simulation.ports.collections import CrashingIndex
 from tests.simulation.ports.workers import Paced
 from tests.simulation.world import World
 
@@ -108,3 +110,34 @@ def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: p
     with pytest.raises(LawBroken) as found:
         delays_during_a_rebuild(tmp_path)
     assert found.value.law in BROKEN[name][3]
+
+
+def test_documents_of_a_paused_edition_leave_workers_to_the_one_that_readers_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small documents fill batches of a new edition, which Chroma does not take."""
+    world = World(tmp_path, seed=1, mode="swap", ahead=40, several=True)
+    for number in range(900):
+        world.files.write(f"{number:03}", f"line {number}")
+    world.settle()
+    world.per_chunk = 2
+    world.configure()
+    built = next(feed.edition for feed in world.engine.sources if feed.edition != "docs")
+    upsert = CrashingIndex.upsert
+
+    def refuse(self: CrashingIndex, records: Any) -> None:
+        if self is not world.shelves.collections["docs"][0]:
+            raise Transient("it is away")
+        upsert(self, records)
+
+    monkeypatch.setattr(CrashingIndex, "upsert", refuse)
+    world.engine.scanner.look_again()
+    for _ in range(60):
+        world.engine_step()
+    assert world.engine.writer.waiting(built) >= outbox.BATCH
+    world.files.write("000", "an edit")
+    world.engine.scanner.look_again()
+    for _ in range(3):
+        world.engine_step()
+    assert "an edit" in {record.text for record in world.readers.seen()}
+    world.journal.close()

@@ -219,8 +219,7 @@ class World:
     def configure(self) -> None:
         """The file was changed, and is taken over."""
         self.loop._take_over(self.config())
-        self.loop.running.configure(watch=False)
-        self.loop._outdated = False
+        self.loop._configure(watch=False)
 
     def engine_step(self) -> None:
         """What a daemon does in a round, held to the laws."""

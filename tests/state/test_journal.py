@@ -153,7 +153,7 @@ def test_a_listing_that_missed_something_is_remembered_until_one_misses_nothing(
     SourceRows(journal).scanned(S, 8.0, "disk", 2)
     assert SourceRows(journal).of(S).trouble is None
     SourceRows(journal).troubled(S, "no answer")
-    assert SourceRows(journal).of(S) == SourceRow(8.0, "disk", trouble="no answer", documents=2)
+    assert SourceRows(journal).of(S) == SourceRow(8.0, "disk", trouble="no answer", documents=3)
 
 
 def test_collections_are_remembered(journal: Journal) -> None:

@@ -10,12 +10,14 @@ from queue import Empty, Queue
 from threading import Event, Thread, current_thread, local
 from time import monotonic
 
+from ingestor.core.backoff import LONGEST
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.workers.outcomes import BEGUN, Outcome, as_exception
 from ingestor.engine.workers.work_queue import ANY, Lane, WorkQueue
 from ingestor.ports import Stop
 
 STUCK = 60.0  # seconds after which a listing is no longer waited for by others
+FIRST_WAIT = 30.0  # seconds until a watch that ended begins anew; they double while it fails
 PATIENCE = 3.0  # seconds that the end of the program waits for work under way
 
 
@@ -152,10 +154,16 @@ class Pool:
             raise Stopped
 
     def _listen(self, tag: object, hints: Callable[[Stop], Iterator[object]], stop: Stop) -> None:
+        wait = FIRST_WAIT
         while not stop.is_set():
+            begun, failed = monotonic(), False
             try:
                 for hint in hints(stop):
                     self._inbox.put(Outcome(tag, hint))
             except Exception as error:  # noqa: BLE001 - hints only: a full scan comes in any case
+                failed = True
                 self._inbox.put(Outcome(tag, error=error, trace=traceback.format_exc()))
-            stop.wait(30)
+            if not failed or monotonic() - begun > LONGEST:
+                wait = FIRST_WAIT
+            stop.wait(wait)
+            wait = min(LONGEST, 2 * wait)

@@ -41,7 +41,7 @@ class Backlog:
         self._mark: object = None  # of the journal when what follows was read
         self._known: dict[tuple[object, ...], _Due] = {}  # by feeds and ``largest``
         self._gone: dict[EditionName, bool] = {}  # whether any document of the edition vanished
-        self._awaited = set[frozenset[SourceName]]()  # all their vanished documents have heirs
+        self._awaited = set[frozenset[str]]()  # sources, paused editions: all vanished documents have heirs
 
     def due(
         self,
@@ -95,31 +95,60 @@ class Backlog:
             self._gone[edition] = bool(self._journal.select(query, (edition,)))
         return self._gone[edition]
 
-    def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
-        """Documents to remove: their source no longer has them."""
-        return self._journal.entries(
-            f"""{GONE} AND retry_at <= ? AND +source IN ({marks(sources)}) AND {IN_FORCE}
-                ORDER BY retry_at, id LIMIT ?""",
-            (now, *sources, limit),
-        )
+    def gone(
+        self,
+        sources: Sequence[SourceName],
+        now: float,
+        limit: int,
+        but: Collection[int] = (),
+        paused: Collection[EditionName] = (),
+    ) -> list[Entry]:
+        """Documents to remove: their source no longer has them. About as many as have ``limit`` records.
 
-    def heirless(self, sources: Sequence[SourceName], limit: int) -> list[Entry]:
-        """Documents to remove that no new one can be, whenever that is read. Sizes must be known for it: a
-        page that can never be read would else hold up whatever is removed.
+        ``but``: rows, and ``paused``: editions, that are left out.
+        """
+        return self._few("retry_at <= ?", (now,), sources, limit, but, paused)
 
+    def heirless(
+        self,
+        sources: Sequence[SourceName],
+        limit: int,
+        but: Collection[int] = (),
+        paused: Collection[EditionName] = (),
+    ) -> list[Entry]:
+        """Documents to remove that no new one can be, whenever that is read. See ``gone``.
+
+        Sizes must be known for it: a page that can never be read would else hold up whatever is removed.
         Where there are none, that is read once between two writes to the journal.
         """
         self._refresh()
-        if (asked := frozenset(sources)) in self._awaited:
+        if (asked := frozenset([*sources, *paused])) in self._awaited:
             return []
-        found = self._journal.entries(
-            f"""{GONE} AND +source IN ({marks(sources)}) AND {IN_FORCE}
-                AND (size IS NULL OR NOT {AWAITED}) ORDER BY retry_at, id LIMIT ?""",
-            (*sources, limit),
-        )
-        if not found:
+        found = self._few(f"(size IS NULL OR NOT {AWAITED})", (), sources, limit, but, paused)
+        if not (found or but):
             self._awaited.add(asked)
         return found
+
+    def _few(
+        self,
+        where: str,
+        values: Sequence[object],
+        sources: Sequence[SourceName],
+        limit: int,
+        but: Collection[int],
+        paused: Collection[EditionName],
+    ) -> list[Entry]:
+        """Return vanished documents, the longest gone first, until they have ``limit`` records."""
+        query = f"""SELECT id, (SELECT COUNT(*) FROM records WHERE document = id) FROM documents
+                    WHERE {GONE} AND {where} AND +source IN ({marks(sources)}) AND {IN_FORCE}
+                    AND +collection NOT IN ({marks([*paused])}) ORDER BY retry_at, id LIMIT ?"""
+        rows, room = list[int](), limit
+        for row, records in self._journal.select(query, (*values, *sources, *paused, limit + len(but))):
+            if row not in but and room > 0:
+                rows.append(row)
+                room -= max(1, records)
+        entries = self._journal.of_rows(rows)
+        return [entries[row] for row in rows if row in entries]
 
     def drifted(
         self, sources: Sequence[SourceName], collection: EditionName, statistic: str, value: int, limit: int

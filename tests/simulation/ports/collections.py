@@ -70,6 +70,7 @@ class Shelves:
     """The backend: collections that outlive the process."""
 
     address = guard = ""  # nobody else is served
+    restarts = 0
 
     chaos: Chaos
     serial: Iterator[int] = field(default_factory=count)

@@ -1,0 +1,108 @@
+"""The loop around the engine: what it does when Chroma was restarted and when a changed config fails."""
+
+import sqlite3
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ingestor.app import daemon
+from ingestor.app.daemon import Loop
+from ingestor.app.signals import Signals
+from ingestor.core.decisions import NEVER
+
+
+@dataclass
+class Engine:
+    checks: int = 0
+
+    def check_collections(self) -> None:
+        self.checks += 1
+
+    def step(self, timeout: float) -> None: ...
+
+    def wake_at(self, *, routine: bool = True) -> float:
+        return NEVER
+
+
+@dataclass
+class Running:
+    """A state whose configs are words. A config in ``broken`` has a plugin that fails."""
+
+    config: Any
+    broken: dict[str, Exception] = field(default_factory=dict)
+    configured: list[str] = field(default_factory=list)
+    engine: Engine = field(default_factory=Engine)
+    collections: Any = field(default_factory=lambda: SimpleNamespace(restarts=0))
+
+    def __post_init__(self) -> None:
+        self.parts = SimpleNamespace(config=SimpleNamespace(name=self.config, rechunk=None))
+        self.ports = SimpleNamespace(clock=time.time, ticks=time.monotonic, sleep=lambda seconds: None)
+        self.lexical = SimpleNamespace(due=lambda: True, work=lambda: None)
+        self.swaps = SimpleNamespace(advance=lambda *args: False)
+        self.engine.scanner = SimpleNamespace(listed=None)  # type: ignore[attr-defined]
+        self.engine.busy = lambda: set()  # type: ignore[attr-defined]
+
+    def reconfigured(self, config: Any) -> "Running":
+        return Running(config.name, self.broken, self.configured, self.engine, self.collections)
+
+    def configure(self, *, watch: bool) -> None:
+        if self.config in self.broken:
+            raise self.broken[self.config]
+        self.configured.append(self.config)
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of configs that were noted as in force."""
+    names: list[str] = []
+    monkeypatch.setattr(daemon.running_config, "keep", lambda config, at: names.append(config.name))
+    return names
+
+
+def looped(running: Running) -> Loop:
+    loop = Loop(running, Signals(), lambda live: None)  # type: ignore[arg-type]
+    loop.shown = SimpleNamespace(at=time.time() + 1000)  # type: ignore[assignment]
+    return loop
+
+
+def test_collections_are_examined_after_each_restart_of_chroma_whoever_noticed_it() -> None:
+    running = Running("old")
+    loop = looped(running)
+    for restarts, checks in ((0, 0), (1, 1), (1, 1), (3, 2)):
+        running.collections.restarts = restarts
+        assert loop._step(watch=True)
+        assert running.engine.checks == checks
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a defect in a plugin"), OSError("no such device")])
+def test_a_config_whose_plugins_fail_leaves_the_old_one_in_force(
+    error: Exception, kept: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    running = Running("old", {"new": error})
+    loop = looped(running)
+    loop._take_over(SimpleNamespace(name="new"))  # type: ignore[arg-type]
+    assert loop._step(watch=True)
+    assert (running.configured, kept, loop.running.config) == (["old"], ["new", "old"], "old")
+    assert "the old one stays in force" in caplog.text
+    loop._take_over(SimpleNamespace(name="newer"))  # type: ignore[arg-type]
+    assert loop._step(watch=True)
+    assert (running.configured, loop.running.config) == (["old", "newer"], "newer")
+
+
+def test_a_config_that_a_full_disk_kept_from_being_taken_over_is_taken_over_later(
+    kept: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = Running("old", {"new": sqlite3.OperationalError("database or disk is full")})
+    running.parts.config.state = Path("state")
+    loop = looped(running)
+    monkeypatch.setattr(daemon, "TICK", 0.0)
+    loop._take_over(SimpleNamespace(name="new", state=Path("state")))  # type: ignore[arg-type]
+    loop.running.parts.config.state = Path("state")
+    assert not loop._step(watch=True)
+    running.broken.clear()
+    assert loop._step(watch=True)
+    assert running.configured == ["new"]
