@@ -51,6 +51,7 @@ _MESSAGE = "application/vnd.ms-outlook"
 _CONTAINERS = {*_PACKED, _MESSAGE, _SEVEN, "application/x-tar", "application/zip", "application/mbox"}
 _ARCHIVE = re.compile(r"\.(zip|7z|tar|tgz|tbz2?|txz|tzst|gz|bz2|xz|zst)$", re.IGNORECASE)
 _TAR = re.compile(r"\.(tgz|tbz2?|txz|tzst|tar\.\w+)$", re.IGNORECASE)
+_SINGLE = re.compile(r"(?<!\.tar)\.(gz|bz2|xz|zst)$", re.IGNORECASE)  # one compressed file
 _MAIL = re.compile(r"\.(eml|mbox|msg)$", re.IGNORECASE)
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
@@ -65,8 +66,8 @@ _PARTS = re.compile(rb"boundary=", re.IGNORECASE)
 
 
 def may_hold(name: str, archives: bool) -> bool:
-    """Whether the name is of an archive, a mailbox or a mail."""
-    return bool(_MAIL.search(name) or (archives and _ARCHIVE.search(name)))
+    """Whether the name is of a compressed file, a mailbox, a mail or, with ``archives``, of an archive."""
+    return bool(_MAIL.search(name) or _SINGLE.search(name) or (archives and _ARCHIVE.search(name)))
 
 
 def is_document(name: str) -> bool:

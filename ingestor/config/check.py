@@ -1,5 +1,6 @@
 """Turn a parsed tree into the config, or into the list of all its problems."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
@@ -23,7 +24,7 @@ from ingestor.config.models import (
 )
 from ingestor.config.options import Check, Mapped
 from ingestor.config.servers import Chroma, Embedded, Http, RemoteChroma, Supervised
-from ingestor.config.workers import Workers
+from ingestor.config.workers import THREADS, Workers
 from ingestor.config.yaml_tree import ConfigTree, Where
 from ingestor.core.metadata_keys import Profile
 from ingestor.core.shards import shard_names
@@ -178,8 +179,10 @@ def _http(found: Check, data: Mapped) -> Http | None:
 
 
 def _workers(found: Check, settings: Settings | None) -> Workers | None:
-    """A number alone is one of threads."""
+    """Read a number as that of threads; without one, take four for each core, since most of them wait."""
     given, at = settings.workers if settings else 1, ("workers",)
+    if given is None:
+        return Workers(count=min(THREADS, 4 * (os.cpu_count() or 4)))
     if isinstance(given, int):
         return Workers(count=given)
     for where in _filled(found, given.get("runtime_env"), (*at, "runtime_env")):

@@ -210,10 +210,10 @@ class Settings(Options):
         "asked by no other command",
     )
     cache: Cache = Field(default=Cache(), description="see below")
-    workers: Annotated[int, Field(ge=1, le=THREADS)] | dict[str, Any] = Field(
-        default=16,
-        description="documents prepared at the same time, or a mapping, see below; "
-        "changes speed, not results",
+    workers: Annotated[int, Field(ge=1, le=THREADS)] | dict[str, Any] | None = Field(
+        default=None,
+        description="documents prepared at the same time, or a mapping, see below; by default four for each "
+        "core; changes speed, not results",
     )
     scan_every: ScanEvery = Field(
         default=300.0, description="time between two full listings of a source, which find what events missed"
@@ -268,7 +268,8 @@ class SourceSettings(Options):
     archives: bool = Field(
         default=False,
         description="whether files in archives (`.zip`, `.7z`, `.tar`, also packed by gzip, bzip2, xz or "
-        "zstd) are documents; messages in `.mbox` files and attachments of mails always are",
+        "zstd) are documents; single compressed files (`.gz`, `.bz2`, `.xz`, `.zst`), messages in `.mbox` "
+        "files and attachments of mails always are",
     )
     scan_every: ScanEvery | None = Field(
         default=None, description="for this source, instead of the top level's"

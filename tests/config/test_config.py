@@ -1,5 +1,6 @@
 """What a good config means."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ def test_only_sources_are_required() -> None:
     assert (config.state, config.chroma) == (AT / ".ingestor", Supervised(path=AT / "chroma"))
     assert config.embedding.plugin.kind == "sentence-transformers"
     assert config.chunking.plugin.kind == "changepoint"
-    assert (config.cache_size, config.workers.count, config.warnings) == (2 * 10**9, 16, ())
+    assert (config.cache_size, config.warnings) == (2 * 10**9, ())
+    assert config.workers.count == min(64, 4 * (os.cpu_count() or 4))
     (only,) = config.sources
     assert (only.name, only.collection, only.parsing) == ("a", "abc", ())
     assert only.connector.options == FolderOptions(path=AT / "docs")

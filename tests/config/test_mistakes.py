@@ -45,7 +45,6 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ("workers: true", "1: workers: must be a number, not true or false"),
         ("workers: 0", "1: workers: must be at least 1 or a mapping of keys to values, not 0"),
         ("workers: 65", "1: workers: must be at most 64 or a mapping of keys to values, not 65"),
-        ("workers: null", "1: workers: must be a whole number or a mapping of keys to values, not empty"),
         ("workers: {count: 80}", "1: workers: with kind 'threads', count must be at most 64"),
         (
             "workers: {cpus: 2}",

@@ -1,5 +1,9 @@
 """What is in archives and mails is listed, found again, and never lost to a broken archive."""
 
+import bz2
+import gzip
+import lzma
+
 import pytest
 
 from ingestor.ports import BadDocument, PartialScan, Transient
@@ -140,6 +144,21 @@ def test_archives_are_opened_only_where_that_is_wished() -> None:
     journal.archives = False
     journal.restart()
     assert journal.look() == ({"a.zip"}, {"a.zip/!/b.md"})
+
+
+def test_single_compressed_file_is_read_without_the_archives_option() -> None:
+    world = World()
+    packed = {
+        "notes.txt.gz": gzip.compress(b"one"),
+        "notes.txt.bz2": bz2.compress(b"two"),
+        "notes.txt.xz": lzma.compress(b"three"),
+    }
+    for name, data in packed.items():
+        world.put(name, data)
+    world.put("all.tar.gz", gzip.compress(tarred({"x.md": "X"})))
+    journal = Journal(world, archives=False)
+    assert journal.look()[0] == {"all.tar.gz", *packed, *(f"{name}/!/notes.txt" for name in packed)}
+    assert [journal.read(f"{name}/!/notes.txt") for name in packed] == [b"one", b"two", b"three"]
 
 
 def test_a_mailbox_is_its_messages() -> None:

@@ -159,7 +159,7 @@ def parser_kind(content_type: str) -> str:
     if content_type in ARCHIVES:
         raise Unsupported(
             f"an archive ({content_type}), which is not opened: set `archives: true` on its source to read"
-            " what is in it (.zip, .7z, .tar, also compressed; single .gz, .bz2, .xz, .zst), or exclude it"
+            " what is in it (.zip, .7z, .tar, also compressed), or exclude it"
         )
     raise Unsupported(
         f"looks like {_look(content_type)} ({content_type}), which no installed parser reads;"
