@@ -22,8 +22,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ingestor.connectors.push.store import Metadata, PushStore, StoredDocument, StoreFull
-from ingestor.http_server.access import digest, has_token
-from ingestor.http_server.bounded import RequestRefused, json_response
+from ingestor.http_server.access import digest, gives_token, has_token
+from ingestor.http_server.bounded import RequestRefused, WrongToken, json_response
 from ingestor.model import Hint, SourceName
 from ingestor.ports import NeedsHuman, Transient
 
@@ -55,7 +55,9 @@ class PushApp:
         path = request.scope["raw_path"].decode("latin-1")
         opened = has_token(request.scope["headers"], digest(self.token.encode()))
         if not (opened or (path == "/look" and await self._is_signed(request))):
-            raise RequestRefused(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+            tried = gives_token(request.scope["headers"]) or "X-Hub-Signature-256" in request.headers
+            refused = WrongToken if tried else RequestRefused
+            raise refused(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         try:
             return await self._route(request, path)
         except StoreFull as error:

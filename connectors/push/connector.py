@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from ingestor.connectors.push.answers import PushApp
 from ingestor.connectors.push.store import PushStore, StoreChanges, StoredDocument
 from ingestor.connectors.shared.common_ancestors import cover
+from ingestor.http_server.access import LEAST_TOKEN, is_guessable
 from ingestor.http_server.limits import ServerLimits
 from ingestor.http_server.server import Server
 from ingestor.model import Blob, Hint, Item
@@ -60,6 +61,14 @@ class PushOptions(Options):
     )
     port: int = Field(default=8100, ge=1, le=65535, description="port on which it listens")
     max_size: Size = Field(default=50 * 10**6, le=5 * 10**8, description="larger documents are refused")
+
+    @model_validator(mode="after")
+    def _has_no_guessable_token(self) -> "PushOptions":
+        if is_guessable(self.token.get_secret_value(), self.host):
+            raise ValueError(
+                f"`token` needs {LEAST_TOKEN} characters or more where other machines reach `host`"
+            )
+        return self
 
     def listens(self) -> tuple[str, int]:
         return self.host, self.port

@@ -8,7 +8,6 @@ from os.path import normpath
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from ingestor.config.hosts import is_loopback
 from ingestor.config.models import (
     DEFAULT_EMBEDDER,
     DEFAULT_STRATEGY,
@@ -28,6 +27,7 @@ from ingestor.config.workers import THREADS, Workers
 from ingestor.config.yaml_tree import ConfigTree, Where
 from ingestor.core.metadata_keys import Profile
 from ingestor.core.shards import shard_names
+from ingestor.http_server.access import LEAST_TOKEN, is_guessable, is_loopback
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options
@@ -155,10 +155,10 @@ def _chroma(found: Check, data: Mapped) -> Chroma | None:
         return found.model(RemoteChroma, data, at)
     supervised = found.model(Supervised, data, at)
     if supervised and supervised.token is not None:
-        _check_token(found, supervised.token.get_secret_value(), (*at, "token"))
+        _check_token(found, supervised.token.get_secret_value(), supervised.host, (*at, "token"))
     for number, each in enumerate(supervised.tokens if supervised else ()):
         if each.token is not None:
-            _check_token(found, each.token.get_secret_value(), (*at, "tokens", number, "token"))
+            _check_token(found, each.token.get_secret_value(), supervised.host, (*at, "tokens", number, "token"))
     return found.model(Embedded, data, at) if supervised and supervised.embedded else supervised
 
 
@@ -168,7 +168,7 @@ def _http(found: Check, data: Mapped) -> Http | None:
         return None
     http = found.model(Http, _section(data, "http"), at)
     if http and http.token is not None:
-        _check_token(found, http.token.get_secret_value(), (*at, "token"))
+        _check_token(found, http.token.get_secret_value(), http.host, (*at, "token"))
     if http and http.token is None and not is_loopback(http.host):
         found.fault(
             (*at, "host"),
@@ -203,11 +203,13 @@ def _filled(found: Check, value: object, at: Where) -> Iterator[Where]:
         yield from _filled(found, each, (*at, name))
 
 
-def _check_token(found: Check, token: str, at: Where) -> None:
+def _check_token(found: Check, token: str, host: str, at: Where) -> None:
     if not token:
         found.fault(at, "must not be empty: leave it out to admit everybody who reaches the port")
     elif not re.fullmatch(r"[!-~]+", token):
         found.fault(at, "must be ASCII letters, digits and punctuation: Chroma's clients take no other")
+    elif is_guessable(token, host):
+        found.fault(at, f"{host} can be reached from other machines: set {LEAST_TOKEN} characters or more")
 
 
 def _source(

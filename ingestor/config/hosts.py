@@ -1,15 +1,5 @@
 """Addresses on which a server of ours listens, and what they mean to clients. Pure."""
 
-from ipaddress import ip_address
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine reach what listens there."""
-    try:
-        return host.lower() == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
 
 def local_address(host: str) -> str:
     """The address for a client on this machine: loopback, if the server listens on every address."""

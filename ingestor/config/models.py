@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, model_validator
 
-from ingestor.config.hosts import is_loopback
 from ingestor.config.servers import Chroma, Embedded, Http, Search, Supervised
 from ingestor.config.workers import THREADS, Workers
 from ingestor.core.content_types import EXTENSIONS, PARSERS, TEXT_KINDS, is_text
 from ingestor.core.metadata_keys import Profile
 from ingestor.core.shards import MOST
+from ingestor.http_server.access import is_loopback
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options, Plugin

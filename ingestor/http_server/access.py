@@ -13,6 +13,7 @@ from ipaddress import ip_address
 Header = tuple[bytes, bytes]  # the name in lower case, the value
 
 HEAD_LIMIT = 65_536  # bytes of a request's line and headers
+LEAST_TOKEN = 16  # characters, where other machines may guess
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/@\s]+))(?::[0-9]*)?")
 
 
@@ -93,6 +94,24 @@ def has_token(headers: Sequence[Header], wanted: bytes) -> bool:
         if scheme.lower() == b"bearer":
             given.append(rest.strip())
     return any(hmac.compare_digest(digest(token), wanted) for token in given)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine reach what listens there."""
+    try:
+        return host.lower() == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_guessable(token: str, host: str) -> bool:
+    """Whether a token is too short for a server that other machines reach."""
+    return len(token) < LEAST_TOKEN and not is_loopback(host)
+
+
+def gives_token(headers: Sequence[Header]) -> bool:
+    """Whether the request has a token, right or wrong."""
+    return any(name in (b"authorization", b"x-chroma-token") for name, _ in headers)
 
 
 def digest(token: bytes) -> bytes:

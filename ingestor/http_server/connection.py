@@ -21,14 +21,18 @@ _PHRASES = {
 class Connection(H11Protocol):
     """A class of its own for each server, made by ``bounded``.
 
-    A connection *waits* while no request of it is worked on. ``waiting`` has those, the oldest first.
+    When places run out, the connection closes that has waited longest for its client. Requests find their
+    connection in ``scope["state"]``.
     """
 
     limits: ServerLimits
-    waiting: dict["Connection", None]
 
     def __init__(self, *values: Any, **named: Any) -> None:
         super().__init__(*values, **named)
+        self.app_state = {"connection": self}
+        self.is_spare = False  # beyond ``limits.connections``: for addresses that are always answered
+        self.is_punished = False  # a refusal is held back
+        self._moved = self.loop.time()  # when the client last sent or read something
         self._head = 0  # bytes of the head received so far
         self._timer: asyncio.TimerHandle | None = None  # for the head of a request
         self._unread: asyncio.TimerHandle | None = None  # for a client that does not read the answer
@@ -37,29 +41,31 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
-        if len(self.connections) > self.limits.connections and not self._made_room():
-            self._say(503, "too many connections: try again")
-            return
-        self.waiting[self] = None
+        others = len(self.connections) - 1
+        if others >= self.limits.connections and not self._made_room():
+            self.is_spare = True
+            if others >= self.limits.connections + self.limits.spare:
+                self._say(503, "too many connections: try again")
+                return
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
         self._head += len(data)
+        self._moved = self.loop.time()
         super().data_received(data)
-        if not self._waits():
+        if not self._rests():
             self._begun()
         elif self._timer is None:
             self._await_head()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """A client that closed its sending side may still wait for its answer."""
-        return not self._waits()
+        return not self._rests()
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
-        self.waiting.pop(self, None)
         for timer in (self._timer, self._unread):
             if timer is not None:
                 timer.cancel()
@@ -70,6 +76,7 @@ class Connection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
+        self._moved = self.loop.time()
         if self._unread is not None:
             self._unread.cancel()
 
@@ -77,11 +84,10 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._head = 0
+        self._moved = self.loop.time()
         if self.transport.get_write_buffer_size():
             self._expect_reading()
         super().on_response_complete()
-        if self._waits():
-            self.waiting[self] = None
 
     def send_400_response(self, message: str) -> None:
         """A head that h11 cannot read, or that is too long."""
@@ -91,18 +97,25 @@ class Connection(H11Protocol):
             self._say(400, "this is not an HTTP request that this server reads")
 
     def shutdown(self) -> None:
-        if self._waits():
+        if self._rests():
             self.transport.close()
         else:
             self.cycle.keep_alive = False
 
     # --- limits
 
-    def _waits(self) -> bool:
+    def _rests(self) -> bool:
+        """Whether no request is worked on."""
         return self.cycle is None or self.cycle.response_complete
 
+    def _waits(self) -> bool:
+        """Whether the next move is the client's: a request, the rest of a body, or reading the answer."""
+        sends = self.conn.their_state is h11.SEND_BODY
+        ours = self.flow.read_paused or self.conn.they_are_waiting_for_100_continue
+        unread = self.transport.get_write_buffer_size() > 0
+        return self._rests() or (sends and not ours) or unread or self.is_punished
+
     def _begun(self) -> None:
-        self.waiting.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -112,7 +125,7 @@ class Connection(H11Protocol):
 
     def _late(self) -> None:
         self._timer = None
-        if self._waits():
+        if self._rests():
             self.transport.abort()
 
     def _expect_reading(self) -> None:
@@ -126,11 +139,15 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def _made_room(self) -> bool:
-        oldest = next(iter(self.waiting), None)
-        if oldest is not None:
-            del self.waiting[oldest]
-            oldest.transport.abort()
-        return oldest is not None
+        """Close the connection that has waited longest for its client, if any waits."""
+        waiting = [
+            each
+            for each in cast(set[Connection], self.connections)
+            if each is not self and not each.transport.is_closing() and each._waits()
+        ]
+        if waiting:
+            min(waiting, key=lambda each: each._moved).transport.abort()
+        return bool(waiting)
 
     def _say(self, status: int, message: str) -> None:
         """Answer without the application, and close."""
@@ -138,7 +155,7 @@ class Connection(H11Protocol):
         again = "Retry-After: 1\r\n" if status == 503 else ""
         head = (
             f"HTTP/1.1 {status} {_PHRASES[status]}\r\n{again}Content-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            f"X-Content-Type-Options: nosniff\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         )
         if self.conn.our_state is h11.IDLE or self.conn.our_state is h11.SEND_RESPONSE:
             self.transport.write(head.encode() + body)
@@ -147,4 +164,4 @@ class Connection(H11Protocol):
 
 def bounded(limits: ServerLimits) -> type[Connection]:
     """The connections of one server."""
-    return type("BoundedConnection", (Connection,), {"limits": limits, "waiting": {}})
+    return type("BoundedConnection", (Connection,), {"limits": limits})

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ingestor.http_server.access import AccessRules, Header, values
-from ingestor.http_server.bounded import RequestRefused
+from ingestor.http_server.access import AccessRules, Header, gives_token, values
+from ingestor.http_server.bounded import RequestRefused, WrongToken
 
 
 class Guarded:
@@ -21,7 +21,8 @@ class Guarded:
         refusal = self._rules.judge(scope["raw_path"], headers, open_to_all=free)
         if refusal is not None:
             challenge = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
-            raise RequestRefused(refusal.status, refusal.message, challenge)
+            raised = WrongToken if refusal.status == 401 and gives_token(headers) else RequestRefused
+            raise raised(refusal.status, refusal.message, challenge)
         await self._app(scope, receive, send)
 
 

@@ -19,7 +19,6 @@ HEADERS: Mapping[str, str] = {
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
         "img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
-    "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",  # with `no-referrer` browsers send forms without their origin
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",

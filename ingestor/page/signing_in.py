@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ingestor.http_server.bounded import RequestRefused
+from ingestor.http_server.bounded import RequestRefused, WrongToken
 from ingestor.page.frame import HEADERS, static
 from ingestor.page.site import SIGN_IN, Site, local
 
@@ -28,7 +28,9 @@ def routes(site: Site) -> list[BaseRoute]:
         response = RedirectResponse(wanted, 303, HEADERS)
         if site.sessions.open(form.get("token", "").strip(), request, response):
             return response
-        return RedirectResponse(f"{SIGN_IN}?wrong=1&next={quote(wanted, safe='/')}", 303, HEADERS)
+        wrong = WrongToken(303, "the token is wrong")
+        wrong.answer = RedirectResponse(f"{SIGN_IN}?wrong=1&next={quote(wanted, safe='/')}", 303, HEADERS)
+        raise wrong
 
     async def sign_out(request: Request) -> Response:
         try:

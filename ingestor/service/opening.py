@@ -8,12 +8,16 @@ from pathlib import Path
 
 from ingestor.chroma import processes
 from ingestor.config.servers import Http
+from ingestor.http_server.limits import ServerLimits
 from ingestor.http_server.server import Server
 from ingestor.service.daemon_view import DaemonView
+from ingestor.service.health import PATHS
 from ingestor.service.journal_reader import JournalReader
 from ingestor.service.port import Paging, application, common
 
 log = logging.getLogger("ingestor")
+
+LIMITS = ServerLimits(always=PATHS)
 
 
 @contextmanager
@@ -31,7 +35,7 @@ def opened(
     shared = common(view(journal), http)
     pages = paging(shared)
     try:
-        server = Server(application(shared, pages), http.host, http.port)
+        server = Server(application(shared, pages), http.host, http.port, LIMITS)
     except OSError as error:
         log.error("no service port: %s", _advice(http, error))
         pages.close()

@@ -12,6 +12,11 @@ from tests.config.written import SOURCE, checked, said
         ("{host: 0.0.0.0}", "1: http.host: 0.0.0.0 can be reached from other machines: set `token`"),
         ("{host: search.example.org}", "1: http.host: search.example.org can be reached"),
         ("{port: 8000}", "1: http.port: 8000 is also the port of chroma: set `http: {port: ...}`"),
+        (
+            "{host: 0.0.0.0, token: '${T:-a}'}",
+            "1: http.token: 0.0.0.0 can be reached from other machines: set 16",
+        ),
+        ("{host: db.local, token: '${T:-fifteen-letters}'}", "1: http.token: db.local can be reached"),
         ("{token: '${T:-a b}'}", "1: http.token: must be ASCII"),
         ("{public_url: search.example.org}", "1: http.public_url: "),
         ("{readers: nobody}", "1: http.readers: "),
@@ -35,7 +40,7 @@ def test_a_service_port_that_is_refused(http: str, message: str) -> None:
         ("chroma: {host: db}\nhttp: {readers: service}", 8001, "http://127.0.0.1:8001", True),
         ("chroma: {host: db}\nhttp: {public_url: 'https://x.org/s/'}", 8001, "https://x.org/s", True),
         ("chroma: {path: c, embedded: true}", 8001, "http://127.0.0.1:8001", False),
-        ("http: {host: '::', token: '${T:-t}', port: 9}", 9, "http://[::1]:9", True),
+        ("http: {host: '::', token: '${T:-sixteen-letters-}', port: 9}", 9, "http://[::1]:9", True),
     ],
 )
 def test_how_readers_reach_the_service_port(top: str, port: int, url: str, asked: bool) -> None:

@@ -1,10 +1,12 @@
 """What every server of ours bounds and refuses. The push connector's tests have more, on the same stack."""
 
+import asyncio
 import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from http.client import HTTPConnection
 
 import pytest
@@ -33,12 +35,36 @@ async def _broken(request: Request) -> Response:
     raise ZeroDivisionError
 
 
-APP = Router([Route("/echo", _echo, methods=["POST"]), Route("/large", _large), Route("/broken", _broken)])
+OURS = "Host: 127.0.0.1\nAuthorization: Bearer t0ken"
+GATES: set[str] = set()  # requests to /slow that were not let go
+
+
+async def _slow(request: Request) -> Response:
+    name = str(request.query_params["name"])
+    GATES.add(name)
+    while name in GATES:
+        await asyncio.sleep(0.01)
+    return Response(b"")
+
+
+async def _health(request: Request) -> Response:
+    return json_response(200, {})
+
+
+APP = Router(
+    [
+        Route("/echo", _echo, methods=["POST"]),
+        Route("/large", _large),
+        Route("/broken", _broken),
+        Route("/slow", _slow),
+        Route("/open", _health),
+    ]
+)
 
 
 @contextmanager
 def serving(limits: ServerLimits | None = None, token: str | None = None) -> Iterator[int]:
-    guarded = Guarded(APP, rules(["search"], token, "service port", "http"), "/open".__eq__)
+    guarded = Guarded(APP, rules(["search"], token, "service port", "http"), "/public".__eq__)
     server = Server(guarded, "127.0.0.1", 0, limits)
     server.start()
     try:
@@ -63,9 +89,6 @@ def told(port: int, request: str, body: bytes = b"") -> tuple[int, str]:
     return int(head.split()[1]), text
 
 
-OURS = "Host: 127.0.0.1\nAuthorization: Bearer t0ken"
-
-
 @pytest.mark.parametrize(
     ("request_", "status", "says"),
     [
@@ -73,11 +96,12 @@ OURS = "Host: 127.0.0.1\nAuthorization: Bearer t0ken"
         ("GET /broken HTTP/1.1\nHost: 127.0.0.1\nAuthorization: Bearer wrong", 401, "asks for a token"),
         (f"GET /broken HTTP/1.1\n{OURS}\nOrigin: http://evil.example", 403, "other origins"),
         (f"GET /broken HTTP/1.1\n{OURS}\nSec-Fetch-Site: cross-site", 403, "other origins"),
-        ("GET /open HTTP/1.1\nHost: evil.example", 421, "`http: {hosts: [...]}`"),
-        ("GET /open HTTP/1.1\nHost: search:1", 404, "Not Found"),
+        ("GET /public HTTP/1.1\nHost: evil.example", 421, "`http: {hosts: [...]}`"),
+        ("GET /public HTTP/1.1\nHost: search:1", 404, "Not Found"),
         ("GET /broken HTTP/1.1\nAuthorization: Bearer t0ken", 400, "HTTP"),
         (f"GET /broken HTTP/1.1\n{OURS}", 500, "its log has more"),
         (f"GET /open HTTP/1.1\n{OURS}\nContent-Length: 3\nContent-Length: 4", 400, "HTTP"),
+        (f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2\nTransfer-Encoding: chunked", 400, "not both"),
         ("rubbish", 400, "HTTP"),
     ],
 )
@@ -132,6 +156,84 @@ def test_answers_are_sent_at_once() -> None:
             assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     finally:
         server.stop()
+
+
+def opened(port: int, head: str, body: bytes = b"") -> socket.socket:
+    """A connection on which this much of a request was sent."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+    connection.sendall("\r\n".join([*head.splitlines(), "", ""]).encode() + body)
+    return connection
+
+
+LIMITS = ServerLimits(connections=8, spare=2, always=frozenset({"/open"}), prompt=3600, linger=3600)
+UNFINISHED = {
+    "body": (f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 9", b"{"),
+    "asked for": (f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 9\nExpect: 100-continue", b""),
+    "chunk": (f"POST /echo HTTP/1.1\n{OURS}\nTransfer-Encoding: chunked", b"5\r\n{"),
+    "refused": ("POST /echo HTTP/1.1\nHost: 127.0.0.1\nContent-Length: 9", b"{"),
+    "wrong token": ("GET /open HTTP/1.1\nHost: 127.0.0.1\nAuthorization: Bearer guess", b""),
+    "too large": (f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 99999", b"x" * 2000),
+    "unread": (f"GET /large HTTP/1.1\n{OURS}", b""),
+    "head": (f"GET /open HTTP/1.1\n{OURS}\nX-More: a", b""),
+    "nothing": ("", b""),
+}
+
+
+@pytest.mark.parametrize("kind", UNFINISHED)
+def test_clients_that_are_awaited_make_room_for_others(kind: str) -> None:
+    head, body = UNFINISHED[kind]
+    with serving(replace(LIMITS, penalty=3600), token="t0ken") as port, ExitStack() as open_:
+        for _ in range(5 * LIMITS.connections):
+            connection = open_.enter_context(
+                opened(port, head, body)
+                if kind != "nothing"
+                else closing(socket.create_connection(("127.0.0.1", port), timeout=60))
+            )
+            if kind == "head":
+                connection.sendall(b"X-Unfinished: a")
+        for _ in range(20):
+            assert told(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")[0] == 200
+            assert told(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
+
+
+def test_health_is_answered_while_every_place_works() -> None:
+    with serving(LIMITS, token="t0ken") as port, ExitStack() as busy:
+        names = [f"busy {number}" for number in range(LIMITS.connections)]
+        for name in names:
+            busy.enter_context(opened(port, f"GET /slow?name={name.replace(' ', '+')} HTTP/1.1\n{OURS}"))
+        wait(lambda: set(names) <= GATES)
+        status, text = told(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")
+        assert (status, "try again" in text) == (503, True)
+        assert told(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
+        GATES.clear()
+        wait(lambda: told(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")[0] == 200)
+
+
+def test_wrong_tokens_are_answered_late_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    wrong = "GET /open HTTP/1.1\nHost: 127.0.0.1\nAuthorization: Bearer "
+    late = serving(replace(LIMITS, penalty=3600), token="t0ken")
+    with late as port, closing(opened(port, f"{wrong}guess")) as guess:
+        wait(lambda: "1 wrong tokens" in caplog.text)
+        assert told(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
+        assert told(port, "GET /open HTTP/1.1\nHost: 127.0.0.1")[0] == 401, "none at all is no guess"
+        guess.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            guess.recv(1)
+    caplog.clear()
+    with serving(replace(LIMITS, penalty=0), token="t0ken") as port:
+        assert [told(port, f"{wrong}{number}")[0] for number in range(50)] == [401] * 50
+    lines = [record.message for record in caplog.records if "wrong token" in record.message]
+    assert len(lines) == 1
+    assert "from 127.0.0.1" in lines[0]
+    assert "guess" not in caplog.text
+
+
+def test_no_answer_is_guessed_to_be_another_type() -> None:
+    with serving(token="t0ken") as port:
+        for request in (f"GET /open HTTP/1.1\n{OURS}", "GET /open HTTP/1.1\nHost: 127.0.0.1", "rubbish"):
+            with closing(opened(port, f"{request}\nConnection: close")) as connection:
+                head = connection.makefile("rb").read().partition(b"\r\n\r\n")[0].lower()
+            assert b"x-content-type-options: nosniff" in head, request
 
 
 def test_a_client_that_does_not_read_is_cut_off() -> None:

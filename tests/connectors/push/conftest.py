@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.connectors.push import connector as push_connector
+from ingestor.http_server.limits import ServerLimits
 from tests.connectors.push.watching import Watch, connector, watched
 from tests.e2e.project import wait
 
@@ -11,6 +12,7 @@ from tests.e2e.project import wait
 @pytest.fixture(autouse=True)
 def _quicker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push_connector, "TICK", 0.02)
+    monkeypatch.setattr(push_connector, "LIMITS", ServerLimits(penalty=0.0))
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Who is slow, says nothing or has no right is in nobody's way."""
 
-import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,27 +25,6 @@ def test_the_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert [answer(connection) for connection in slow[:-1]] == [("", "")] * (len(slow) - 1)
         assert answer(slow[-1])[0].startswith("HTTP/1.1 408 "), "its head was there: it is told why"
         assert watch.caller.get("a").status == 404
-
-
-def test_more_than_can_wait_are_told_to_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(push_connector, "LIMITS", ServerLimits(connections=4))
-    with watched(connector(tmp_path / "pushed")) as watch:
-        wait(watch.caller.is_answered, every=0.01)
-        busy = [begun(watch.caller.port) for _ in range(4)]
-        said = wait(lambda: (s := watch.caller.ask("GET", "/documents")).status == 503 and s)
-        assert said.headers["Retry-After"] == "1"
-        for connection in busy:
-            connection.close()
-        wait(watch.caller.is_answered)
-
-
-def begun(port: int) -> socket.socket:
-    """A connection whose request is worked on: its body is awaited."""
-    connection = raw(port)
-    head = f"PUT /documents/a HTTP/1.1\r\n{OURS}\r\nContent-Length: 99\r\n"
-    connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
-    assert connection.recv(100).startswith(b"HTTP/1.1 100")
-    return connection
 
 
 def test_who_says_nothing_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,7 @@ def test_without_a_secret_no_signature_is_right(tmp_path: Path) -> None:
         {"token": "t", "port": 0},
         {"token": "t", "max_size": "1GB"},
         {"token": "t", "host": "http://x"},
+        {"token": "fifteen-letters", "host": "0.0.0.0"},
     ],
 )
 def test_options_that_make_no_sense(tmp_path: Path, options: dict[str, object]) -> None:
