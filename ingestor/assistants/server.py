@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 
 from ingestor import __version__
 from ingestor.assistants.asking import Ask, DaemonAway
+from ingestor.core.escape import raw, spelt
 from ingestor.search.values import Expand, Mode
 
 _ABOUT = """Search in the user's own documents, which ingestor keeps up to date.
@@ -67,11 +68,25 @@ def _answers(ask: Ask) -> Answers:
         except DaemonAway as error:
             raise ToolError(str(error)) from error
         if status == 200:
-            return said
+            return _shown(said)
         told = said.get("error") if isinstance(said, dict) else None
         raise ToolError(f"{told or 'no answer that can be read'} (HTTP {status})")
 
     return answers
+
+
+def _shown(value: Any) -> Any:
+    """Escape what a person would not see and a model would read, names of documents included."""
+    if isinstance(value, str):
+        return spelt(value)
+    if isinstance(value, list):
+        return [_shown(each) for each in value]
+    return {key: _shown(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+def _meant(name: str) -> str:
+    """The document of a name that was shown."""
+    return raw(name) if "\\u" in name else name
 
 
 def _search(answers: Answers) -> Tool:
@@ -133,7 +148,7 @@ def _list_documents(answers: Answers) -> Tool:
         limit: Annotated[int, Field(ge=1, le=1000)] = 100,
     ) -> dict[str, Any]:
         """List the documents of a collection, with their ids. `next` is set if there are more."""
-        given = {"collection": collection, "match": match, "after": after, "limit": limit}
+        given = {"collection": collection, "match": match, "after": _meant(after), "limit": limit}
         return dict(await answers("GET", f"/documents?{urlencode(given)}", None))
 
     return list_documents
@@ -163,4 +178,5 @@ async def _document_of(
     answers: Answers, collection: str, document: str, span: Mapping[str, int | None]
 ) -> dict[str, Any]:
     given = {"collection": collection, **{key: value for key, value in span.items() if value is not None}}
-    return dict(await answers("GET", f"/documents/{quote(document, safe='')}?{urlencode(given)}", None))
+    path = f"/documents/{quote(_meant(document), safe='')}"
+    return dict(await answers("GET", f"{path}?{urlencode(given)}", None))

@@ -1,20 +1,27 @@
 """Makes foreign text safe to show: it cannot control a terminal or imitate a log line. Pure.
 
-Marks of text direction are escaped, too: with them a name can look like another one.
+Invisible characters are escaped, too: marks of direction make a name look like another one, and tags and
+selectors carry words that only a language model reads.
 """
 
+import json
 import re
 
+# Hyphens, breaks, joiners and selectors that scripts and emoji need; several in a row hide something.
+_ONCE = r"[\xad\u180b-\u180f\u200b-\u200d\u2060\ufe00-\ufe0f]"
 _CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u034f\u061c\u070f\u115f\u1160\u17b4\u17b5\u200e\u200f"
+    r"\u2028-\u202e\u2061-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    rf"|(?<={_ONCE}){_ONCE}"
 )
 _SHORT = {r"\n": "\n", r"\t": "\t"}
-_ESCAPED = re.compile(r"\\(?:u((?!d[89a-f])[0-9a-f]{4})|n|t)")  # no surrogates
+_ESCAPED = re.compile(r"\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|u(?!d[89a-f])[0-9a-f]{4}|n|t)")
 
 
 def spelt(text: str) -> str:
-    """Text with control characters and marks of direction escaped as in JSON; tabs and line ends stay."""
-    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    """Text with control and invisible characters escaped as in JSON; tabs and line ends stay."""
+    return _CONTROL.sub(lambda match: _as_json(match[0]), text)
 
 
 def line(text: str) -> str:
@@ -24,4 +31,9 @@ def line(text: str) -> str:
 
 def raw(text: str) -> str:
     """The text that ``line`` may have made this of; backslashes of the text itself can look like escapes."""
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)) if match[1] else _SHORT[match[0]], text)
+    return _ESCAPED.sub(lambda match: _SHORT.get(match[0]) or json.loads(f'"{match[0]}"'), text)
+
+
+def _as_json(character: str) -> str:
+    """JSON's short forms are words of other escapes, so that every character gets its number."""
+    return f"\\u{ord(character):04x}" if character < "\U00010000" else json.dumps(character)[1:-1]

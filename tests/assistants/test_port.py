@@ -1,14 +1,17 @@
 """``/mcp`` at the service port: by the official SDK's own client, and by requests that it would not send."""
 
 import asyncio
+import json
 from collections.abc import Coroutine, Iterator
 from importlib.util import find_spec
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 
 from ingestor.assistants import port
+from ingestor.core.escape import spelt
 from tests.search.test_search import TEXTS
 from tests.service.test_searching import chroma as chroma
 from tests.service.test_searching import daemon as daemon
@@ -60,6 +63,44 @@ def test_the_tools_and_resources_of_stdio(client: httpx.Client, mode: str) -> No
         assert (wrong.is_error, "known: docs" in wrong.content[0].text) == (True, True)
 
     assisted(client, work, mode)
+
+
+def test_answers_show_assistants_what_people_do_not_see() -> None:
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
+    asked: list[str] = []
+
+    async def ask(method: str, path: str, body: object) -> tuple[int, Any]:
+        asked.append(path)
+        passage = {"text": f"Hours.{hidden}\u202e"}
+        named = {"document_id": f"a{hidden}.md", "passages": [passage], "next": None, "title": "\u2066x"}
+        return 200, named if path.startswith("/documents/") else {"documents": [named], "next": f"a{hidden}"}
+
+    async def work() -> None:
+        from ingestor.assistants.server import server
+
+        made = server(ask)
+        listed = await made.call_tool("list_documents", {})
+        shown = str(listed) + str(await made.call_tool("read", {"document_id": "a"}))
+        resource = await made.read_resource("ingestor://docs/a")
+        for text in (shown, str(resource)):
+            assert "Hours." in text or "documents" in text
+            assert not [c for c in text if ord(c) >= 0xE0000 or c in "\u202e\u2066"]
+        await made.call_tool("read", {"document_id": spelt(f"a{hidden}.md")})
+        assert quote(f"a{hidden}.md") in asked[-1]
+
+    asyncio.run(work())
+
+
+def test_half_characters_are_no_defect(client: httpx.Client) -> None:
+    for name, given in {
+        "search": {"query": "\ud800"},
+        "read": {"document_id": "\ud800"},
+        "list_documents": {"match": "\udfff"},
+    }.items():
+        call = {**LIST, "method": "tools/call", "params": {"name": name, "arguments": given}}
+        headers = {**HEADERS, "Content-Type": "application/json"}
+        said = client.post("/mcp", content=json.dumps(call).encode(), headers=headers)
+        assert said.status_code == 400, said.text
 
 
 def test_many_assistants_at_once_each_get_their_own_answer(client: httpx.Client) -> None:

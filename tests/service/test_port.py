@@ -1,5 +1,6 @@
 """The service port's addresses, over HTTP, with a journal and an embedding stream of their own."""
 
+import json
 import shutil
 import subprocess
 import threading
@@ -59,6 +60,10 @@ def test_questions_in_openais_form(client: httpx.Client) -> None:
         ("/embed", {}, 422),
         ("/embed", {"inputs": []}, 422),
         ("/embed", {"inputs": [1]}, 422),
+        ("/embed", {"inputs": "\ud800"}, 400),
+        ("/embed/docs", {"inputs": ["a", "\udfffb"]}, 400),
+        ("/v1/embeddings", {"input": "\ud800"}, 400),
+        ("/v1/embeddings", {"input": "a", "model": "\ud800"}, 400),
         ("/embed", {"inputs": ["a"] * 257}, 413),
         ("/embed", {"inputs": "a" * 2_100_000}, 413),
         ("/embed/other", {"inputs": "a"}, 404),
@@ -69,7 +74,7 @@ def test_questions_in_openais_form(client: httpx.Client) -> None:
     ],
 )
 def test_what_is_refused(client: httpx.Client, address: str, body: object, status: int) -> None:
-    said = client.post(address, json=body)
+    said = client.post(address, content=json.dumps(body).encode())
     assert said.status_code == status
     assert said.json()["error"]
 
