@@ -30,9 +30,15 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def read_config(path: Path) -> "Config":
-    """The config, for commands that write. Files that are made from now on are for this user alone."""
-    from ingestor.config.file import load
+    """The config, for commands that write.
 
+    Files that are made from now on are for this user alone, and so are memory and environment, where secrets
+    stand.
+    """
+    from ingestor.config.file import load
+    from ingestor.confinement.walls import hide
+
+    hide()
     umask(UMASK)
     config = load(path, environ)
     for warning in config.warnings:
