@@ -174,7 +174,8 @@ class _Endpoint:
     def _first(self) -> bool:
         """Whether this watch is the one to listen. Raises OSError while there is no folder."""
         if self._lock is None:
-            descriptor = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(self._lock_file, flags, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:

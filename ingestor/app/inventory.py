@@ -13,6 +13,7 @@ from ingestor.config.models import Config
 from ingestor.core.entries import Edition
 from ingestor.core.shards import separate, shard_names, shard_of
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
+from ingestor.state import file_permissions
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.requests import Requests
@@ -187,6 +188,6 @@ def _role(edition: Edition | None) -> Literal["live", "building", "previous"] | 
 @contextmanager
 def _opened(config: Config) -> Iterator[tuple[Journal, Collections]]:
     """Journal and Chroma. Without a journal (new or lost state) nothing in Chroma is ours."""
-    config.state.mkdir(parents=True, exist_ok=True)  # for the server's log
+    file_permissions.make(config.state, lambda name: False)  # for the server's log
     with journal_or_blank(config) as journal, collections_of(config, journal) as collections:
         yield journal, collections

@@ -22,6 +22,7 @@ from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.rechunk.recipes import unpacked
+from ingestor.state import file_permissions
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path, lexical_path, lock_path
@@ -98,7 +99,7 @@ def _moved_aside(config: Config) -> Path | None:
             "--rebuild is for a Chroma of ingestor's own, and the config names a server: mend that server's "
             "data there, then run `ingestor sync`, which writes what is missing"
         )
-    config.state.mkdir(parents=True, exist_ok=True)
+    file_permissions.make(config.state, lambda name: False)
     with hold(lock_path(config)):
         return move_aside(config.chroma.path)
 

@@ -6,7 +6,6 @@ ready when the child says so and answers; an answer alone could come from anothe
 
 import errno
 import json
-import os
 import secrets
 import signal
 import socket
@@ -25,6 +24,7 @@ from ingestor.config.hosts import local_address
 from ingestor.confinement.python_child import python_child
 from ingestor.confinement.walls import described
 from ingestor.ports import NeedsHuman, Transient
+from ingestor.state.file_permissions import open_own
 from ingestor.state.lock import Lock
 
 _CHILD = Path(__file__).with_name("child.py")
@@ -182,7 +182,7 @@ class ChromaServer:
         self._bound_log()
         self._pipe, theirs = socket.socketpair()
         self._pipe.sendall(json.dumps(settings).encode() + b"\n")
-        with theirs, open(self.log_path, "ab", opener=_private) as log:  # appends after a truncation, too
+        with theirs, open(self.log_path, "ab", opener=open_own) as log:  # appends after a truncation, too
             child = python_child(str(_CHILD), str(self.path), passed=_PASSED, variables=_QUIET)
             self._process = child.start(
                 stdin=theirs.fileno(),
@@ -268,10 +268,6 @@ def free_port(host: str) -> int:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _status(status: int) -> str:

@@ -158,7 +158,9 @@ def _chroma(found: Check, data: Mapped) -> Chroma | None:
         _check_token(found, supervised.token.get_secret_value(), supervised.host, (*at, "token"))
     for number, each in enumerate(supervised.tokens if supervised else ()):
         if each.token is not None:
-            _check_token(found, each.token.get_secret_value(), supervised.host, (*at, "tokens", number, "token"))
+            _check_token(
+                found, each.token.get_secret_value(), supervised.host, (*at, "tokens", number, "token")
+            )
     return found.model(Embedded, data, at) if supervised and supervised.embedded else supervised
 
 

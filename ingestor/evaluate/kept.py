@@ -4,7 +4,6 @@ It holds texts of the report, and no text of a document.
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ingestor.core.fingerprint import text_digest
+from ingestor.state.file_permissions import read_own, write_own
 from ingestor.state.files import EVALUATION
 
 _FORMAT = 2  # of the file; others are left out
@@ -27,11 +27,9 @@ class KeptReport:
 
 def write(state: Path, report: Mapping[str, Any], at: float) -> None:
     """In place of an earlier one of the same collection, atomically. Raises OSError."""
-    name = f"{EVALUATION}{text_digest(str(report['collection']))[:16]}"
-    fresh = state / f"{name}.{os.getpid()}"
+    name = f"{EVALUATION}{text_digest(str(report['collection']))[:16]}.json"
     less = {**report, "questions": {**report["questions"], "refused": []}}
-    fresh.write_text(json.dumps({"format": _FORMAT, "at": at, "report": less}), "utf-8")
-    fresh.replace(state / f"{name}.json")
+    write_own(state / name, json.dumps({"format": _FORMAT, "at": at, "report": less}))
 
 
 def read(state: Path) -> dict[str, KeptReport]:
@@ -42,6 +40,6 @@ def read(state: Path) -> dict[str, KeptReport]:
 def _read(state: Path) -> Iterator[KeptReport]:
     for file in state.glob(f"{EVALUATION}*.json"):
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-            said = json.loads(file.read_text("utf-8"))
+            said = json.loads(read_own(file))
             if said["format"] == _FORMAT:
                 yield KeptReport(float(said["at"]), said["report"])

@@ -17,6 +17,7 @@ import Stemmer
 
 from ingestor.lexical import stems
 from ingestor.ports import Transient
+from ingestor.state.file_permissions import refuse_link
 
 log = logging.getLogger("ingestor")
 
@@ -148,6 +149,7 @@ class LexicalFile:
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
     def _connected(self) -> sqlite3.Connection:
+        refuse_link(self._path)
         db = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         try:
             db.execute("PRAGMA journal_mode = WAL")

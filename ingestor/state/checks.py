@@ -4,13 +4,13 @@ A check is known by its collection and the name of its file of questions.
 """
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ingestor.core.fingerprint import text_digest
+from ingestor.state.file_permissions import read_own, write_own
 
 PREFIX = "check-"  # of the files' names
 
@@ -29,10 +29,8 @@ class CheckResult:
 
 def write(state: Path, result: CheckResult) -> None:
     """In place of an earlier result of the same check, atomically. Raises OSError."""
-    name = f"{PREFIX}{text_digest(json.dumps([result.collection, result.questions]))[:16]}"
-    fresh = state / f"{name}.{os.getpid()}"
-    fresh.write_text(json.dumps(asdict(result)), "utf-8")
-    fresh.replace(state / f"{name}.json")
+    name = f"{PREFIX}{text_digest(json.dumps([result.collection, result.questions]))[:16]}.json"
+    write_own(state / name, json.dumps(asdict(result)))
 
 
 def read(state: Path) -> list[CheckResult]:
@@ -43,7 +41,7 @@ def read(state: Path) -> list[CheckResult]:
 def _read(state: Path) -> Iterator[CheckResult]:
     for file in state.glob(f"{PREFIX}*.json"):
         with suppress(OSError, ValueError, TypeError, KeyError):
-            said = json.loads(file.read_text("utf-8"))
+            said = json.loads(read_own(file))
             yield CheckResult(
                 str(said["collection"]), str(said["questions"]), float(said["recall"]), float(said["fell"]),
                 bool(said["passed"]), float(said["at"]),

@@ -1,13 +1,20 @@
-"""Closes our folders to other users, since their files quote documents that may be secret.
+"""Keeps our folders and files from other users, since they quote documents that may be secret.
 
-The umask closes new files. Files that an earlier version or a person left open are closed here. Of a folder
-that was empty or also holds other files, only our files are closed.
+A folder that another user can change is refused: its files may be links to others. The umask closes new files
+to readers. Files that an earlier version or a person left open are closed here. Of a folder that was empty or
+also holds other files, only our files are closed.
 """
 
+import grp
 import logging
+import os
+import pwd
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+
+from ingestor.ports import NeedsHuman
 
 log = logging.getLogger("ingestor")
 
@@ -17,9 +24,11 @@ UMASK = 0o077
 def make(folder: Path, ours: Callable[[str], bool]) -> None:
     """Create the folder if it does not exist, and close it. ``ours``: whether a file name is one of ours.
 
-    Raises OSError if it cannot be created. A file that cannot be closed is logged, and used nevertheless.
+    Raises OSError if it cannot be created, NeedsHuman if another user can change it or a file is a link.
+    A file that cannot be closed is logged, and used nevertheless.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _require_own(folder)
     closed, refused = [], []
     for path in _to_close(folder, ours):
         try:
@@ -49,8 +58,66 @@ def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
         return
     if paths and all(ours(path.name) for path in paths):
         yield folder
-    yield from (path for path in paths if ours(path.name) and not path.is_symlink())
+    for path in filter(lambda path: ours(path.name), paths):
+        refuse_link(path)
+        yield path
 
 
 def _is_open(path: Path) -> bool:
     return bool(path.stat().st_mode & UMASK)
+
+
+def _require_own(folder: Path) -> None:
+    found, user = folder.stat(), os.geteuid()
+    if found.st_uid != user:
+        raise NeedsHuman(
+            f"{folder} belongs to {_name(found.st_uid)}, who can change ingestor's files in it: run ingestor "
+            f"as that user, or take the folder over (chown -R {_name(user)} {folder}), or configure another"
+        )
+    shared = found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid)
+    if found.st_mode & stat.S_IWOTH or shared:
+        raise NeedsHuman(
+            f"other users can write to {folder}, and change its files: remove what is not yours, "
+            f"then close it (chmod go-w {folder}), or configure another folder"
+        )
+
+
+def _name(user: int) -> str:
+    with suppress(KeyError):
+        return pwd.getpwuid(user).pw_name
+    return f"user {user}"
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group is that of this user alone, as many systems make one for each user."""
+    with suppress(KeyError):
+        user = pwd.getpwuid(os.geteuid())
+        members = set(grp.getgrgid(group).gr_mem) - {user.pw_name}
+        return group == user.pw_gid and not members and grp.getgrgid(group).gr_name == user.pw_name
+    return False
+
+
+def refuse_link(path: Path) -> None:
+    """Raises NeedsHuman if a link is in place of one of our files."""
+    if path.is_symlink():
+        raise NeedsHuman(f"{path} is a link, and may lead anywhere: remove it, or move its target here")
+
+
+def open_own(path: Path | str, flags: int) -> int:
+    """A descriptor of one of our files, which no link leads to. Raises OSError."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def read_own(path: Path) -> str:
+    """Raises OSError, and ValueError for what is no UTF-8."""
+    with open(open_own(path, os.O_RDONLY), encoding="utf-8") as stream:
+        return stream.read()
+
+
+def write_own(path: Path, text: str) -> None:
+    """Replace a file atomically. Raises OSError."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    with open(open_own(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as stream:
+        stream.write(text)
+    fresh.replace(path)

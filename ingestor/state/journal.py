@@ -37,6 +37,7 @@ from ingestor.state.columns import (
     to_entry,
     unpack,
 )
+from ingestor.state.file_permissions import refuse_link
 from ingestor.state.receipts import TOGETHER, adopt, known_of, take_out, write_failure, write_receipts
 from ingestor.state.schema import migrate
 
@@ -382,6 +383,7 @@ _DOCUMENT_ID = """COALESCE((
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    refuse_link(path)
     uri = str(path).startswith("file:")
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30, uri=uri)
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from ingestor.ports import NeedsHuman
+from ingestor.state.file_permissions import open_own, read_own, refuse_link
 
 log = logging.getLogger("ingestor")
 
@@ -96,8 +97,8 @@ def hold(path: Path) -> Lock:
 def noted(path: Path) -> list[str]:
     """The process id of the (last) holder and the words that it noted; empty if there are none."""
     try:
-        return path.read_text(errors="replace").split()
-    except OSError:
+        return read_own(path).split()
+    except (OSError, ValueError):
         return []
 
 
@@ -129,8 +130,9 @@ def held(path: Path) -> bool:
 
 def _open(path: Path, flags: int) -> int:
     try:
-        return os.open(path, flags | os.O_CLOEXEC, 0o600)
+        return open_own(path, flags)
     except OSError as error:
+        refuse_link(path)
         raise NeedsHuman(
             f"cannot open the lock file {path}: {error.strerror}; check that this user may write there"
         ) from error

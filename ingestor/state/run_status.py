@@ -4,9 +4,10 @@ It is for display only; the journal decides. Only the lock tells whether a progr
 """
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from ingestor.state.file_permissions import read_own, write_own
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +43,13 @@ class Live:
 
 def write(state: Path, live: Live) -> None:
     """Replace the file atomically. Raises OSError."""
-    fresh = state / f"live.{os.getpid()}"
-    fresh.write_text(json.dumps(asdict(live)))
-    fresh.replace(state / "live.json")
+    write_own(state / "live.json", json.dumps(asdict(live)))
 
 
 def read(state: Path) -> Live:
     """The last written status; an empty one if the file is missing or damaged."""
     try:
-        said = json.loads((state / "live.json").read_text())
+        said = json.loads(read_own(state / "live.json"))
         listing = {name: RunningListing(**one) for name, one in said.pop("listing", {}).items()}
         return Live(**said, listing=listing)
     except (OSError, ValueError, TypeError, AttributeError):

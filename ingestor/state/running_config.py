@@ -21,6 +21,7 @@ from pathlib import Path
 from ingestor.config.file import checked, load, read
 from ingestor.config.models import Config, ConfigError, Settings
 from ingestor.ports import NeedsHuman
+from ingestor.state.file_permissions import open_own, write_own
 from ingestor.state.lock import held
 
 NAME = "config-in-force.json"
@@ -50,14 +51,9 @@ def settled_at_start(old: Config, new: Config) -> tuple[str, ...]:
 
 def keep(config: Config, now: float) -> None:
     """Store the config in force, readable by its owner only. Errors of the disk are ignored."""
-    fresh = config.state / f"{NAME}.{os.getpid()}"
     value = {"file": str(config.origin.file), "text": config.origin.text, "since": now}
     with suppress(OSError):
-        fresh.unlink(missing_ok=True)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as stream:
-            json.dump(value, stream)
-        fresh.replace(config.state / NAME)
+        write_own(config.state / NAME, json.dumps(value))
 
 
 def in_force(path: Path, env: Mapping[str, str]) -> InForce:
@@ -102,7 +98,7 @@ def _running(
 
 def _kept(file: Path) -> dict[str, str]:
     """The kept config. Raises OSError if it is missing, or if another user could have written it."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = open_own(file, os.O_RDONLY)
     with os.fdopen(descriptor) as stream:
         found = os.fstat(descriptor)
         if found.st_uid not in (0, os.geteuid()) and os.geteuid() != 0:

@@ -26,7 +26,7 @@ class FolderWorld(OnDisk):
 
 
 _AS_NOBODY = """
-import json, os, sys
+import grp, json, os, pwd, sys
 from ingestor.connectors.folder.connector import Folder, FolderOptions
 from ingestor.model import Item
 from ingestor.ports import PartialScan

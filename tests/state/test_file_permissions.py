@@ -1,8 +1,15 @@
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ingestor.state import file_permissions
+from ingestor.lexical.file import LexicalFile
+from ingestor.ports import NeedsHuman
+from ingestor.state import checks, file_permissions, run_status
+from ingestor.state.cache.store import VectorCache
+from ingestor.state.journal import Journal
+from ingestor.state.lock import hold, noted
 from tests.connectors.folders import run_as_nobody
 
 
@@ -39,7 +46,6 @@ def test_a_folder_that_holds_other_things_stays_open_but_ours_in_it_do_not(tmp_p
     for name in ("journal", "letter.txt"):
         (tmp_path / name).touch()
         (tmp_path / name).chmod(0o644)
-    (tmp_path / "journal-link").symlink_to("letter.txt")
     file_permissions.make(tmp_path, ours)
     assert [mode(path) for path in (tmp_path, tmp_path / "journal", tmp_path / "letter.txt")] == [
         0o755,
@@ -48,23 +54,74 @@ def test_a_folder_that_holds_other_things_stays_open_but_ours_in_it_do_not(tmp_p
     ]
 
 
-def test_a_folder_of_another_user_is_used_and_said(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    (tmp_path / "journal").touch()
+REFUSED = """
+    from pathlib import Path
+    from ingestor.ports import NeedsHuman
+    from ingestor.state import file_permissions
+    try:
+        file_permissions.make(Path(sys.argv[1]), lambda name: True)
+    except NeedsHuman as error:
+        print(error)
+    """
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("mode", [0o700, 0o777])
+def test_folder_of_another_user_is_refused(tmp_path: Path, mode: int) -> None:
     for above in [*tmp_path.parents][:-2]:
         above.chmod(0o755)
-    said = run_as_nobody(
-        """
-        import logging
-        from pathlib import Path
-        from ingestor.state import file_permissions
-        logging.basicConfig(stream=sys.stdout, format="%(message)s")
-        file_permissions.make(Path(sys.argv[1]), lambda name: True)
-        """,
-        str(tmp_path),
-    )
-    assert "can't be closed to them: Operation not permitted" in said
-    assert f"{tmp_path} and 1 more" in said
+    tmp_path.chmod(mode)
+    assert f"{tmp_path} belongs to root" in run_as_nobody(REFUSED, str(tmp_path))
+    os.chown(tmp_path, 65534, 65534)
+    with pytest.raises(NeedsHuman, match=r"belongs to nobody.* or take the folder over \(chown -R root"):
+        file_permissions.make(tmp_path, ours)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o702])
+def test_folder_that_others_can_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+    tmp_path.chmod(mode)
+    with pytest.raises(NeedsHuman, match=r"other users can write to .*\(chmod go-w "):
+        file_permissions.make(tmp_path, ours)
+    tmp_path.chmod(mode & 0o755)
+    file_permissions.make(tmp_path, ours)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_folder_of_a_group_is_refused_unless_it_is_the_users_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o770)
+    file_permissions.make(tmp_path, ours)
+    os.chown(tmp_path, 0, 65534)
+    with pytest.raises(NeedsHuman, match="other users can write to"):
+        file_permissions.make(tmp_path, ours)
+
+
+def test_link_in_place_of_a_file_of_ours_is_refused(tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere"
+    target.write_text("theirs")
+    folder = tmp_path / "state"
+    folder.mkdir(0o700)
+    for name in ("journal.sqlite3", "cache.sqlite3", "lexical.sqlite3", "lock", "live.json", "check-a.json"):
+        (folder / name).symlink_to(target)
+    with pytest.raises(NeedsHuman, match="is a link"):
+        file_permissions.make(folder, lambda name: True)
+    deeds: list[Callable[[], object]] = [
+        lambda: Journal(folder / "journal.sqlite3"),
+        lambda: VectorCache(folder / "cache.sqlite3", 10**6),
+        lambda: LexicalFile(folder / "lexical.sqlite3"),
+        lambda: hold(folder / "lock"),
+    ]
+    for deed in deeds:
+        with pytest.raises(NeedsHuman, match="is a link"):
+            deed()
+    (folder / f"live.json.{os.getpid()}").symlink_to(target)
+    run_status.write(folder, run_status.Live(pid=7))
+    assert run_status.read(folder).pid == 7
+    (folder / "chroma.log").symlink_to(target)
+    with pytest.raises(OSError, match="symbolic"):
+        file_permissions.open_own(folder / "chroma.log", os.O_WRONLY | os.O_CREAT)
+    assert checks.read(folder) == []
+    assert noted(folder / "lock") == []
+    assert target.read_text() == "theirs"
 
 
 def test_an_empty_folder_of_the_user_stays_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

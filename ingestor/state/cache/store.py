@@ -33,6 +33,7 @@ from ingestor.state.cache.rows import (
     unpacked,
     vector_key,
 )
+from ingestor.state.file_permissions import refuse_link
 
 if TYPE_CHECKING:
     from ingestor.model import Vector, Vectors
@@ -200,6 +201,7 @@ class _Foreign(sqlite3.DatabaseError):
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:
+    refuse_link(Path(path))
     db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
