@@ -8,6 +8,8 @@ from os.path import normpath
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from pydantic import SecretStr
+
 from ingestor.config.models import (
     DEFAULT_EMBEDDER,
     DEFAULT_STRATEGY,
@@ -154,13 +156,14 @@ def _chroma(found: Check, data: Mapped) -> Chroma | None:
     if not data.keys() & {"path", "hosts"} and data.keys() & _ELSEWHERE:
         return found.model(RemoteChroma, data, at)
     supervised = found.model(Supervised, data, at)
-    if supervised and supervised.token is not None:
-        _check_token(found, supervised.token.get_secret_value(), supervised.host, (*at, "token"))
-    for number, each in enumerate(supervised.tokens if supervised else ()):
-        if each.token is not None:
-            _check_token(
-                found, each.token.get_secret_value(), supervised.host, (*at, "tokens", number, "token")
-            )
+    if supervised:
+        tokens: list[tuple[Where, SecretStr | None]] = [((*at, "token"), supervised.token)]
+        tokens += [
+            ((*at, "tokens", number, "token"), each.token) for number, each in enumerate(supervised.tokens)
+        ]
+        for place, token in tokens:
+            if token is not None:
+                _check_token(found, token.get_secret_value(), supervised.host, place)
     return found.model(Embedded, data, at) if supervised and supervised.embedded else supervised
 
 
