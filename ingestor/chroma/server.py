@@ -6,6 +6,7 @@ ready when the child says so and answers; an answer alone could come from anothe
 
 import errno
 import json
+import os
 import secrets
 import signal
 import socket
@@ -112,7 +113,7 @@ class ChromaServer:
     def _bound_log(self) -> None:
         """Truncate a log that is too large."""
         with suppress(FileNotFoundError):
-            if self.log_path.stat().st_size > _LOG_SIZE:
+            if self.log_path.lstat().st_size > _LOG_SIZE:
                 os.truncate(self.log_path, 0)
 
     def look(self) -> Look:
