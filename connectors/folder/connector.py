@@ -2,20 +2,23 @@
 
 Key: the path beneath the folder, "/" between its parts (see _names for odd ones). Version: device, inode,
 size, mtime and ctime, so any write, replacement, ``touch`` or ``chmod`` gives another one. A file is read
-through one descriptor, opened without following links, and only if it is the same before and after.
+through one descriptor, opened without following links, and only if it is the same before and after. A file of
+lines that grows all the time is read up to its last line.
 Files that cannot be seen are never reported as removed: a missing or unreadable folder raises NeedsHuman, and
 a subfolder that cannot be read is named by the PartialScan that ends the scan.
 """
 
 import errno
+import logging
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -35,6 +38,10 @@ from ingestor.units import Duration, Size
 if TYPE_CHECKING:
     from ingestor.connectors.folder.watching import WatchedFolder
 
+log = logging.getLogger(__name__)
+
+EVERY = 10.0  # seconds between two readings of a file that grows all the time
+OF_LINES = {"", ".csv", ".err", ".jsonl", ".log", ".md", ".ndjson", ".out", ".rst", ".text", ".tsv", ".txt"}
 _NAMED = 10  # paths that an error message lists
 _UNKNOWN = 100  # subtrees named by one PartialScan
 _TICK = 100_000_000  # ns: a second write so soon after the first may leave the same timestamps
@@ -115,6 +122,7 @@ class Folder:
         self._path = str(options.path.absolute())
         self._uri = "/".join(map(escape, self._path.rstrip("/").split("/")))
         self._selection = options.selection()
+        self._growing = Growing()
 
     def scan(self) -> Iterator[Item]:
         return self.scan_under("")
@@ -207,12 +215,12 @@ class Folder:
         path = "/".join(names_of(item.key))
         try:
             with file(root, path) as descriptor:
-                return _read(descriptor, item)
+                return _read(descriptor, item, self._growing)
         except OSError as error:
             if error.errno not in (errno.ENOTDIR, errno.ELOOP):  # it is a link, or one is on the way
                 raise
         with file(root, self._real(path, item)) as descriptor:
-            return _read(descriptor, item)
+            return _read(descriptor, item, self._growing)
 
     def _real(self, path: str, item: Item) -> str:
         """The real path of the file, with links followed as the options say. Raises Stale or OSError."""
@@ -258,8 +266,72 @@ def _version(status: os.stat_result) -> str:
     return f"{status.st_dev:x}.{status.st_ino:x}.{status.st_size:x}.{times}"
 
 
-def _read(descriptor: int, item: Item) -> bytes:
-    """The whole file, if it is unchanged since the listing. Raises Stale, Transient or OSError."""
+class Growing:
+    """Files of lines that grow all the time: their lines so far are read every EVERY seconds. Any thread.
+
+    A file grows if it is the same one, is no shorter, and begins with what was read of it EVERY seconds ago.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen = dict[str, _Beginning]()  # by key
+        self._logged = set[str]()
+
+    def settled(self, item: Item) -> None:
+        """Forget a file that was read whole."""
+        self._seen.pop(item.key, None)
+
+    def lines(self, descriptor: int, item: Item) -> bytes | None:
+        """Return the lines that the file had when it was listed, or None if it must be read whole."""
+        now = os.fstat(descriptor)
+        if not stat.S_ISREG(now.st_mode):
+            return None
+        same = _version(now).split(".")[:2] == item.version.split(".")[:2]
+        changed = same and _version(now) != item.version  # else what is read now may be all of it
+        if PurePath(item.key).suffix.lower() not in OF_LINES or not changed or not item.size:
+            return None
+        seen = self._seen.get(item.key)
+        if seen is not None and self._clock() < seen.at + EVERY:
+            return None
+        data = os.pread(descriptor, item.size, 0)
+        grew = seen is not None and hash_of(data[: seen.size]) == seen.hash and len(data) >= seen.size
+        self._seen[item.key] = _Beginning(self._clock(), len(data), hash_of(data))
+        lines = data[: data.rfind(b"\n") + 1]
+        if not grew or not lines or b"\0" in lines or len(data) < item.size or now.st_size < item.size:
+            return None
+        if item.key not in self._logged:
+            self._logged.add(item.key)
+            log.info("%s grows all the time: its lines so far are indexed every %.0f s", item.uri, EVERY)
+        return lines
+
+
+class _Beginning(NamedTuple):
+    at: float  # seconds
+    size: int
+    hash: bytes
+
+
+def hash_of(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
+def _read(descriptor: int, item: Item, growing: Growing) -> bytes:
+    """The whole file, if it is unchanged since the listing; of one that grows its lines then.
+
+    Raises Stale, Transient or OSError.
+    """
+    try:
+        data = _read_whole(descriptor, item)
+    except (Stale, Transient):
+        lines = growing.lines(descriptor, item)
+        if lines is None:
+            raise
+        return lines
+    growing.settled(item)
+    return data
+
+
+def _read_whole(descriptor: int, item: Item) -> bytes:
     before, now = os.fstat(descriptor), time.time_ns()
     if not stat.S_ISREG(before.st_mode) or _version(before) != item.version:
         raise Stale(f"{item.uri} changed since it was listed")

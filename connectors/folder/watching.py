@@ -24,7 +24,7 @@ from ingestor.model import Hint
 from ingestor.ports import NeedsHuman, Stop, Transient
 
 TICK = 0.2  # seconds between two checks for changes and for ``stop``
-LONGEST = 30.0  # seconds without a pause in the changes until they are hinted at anyway
+LONGEST = 20.0  # seconds without a pause in the changes until they are hinted at anyway
 MANY = 2000  # changed keys; for more, the hint is ""
 HINTS = 64  # at once; more are merged into hints for subtrees
 RESTART = 0.5  # seconds

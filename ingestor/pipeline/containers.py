@@ -75,6 +75,8 @@ class Containers:
         started, opening, more = self.clock(), 0.0, False
         try:
             for item in self._with_costly_last(items):
+                for holder in _holders(item.key):  # a folder now, whatever was listed before
+                    self._listed.pop(holder, None)
                 if not self._opens(item):
                     yield item
                     continue

@@ -79,6 +79,21 @@ def test_a_folder_called_like_the_mark_is_a_folder() -> None:
     assert journal.look("x/!/b.md")[0] == {"x/!/b.md"}
 
 
+def test_a_folder_in_place_of_an_archive_of_its_name_is_read_as_a_folder() -> None:
+    world = World()
+    world.put("a.zip", zipped({"b.md": "packed"}))
+    journal = Journal(world)
+    journal.look()
+    del world.files["a.zip"]
+    world.put("a.zip/!/b.md", b"plain")
+    assert journal.look("a.zip") == ({"a.zip/!/b.md"}, {"a.zip"})
+    assert journal.read("a.zip/!/b.md") == b"plain"
+    del world.files["a.zip/!/b.md"]
+    world.put("a.zip", zipped({"b.md": "packed again"}))
+    journal.look("a.zip")
+    assert journal.read("a.zip/!/b.md") == b"packed again"
+
+
 def test_a_broken_archive_keeps_its_members_and_says_why() -> None:
     world = World()
     sound = zipped({"b.md": "B", "inner.zip": zipped({"c.md": "C"})})

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from ingestor.connectors.folder.connector import Folder, FolderOptions
+from ingestor.connectors.folder.connector import EVERY, Folder, FolderOptions, Growing
 from ingestor.model import Item
 from ingestor.ports import (
     BadDocument,
@@ -198,6 +198,73 @@ def test_a_file_that_grows_while_it_is_read_is_refused(
     monkeypatch.setattr(os, "read", growing)
     with pytest.raises(Stale, match="changed while it was read"):
         world.connector.fetch(item)
+
+
+def test_a_file_that_grows_all_the_time_is_read_up_to_its_last_line(
+    world: FolderWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    seconds, path = [0.0], world.root / "app.log"
+    world.connector._growing = Growing(lambda: seconds[0])
+    path.write_bytes(b"first\nsec")
+
+    def read_while_it_grows() -> bytes:
+        [item] = world.connector.scan()
+        with path.open("ab") as writer:
+            writer.write(b"ond\nmore")
+        return world.connector.fetch(item).data
+
+    caplog.set_level("INFO")
+    with pytest.raises(Stale):
+        read_while_it_grows()
+    seconds[0] += EVERY - 1
+    with pytest.raises(Stale):
+        read_while_it_grows()
+    seconds[0] += 1
+    assert read_while_it_grows() == b"first\nsecond\nmoreond\n"
+    with pytest.raises(Stale):
+        read_while_it_grows()
+    seconds[0] += EVERY
+    assert read_while_it_grows().count(b"\n") == 5
+    assert caplog.text.count("grows all the time") == 1
+    [item] = world.connector.scan()
+    assert fetched(world.connector, item).data == path.read_bytes(), "whole, once it has stopped"
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.html", "a.pdf"])
+def test_a_file_of_a_format_that_is_not_of_lines_is_read_whole_or_not_at_all(
+    world: FolderWorld, name: str
+) -> None:
+    assert _read_after_growth(world, name, b"[\n1\n", b"2\n") is None
+
+
+@pytest.mark.parametrize("change", [b" at all", b"a\n\0\n"])
+def test_a_file_without_lines_or_with_zeros_is_not_read_in_part(world: FolderWorld, change: bytes) -> None:
+    assert _read_after_growth(world, "a.txt", b"none", change) is None
+
+
+def test_a_file_that_is_rewritten_all_the_time_is_not_read_in_part(world: FolderWorld) -> None:
+    assert _read_after_growth(world, "a.txt", b"", b"line\n", rewritten=True) is None
+
+
+def _read_after_growth(
+    world: FolderWorld, name: str, before: bytes, change: bytes, *, rewritten: bool = False
+) -> bytes | None:
+    """What is read at the third attempt, if anything. The file changes before each."""
+    seconds, path, found = [0.0], world.root / name, None
+    world.connector._growing = Growing(lambda: seconds[0])
+    path.write_bytes(before)
+    for attempt in range(4):
+        [item] = world.connector.scan()
+        if rewritten:
+            path.write_bytes(b"%d " % attempt + change * 10 * (attempt + 1))
+        else:
+            path.write_bytes(path.read_bytes() + change)
+        try:
+            found = world.connector.fetch(item).data
+        except Stale:
+            found = None
+        seconds[0] += EVERY
+    return found
 
 
 def test_a_file_that_is_read_in_several_parts_is_read_whole(
