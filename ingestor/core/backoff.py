@@ -24,6 +24,11 @@ def delay(attempt: int, random: float, cap: float = CAP) -> float:
     return ceiling(attempt, cap) * random
 
 
+def has_passed(since: float, seconds: float, now: float) -> bool:
+    """Whether so many seconds passed, or the clock was put back meanwhile: then nobody knows."""
+    return not since <= now < since + seconds
+
+
 def retry_after(header: str | None, now: float) -> float | None:
     """Seconds that a header asks for, as a number or as a date; None where it says nothing.
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from ingestor.core.backoff import has_passed
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry
 from ingestor.model import Sums
@@ -118,7 +119,7 @@ class FirstPass:
         Each is held until the next is asked for: after an error it is the first of the next call.
         """
         for edition, held in list(self._held.items()):
-            late = self._clock() >= held.since + LONGEST
+            late = has_passed(held.since, LONGEST, self._clock())
             if late or held.full or seen(edition):
                 held.since = 0.0  # after an error the next call goes on, whatever is due by then
                 self.released |= {prepared.entry.row: edition for prepared in held.documents}

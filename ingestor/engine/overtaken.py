@@ -6,6 +6,7 @@ and then.
 
 from collections.abc import Collection, Iterator
 
+from ingestor.core.backoff import has_passed
 from ingestor.core.entries import Entry
 from ingestor.state.columns import marks
 from ingestor.state.journal import Journal
@@ -19,15 +20,15 @@ class Overtaken:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._spared = set[int]()  # rows of which a version was abandoned
-        self._next = 0.0
+        self._looked = -EVERY
 
     def due(self, now: float) -> bool:
         """``now``: POSIX seconds."""
-        return not self._next - EVERY <= now < self._next  # the clock may have been set back
+        return has_passed(self._looked, EVERY, now)
 
     def look(self, begun: Collection[Entry], now: float) -> set[int]:
         """Rows of those whose work is abandoned."""
-        self._next = now + EVERY
+        self._looked = now
         found = {row: (version, paused) for row, version, paused in self._now(begun)}
         overtaken = set[int]()
         for entry in begun:

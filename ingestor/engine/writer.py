@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from ingestor.core.backoff import delay
+from ingestor.core.backoff import delay, has_passed
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import ChromaName, EditionName, Entry
 from ingestor.engine import protocol
@@ -113,7 +113,7 @@ class Writer:
         raise sqlite3.Error.
         """
         outbox = self._outbox(collection)
-        ripe = everything or outbox.size >= BATCH or self._clock() >= outbox.since + LINGER
+        ripe = everything or outbox.size >= BATCH or has_passed(outbox.since, LINGER, self._clock())
         if outbox.prepared and ripe and self._clock() >= outbox.not_before:
             yield from self._write(collection, outbox)
             yield from self._write_slice(collection, outbox)

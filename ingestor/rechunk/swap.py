@@ -13,6 +13,7 @@ from itertools import islice
 import numpy as np
 
 from ingestor.config.models import Rechunk
+from ingestor.core.backoff import has_passed
 from ingestor.core.decisions import too_many
 from ingestor.core.entries import Edition, EditionName, Feed
 from ingestor.engine.open_collections import OpenCollections
@@ -112,8 +113,10 @@ class Swaps:
         self._changed |= self.run_pending_requests() | self._must_rebuild()
         self._see_to_names()
         for edition in self._editions.all():
-            since_failure = self._clock() - self._failed_at.get(edition.name, -RETRY_EVERY)
-            if edition.role == "live" or edition.name in busy or 0 <= since_failure < RETRY_EVERY:
+            if edition.role == "live" or edition.name in busy:
+                continue
+            failed_at = self._failed_at.get(edition.name)
+            if failed_at is not None and not has_passed(failed_at, RETRY_EVERY, self._clock()):
                 continue
             self._failed_at[edition.name] = self._clock()
             try:

@@ -92,3 +92,29 @@ def _calls(folder: Path, documents: int, *, collective: bool) -> int:
     assert (waiting, len(world.engine.flight.under_way)) == (documents + 2, 1)
     world.journal.close()
     return calls
+
+
+@pytest.mark.parametrize("collective", [False, True])
+def test_documents_prepared_by_a_clock_that_is_put_back_are_written_at_once(
+    tmp_path: Path, collective: bool
+) -> None:
+    """Another document is prepared all the while, so that batches wait for it."""
+    world = World(tmp_path, seed=1, collective=collective)
+    for name in ("a", "b", "c", "late"):
+        world.files.write(name, f"line {name}")
+    submit = world.engine.pool.submit
+
+    def submitted(tag: Any, work: Callable[[], object], *, scan: bool = False, lane: Any = None) -> None:
+        if scan or tag.entry.key != "late":
+            submit(tag, work, scan=scan)
+
+    world.engine.pool.submit = submitted  # type: ignore[method-assign]
+    world.now += 172_800.0
+    while world.engine.writer.waiting() + world.engine._first_pass.waiting() < 3:
+        world.engine_step()
+    world.now -= 172_800.0
+    for _ in range(2):
+        world.now += 1.0
+        world.engine_step()
+    assert {record.text for record in world.readers.seen()} == {"line a", "line b", "line c"}
+    world.journal.close()

@@ -305,7 +305,7 @@ def test_an_edition_that_fails_for_an_unknown_reason_is_examined_every_few_secon
     editions.build(C, packed(NEW), 50.0)
     swaps = Swaps(journal, OpenCollections(), lambda: now[0])  # type: ignore[arg-type]
 
-    def fail(self: Editions, building: str, live: str) -> str:
+    def fail(self: Editions, *editions: object) -> str:
         looks.append(now[0])
         raise RuntimeError("a defect")
 
