@@ -47,13 +47,13 @@ def main(papers: int = 50) -> None:
     )
 
 
-def _keys(tables: Sequence[Rows]) -> list[tuple[str, ...]]:
-    return [tuple("".join(cell.split()) for cell in row) for rows in tables for row in rows]
+def _keys(tables: Sequence[Rows]) -> list[str]:
+    """Rows as bare lines, without their spaces."""
+    return ["".join("".join(row).split()) for rows in tables for row in rows]
 
 
 def _rows(text: str) -> Rows:
-    lines = [line.strip("| ").split(" | ") for line in text.replace("|  |", "|   |").splitlines()]
-    return [tuple(map(str.strip, line)) for line in lines if not all(cell.strip("-") == "" for cell in line)]
+    return [(line,) for line in text.splitlines()]
 
 
 def _paper(dice: random.Random) -> tuple[str, list[Rows]]:

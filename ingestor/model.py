@@ -60,6 +60,8 @@ class Block:
 
     ``kind``: heading, paragraph, list, table, code, quote, front_matter, html, rule, ... A ``label`` (an
     anchor, a directive that names what follows) and a ``comment`` belong to the block after them.
+    ``header_rows``: how many of a table's first lines name its columns (years, units); None where its parser
+    does not tell. ``caption``: the title above a table.
     """
 
     kind: str
@@ -73,6 +75,8 @@ class Block:
     language: str | None = None  # code: its programming language
     symbol: str | None = None  # code: the function or class
     figure: str | None = None  # figures: the picture's name inside the document, or its address
+    header_rows: int | None = None
+    caption: str | None = None
 
 
 HOLDER = "application/x-container"  # content type of what only holds other documents, and has no text

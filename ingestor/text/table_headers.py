@@ -42,7 +42,12 @@ def _header(text: str, table: Block) -> tuple[int, str]:
 
 
 def _header_end(text: str, table: Block) -> int:
-    """After the first line, or after the rule that closes the first lines."""
+    """Return the end of the header: by its parser, else of the first line or of a rule below it."""
+    if table.header_rows is not None:
+        at = table.start
+        for _ in range(table.header_rows):
+            at = _LINE.match(text, at, table.end).end()  # type: ignore[union-attr]
+        return at
     first = at = _LINE.match(text, table.start, table.end).end()  # type: ignore[union-attr]
     for _ in range(_LINES):
         end = _LINE.match(text, at, table.end).end()  # type: ignore[union-attr]

@@ -3,20 +3,13 @@
 The raw count is that of pdfium's text: all that the text operators of the pages show.
 """
 
-import re
 from collections.abc import Iterable
 
 from ingestor.core.completeness import words
 from ingestor.parsers.pdf.lines import PageLines
 
 FURNITURE = "running headers and footers"  # the rule that leaves them out
-_HALF = re.compile("[\udc00-\udfff]")  # of a character, see ``page_text.PageText``
 _MOST_UNMAPPED = 0.3  # share of the characters
-
-
-def raw_words(text: str) -> int:
-    """Words of a page's raw text; the halves of a divided one, or of a character, count once."""
-    return words(_HALF.sub("", text.replace("\x02\r\n", "").replace("\ufffe\r\n", "")))
 
 
 def words_in(pages: Iterable[PageLines]) -> int:

@@ -6,11 +6,11 @@ a label stands on a line of its own, after its name.
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
 from ingestor.parsers.pdf.lines import Line, Word
-from ingestor.parsers.pdf.tables.ruled import Box
+from ingestor.parsers.pdf.rules import Box
 
 _NEAR = 40.0  # points from a label to the field on its right
 _FAR = 250.0  # points, where nothing stands above the field
@@ -37,10 +37,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """``values``: what stands before and after a character of the page, by its place; ``lines``: the rest."""
+    """``values``: what is filled in before and after a word, by its first character; ``lines``: the rest."""
 
     values: Mapping[int, tuple[str, str]]
     lines: tuple[Line, ...] = ()
+
+    def filled(self, word: Word) -> Word:
+        before, after = self.values.get(word.first, ("", ""))
+        return replace(word, text=f"{before}{word.text}{after}") if before or after else word
 
 
 def placed(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
@@ -54,21 +58,11 @@ def placed(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
         elif not field.said:
             continue
         elif label := _left(field.box, said, _NEAR) or _over(field.box, said) or _left(field.box, said, _FAR):
-            at = label.first + len(label.text) - 1
-            before, after = values[at]
-            values[at] = (before, f"{after} {field.said}")
+            before, after = values[label.first]
+            values[label.first] = (before, f"{after} {field.said}")
         elif field.value or field.ticked:
             rest.append(_line(field))
     return Placed(dict(values), tuple(rest))
-
-
-def as_words(fields: Iterable[Field]) -> list[Word]:
-    """For the cells of tables."""
-    return [
-        Word(field.said, field.box[0], field.box[2], (field.box[1] + field.box[3]) / 2 - _OVERLAP)
-        for field in fields
-        if field.said
-    ]
 
 
 def _right(box: Box, words: Iterable[Word]) -> Word | None:

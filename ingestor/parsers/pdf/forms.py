@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pypdfium2 import raw
 
 from ingestor.parsers.pdf.fields import Field, form_lines
+from ingestor.parsers.pdf.page import PageText
 from ingestor.parsers.shared.package import xml
 from ingestor.ports import BadDocument
 
@@ -21,7 +22,9 @@ _WRITTEN = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_
 _NO_COMMENTS = (raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_UNKNOWN)
 
 
-def fields_and_comments(document: "PdfDocument", page: "PdfPage") -> tuple[list[Field], tuple[str, ...]]:
+def fields_and_comments(
+    document: "PdfDocument", page: "PdfPage", text: PageText
+) -> tuple[list[Field], tuple[str, ...]]:
     """The page's form fields (boxes in points), and the texts of its annotations, each after its author."""
     fields: list[Field] = []
     comments: list[str] = []
@@ -29,8 +32,9 @@ def fields_and_comments(document: "PdfDocument", page: "PdfPage") -> tuple[list[
         subtype = raw.FPDFAnnot_GetSubtype(annotation)
         if raw.FPDFAnnot_GetFlags(annotation) & raw.FPDF_ANNOT_FLAG_HIDDEN:
             continue
-        if subtype == raw.FPDF_ANNOT_WIDGET and document.formenv:
-            fields += _field(document.formenv.raw, annotation)
+        if subtype == raw.FPDF_ANNOT_WIDGET:
+            form = document.formenv.raw if document.formenv else None
+            fields += _field(form, annotation, text) if form else _loose_field(annotation, text)
         elif subtype not in _NO_COMMENTS and (contents := _value(annotation, b"Contents").strip()):
             author = " ".join(_value(annotation, b"T").split())
             comments.append(f"{author}: {contents}" if author else contents)
@@ -68,19 +72,34 @@ def _annotations(page: "PdfPage") -> Iterator[Any]:
             raw.FPDFPage_CloseAnnot(annotation)
 
 
-def _field(form: Any, annotation: Any) -> Iterator[Field]:
+def _field(form: Any, annotation: Any, text: PageText) -> Iterator[Field]:
     """One, or none of a button, a signature or a password."""
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
     if kind not in (*_TICKED, *_WRITTEN) or raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
         return
-    rect = raw.FS_RECTF()
-    raw.FPDFAnnot_GetRect(annotation, byref(rect))
     name = _told(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation) or _told(
         raw.FPDFAnnot_GetFormFieldName, form, annotation
     )
     ticked = bool(raw.FPDFAnnot_IsChecked(form, annotation)) if kind in _TICKED else None
     value = "" if kind in _TICKED else _told(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
-    yield Field(name, value, (rect.left, rect.bottom, rect.right, rect.top), ticked)
+    yield Field(name, value, _box(annotation, text), ticked)
+
+
+def _loose_field(annotation: Any, text: PageText) -> Iterator[Field]:
+    """Yield the field of a file whose catalog has lost its form: its own entries tell."""
+    kind, value = _value(annotation, b"FT"), _value(annotation, b"V")
+    if kind == "Btn":
+        state = _value(annotation, b"AS")
+        yield Field(_value(annotation, b"T"), "", _box(annotation, text), ticked=state not in ("", "Off"))
+    elif value.strip():
+        name = _value(annotation, b"TU") or _value(annotation, b"T")
+        yield Field(name, " ".join(value.split()), _box(annotation, text))
+
+
+def _box(annotation: Any, text: PageText) -> tuple[float, float, float, float]:
+    rect = raw.FS_RECTF()
+    raw.FPDFAnnot_GetRect(annotation, byref(rect))
+    return text.box(rect.left, rect.bottom, rect.right, rect.top)
 
 
 def _told(ask: Callable[..., int], form: Any, annotation: Any) -> str:

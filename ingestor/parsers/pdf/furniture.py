@@ -19,6 +19,9 @@ _RUNNING = 0.4  # share of the pages with a line at the same place of the edge: 
 _FEW = 4  # pages; with as many such lines, those that say again what stands elsewhere are running heads
 _SAID_AGAIN = 0.75  # share of them
 _PAGE_NUMBER = re.compile(r"^\d+\s+|\s+\d+$")
+_NUMBERED = re.compile(  # "38", "F-12", "Page 3 of 80"
+    r"(?:page\s+)?[-–—]?\s?([A-Z]{1,2}-)?(\d{1,4})(?:\s+(?:of|/)\s+\d{1,4})?\s?[-–—]?", re.IGNORECASE
+)
 _ROMAN = re.compile(r"[ivxlc]+")
 _DIGITS = re.compile(r"\d+")
 
@@ -31,12 +34,30 @@ def without_furniture(pages: Sequence[PageLines]) -> list[PageLines]:
     Behind a line that is left out the next one is the outermost; it must be the same on half of the pages.
     """
     body = body_size(pages)
-    kept = _without_outermost(pages, body, max(_REPEATED, len(pages) // 50))
+    kept = _without_outermost(_without_numbers(pages), body, max(_REPEATED, len(pages) // 50))
     for _ in range(_LINES - 1):
         before, kept = kept, _without_outermost(kept, body, max(_REPEATED, len(pages) // 2))
         if all(len(was.lines) == len(now.lines) for was, now in zip(before, kept, strict=True)):
             break
     return kept
+
+
+def _without_numbers(pages: Sequence[PageLines]) -> list[PageLines]:
+    """Drop page numbers wherever they stand: first or last on their page, and one more from page to page."""
+    places: list[dict[int, tuple[str, int]]] = []
+    for number, page in enumerate(pages):
+        own: dict[int, tuple[str, int]] = {}
+        for at in {0, len(page.lines) - 1} if page.lines else ():
+            line = page.lines[at]
+            if not line.rows and (told := _NUMBERED.fullmatch(line.text)):
+                own[at] = (told[1] or "", int(told[2]) - number)
+        places.append(own)
+    counts = Counter(key for own in places for key in set(own.values()))
+    gone = [{at for at, key in own.items() if counts[key] >= _REPEATED} for own in places]
+    return [
+        replace(page, lines=tuple(line for at, line in enumerate(page.lines) if at not in own))
+        for page, own in zip(pages, gone, strict=True)
+    ]
 
 
 def _without_outermost(pages: Sequence[PageLines], body: float, enough: int) -> list[PageLines]:

@@ -1,42 +1,101 @@
-"""The headings of a PDF: by its tags, its outline, else lines that are set apart by type or space. Pure."""
+"""The headings of a PDF: by its tags, its outline, else by how lines are set and where they stand. Pure.
+
+A line that may be a heading has named features, each with a weight in ``WEIGHTS``; their sum decides. What is
+set larger than the text may be one wherever it stands; what is bold, in capitals, in italics or in another
+family needs space above it, and most of what is set so in the document must stand like that. What says
+something else is none in any type: an address, units, names of columns, a form's label, a caption.
+"""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
-from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, body_size, contents, prose
-from ingestor.parsers.pdf.titles import (
-    CHAPTER,
-    LONGEST,
-    OUTLINED,
-    BodyStyle,
-    FontStyle,
-    Title,
-    body,
-    may_be_title,
-    titles,
+from ingestor.parsers.pdf.furniture import running_heads
+from ingestor.parsers.pdf.lines import (
+    LARGE,
+    LEADER,
+    Bookmark,
+    Line,
+    PageLines,
+    body_size,
+    contents,
+    is_columns,
+    is_units,
+    prose,
 )
 from ingestor.text.outline import heading_number
 
-_MOST = 0.3  # if a larger share of the text than this is that large, size tells nothing
+ENOUGH = 3
+WEIGHTS = {
+    "large": 3,  # LARGE times the text's size, or more
+    "larger": 2,  # a little larger than the text
+    "bold": 2,  # where the text is not
+    "marked": 1,  # in capitals, in italics, in another family
+    "number": 1,  # set as the text is, and begins with a number
+    "space": 1,  # above it
+    "close": -1,  # to the line above, and not large
+    "alone": 1,  # short, with text below
+    "small": -1,  # smaller than the text
+    "inside": -9,  # most lines of its style stand inside the text, or are the text
+    "never": -9,  # it says something else, see ``_says_otherwise``
+}
+LONGEST = 150  # characters of a line of a heading
+_LONGEST_TITLE, _MOST_LINES = 250, 4  # of all its lines
+_LARGER, _SMALLER, _SMALLEST = 1.07, 0.94, 0.85  # times the text's size
+_SPACE = 1.2  # times the usual distance between lines
+_APART = 0.5  # share of a style's lines that must stand like headings
+_WIDE = 0.9  # of the column: a line as wide as that goes on, unless it is large
+_RISING = 0.9  # share of numbers that are greater than the one before
+_SERIES = 3  # numbered headings that are set as the text is
+_SHARE = 0.3  # of the text: if more is a heading, type tells nothing
 _TAGGED = 2  # headings at least, for tags to be believed
+_KNOWN = 0.5  # share of an outline's titles that the text has, if the outline is the document's own
+_SPARSE = 0.5  # entries of an outline to the page: fewer are not all headings
+_LONG, _PARAGRAPHS, _TEXT = (
+    60,
+    8,
+    0.3,
+)  # characters of a line; such lines, and their share, of a style of text
 _PROSE = 45  # characters of a line of text
-_READ = 0.3  # of the usual amount of text: less stands on a title page
-_SET_APART = 0.4  # share of a title page's lines
-_COVERS = 12  # pages at most
-_ROMAN = re.compile(r"[IVXLC]+$")
-_FORM = re.compile(r"([IVXLC]{1,6}|[A-Z]|\d{1,2})\.\s+\S")
+_READ, _SET_APART, _COVERS = 0.3, 0.4, 12  # of a page before the text: share of text, of titles; pages
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _NUMBERING = re.compile(
     r"(?:chapter|section|part|appendix|kapitel|chapitre)?(?:\d{1,6}|[a-z]\d{0,4}|[ivxl]{1,6})?"
+)
+_ROMAN = re.compile(r"[IVXLC]+$")
+_FORM = re.compile(r"([IVXLC]{1,6}|[A-Z]|\d{1,2})\.\s+\S")
+_CHAPTER = re.compile(r"[^\W\d_]{2,14}\s+(?:\d{1,3}|[IVXLC]+|[A-Z])[.:]?$")  # a label alone on its line
+_OUTLINED = re.compile(
+    r"(?:(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?|[IVX]{1,5}\.|[A-Z]\.|§\s?\d+)\s+\S"
+)
+_FILED = re.compile(r"(part\s+[IV]{1,3}\b)|(item\s+\d{1,2}[A-C]?\b)", re.IGNORECASE)  # a report's own numbers
+_FAMILY = re.compile(r"[-,].*|\d+$|(?:bold|italic|oblique|regular|medium|light|roman|mt|ps)+$")
+_WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u9fff\uac00-\ud7af]|[^\W\d_a-zA-Z]{2}")
+_SYNTAX = re.compile(r"[\\{}<>@_|~^]")
+_MATHS = re.compile(r"[=∑∏∫√≤≥±∞∈→×∂∀∃⊂∪≡]")
+_LEADING_NUMBER = re.compile(r"^(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?\s+")
+_FIGURES = re.compile(r"\d[\d.,:/-]*")
+CAPTION = re.compile(
+    r"(?:fig(?:ure|\.)?|table|tab\.|abb(?:ildung|\.)|tabelle|listing|algorithm|exhibit|chart|plate)\s*(?:[A-Z]?\.?\d|[IVX])",
+    re.IGNORECASE,
+)
+_OTHERWISE = re.compile(
+    r"\[[ x]\]|\ufffd|^[•‣▪◦●○∙–—*]\s|☐|☒|^[¨þxo]\s"  # boxes to tick, items of a list
+    r"|^\[.*\]$|^\(.*\)$|^\*.*\*$"  # notices: [SIGNATURES ON FOLLOWING PAGE], (Mark One)
+    r"|\b[A-Z]{2}\.?,?\s+\d{5}(?:-\d{4})?\b|\(\d{3}\)\s?\d{3}-\d{4}|\b\d{5}\s+[A-Z][a-zäöü]+$"  # addresses
+    r"|^\d+\s+(?:[A-Z][\w.]*\s+){1,4}(?:street|st\.|avenue|ave\.?|road|rd\.|drive|boulevard|blvd\.?|lane|way|plaza|parkway|circle)\b"
+    r"|^(?:one|two)\s+\w+(?:\s\w+)?\s+(?:street|avenue|road|drive|way|plaza|place|center)\b"
+    r"|^(?:yes|no|none|page|total|signature|title|date|name|by)s?:?$|^/s/|^(?:dated?|by):"  # labels
+    r"|^(?:see|the) accompanying notes|exact name of registrant|^commission file|employer identification",
+    re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PdfHeading:
-    """Of ``count`` lines; of none where the title does not stand on the page."""
+    """``count``: its lines; none where the title does not stand on the page."""
 
     title: str
     level: int
@@ -46,24 +105,73 @@ class PdfHeading:
 Headings = Mapping[int, list[PdfHeading]]  # by the line of the page before which, or with which, they begin
 
 
+@dataclass(frozen=True, slots=True)
+class FontStyle:
+    """``size`` in half points."""
+
+    size: float
+    bold: bool
+    italic: bool
+    caps: bool
+    family: str
+
+
+@dataclass(frozen=True, slots=True)
+class BodyStyle:
+    """The type of most of the text; ``leading`` in units of its size."""
+
+    size: float
+    bold: bool
+    family: str
+    leading: float
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """``count`` lines from ``at`` on, that may be a heading."""
+
+    page: int
+    at: int
+    count: int
+    text: str
+    style: FontStyle
+    left: float
+    features: frozenset[str]
+
+    @property
+    def plain(self) -> bool:
+        return "number" in self.features
+
+    @property
+    def score(self) -> int:
+        return sum(WEIGHTS[feature] for feature in self.features)
+
+
 def headings(pages: Sequence[PageLines], outline: Sequence[Bookmark], leading: float) -> Sequence[Headings]:
-    """Those of each page; ``leading``: the usual distance between lines, in sizes of their type."""
+    """Return the headings of each page; ``leading``: the usual step between lines, in sizes of their type."""
     tagged = _by_tags(pages)
-    if sum(map(len, tagged)) >= max(len(outline), _TAGGED):
+    own = _own(pages, outline)
+    if sum(map(len, tagged)) >= max(len(own), _TAGGED):
         return tagged
-    return _by_outline(pages, outline) if outline else _by_setting(pages, leading)
+    if not own:
+        return _by_setting(pages, leading)
+    found = _by_outline(pages, own)
+    return _with_others(found, _by_setting(pages, leading)) if len(own) < _SPARSE * len(pages) else found
 
 
 def cover_title(pages: Sequence[PageLines]) -> str | None:
-    """The largest text on the first page, if it is much larger than the rest."""
+    """Return the largest text on the first page, if it is much larger than the rest."""
     lines = [line for line in (pages[0].lines if pages else ()) if may_be_title(line)]
     largest = max((line.size for line in lines), default=0.0)
     title = " ".join(line.text for line in lines if line.size == largest)
     return title if largest > 1.3 * body_size(pages) and len(title) <= LONGEST else None
 
 
+# --- as the document says ----------------------------------------------------------------------------------
+
+
 def _by_tags(pages: Sequence[PageLines]) -> list[dict[int, list[PdfHeading]]]:
-    """What the document's own structure calls headings; none where that is much of the text."""
+    """Return what the document's own structure calls headings; none where that is much of the text."""
     found: list[dict[int, list[PdfHeading]]] = [{} for _ in pages]
     said = 0
     for page, taken in zip(pages, found, strict=True):
@@ -73,31 +181,44 @@ def _by_tags(pages: Sequence[PageLines]) -> list[dict[int, list[PdfHeading]]]:
                 taken[lines[0][0]] = [PdfHeading(title, tag[1], len(lines))]
                 said += len(title)
     size = sum(len(line.text) for page in pages for line in page.lines)
-    return found if said <= _MOST * size else [{} for _ in pages]
+    return found if said <= _SHARE * size else [{} for _ in pages]
+
+
+def _own(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> list[Bookmark]:
+    """Return the entries of the outline that these pages have, not the document they were cut out of."""
+    there = [entry for entry in outline if entry.page < len(pages)]
+    said = "".join(_key(line.text) for page in pages for line in page.lines)
+    known = [entry for entry in there if _key(entry.title) in said]
+    return there if len(known) >= _KNOWN * len(outline) else known
 
 
 def _by_outline(pages: Sequence[PageLines], outline: Iterable[Bookmark]) -> list[dict[int, list[PdfHeading]]]:
-    """The outline's titles where they stand on their pages."""
+    """Return the outline's titles where they stand on their pages."""
     found: list[dict[int, list[PdfHeading]]] = [{} for _ in pages]
     keys = [[_key(line.text) for line in page.lines] for page in pages]
     labels = [[_is_label(line.text) for line in page.lines] for page in pages]
     for bookmark in outline:
-        if bookmark.page >= len(pages):
-            continue
         page, taken = pages[bookmark.page], found[bookmark.page]
         places = list(_places(keys[bookmark.page], labels[bookmark.page], _key(bookmark.title)))
         if free := [place for place in places if not any(h.count for h in taken.get(place[0], ()))]:
-            at, count = max(free, key=lambda place: (_largest(page.lines, *place), -place[0]))
+            at, count = max(
+                free,
+                key=lambda place: (
+                    max(line.size for line in page.lines[place[0] : sum(place)]), -place[0]
+                ),
+            )  # fmt: skip
             heading = PdfHeading(prose(page.lines[at : at + count]), bookmark.level, count)
         else:
-            at, heading = max(taken, default=0), PdfHeading(bookmark.title, bookmark.level, 0)
+            below = (n for n, line in enumerate(page.lines) if line.baseline <= (bookmark.top or 0.0))
+            at = max(max(taken, default=0), next(below, 0) if bookmark.top else 0)
+            heading = PdfHeading(bookmark.title, bookmark.level, 0)
         if page.lines:
             taken.setdefault(at, []).append(heading)
     return found
 
 
 def _places(keys: Sequence[str], labels: Sequence[bool], title: str) -> Iterator[tuple[int, int]]:
-    """(first line, lines) wherever one to three lines say the title, a number before it or above it aside."""
+    """Yield (first line, lines) wherever one to three lines say the title, with or without a number."""
     for at in range(len(keys)):
         said = ""
         for count, key in enumerate(keys[at : at + 3], 1):
@@ -109,37 +230,284 @@ def _places(keys: Sequence[str], labels: Sequence[bool], title: str) -> Iterator
                 break
 
 
-def _largest(lines: Sequence[Line], at: int, count: int) -> float:
-    return max(line.size for line in lines[at : at + count])
-
-
 def _is_label(text: str) -> bool:
-    """Whether a line is the number of a heading below it: "Chapter 1", "IV"."""
-    return bool(CHAPTER.match(text) or _key(text) == text.casefold().rstrip("."))
+    """Tell whether a line is the number of a heading below it: "Chapter 1", "IV"."""
+    return bool(_CHAPTER.match(text) or _key(text) == text.casefold().rstrip("."))
+
+
+def _with_others(
+    found: list[dict[int, list[PdfHeading]]], others: Sequence[Headings]
+) -> list[dict[int, list[PdfHeading]]]:
+    """Add headings that a sparse outline does not name, each below the entry before it."""
+    level, above = 0, list[int]()
+    for taken, more in zip(found, others, strict=True):
+        lines = {at + n for at, some in taken.items() for one in some for n in range(one.count)}
+        for at in sorted({*taken, *more}):
+            if at in taken:
+                level, above = taken[at][-1].level, []
+            elif not any(at + n in lines for n in range(more[at][0].count)):
+                (one,) = more[at]
+                while above and above[-1] >= one.level:
+                    above.pop()
+                above.append(one.level)
+                taken[at] = [replace(one, level=min(level + len(above), 6))]
+    return found
+
+
+def _key(text: str) -> str:
+    return _NOT_ALNUM.sub("", text).casefold()
+
+
+# --- by how lines are set ----------------------------------------------------------------------------------
 
 
 def _by_setting(pages: Sequence[PageLines], leading: float) -> list[dict[int, list[PdfHeading]]]:
-    """Lines set apart from the text."""
+    """Return the lines that are set apart from the text, and what is one heading in several of them."""
     text = body(pages, leading)
     found = _without_cover(pages, _without_title_pages(pages, titles(pages, text), text), text)
     size = sum(len(line.text) for page in pages for line in page.lines)
-    if sum(len(title.text) for title in found) > _MOST * size:
+    if sum(len(title.text) for title in found) > _SHARE * size:
         return [{} for _ in pages]
-    if len(found) == 1 and not found[0].large and not OUTLINED.match(found[0].text):
+    if len(found) == 1 and "large" not in found[0].features and not _OUTLINED.match(found[0].text):
         return [{} for _ in pages]  # the subject of a letter
-    depths = _depths(found)
-    levels = _levels(_without_main(found), depths)
+    levels = _levels(found)
     placed: list[dict[int, list[PdfHeading]]] = [{} for _ in pages]
-    for title in _with_chapters(found):
-        said = prose(pages[title.page].lines[title.at : title.at + title.count])
-        placed[title.page][title.at] = [
-            PdfHeading(" ".join(said.split()), _level(title, levels, depths), title.count)
-        ]
+    waiting: Title | None = None  # "Chapter 1": one heading with the title below it
+    for title in found:
+        first = title
+        if waiting and (waiting.page, waiting.at + waiting.count) == (title.page, title.at) and (
+            title.style.size >= waiting.style.size
+        ):  # fmt: skip
+            del placed[waiting.page][waiting.at]
+            first = replace(title, at=waiting.at, count=waiting.count + title.count)
+            waiting = None
+        elif _CHAPTER.match(title.text) and not _FILED.match(title.text):
+            waiting = title
+        else:
+            waiting = None
+        said = prose(pages[first.page].lines[first.at : first.at + first.count])
+        placed[first.page][first.at] = [PdfHeading(" ".join(said.split()), levels[title], first.count)]
     return placed
 
 
+def body(pages: Sequence[PageLines], leading: float) -> BodyStyle:
+    size = body_size(pages)
+    said: Counter[tuple[bool, str]] = Counter()
+    for page in pages:
+        for line in page.lines:
+            if abs(line.size - size) < 0.3:
+                said[line.bold, _family(line.font)] += len(line.text)
+    bold, name = max(said, key=lambda key: said[key], default=(False, ""))
+    return BodyStyle(size, bold, name, leading)
+
+
+def titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
+    """Return the titles that score enough, of styles that stand apart."""
+    heads = running_heads(pages, text.size, text.leading)
+    found = [
+        title for number, page in enumerate(pages) for title in _of_page(number, page, text, heads[number])
+    ]
+    used = Counter(style_of(line) for page in pages for line in page.lines if may_be_title(line))
+    apart: Counter[FontStyle] = Counter()
+    for title in found:
+        apart[title.style] += title.count
+    long = Counter(style_of(line) for page in pages for line in page.lines if len(line.text) > _LONG)
+    inside = {style for style, count in used.items() if apart[style] < _APART * count}
+    text_styles = {
+        style for style in used if long[style] >= _PARAGRAPHS and long[style] >= _TEXT * used[style]
+    }
+    judged = [
+        replace(title, features=title.features | {"inside"})
+        if (title.style in text_styles and not title.plain)
+        or (title.style in inside and not title.features & {"large", "number"})
+        else title
+        for title in found
+    ]
+    return _numbered_in_order([title for title in judged if title.score >= ENOUGH])
+
+
+def _of_page(number: int, page: PageLines, text: BodyStyle, heads: Set[int]) -> Iterator[Title]:
+    lines, at = page.lines, 0
+    entries = contents(lines) | heads
+    widths = sorted(line.right - line.left for line in lines if not line.rows)
+    width = widths[int(0.9 * len(widths))] if widths else 0.0
+    while at < len(lines):
+        title = None if at in entries else _title(number, lines, at, text, width)
+        if title and title.score >= ENOUGH:
+            yield title
+        at += title.count if title and (title.score >= ENOUGH or title.count > _MOST_LINES) else 1
+
+
+def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: float) -> Title | None:
+    """Return the lines from there on that are set alike, with their features; None if none can be a title."""
+    line = lines[at]
+    style, size = style_of(line), line.tallest if _is_upper(line.text) else line.size
+    if not may_be_title(line) or size < _SMALLEST * text.size or _beside(lines, at):
+        return None
+    larger = size >= _LARGER * text.size
+    bold = style.bold and not text.bold
+    marked = style.caps or style.italic or style.family != text.family
+    plain = not (larger or bold or marked)
+    count = _count(lines, at, style, 1.7 if larger else 1.3 * text.leading, plain)
+    said = " ".join(one.text for one in lines[at : at + count])
+    large = size >= LARGE * text.size
+    known = {
+        "large": large,
+        "larger": larger and not large,
+        "bold": bold and not larger,
+        "marked": marked and not larger and not bold,
+        "number": plain and bool(_OUTLINED.match(said)) and heading_number(said) is not None,
+        "space": not large and _has_space(lines, at, text, style),
+        "close": not large and not _has_space(lines, at, text, style),
+        "small": size < _SMALLER * text.size,
+        "alone": not large and _stands_alone(lines, at, count, text, width, plain),
+        "never": (
+            count > _MOST_LINES or len(said) > _LONGEST_TITLE or (line.mono and not larger)
+            or _reads_on(said, large, (style.bold or style.family != text.family) and " " in said)
+            or _says_otherwise(lines, at, count, said)
+            or (size < _SMALLER * text.size and not _heads_larger(lines, at, text, style))
+        ),
+    }  # fmt: skip
+    return Title(
+        number, at, count, said, style, line.left, frozenset(name for name, is_so in known.items() if is_so)
+    )
+
+
+def _says_otherwise(lines: Sequence[Line], at: int, count: int, said: str) -> bool:
+    """Tell whether the words are an address, a label, units, columns, a caption or half a bracket."""
+    listed = re.sub(r"^\(?[\w.]{1,6}\)", "", said)
+    below = lines[at + count] if at + count < len(lines) else None
+    years = len(re.findall(r"\b(?:19|20)\d\d\b", said)) > 1 and bool(below and below.rows)
+    return bool(
+        _OTHERWISE.search(said) or CAPTION.match(said) or is_units(said) or is_columns(said) or years
+        or listed.count("(") != listed.count(")")
+    )  # fmt: skip
+
+
+def may_be_title(line: Line) -> bool:
+    """Tell whether a line says something in words, or in bold in digits; a formula does neither."""
+    if (line.mono and line.even) or line.rows or line.slanted or line.math or len(line.text) > LONGEST:
+        return False
+    text = _LEADING_NUMBER.sub("", line.text)
+    words = len(_WORD.findall(text))
+    visible = sum(not character.isspace() for character in text)
+    if (_MATHS.search(text) and words < 3) or len(_SYNTAX.findall(text)) > words:
+        return False
+    if words and 2 * sum(map(str.isalpha, text)) >= visible:
+        return True
+    if not line.bold or len(_FIGURES.findall(text)) > 3:  # a row of sums
+        return False
+    return bool(re.search("[A-Za-z]", text) and re.search(r"\d{3}", text)) and (
+        2 * sum(map(str.isalnum, text)) >= visible
+    )
+
+
+def style_of(line: Line) -> FontStyle:
+    upper = _is_upper(line.text)
+    size = line.tallest if upper else line.size
+    return FontStyle(round(2 * size) / 2, line.bold, line.italic, line.caps or upper, _family(line.font))
+
+
+def _family(font: str) -> str:
+    return _FAMILY.sub("", font)
+
+
+def _is_upper(text: str) -> bool:
+    return text.isupper() and sum(map(str.isalpha, text)) >= 4
+
+
+def _heads_larger(lines: Sequence[Line], at: int, text: BodyStyle, style: FontStyle) -> bool:
+    """Tell whether a line in smaller type is set apart, above text in the usual type: no note and no row."""
+    apart = (style.bold and not text.bold) or (style.italic and _OUTLINED.match(lines[at].text))
+    return bool(apart) and any(line.size >= _SMALLER * text.size for line in lines[at + 1 : at + 4])
+
+
+def _beside(lines: Sequence[Line], at: int) -> bool:
+    """Tell whether another line stands at the same height."""
+    near = [lines[other] for other in (at - 1, at + 1) if 0 <= other < len(lines)]
+    return any(abs(line.baseline - lines[at].baseline) < 0.4 * lines[at].size for line in near)
+
+
+def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float, plain: bool) -> int:
+    """Count the lines that are set the same, each close below the one before."""
+    count = 1
+    while at + count < len(lines):
+        above, line = lines[at + count - 1], lines[at + count]
+        step = above.baseline - line.baseline
+        same = style_of(line) == style or (
+            style.caps and abs(line.tallest - style.size) < 0.3 and _is_upper(line.text)
+        )
+        far = (1.1 * farthest / 1.3 if plain else farthest) * style.size
+        ends = (
+            is_units(line.text)
+            or is_columns(line.text)
+            or _FILED.match(line.text)
+            or _OUTLINED.match(line.text)
+        )
+        if not same or line.rows or not 0 < step < far or ends:
+            break
+        count += 1
+    return count
+
+
+def _reads_on(said: str, large: bool, marked: bool) -> bool:
+    """Tell whether the words are a sentence, or a part of one."""
+    if said.endswith((",", ";", " and", " or", " the", " of")) or LEADER.search(said):
+        return True
+    first = next((c for c in said if c.isalpha()), "")
+    if large:
+        return said.endswith(".") and (len(said) > 60 or first.islower())
+    return said.endswith((".", ":", "。")) or (first.islower() and not marked)
+
+
+def _has_space(lines: Sequence[Line], at: int, text: BodyStyle, style: FontStyle) -> bool:
+    if at == 0 or lines[at - 1].rows:
+        return True
+    above, line = lines[at - 1], lines[at]
+    step = above.baseline - line.baseline
+    return (
+        step < 0
+        or step > _SPACE * text.leading * max(line.size, text.size)
+        or (step > 0 and style_of(above) != style and above.size > LARGE * text.size)
+    )
+
+
+def _stands_alone(
+    lines: Sequence[Line], at: int, count: int, text: BodyStyle, width: float, plain: bool
+) -> bool:
+    """Tell whether a line in a style like the text's stands as headings do: short, with text below."""
+    line, last = lines[at], lines[at + count - 1]
+    short = count <= 2 and last.right - last.left < _WIDE * width
+    if not short or at + count >= len(lines):
+        return False
+    below = lines[at + count]
+    step = last.baseline - below.baseline
+    followed = step < 0 or len(below.text) > 25 or bool(below.rows) or style_of(below) != style_of(line)
+    return followed and (not plain or step < 0 or step > _SPACE * text.leading * text.size)
+
+
+def _numbered_in_order(found: Sequence[Title]) -> list[Title]:
+    """Drop titles set as the text is, unless their numbers go up through the document, as no list's do."""
+    others = any(not title.plain and _OUTLINED.match(title.text) for title in found)
+    series: dict[tuple[str, int], list[Title]] = defaultdict(list)
+    for title in found:
+        if title.plain and not (others and "." not in title.text.split()[0].rstrip(".")):
+            form = re.sub(r"\d+", "", title.text.split()[0])[-1:]
+            series[form if form in ".)" else "", round(title.left / 8)].append(title)
+    wanted = set[Title]()
+    for one in series.values():
+        numbers = [tuple(map(int, re.findall(r"\d+", title.text.split()[0]))) for title in one]
+        rising = sum(above < below for above, below in pairwise(numbers))
+        if len(one) >= _SERIES and rising >= _RISING * (len(numbers) - 1):
+            wanted.update(one)
+    return [title for title in found if not title.plain or title in wanted]
+
+
+# --- the pages before the text -----------------------------------------------------------------------------
+
+
 def _without_title_pages(pages: Sequence[PageLines], found: Sequence[Title], text: BodyStyle) -> list[Title]:
-    """Less what pages before the text say of the document: its author, its publisher, when and for what.
+    """Drop what pages before the text say of the document: its author, its publisher, when and for what.
 
     Such a page has little text; after the first page much of it is set apart, and nothing follows.
     The largest line of the first page stays, and so do parts and what is numbered.
@@ -154,17 +522,30 @@ def _without_title_pages(pages: Sequence[PageLines], found: Sequence[Title], tex
     covers = {
         at for at in range(first)
         if not contents(pages[at].lines)
-        and (at == 0 or _is_cover(pages[at].lines, of_page[at]) or (main and _says(of_page[at], main)))
+        and (
+            at == 0
+            or _is_cover(pages[at].lines, of_page[at])
+            or (main and any(_key(title.text) == _key(main.text) for title in of_page[at]))
+        )
     }  # fmt: skip
+    if pages and filed(pages[0]):
+        covers.add(0)
+        main = None
     return [
         title for title in found
-        if title.page not in covers or title == main or OUTLINED.match(title.text)
-        or any(CHAPTER.match(pages[title.page].lines[one.at].text) for one in of_page[title.page])
+        if title.page not in covers or title == main or (_OUTLINED.match(title.text) and main)
+        or any(_CHAPTER.match(pages[title.page].lines[one.at].text) for one in of_page[title.page] if main)
     ]  # fmt: skip
 
 
+def filed(page: PageLines) -> bool:
+    """Tell whether a page is the form with which a company files a report."""
+    said = " ".join(line.text for line in page.lines).casefold()
+    return "exchange act of 1934" in said and "registrant" in said
+
+
 def _said(page: PageLines, text: BodyStyle) -> int:
-    """Characters that are set as the text is."""
+    """Count the characters that are set as the text is."""
     return sum(
         len(line.text) for line in page.lines
         if abs(line.size - text.size) < 0.1 * text.size and (not line.bold or text.bold)
@@ -177,48 +558,87 @@ def _is_cover(lines: Sequence[Line], found: Sequence[Title]) -> bool:
     return ended and count >= _SET_APART * len(lines)
 
 
-def _says(found: Sequence[Title], main: Title) -> bool:
-    return any(_key(title.text) == _key(main.text) for title in found)
-
-
 def _without_cover(pages: Sequence[PageLines], found: Sequence[Title], text: BodyStyle) -> list[Title]:
-    """Less authors, dates and such that stand below the title on the first page, in type of their own."""
+    """Drop authors, dates and such that stand below the title on the first page, in type of their own."""
     first = [title for title in found if title.page == 0]
     if not first:
         return list(found)
     main = max(first, key=lambda title: (title.style.size, -title.at))
-    begins = _text_begins(pages[0].lines, main.at + main.count, text)
+    begins = next(
+        (
+            number for number, line in enumerate(pages[0].lines)
+            if number >= main.at + main.count and abs(line.size - text.size) < 0.3 * text.size
+            and len(line.text) > _PROSE and (not line.bold or text.bold)
+        ),
+        len(pages[0].lines),
+    )  # fmt: skip
     others: dict[FontStyle, list[bool]] = defaultdict(list)
     for title in found:
         if title.page > 0 or title.at > begins:
-            others[title.style].append(bool(OUTLINED.match(title.text)))
+            others[title.style].append(bool(_OUTLINED.match(title.text)))
     unnumbered = {style for style, numbered in others.items() if 2 * sum(numbered) <= len(numbered)}
     return [
         title for title in found
         if title.page > 0 or title.at > begins or title == main or title.style in unnumbered
-        or OUTLINED.match(title.text)
+        or _OUTLINED.match(title.text)
     ]  # fmt: skip
 
 
-def _text_begins(lines: Sequence[Line], at: int, text: BodyStyle) -> int:
-    """The first line of prose from there on."""
-    prose_lines = (
-        number for number, line in enumerate(lines)
-        if number >= at and abs(line.size - text.size) < 0.3 * text.size and len(line.text) > _PROSE
-        and (not line.bold or text.bold)
-    )  # fmt: skip
-    return next(prose_lines, len(lines))
+# --- levels ------------------------------------------------------------------------------------------------
 
 
-def _without_main(found: Sequence[Title]) -> Sequence[Title]:
-    """Less the document's own title: it and its sections are of level 1, as in other formats."""
+def _levels(found: Sequence[Title]) -> dict[Title, int]:
+    """Return levels by numbers, else by style: larger type first, then the first to occur.
+
+    The document's own title stays beside its sections: they are of level 1, as in other formats.
+    """
     alone = found and found[0].page == 0 and found[0].style not in {title.style for title in found[1:]}
     largest = all(title.style.size <= found[0].style.size for title in found)
-    return found[1:] if alone and largest and len(found) > 2 else found
+    rest = found[1:] if alone and largest and len(found) > 2 else found
+    depths = _depths(found)
+    order = {title.style: at for at, title in reversed(list(enumerate(rest)))}
+    styles = sorted(order, key=lambda style: (-style.size, order[style]))
+    of_style: dict[FontStyle, list[Title]] = defaultdict(list)
+    for title in rest:
+        of_style[title.style].append(title)
+    usual = []
+    for style in styles:
+        told = Counter(depths[title] for title in of_style[style] if title in depths)
+        usual.append(
+            max(told, key=lambda depth: told[depth]) if 2 * told.total() > len(of_style[style]) else 0
+        )
+    levels: dict[FontStyle, int] = {}
+    deepest = 0
+    for at, style in enumerate(styles):
+        after = min(filter(None, usual[at + 1 :]), default=0)
+        depth = usual[at] or (max(1, after - 1) if after else deepest + 1)
+        levels[style] = min(depth, 6)
+        deepest = max(deepest, depth)
+    own = {title: min(depths.get(title, 0) or levels.get(title.style, 1), 6) for title in found}
+    return _filed_levels(found, own)
+
+
+def _filed_levels(found: Sequence[Title], levels: Mapping[Title, int]) -> dict[Title, int]:
+    """Put what stands under the parts and items of a filed report below them."""
+    marks = {title: match for title in found if (match := _FILED.match(title.text))}
+    if sum(bool(match[2]) for match in marks.values()) < _SERIES:
+        return dict(levels)
+    parts, under = any(match[1] for match in marks.values()), 0
+    placed, above = dict[Title, int](), list[int]()
+    for title in found:
+        if match := marks.get(title):
+            under, above = 1 if match[1] else 1 + parts, []
+            placed[title] = under
+            continue
+        while above and above[-1] >= levels[title]:
+            above.pop()
+        above.append(levels[title])
+        placed[title] = min(under + len(above), 6)
+    return placed
 
 
 def _depths(found: Sequence[Title]) -> dict[Title, int]:
-    """Of the numbered ones; where the first number is Roman, as in I, A, 1, the form of a number tells it."""
+    """Return depths of numbered titles; if the first number is Roman, as in I, A, 1, by a number's form."""
     marks = [(title, said[1]) for title in found if (said := _FORM.match(title.text))]
     if not marks or marks[0][1] != "I":
         numbers = ((title, heading_number(title.text)) for title in found)
@@ -231,56 +651,3 @@ def _depths(found: Sequence[Title]) -> dict[Title, int]:
         order += [form] * (form not in order)
         depths[title] = order.index(form) + 1
     return depths
-
-
-def _levels(found: Sequence[Title], told: Mapping[Title, int]) -> dict[FontStyle, int]:
-    """The level of each style: larger type first, then the first to occur. Section numbers set the depth."""
-    order = {title.style: at for at, title in reversed(list(enumerate(found)))}
-    styles = sorted(order, key=lambda style: (-style.size, order[style]))
-    of_style: dict[FontStyle, list[Title]] = defaultdict(list)
-    for title in found:
-        of_style[title.style].append(title)
-    depths = [_depth(of_style[style], told) for style in styles]
-    shallowest = [0] * (
-        len(styles) + 1
-    )  # depth of the numbers in the styles after each; 0 where there are none
-    for at in reversed(range(len(styles))):
-        shallowest[at] = min(filter(None, (depths[at], shallowest[at + 1])), default=0)
-    levels: dict[FontStyle, int] = {}
-    deepest = 0
-    for at, style in enumerate(styles):
-        depth = depths[at] or (max(1, shallowest[at + 1] - 1) if shallowest[at + 1] else deepest + 1)
-        levels[style] = min(depth, 6)
-        deepest = max(deepest, depth)
-    return levels
-
-
-def _depth(found: Sequence[Title], told: Mapping[Title, int]) -> int:
-    """The usual depth of the numbers of most of them; 0 where most have none."""
-    depths = Counter(told[title] for title in found if title in told)
-    return max(depths, key=lambda depth: depths[depth]) if depths.total() > len(found) / 2 else 0
-
-
-def _level(title: Title, levels: Mapping[FontStyle, int], told: Mapping[Title, int]) -> int:
-    return min(told.get(title, 0) or levels.get(title.style, 1), 6)
-
-
-def _with_chapters(found: Sequence[Title]) -> Iterator[Title]:
-    """ "Chapter 1" and the title below it as one."""
-    waiting: Title | None = None
-    for title in found:
-        below = waiting and (waiting.page, waiting.at + waiting.count) == (title.page, title.at)
-        if waiting and below and title.style.size >= waiting.style.size:
-            title = replace(title, at=waiting.at, count=waiting.count + title.count)
-            waiting = None
-        if waiting:
-            yield waiting
-        waiting = title if CHAPTER.match(title.text) else None
-        if not waiting:
-            yield title
-    if waiting:
-        yield waiting
-
-
-def _key(text: str) -> str:
-    return _NOT_ALNUM.sub("", text).casefold()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
-from ingestor.parsers.pdf.headings import Headings, headings
+from ingestor.parsers.pdf.headings import CAPTION, Headings, headings
 from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, prose
 from ingestor.parsers.shared.compose import Composer
 from ingestor.text.outline import heading_number
@@ -60,10 +60,31 @@ def _compose_text(composer: Composer, lines: Sequence[Line], leading: float) -> 
         composer.add("list", "\n".join(items))
         items = []
         if kind == "table":
-            composer.table(group[0].rows)
+            composer.bare_table(group[0].rows, group[0].header, caption(composer), close=goes_on(composer))
         else:
             composer.add(kind, _code(group) if kind == "code" else prose(group))
     composer.add("list", "\n".join(items))
+
+
+def caption(composer: Composer) -> str | None:
+    """Return the title of the table that follows: the heading above it, or what calls itself a table."""
+    last = composer.blocks[-1] if composer.blocks else None
+    if last is None or last.page != composer.page:
+        return None
+    if last.kind == "heading":
+        return last.title
+    text = composer.text[last.start : last.end]
+    return text if last.kind == "paragraph" and CAPTION.match(text) and len(text) <= 250 else None
+
+
+def goes_on(composer: Composer) -> bool:
+    """Tell whether a table belongs to the block above: its title, a label, another part of the statement."""
+    last = composer.blocks[-1] if composer.blocks else None
+    if last is None or last.page != composer.page:
+        return False
+    text = composer.text[last.start : last.end]
+    label = last.kind == "paragraph" and "\n" not in text and len(text) <= 100 and text[-1] not in ".!?"
+    return last.kind in ("heading", "table") or label
 
 
 def _kind(group: Sequence[Line]) -> str:

@@ -13,6 +13,19 @@ LARGE = 1.15  # times the size of most of the text: larger than it
 _PROSE = 0.03  # times the code's characters: what is less does not tell the size of the text
 _SHORT = 0.7  # of the widest line: ended on purpose
 _LEADER = re.compile(r"(?:\s?\.){5,}")  # from a title to its page, in a table of contents
+_YEAR = re.compile(r"(?:19|20)\d\d[A-Z]?\*?|[1-4]Q\d*|Q[1-4]|FY\d+|\d{1,2}/\d{1,2}/\d{2,4}|\d{1,2},?")
+_UNITS = re.compile(
+    r"\(?\s*(?:(?:all |dollar |dollars? |amounts? |figures? |numbers? |shares? |expressed |stated )*in "
+    r"(?:us |u\.s\. )?(?:thousand|million|billion|percent|dollar|euro|\$|%)|unaudited|\$ in|dollars? in|%\))",
+    re.IGNORECASE,
+)
+_MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
+_COLUMNS = re.compile(
+    r"(?:(?:fiscal |calendar |twelve |six |nine |three |thirteen |\d+ )?"
+    r"(?:years?|months?|weeks?|quarters?|periods?) ended|as of|as at|at) .{0,40}$"
+    rf"|(?:fiscal )?years?$|{_MONTH} \d{{1,2}},?(?: \d{{4}})?$",
+    re.IGNORECASE,
+)
 _WITHOUT_SPACES = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uff60]")
 
 
@@ -22,8 +35,9 @@ class Line:
 
     ``caps``: set in a font of small capitals; ``even``: in one font from end to end;
     ``slanted``: a watermark; ``largest``: size of type in it, of small capitals that of the large ones.
-    ``rows``: those of a table that stands in the line's place. ``tagged``: the heading that it is part of,
-    as the document's own structure says, and its level.
+    ``rows``: those of a table that stands in the line's place, the first ``header`` of them its header.
+    ``words``: where each stands; none where the text comes from OCR. ``tagged``: the heading that it is part
+    of, as the document's own structure says, and its level.
     """
 
     text: str
@@ -35,6 +49,8 @@ class Line:
     mono: bool = False
     hyphen: bool = False
     rows: tuple[tuple[str, ...], ...] = ()
+    header: int = 0
+    words: tuple["Word", ...] = ()
     italic: bool = False
     caps: bool = False
     math: bool = False
@@ -51,13 +67,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """``first``: its first character's place among those of the page, or -1; ``divided``: goes on below."""
+    """``first``, ``last``: its characters' places among those of the page; ``divided``: goes on below."""
 
     text: str
     left: float
     right: float
     baseline: float
     first: int = -1
+    last: int = -1
     divided: bool = False
 
 
@@ -74,11 +91,12 @@ class PageLines:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """An entry of the outline; ``level`` 1 is the outermost, ``page`` counts from 0."""
+    """An entry of the outline; ``level`` 1 is the outermost, ``page`` counts from 0, ``top``: its place."""
 
     title: str
     level: int
     page: int
+    top: float | None = None
 
 
 def body_size(pages: Iterable[PageLines]) -> float:
@@ -125,3 +143,14 @@ def contents(lines: Sequence[Line]) -> set[int]:
             found |= set(range(run[0], run[-1] + 1))
         run = [at]
     return found
+
+
+def is_units(text: str) -> bool:
+    """Tell whether a line names the units of a table's figures."""
+    return bool(_UNITS.match(text))
+
+
+def is_columns(text: str) -> bool:
+    """Tell whether a line names columns: years, months, dates."""
+    words = text.replace("$", " ").split()
+    return bool(_COLUMNS.match(text)) or (bool(words) and all(map(_YEAR.fullmatch, words)))

@@ -8,18 +8,20 @@ its text is recognised, else the document says that such pages are lost.
 Read with pdfium, which is not safe to use from several threads: hence, too, the process of its own.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import POINTER, cast, create_string_buffer
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from ingestor.core.completeness import words
 from ingestor.model import Blob, Document, Scalar
-from ingestor.parsers.pdf.completeness import FURNITURE, raw_words, without_unicode, words_in
-from ingestor.parsers.pdf.fields import Placed, as_words, placed
-from ingestor.parsers.pdf.lines import Bookmark, PageLines
+from ingestor.parsers.pdf.completeness import FURNITURE, without_unicode, words_in
+from ingestor.parsers.pdf.fields import placed
+from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines
 from ingestor.parsers.pdf.ocr import INSTALL, recognised
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -29,6 +31,17 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage
 
 _PAGES = 50_000
+_LONGEST_NAME = 100  # characters of a company's
+_MONTHS = "January February March April May June July August September October November December"
+_DATE = rf"(?:{'|'.join(_MONTHS.split())})\s+\d{{1,2}}\s?,\s+\d{{4}}"
+_FORM = re.compile(r"\bform\s+((?:10|20|40)-?[FKQ]T?|[68]-K|11-K|S-\d)(?:/A)?\b", re.IGNORECASE)
+_PERIOD = re.compile(
+    rf"for the ((?:fiscal |quarterly )?(?:year|quarter|period)) ended.{{0,60}}?({_DATE})", re.IGNORECASE
+)
+_REPORTED = re.compile(
+    rf"({_DATE})\s*\(?\s*Date of (?:earliest|report)|Date of report.{{0,60}}?({_DATE})", re.IGNORECASE
+)
+_CHARTER = re.compile(r"\(?exact name of (?:the )?registrant", re.IGNORECASE)
 
 
 class PdfOptions(Options):
@@ -82,7 +95,7 @@ class PdfParser:
             text=composed.text,
             blocks=tuple(composed.blocks),
             content_type="application/pdf",
-            title=_title(about) or cover_title(pages) or composed.title,
+            title=filed_title(pages) or _title(about) or cover_title(pages) or composed.title,
             language=language,
             extra=tuple(_extra(about, read)),
             raw_words=read.words,
@@ -144,27 +157,41 @@ def read_pages(document: "PdfDocument", ocr: bool) -> Read:
 
 
 def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read: Read) -> PageLines:
-    from ingestor.parsers.pdf import forms, page_text, structure
-    from ingestor.parsers.pdf.tables import drawn, tagged
+    from ingestor.parsers.pdf import forms, rules, structure, tables
+    from ingestor.parsers.pdf import page as pages
 
     textpage = page.get_textpage()
-    text = page_text.read(textpage)
-    read.words += raw_words(page_text.closed(text, text.said))
+    text = pages.read(page, textpage)
+    read.words += sum(words(word.text) for line in text.lines for word in line)
     read.characters += len(text.said)
     read.unmapped += text.unmapped
-    fields, comments = forms.fields_and_comments(document, page)
-    filled = placed(fields, list(page_text.words(text))) if fields else Placed({})
+    fields, comments = forms.fields_and_comments(document, page, text)
+    upright = [word for line in text.lines for word in line if not pages.is_slanted(text, word)]
     told = structure.tags(page)
-    found = [] if fields else list(tagged.tables(text, told.cells))
-    found += drawn.tables(page, text, as_words(fields))
-    said = page_text.lines(text, filled.values, told.headings)
-    lines = tuple(drawn.with_tables([*said, *filled.lines], found))
+    mark = {word.first: structure.marked(text.handle, word.first) for word in upright} if told.known else {}
+    filled = placed(fields, upright)
+    if filled.values:
+        text.lines = [[filled.filled(word) for word in line] for line in text.lines]
+        upright = [filled.filled(word) for word in upright]
+    nets = rules.grids(*rules.edges(rules.segments(page, text.upright)))
+    found = tables.apart([*tables.tagged(upright, told.cells, mark), *tables.ruled(text, upright, nets)])
+    lines = (*tables.arranged(text, text.lines, found), *filled.lines)
+    if told.headings:
+        lines = tuple(_tagged(line, mark, told.headings) for line in lines)
     if not lines and next(page.get_objects(max_depth=1), None) is not None:
         lines = recognised(page) if ocr else ()
         read.recognised += bool(lines)
         read.unread += not lines
     textpage.close()
-    return PageLines(label, page.get_height(), lines, comments, told.figures)
+    return PageLines(label, text.height, tuple(lines), comments, told.figures)
+
+
+def _tagged(line: Line, mark: Mapping[int, int], headings: Mapping[int, tuple[int, int]]) -> Line:
+    """Return the line with the tagged heading that holds all of it."""
+    if not line.words:
+        return line
+    begins, ends = (headings.get(mark.get(word.first, -1)) for word in (line.words[0], line.words[-1]))
+    return replace(line, tagged=begins) if begins and begins == ends else line
 
 
 def _form_in_xml(document: "PdfDocument") -> tuple[str, ...]:
@@ -193,12 +220,48 @@ def _language(document: "PdfDocument") -> str | None:
 
 
 def _title(about: dict[str, str]) -> str | None:
-    """The document's own, unless a program put a file name there."""
+    """Return the document's own title, unless a program put a file's name or number there."""
     title = " ".join(about.get("Title", "").split())
-    junk = title.lower().startswith(("microsoft word", "untitled", "powerpoint")) or title.endswith(
-        (".doc", ".docx", ".dvi", ".tex", ".indd", ".pdf", ".qxd", ".ppt", ".pptx")
+    junk = title.lower().startswith(
+        ("microsoft word", "untitled", "powerpoint", "document")
+    ) or title.endswith(
+        (
+            ".doc",
+            ".docx",
+            ".dvi",
+            ".tex",
+            ".indd",
+            ".pdf",
+            ".qxd",
+            ".ppt",
+            ".pptx",
+            ".htm",
+            ".html",
+            ".xls",
+            ".xlsx",
+        )
     )
-    return None if junk else title or None
+    return None if junk or not re.search(r"[^\W\d_]{2}", title) else title
+
+
+def filed_title(pages: Sequence[PageLines]) -> str | None:
+    """Return company, kind and period of a filed report, as the form on its first page states them."""
+    lines = [line.text for page in pages[:2] for line in page.lines if not line.rows]
+    said = " ".join(lines)
+    form, period, reported = _FORM.search(said), _PERIOD.search(said), _REPORTED.search(said)
+    charter = next((at for at, line in enumerate(lines) if _CHARTER.search(line)), 0)
+    above = [line for line in lines[max(charter - 3, 0) : charter] if re.search(r"[^\W\d_]{2}", line)]
+    company = _CHARTER.split(lines[charter])[0].strip(" (") if charter else ""
+    company = company or (above[-1] if above else "")
+    company = re.sub(r"^(?:commission file .*?\d-\d+|_+)\s*", "", company, flags=re.IGNORECASE).strip()
+    if not form or not company or len(company) > _LONGEST_NAME:
+        return None
+    when = ""
+    if period:
+        when = f", {period[1].lower()} ended {period[2].title()}"
+    elif reported:
+        when = f", {(reported[1] or reported[2]).title()}"
+    return f"{company} Form {form[1].upper()}{when}"
 
 
 def _extra(about: dict[str, str], read: Read) -> Iterator[tuple[str, Scalar]]:
@@ -225,4 +288,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=7, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=8, options=PdfOptions, build=PdfParser)

@@ -23,7 +23,15 @@ _WIDEST = 50  # columns of a cell
 _LONGEST = 20_000  # bytes of what is said of a picture
 _NAME = 64  # bytes of a type's name
 
-Cell = tuple[int, int, int]  # table, row, column
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell's table, and the row and column in which it begins; ``head``: it names a row or a column."""
+
+    table: int
+    row: int
+    column: int
+    head: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,10 @@ class Tags:
     headings: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     cells: Mapping[int, Cell] = field(default_factory=dict)
     figures: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        return bool(self.headings or self.cells)
 
 
 def tags(page: "PdfPage") -> Tags:
@@ -83,12 +95,17 @@ class _Reader:
     def _table(self, element: Any, depth: int) -> None:
         """A table inside of a cell is text of the cell."""
         self._tables += 1
+        taken = set[tuple[int, int]]()  # by cells of rows above
         for row, found in enumerate(_below(element, lambda kind: kind == b"TR", depth)):
             column = 0
             for cell in _below(found, _CELLS.__contains__, depth):
-                place = (self._tables, row, column)
+                while (row, column) in taken:
+                    column += 1
+                place = Cell(self._tables, row, column, _type(cell) == b"TH")
                 self.cells.update(dict.fromkeys(_contents(cell, depth), place))
-                column += _span(cell)
+                wide, high = _span(cell, b"ColSpan"), _span(cell, b"RowSpan")
+                taken.update((row + down, column + at) for down in range(1, high) for at in range(wide))
+                column += wide
 
 
 def _below(element: Any, wanted: Callable[[bytes], bool], depth: int) -> Iterator[Any]:
@@ -131,12 +148,12 @@ def _alternative(element: Any) -> str:
     return text.raw.decode("utf-16-le", "replace").partition("\0")[0]
 
 
-def _span(cell: Any) -> int:
-    """How many columns it takes."""
+def _span(cell: Any, name: bytes) -> int:
+    """Return how many columns or rows a cell takes."""
     value = c_float()
     for at in range(raw.FPDF_StructElement_GetAttributeCount(cell)):
         attributes = raw.FPDF_StructElement_GetAttributeAtIndex(cell, at)
-        told = raw.FPDF_StructElement_Attr_GetValue(attributes, b"ColSpan")
+        told = raw.FPDF_StructElement_Attr_GetValue(attributes, name)
         if told and raw.FPDF_StructElement_Attr_GetNumberValue(told, byref(value)):
             return min(max(int(value.value), 1), _WIDEST)
     return 1

@@ -12,6 +12,7 @@ from ingestor.model import Block
 
 _GAP = "\n\n"
 _NEWLINE = re.compile(r"[\r\v\f\x85\u2028\u2029](?:(?<=\r)\n)?")
+_APART = re.compile(r"(?<=[$€£¥(])[ ](?=[\d(.—–-])|(?<=[\d).])[ ](?=[%)](?:\W|$))")
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\xad\ufffe\uffff\ud800-\udfff]")
 
 
@@ -26,17 +27,21 @@ class Composer:
         self._length = 0
         self._left_out = Counter[str]()
 
-    def add(self, kind: str, text: str, **facts: Any) -> None:
-        """Append a block, unless it is blank. ``facts``: other fields of Block."""
-        self._append(kind, clean(text), facts)
+    def add(self, kind: str, text: str, *, close: bool = False, **facts: Any) -> None:
+        """Append a block, unless it is blank; ``close``: without a blank line above.
 
-    def _append(self, kind: str, body: str, facts: Mapping[str, Any]) -> None:
+        ``facts``: other fields of Block.
+        """
+        self._append(kind, clean(text), facts, close)
+
+    def _append(self, kind: str, body: str, facts: Mapping[str, Any], close: bool = False) -> None:
         """``body``: as ``clean`` leaves it."""
         if not body:
             return
         if self._parts:
-            self._parts.append(_GAP)
-            self._length += len(_GAP)
+            gap = "\n" if close else _GAP
+            self._parts.append(gap)
+            self._length += len(gap)
         start, self._length = self._length, self._length + len(body)
         self._parts.append(body)
         self.blocks.append(
@@ -52,10 +57,21 @@ class Composer:
         """See ``model.Document``."""
         return tuple(sorted((rule, count) for rule, count in self._left_out.items() if count))
 
-    def heading(self, text: str, level: int, number: str | None = None) -> None:
+    def heading(self, text: str, level: int, number: str | None = None, *, close: bool = False) -> None:
         """A heading of one line, ``level`` 1 being the outermost."""
         title = " ".join(clean(text).split())
-        self.add("heading", title, level=level, title=title, number=number)
+        self.add("heading", title, close=close, level=level, title=title, number=number)
+
+    def bare_table(
+        self, rows: Iterable[Sequence[str]], header: int, caption: str | None = None, *, close: bool = False
+    ) -> None:
+        """Append a table as a careful person copies it: a row a line, its cells with a space between.
+
+        ``header``: how many of the rows are its header.
+        """
+        lines = [bare_row(row) for row in rows]
+        facts = {"header_rows": sum(map(bool, lines[:header])), "caption": caption}
+        self._append("table", "\n".join(filter(None, lines)), facts, close)
 
     def table(self, rows: Iterable[Sequence[str]]) -> None:
         self._append("table", markdown_table(rows), {})  # its cells are clean, and so are its lines
@@ -82,6 +98,12 @@ def clean(text: str) -> str:
     while lines and not lines[0].strip():
         del lines[0]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def bare_row(cells: Iterable[str]) -> str:
+    """Return the cells that say something; currency, percent and brackets stand at their numbers."""
+    row = " ".join(_UNSEEN.sub("", " ".join(cells)).split())
+    return _APART.sub("", row)
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:

@@ -30,7 +30,7 @@ def test_a_rule_that_passes_through_a_word_does_not_cut_it() -> None:
     said = [(60, 680, 10, "Your social security number"), (60, 650, 10, "Ada"), (260, 650, 10, "12"),
             (60, 630, 10, "Grace"), (260, 630, 10, "14")]  # fmt: skip
     (table,) = read(said, f"{FRAME}140 620 m 140 700 l S 250 620 m 250 700 l S ")
-    assert "Your social security | number" in table
+    assert table.startswith("Your social security number\n")
     assert table.count("securi") == 1
 
 
@@ -38,7 +38,7 @@ def test_words_of_two_cells_that_touch_are_two() -> None:
     said = [(60, 680, 10, "Name"), (260, 680, 10, "Price"), (60, 650, 10, "Article"), (93, 650, 10, "12.00"),
             (60, 630, 10, "Rope"), (93, 630, 10, "9.00")]  # fmt: skip
     (table,) = read(said, f"{FRAME}92 620 m 92 700 l S ")
-    assert "| Article | 12.00 |" in table
+    assert "\nArticle 12.00\n" in table
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_words_of_two_cells_that_touch_are_two() -> None:
 )  # fmt: skip
 def test_tables_with_inner_rules_and_no_frame(step: int, drawn: str) -> None:
     (table,) = read(placed(step), drawn)
-    assert table.splitlines()[2:] == ["| Stone | 12 | 3 |", "| Feather | 1 | 9 |", "| Rope | 4 | 2 |"]
+    assert table.splitlines()[1:] == ["Stone 12 3", "Feather 1 9", "Rope 4 2"]
 
 
 def test_letters_of_a_watermark_are_in_no_cell() -> None:
@@ -63,4 +63,4 @@ def test_letters_of_a_watermark_are_in_no_cell() -> None:
             (60, 630, 10, "feather"), (260, 630, 10, "1 g")]  # fmt: skip
     found = read(said, f"{FRAME}250 620 m 250 670 l S {mark}")
     assert found[0] == "DRAFT"
-    assert found[1].splitlines()[2:] == ["| stone | 12 kg |", "| feather | 1 g |"]
+    assert found[1].splitlines()[1:] == ["stone 12 kg", "feather 1 g"]

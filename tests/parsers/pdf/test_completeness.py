@@ -2,15 +2,10 @@ import pytest
 
 from ingestor.core.completeness import shortfall
 from ingestor.model import Blob
-from ingestor.parsers.pdf.completeness import raw_words, without_unicode, words_in
+from ingestor.parsers.pdf.completeness import without_unicode, words_in
 from ingestor.parsers.pdf.lines import Line, PageLines
 from ingestor.parsers.pdf.parser import PdfOptions, PdfParser
 from tests.parsers.files import pdf
-
-
-def test_raw_words_of_a_page() -> None:
-    assert raw_words("two words\r\nand a divi\x02\r\nded one") == 6
-    assert raw_words("") == 0
 
 
 def test_words_of_lines_and_of_tables() -> None:

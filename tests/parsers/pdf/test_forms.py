@@ -91,10 +91,10 @@ def test_comments_are_blocks_of_their_own_kind() -> None:
 @pytest.mark.parametrize(
     ("field", "expected"),
     [
-        (Field("n", "Ada", (60, 98, 200, 112)), {4: ("", " Ada")}),  # beside "Name:"
-        (Field("n", "Ada", (0, 80, 100, 96)), {4: ("", " Ada")}),  # below it
+        (Field("n", "Ada", (60, 98, 200, 112)), {0: ("", " Ada")}),  # beside "Name:"
+        (Field("n", "Ada", (0, 80, 100, 96)), {0: ("", " Ada")}),  # below it
         (Field("b", "", (40, 60, 50, 70), ticked=True), {9: ("[x] ", "")}),  # left of "Member"
-        (Field("b", "", (300, 60, 310, 70), ticked=False), {14: ("", " [ ]")}),  # right of it
+        (Field("b", "", (300, 60, 310, 70), ticked=False), {9: ("", " [ ]")}),  # right of it
     ],
 )
 def test_where_a_value_stands(field: Field, expected: dict[int, tuple[str, str]]) -> None:

@@ -140,7 +140,7 @@ def test_tables_that_are_drawn(drawn: str) -> None:
     document = parse(pdf([[(50, 740, 10, "Text above."), *CELLS]], lines=drawn))
     assert texts(document) == [
         "Text above.",
-        "| Weights of all |  |\n| --- | --- |\n| stone | 12 kg |\n| feather | 1 g |",
+        "Weights of all\nstone 12 kg\nfeather 1 g",
         "Text below.",
     ]
     assert [block.kind for block in document.blocks] == ["paragraph", "table", "paragraph"]

@@ -2,9 +2,8 @@
 
 import pytest
 
-from ingestor.parsers.pdf.headings import headings
+from ingestor.parsers.pdf.headings import body, headings, titles
 from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines
-from ingestor.parsers.pdf.titles import body, titles
 
 TEXT = "Words of the text that fill the whole width of the column in which they stand"
 

@@ -1,7 +1,7 @@
 import pytest
 
 from ingestor.model import Blob
-from ingestor.parsers.pdf.page_text import possible
+from ingestor.parsers.pdf.page import possible
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
 from ingestor.parsers.pdf.unmapped import UNKNOWN, meanings
 from tests.parsers.files import numbered

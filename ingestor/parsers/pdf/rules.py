@@ -1,18 +1,28 @@
-"""Tables of a PDF's page that are drawn with lines: where they are, and the boxes of their cells. Pure.
+"""Tables of a PDF's page that are drawn with lines: where they are, and the boxes of their cells.
 
 A table is a net of horizontal and vertical lines that cross, with two rows and two columns or more. Where a
-line between two cells is missing they are one cell. For those with rules above and below only
-see parsers/pdf/columns.py; tables without any stay lines of text.
+line between two cells is missing they are one cell.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from ctypes import byref, c_float
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from pypdfium2 import raw
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfPage
 
 _NEAR = 3.0  # points within which lines meet, or are one
 _SHORTEST = 6.0  # points; what is shorter is no line
 _MOST = 600  # lines each way; a page with more is a drawing
+_MOST_PATHS = 3000  # of a page
+_MOST_SEGMENTS = 5000  # of all its paths but simple ones
+_SIMPLE = 5  # segments: of a line or a rectangle
+_THIN = 2.5  # points: a line that is an area
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
@@ -122,3 +132,57 @@ def _row(top: float, bottom: float, xs: Sequence[float], columns: Sequence[Edge]
     for begin, end in zip(begins, ends, strict=True):
         cells[begin] = (xs[begin], bottom, xs[end], top)
     return tuple(cells)
+
+
+def segments(page: "PdfPage", upright: Callable[[float, float], Point]) -> Iterator[tuple[Point, Point]]:
+    """Yield the lines that are drawn or that border an area, on the page as it is read."""
+    objects = map(raw.FPDFPage_GetObject, repeat(page), range(raw.FPDFPage_CountObjects(page)))
+    paths = [found for found in objects if raw.FPDFPageObj_GetType(found) == raw.FPDF_PAGEOBJ_PATH]
+    left, bottom, right, top = c_float(), c_float(), c_float(), c_float()
+    count = _MOST_SEGMENTS
+    for path in paths if len(paths) <= _MOST_PATHS else ():
+        number = raw.FPDFPath_CountSegments(path)
+        if number > _SIMPLE:
+            count -= number
+            if count < 0:
+                return
+            yield from _of_path(path, number, upright)
+            continue
+        raw.FPDFPageObj_GetBounds(path, byref(left), byref(bottom), byref(right), byref(top))
+        (x, y), (to_x, to_y) = upright(left.value, bottom.value), upright(right.value, top.value)
+        if abs(x - to_x) < _THIN or abs(y - to_y) < _THIN:
+            across = abs(x - to_x) >= abs(y - to_y)
+            middle = (y + to_y) / 2 if across else (x + to_x) / 2
+            yield ((x, middle), (to_x, middle)) if across else ((middle, y), (middle, to_y))
+        elif number > 2:  # a rectangle; what has one segment is slanted
+            yield from (
+                ((x, y), (to_x, y)),
+                ((x, to_y), (to_x, to_y)),
+                ((x, y), (x, to_y)),
+                ((to_x, y), (to_x, to_y)),
+            )
+
+
+def _of_path(
+    path: object, count: int, upright: Callable[[float, float], Point]
+) -> Iterator[tuple[Point, Point]]:
+    matrix = raw.FS_MATRIX()
+    raw.FPDFPageObj_GetMatrix(path, byref(matrix))
+    begin: Point = (0.0, 0.0)
+    last = begin
+    for at in range(count):
+        segment = raw.FPDFPath_GetPathSegment(path, at)
+        x, y = c_float(), c_float()
+        raw.FPDFPathSegment_GetPoint(segment, byref(x), byref(y))
+        point = upright(
+            matrix.a * x.value + matrix.c * y.value + matrix.e,
+            matrix.b * x.value + matrix.d * y.value + matrix.f,
+        )
+        kind = raw.FPDFPathSegment_GetType(segment)
+        if kind == raw.FPDF_SEGMENT_MOVETO:
+            begin = point
+        elif kind == raw.FPDF_SEGMENT_LINETO:
+            yield last, point
+        if raw.FPDFPathSegment_GetClose(segment):
+            yield point, begin
+        last = point
