@@ -15,7 +15,7 @@ from ingestor.registry import Options, Plugin
 _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
 _SECTION = re.compile(rf"\s*\\({'|'.join(_LEVELS)})\*?\s*(?:\[[^\]]*\]\s*)?(?=\{{)")
 _ENVIRONMENT = re.compile(r"\\(begin|end)[ \t]*\{([^{}]{1,40})\}")
-_ABOUT = re.compile(r"\\(title|author|date)\s*(?:\[[^\]]*\]\s*)?(?=\{)")
+_ABOUT = re.compile(r"\\(title|author|date)\s*(?:\[[^\]]{0,1000}\]\s*)?(?=\{)")
 _CLASS = re.compile(r"\s*\\document(?:class|style)\b")
 _KINDS = {
     **dict.fromkeys(
@@ -166,4 +166,4 @@ def _language(row: str) -> str | None:
     return (found[1] or found[2]).lower() if found else None
 
 
-PLUGIN = Plugin(kind="latex", version=2, options=Options, build=LatexParser)
+PLUGIN = Plugin(kind="latex", version=3, options=Options, build=LatexParser)

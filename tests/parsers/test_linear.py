@@ -1,0 +1,57 @@
+"""Readers that run in the daemon's own process take linear time on repeated openings of every markup.
+
+While an expression is matched, nothing else of the daemon runs. Times are processor time of this process, and
+are compared with each other only.
+"""
+
+import time
+from contextlib import suppress
+
+import pytest
+
+from ingestor.model import Blob
+from ingestor.ports import BadDocument
+from ingestor.registry import find, kinds
+
+LARGEST = 100_000  # bytes of a text that is read in the daemon's process
+OPENINGS = [  # separated by two spaces; \n is a line end
+    opening.replace("\\n", "\n")
+    for opening in r"""
+\title[  \author [\n  \section[  \title{  \begin{a}  \begin{minted}[  \label{a}[  \[  [  ![  [a](  <a b  <!--  <  `  ``a
+```\n  *a  _a_  **  > a  - a  [^a]: b  |a  ::  .. a:: b  :a:  |a|_  ..\n  a\n=\n  ====\n  [source]\n  image::  <<a  {a}  +
+#+begin_a\n  [[  * a\n  $$  \(  {"a":  "  a: b  &a b  *a: b  a.b=  [a]\n  1,  \n\n  ---\n  00:00 --> a  <![CDATA[  <?  &  \
+""".replace("\n", "  ").split("  ")
+    if opening
+]
+IN_THE_DAEMON = [
+    kind
+    for kind in kinds("parsers")
+    if (plugin := find("parsers", kind))
+    and getattr(plugin.build(plugin.options()), "isolated", False) is not True
+]
+
+
+def processor_seconds(kind: str, text: str) -> float:
+    plugin = find("parsers", kind)
+    parser, begun = plugin.build(plugin.options()), time.process_time()
+    with suppress(BadDocument):
+        parser.parse(Blob(text.encode(), f"a.{kind}"))
+    return time.process_time() - begun
+
+
+def is_linear(kind: str, opening: str) -> bool:
+    """Whether four times the text takes less than nine times the time; sixteen would be quadratic."""
+    whole, quarter = (opening * (size // len(opening)) for size in (LARGEST, LARGEST // 4))
+    for _ in range(3):
+        long, short = processor_seconds(kind, whole), processor_seconds(kind, quarter)
+        if long < 0.1 or long < 9 * short:  # less is of no consequence, on any machine
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind if kind == "latex" else pytest.param(kind, marks=pytest.mark.slow) for kind in IN_THE_DAEMON],
+)
+def test_repeated_openings_are_read_in_linear_time(kind: str) -> None:
+    assert [opening for opening in OPENINGS if not is_linear(kind, opening)] == []
