@@ -12,7 +12,7 @@ from ingestor.core.interruptions import Stopped
 from ingestor.model import Answered, Vector, Vectors
 from ingestor.nodes.crew import Crew
 from ingestor.nodes.deaths import Death, ProcessLost, judged
-from ingestor.nodes.messages import FailedCall, pack, unpack
+from ingestor.nodes.messages import FailedCall, pack, unpack_answer
 from ingestor.ports import Asymmetric, BadDocument, Embedder, Stop, Transient
 
 SLICE = 64  # texts that a process gets at once, of similar lengths
@@ -80,7 +80,7 @@ class OnNodesEmbedder:
         while True:
             try:
                 with self._crew.hand(frozenset(death.node for death in deaths), PATIENCE) as hand:
-                    answer = unpack(hand.call("embed", pack(list(texts))))
+                    answer = unpack_answer(hand.call("embed", pack(list(texts))))
             except ProcessLost as died:
                 deaths.append(died.death)
                 verdict = judged(deaths)

@@ -7,7 +7,8 @@ what the document gave. Errors keep their class and their text.
 import pickle
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from io import BytesIO
 from typing import Any
 
 from ingestor.core.document_json import Parsed
@@ -18,6 +19,18 @@ from ingestor.model import Blob, SourceName
 from ingestor.pipeline.prepare import Job, Prepared
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 
+_VALUES = (
+    "ingestor.core.",
+    "ingestor.model",
+    "ingestor.ports",
+    "ingestor.pipeline.prepare",
+    "ingestor.nodes.messages",
+)
+_ARRAYS = {
+    "numpy": ("ndarray", "dtype"),
+    "numpy._core.multiarray": ("_reconstruct", "scalar"),
+    "numpy._core.numeric": ("_frombuffer",),
+}
 _TELLING = (Transient, BadDocument, NeedsHuman, Slow, Stopped)  # errors whose traceback helps nobody
 
 
@@ -99,9 +112,11 @@ def failed(panic: BaseException, lines: Sequence[LogLine] = ()) -> FailedCall:
     error, trace = as_exception(panic), "".join(traceback.format_exception(panic))
     found = FailedCall(type(error), error.args, dict(error.__dict__), trace, lines)
     try:
-        unpack(pack(found)).error()
+        unpack_answer(pack(found)).error()
     except Exception:  # noqa: BLE001 - an error that cannot travel is told in words
-        return FailedCall(RuntimeError, (f"{type(error).__name__}: {error}",), {}, trace, lines)
+        kind = next((known for known in _TELLING if isinstance(error, known)), RuntimeError)
+        text = f"{type(error).__name__}: {error}" if kind is RuntimeError else str(error)
+        return FailedCall(kind, (text,), {}, trace, lines)
     return found
 
 
@@ -110,5 +125,27 @@ def pack(value: object) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Only what one of our own processes packed."""
+    """What the head packed, for a process on a node."""
     return pickle.loads(data)  # noqa: S301
+
+
+def unpack_answer(data: bytes) -> Any:
+    """What a process on a node packed, which has read hostile bytes. Raises Transient for any other value."""
+    try:
+        return _Answers(BytesIO(data)).load()
+    except Exception as error:
+        raise Transient(
+            f"a node sent no answer that can be read ({type(error).__name__}: {error})"
+        ) from error
+
+
+class _Answers(pickle.Unpickler):
+    """Finds values and errors of the protocol and arrays, and no function that does anything else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "builtins" or module in _ARRAYS or module.startswith(_VALUES):
+            found = None if "." in name else super().find_class(module, name)
+            error = isinstance(found, type) and issubclass(found, Exception)
+            if error or name in _ARRAYS.get(module, ()) or (is_dataclass(found) and module != "builtins"):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of an answer")

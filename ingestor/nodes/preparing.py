@@ -29,7 +29,7 @@ from ingestor.nodes.messages import (
     WantedVectors,
     failed,
     pack,
-    unpack,
+    unpack_answer,
 )
 from ingestor.pipeline.prepare import Job, Predecessor, Prepared, Tools, prepare, unchanged
 from ingestor.pipeline.text_budget import TextBudget
@@ -122,9 +122,9 @@ class OnNodes:
         """The whole talk with one process, and its node. Raises ProcessLost."""
         with _Turn(self.crew.hand(avoid), self._resting) as hand:
             teach(hand, setup)
-            said: TaskAnswer = unpack(hand.call("begin", pack(task)))
+            said: TaskAnswer = unpack_answer(hand.call("begin", pack(task)))
             while isinstance(said, WantedVectors):
-                said = unpack(hand.call("resume", pack(_reply(tools, said))))
+                said = unpack_answer(hand.call("resume", pack(_reply(tools, said))))
             return said, hand.node
 
     def _deaths_of(self, entry: Entry) -> Sequence[Death]:
@@ -159,7 +159,7 @@ def teach(hand: Hand, setup: Setup) -> None:
     if hand.knows(setup.key):
         return
     if refused := hand.call("learn", setup.key, setup.packed, pack(dict(setup.recipes))):
-        raise unpack(refused).error(hand.node)
+        raise unpack_answer(refused).error(hand.node)
 
 
 class _Turn(Generic[T]):

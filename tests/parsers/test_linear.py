@@ -17,9 +17,10 @@ LARGEST = 100_000  # bytes of a text that is read in the daemon's process
 OPENINGS = [  # separated by two spaces; \n is a line end
     opening.replace("\\n", "\n")
     for opening in r"""
-\title[  \author [\n  \section[  \title{  \begin{a}  \begin{minted}[  \label{a}[  \[  [  ![  [a](  <a b  <!--  <  `  ``a
-```\n  *a  _a_  **  > a  - a  [^a]: b  |a  ::  .. a:: b  :a:  |a|_  ..\n  a\n=\n  ====\n  [source]\n  image::  <<a  {a}  +
-#+begin_a\n  [[  * a\n  $$  \(  {"a":  "  a: b  &a b  *a: b  a.b=  [a]\n  1,  \n\n  ---\n  00:00 --> a  <![CDATA[  <?  &  \
+\title[  \author [\n  \section[  \title{  \begin{a}  \begin{minted}[  \label{a}[  \[  [  ![  [a](
+<a b  <!--  <  `  ``a  ```\n  *a  _a_  **  > a  - a  [^a]: b  |a  ::  .. a:: b  :a:  |a|_  ..\n
+a\n=\n  ====\n  [source]\n  image::  <<a  {a}  +  #+begin_a\n  [[  * a\n  $$  \(  {"a":  "  a: b
+&a b  *a: b  a.b=  [a]\n  1,  \n\n  ---\n  00:00 --> a  <![CDATA[  <?  &  \
 """.replace("\n", "  ").split("  ")
     if opening
 ]
