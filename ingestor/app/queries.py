@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE = 30.0  # seconds
+_SUGGESTING = 50_000  # documents; names of more are not compared with a misspelt one
 _LOST = re.compile("[\udc80-\udcff]")  # bytes of the command line that are not valid text
 
 _MEMBER = re.compile("(?<!/)!/")  # between container and member in metadata and addresses; a key has INSIDE
@@ -316,12 +318,25 @@ def shown(config: Config, document: str) -> Shown:
 
 
 def find_documents(journal: Journal, wanted: str) -> list[Entry]:
-    """Documents with this key, path or id. Raises BadRequest if there is none."""
+    """Return documents with this key, path or id, or the one whose file has this name.
+
+    Raises BadRequest, with the names that are nearest, if there is none or if several files have the name.
+    """
     wanted = _LOST.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02X}", wanted)  # as keys spell such bytes
     found = next(filter(None, map(journal.named, _spellings(wanted))), None)
-    if found is None:
-        raise BadRequest(f"no document {wanted!r}; `ingestor ls` lists them by key")
-    return found
+    if found is not None:
+        return found
+    keys = journal.keys()
+    named = [key for key in keys if key.endswith(f"/{wanted}")]
+    if len(named) == 1:
+        return journal.named(named[0])
+    if named:
+        some = " or ".join(map(repr, named[:3]))
+        raise BadRequest(f"{len(named)} documents are called {wanted!r}: name one by its key, such as {some}")
+    names = {key.rpartition("/")[2].casefold(): key for key in keys[:_SUGGESTING]}
+    near = [repr(names[name]) for name in get_close_matches(wanted.casefold(), names, n=2)]
+    advice = f"did you mean {' or '.join(near)}?" if near else "`ingestor ls` lists them by key"
+    raise BadRequest(f"no document {wanted!r}; {advice}")
 
 
 def _spellings(wanted: str) -> Iterator[str]:

@@ -57,13 +57,9 @@ def rollback(
     set_up("warning", checked.log.format)
     name = chosen(checked, collection)
     redone = roll_back(checked, name)
-    before = "rollback" if redone else "change of the config"
-    words = f"readers of {name} see it as it was before the last {before}"
+    words = f"undid the last rollback of {name}" if redone else f"rolled back {name}"
     if not redone:
-        words += (
-            ". The config file still has that change: take it out, or carry it out again with: "
-            f"{command('apply', config)}"
-        )
+        words += f". {config} still has the change: revert it, or run: {command('apply', config)}"
     console.say({"rolled_back": name}, words, as_json)
 
 

@@ -81,7 +81,7 @@ def status(
 
 
 def query(
-    text: Annotated[str, typer.Argument(help="The text to search for.")],
+    text: Annotated[list[str], typer.Argument(help="The text to search for; quotes are optional.")],
     n: Annotated[int, typer.Option("-n", min=1, help="Number of results.")] = 5,
     collection: Annotated[
         str | None, typer.Option(help="The collection; optional if there is only one.")
@@ -101,7 +101,7 @@ def query(
     as_json: JsonOption = False,
 ) -> None:
     """Search a collection as an app would."""
-    from ingestor.app.queries import search, unsearchable
+    from ingestor.app.queries import is_running, search, unsearchable
     from ingestor.cli.log import set_up
     from ingestor.cli.output import excerpt, progress
     from ingestor.search.values import Question
@@ -109,8 +109,11 @@ def query(
     checked = looked_up(config)
     set_up("error", checked.log.format)
     name, only = chosen(checked, collection), _filter(where)
-    with progress.busy("Searching", as_json):
-        answer = search(checked, Question(text, str(name), n, budget, mode, only, expand))
+    doing = (
+        "Searching" if is_running(checked) else "Starting Chroma and searching (a running daemon is faster)"
+    )
+    with progress.busy(doing, as_json):
+        answer = search(checked, Question(" ".join(text), str(name), n, budget, mode, only, expand))
     missing = 0 if answer.hits else unsearchable(checked)
     shown = excerpt.show_hits if budget is None and expand == "none" else excerpt.show_passages
     shown(answer, as_json, missing)

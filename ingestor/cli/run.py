@@ -1,5 +1,6 @@
 """The commands that keep collections in step."""
 
+import json
 import logging
 import shlex
 import time
@@ -31,23 +32,33 @@ if TYPE_CHECKING:
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="Path of the new file.")] = CONFIG, as_json: JsonOption = False
+    path: Annotated[
+        Path, typer.Argument(help="Path of the new file, or a folder whose documents are to be indexed.")
+    ] = CONFIG,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a commented config to start from.
 
-    Also makes the folder of documents that it names.
+    It names the given folder, or a new one, ./documents.
     """
     from ingestor.cli.output import console
 
+    documents = path.resolve() if path.is_dir() else None
+    path = path if documents is None else CONFIG
     if path.exists():
         fail(f"{path} exists already; name another file, or move it away", USAGE)
     if not path.parent.exists():
         make = f"mkdir -p {shlex.quote(str(path.parent))}"
         fail(f"{path} cannot be written: there is no folder {path.parent}; to make it: {make}", FAILED)
-    path.write_text(files("ingestor").joinpath("templates/config.yaml").read_text())
-    documents = path.parent / "documents"
-    documents.mkdir(exist_ok=True)
-    words = f"Wrote {path}. Put documents into {documents}, or name other sources there; then: "
+    text = files("ingestor").joinpath("templates/config.yaml").read_text()
+    if documents is not None:
+        path.write_text(text.replace("path: ./documents\n", f"path: {json.dumps(str(documents))}\n"))
+        words = f"Wrote {path} for the documents in {documents}. To index them: "
+    else:
+        path.write_text(text)
+        documents = path.parent / "documents"
+        documents.mkdir(exist_ok=True)
+        words = f"Wrote {path}. Put documents into {documents}, or name other sources there; then: "
     console.say({"config": str(path), "documents": str(documents)}, words + command("run", path), as_json)
 
 

@@ -231,6 +231,12 @@ class Journal:
         """Documents in live editions, by key, URI or id."""
         return self.entries(f"(key = ? OR uri = ? OR document_id = ?) AND {LIVE}", (wanted, wanted, wanted))
 
+    def keys(self) -> list[str]:
+        """Return the keys of all documents in live editions, each once."""
+        return [
+            row[0] for row in self._db.execute(f"SELECT DISTINCT key FROM documents WHERE {LIVE} ORDER BY 1")
+        ]
+
     def sources(self) -> list[SourceName]:
         """Every source that ever had documents here."""
         rows = self._db.execute("SELECT DISTINCT source FROM documents ORDER BY 1")

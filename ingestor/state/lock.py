@@ -84,7 +84,8 @@ def hold(path: Path) -> Lock:
     try:
         if not _locked(descriptor, path):
             raise Locked(
-                f"{path} is locked by {_holder(descriptor)}: another ingestor works there; stop it first"
+                f"{path.parent} is in use by {_holder(descriptor)}: an ingestor runs already and keeps it in"
+                " step (`ingestor status` shows how far it is); stop it to start another"
             )
     except BaseException:
         os.close(descriptor)

@@ -73,7 +73,7 @@ def test_a_second_daemon_is_refused_and_harms_nothing(project: Project, daemon: 
     wait(lambda: project.settled(1))
     second = project.call("run")
     assert second.returncode == 4
-    assert "locked by process" in second.stderr
+    assert "is in use by process" in second.stderr
     assert "Traceback" not in second.stderr
     assert project.call("sync").returncode == 4
     assert project.settled(1)

@@ -209,6 +209,44 @@ def test_show_names_the_other_documents_of_that_name(synced: Project, ask: Ask) 
     assert (json.loads(answer.out)["chunks"][0]["text"], answer.err) == ("words of another source", "")
 
 
+def test_show_takes_a_unique_file_name_and_suggests_the_nearest(project: Project, ask: Ask) -> None:
+    (project.docs / "guide").mkdir()
+    (project.docs / "guide" / "glossary.md").write_text("A mill grinds flour.")
+    for folder in ("a", "b"):
+        (project.docs / folder).mkdir()
+        (project.docs / folder / "faq.md").write_text(f"Questions of {folder}.")
+    assert ask("sync").code == 0
+    assert "grinds flour" in ask("show", "glossary.md").out
+    misspelt = ask("show", "glosary.md")
+    assert (misspelt.code, "did you mean 'guide/glossary.md'?" in misspelt.err) == (2, True), misspelt.err
+    several = ask("show", "faq.md")
+    assert several.code == 2
+    assert "2 documents are called 'faq.md'" in several.err and "'a/faq.md' or 'b/faq.md'" in several.err
+
+
+def test_query_takes_words_without_quotes(synced: Project, ask: Ask) -> None:
+    quoted, unquoted = ask("query", "how does it grind"), ask("query", "how", "does", "it", "grind")
+    assert quoted.code == unquoted.code == 0
+    assert quoted.out == unquoted.out
+
+
+def test_init_of_a_folder_names_its_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notes = tmp_path / "my notes"
+    notes.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["ingestor", "init", "my notes"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0
+    assert f"for the documents in {notes}" in capsys.readouterr().out
+    source, *others = load(tmp_path / "config.yaml", {}).sources
+    assert others == []
+    assert str(notes) in repr(source.connector.options)
+    assert not (tmp_path / "documents").exists()
+
+
 def test_a_rollback_where_nothing_is_kept_says_what_is_kept_and_how_long(synced: Project, ask: Ask) -> None:
     answer = ask("rollback")
     assert answer.code == 2
@@ -222,15 +260,15 @@ def test_a_rollback_says_what_it_did_and_how_to_go_on(synced: Project, ask: Ask)
     assert ask("sync").code == 0
     assert "its state before the last change is kept for another" in ask("status").out
     answer = ask("rollback")
-    assert answer.out.startswith("readers of docs see it as it was before the last change of the config.")
-    assert "The config file still has that change: take it out, or carry it out again with:" in answer.out
+    assert answer.out.startswith("rolled back docs. ")
+    assert "config.yaml still has the change: revert it, or run: " in answer.out
     waits = "collection docs waits for apply: this change of the config was undone by `ingestor rollback`"
     told = ask("status").out
     assert waits in told
     assert "its state before the last change" not in told
     assert "its state before the last rollback is kept for another" in told
     again = ask("rollback")
-    assert again.out.strip() == "readers of docs see it as it was before the last rollback"
+    assert again.out.strip() == "undid the last rollback of docs"
 
 
 def test_who_names_what_is_not_there_is_told_what_is(synced: Project, ask: Ask) -> None:
