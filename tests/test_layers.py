@@ -37,8 +37,8 @@ READS_FILES = {
 
 # All that a pure module may import, besides pure modules and the registry (whose types options are made of).
 HARMLESS = {
-    "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib", "enum",
-    "__future__", "errno", "hmac", "array", "zlib",
+    "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal", "difflib",
+    "__future__", "enum", "errno", "hmac", "array", "zlib",
     "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
     "pathlib", "re", "statistics", "string", "struct", "textwrap", "types", "typing", "unicodedata", "uuid",
     "Stemmer", "idna", "ipaddress", "markupsafe", "numpy", "orjson", "prometheus_client", "protego",

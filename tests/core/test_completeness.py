@@ -1,5 +1,7 @@
 """No document is empty in silence: what is missing is said, and what was read stays."""
 
+# ruff: noqa: E501 - markup reads better in one line
+
 import re
 
 import pytest
@@ -8,10 +10,10 @@ from hypothesis import strategies as st
 
 from ingestor.core.completeness import Shortfall, expected, shortfall, words
 from ingestor.model import HOLDER, Blob, Document
-from ingestor.parsers.office import docx as docx_parser
+from ingestor.parsers.office import tree
 from ingestor.parsers.shared.detect import parser_of
 from ingestor.registry import find
-from tests.parsers.files import docx, epub, odf, paragraph, pptx, relations, shape, xlsx, zipped
+from tests.parsers.files import P, R, docx, epub, odf, paragraph, pptx, relations, shape, xlsx, zipped
 
 MISSING = "{} of about {} words were read; report it, with the file if you can"
 
@@ -62,15 +64,16 @@ def table(rows: int) -> str:
 def test_a_reader_that_drops_a_table_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     file = docx(paragraph("Some words before it") + table(20))
     assert shortfall(read(file)) is None
-    monkeypatch.setattr(docx_parser._Reader, "_table", lambda self, element: None)
+    monkeypatch.setattr(tree._Reader, "_table", lambda self, table: None)
     assert shortfall(read(file)) == Shortfall("incomplete", MISSING.format(4, 44))
 
 
-WORDS = paragraph("Words of another time")
 UNKNOWN = zipped(
     {
-        "_rels/.rels": relations(("r", "officeDocument", "word/document.xml")),
-        "word/document.xml": f'<w:document xmlns:w="http://example.org/word"><w:body>{WORDS}</w:body></w:document>',
+        "_rels/.rels": relations(("r", "officeDocument", "ppt/presentation.xml")),
+        "ppt/presentation.xml": f'<p:presentation {P} {R}><p:sldIdLst><p:sldId r:id="s"/></p:sldIdLst></p:presentation>',
+        "ppt/_rels/presentation.xml.rels": relations(("s", "slide", "slide.xml")),
+        "ppt/slide.xml": f'<p:sld {P} xmlns:a="urn:a"><p:cSld><p:spTree><p:sp><a:t>Words</a:t></p:sp></p:spTree></p:cSld></p:sld>',
     }
 )
 HIDDEN = xlsx({"hidden": '<row><c t="inlineStr"><is><t>secret words</t></is></c></row>'})
@@ -79,7 +82,7 @@ HIDDEN = xlsx({"hidden": '<row><c t="inlineStr"><is><t>secret words</t></is></c>
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (UNKNOWN, "none of its 4 words were found: it is written in a form that is not read"),
+        (UNKNOWN, "none of its 1 words were found: it is written in a form that is not read"),
         (docx(paragraph("")), "it holds no text"),
         (HIDDEN, r"all its words are left out: hidden sheets \(1\)"),
         (pptx(shape("12 May", placeholder="dt")), "all its words are left out: dates, footers and numbers"),

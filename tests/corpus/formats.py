@@ -20,7 +20,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-_OLD = Path(__file__).parents[1] / "parsers" / "old_office"
+_OLD = Path(__file__).parents[1] / "parsers" / "golden"
 _FAT, _FIRST_DIRECTORY, _FIRST_DIFAT, _DIFATS, _FATS, _SHIFT = 0x4C, 0x30, 0x44, 0x48, 0x2C, 0x1E  # in a head
 _ZEROS = bytes(2**20)
 

@@ -68,7 +68,7 @@ SAMPLES = {
         b'{"nbformat": 4, "metadata": {}, "cells": [{"cell_type": "markdown", "source": "# A"}]}',
     ),
     "subtitles": ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\nText.\n"),
-    "office97": ("a.doc", (Path(__file__).parents[1] / "parsers/old_office/harbours.doc").read_bytes()),
+    "office97": ("a.doc", (Path(__file__).parents[1] / "parsers/golden/harbours.doc").read_bytes()),
     "man": ("a.1", b".TH A 1\n.SH NAME\na \\- does little\n"),
     "mediawiki": ("a.wiki", b"== Head ==\nText.\n"),
     "docbook": ("a.dbk", b"<article><title>Head</title><para>Text.</para></article>"),

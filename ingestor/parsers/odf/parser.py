@@ -1,7 +1,6 @@
 """OpenDocument: texts (ODT), spreadsheets (ODS) and presentations (ODP), also flat.
 
-Texts give headings, lists, tables, code, links and footnotes, and pages where the writing program noted them.
-Sheets and slides become pages as those of XLSX and PPTX do.
+Texts and slides are read by anydoc; sheets are read here. Sheets and slides become pages.
 """
 
 import re
@@ -13,17 +12,27 @@ from pydantic import Field
 
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document, Scalar
-from ingestor.parsers.odf.inline import DRAW, OFFICE, PRESENTATION, STYLE, TABLE, TEXT, OdfInline, count_words
-from ingestor.parsers.odf.lists import STYLES
-from ingestor.parsers.odf.plain import PlainRow, plain_sheets
-from ingestor.parsers.odf.table import row_texts
-from ingestor.parsers.odf.text import OdfReader, OdfStyles
+from ingestor.parsers.odf.marking import (
+    DRAW,
+    OFFICE,
+    STYLE,
+    TABLE,
+    TEXT,
+    OdfMarking,
+    OdfStyles,
+    chart_parts,
+    commented,
+    count_words,
+)
+from ingestor.parsers.odf.sheets import PlainRow, plain_sheets, plain_text, rows_of
 from ingestor.parsers.office.properties import pictures_only
+from ingestor.parsers.office.tree import CHART, read_tree
 from ingestor.parsers.shared.flow import Flow
-from ingestor.parsers.shared.package import Package, stream
+from ingestor.parsers.shared.mathml import is_formula, linear
+from ingestor.parsers.shared.package import Package, packed, stream, xml
 from ingestor.parsers.shared.plain_rows import PlainRows
 from ingestor.parsers.shared.raw_xml import of_odf
-from ingestor.parsers.shared.sheets import add_sheet
+from ingestor.parsers.shared.sheets import add_sheet, in_columns
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
@@ -31,16 +40,8 @@ _MANIFEST = "{urn:oasis:names:tc:opendocument:xmlns:manifest:1.0}"
 _CONTENT = "content.xml"
 _MIMETYPE = re.compile(rb"office:mimetype=[\"'](application/[\w.-]+)")
 _START = 20_000  # bytes in which a flat file names its type
-_WHOLE = (
-    f"{OFFICE}styles",
-    f"{OFFICE}automatic-styles",
-    f"{OFFICE}text",
-    f"{OFFICE}presentation",
-    f"{OFFICE}spreadsheet",
-)
-_STYLES = frozenset((f"{STYLE}style", *STYLES))
+_WHOLE = (f"{OFFICE}styles", f"{OFFICE}automatic-styles", f"{OFFICE}spreadsheet")
 _HIDDEN = b'table:display="false"'
-_TITLE = "title"  # of a slide, as presentations class their shapes
 _ABOUT = {"initial-creator": "author", "creator": "author", "creation-date": "created", "date": "modified"}
 
 
@@ -66,8 +67,11 @@ class OdfParser:
         if sheets and _HIDDEN not in content:  # of hidden ones, the words are counted
             content = b"".join(plain.fold(content))
         raw_words = of_odf(content) + words("\n".join(said for _, _, said in plain))
-        flow = _read(package, content, self._options, plain if sheets else None)
-        about = {element.tag.rpartition("}")[2]: OdfInline().plain(element) for element in _meta(package)}
+        if sheets:
+            flow = _read_sheets(package, content, self._options, plain)
+        else:
+            flow = _read_text(package, content, self._options, slides="presentation" in content_type)
+        about = {element.tag.rpartition("}")[2]: plain_text(element) for element in _meta(package)}
         composer = flow.composer
         return Document(
             text=composer.text,
@@ -97,11 +101,11 @@ class Flat:
         return self._data
 
     def optional(self, name: str) -> Element:
-        """Its metadata; it has no other part of its own."""
+        """Return its metadata or styles; it has no other part of its own."""
         root = Element("none")
-        if name == "meta.xml":
-            group = Element("group")
-            group.extend(stream(self._data, name, lambda above: above.tag == f"{OFFICE}meta"))
+        if wanted := {"meta.xml": f"{OFFICE}meta", "styles.xml": f"{OFFICE}styles"}.get(name):
+            group = Element(wanted)
+            group.extend(stream(self._data, name, lambda above: above.tag == wanted))
             root.append(group)
         return root
 
@@ -118,70 +122,91 @@ def _declared(package: Package | Flat) -> str:
     return types.get("/") or "application/vnd.oasis.opendocument.text"
 
 
-def _read(
-    package: Package | Flat, content: bytes, options: OdfOptions, plain: PlainRows[PlainRow] | None
-) -> Flow:
-    """``plain``: of spreadsheets, the rows that are not in the content."""
+def _read_text(package: Package | Flat, content: bytes, options: OdfOptions, *, slides: bool) -> Flow:
+    """Read a text or a presentation."""
+    root, styles = xml(content, _CONTENT), package.optional("styles.xml")
+    marking = _marking(package, styles, options)
+    marking.styles.add(root.iter(f"{STYLE}style"))
+    marking.rewrite(root)
+    root.tag = f"{OFFICE}document-content"
+    styles.tag = f"{OFFICE}document-styles"
+    changed: dict[str, Element | bytes] = {_CONTENT: root, "styles.xml": styles}
+    folders = ("META-INF/", "Pictures/")
+    data = packed(package, changed, folders)
+    flow = read_tree(data, "odp" if slides else "odt", marking.asides, slides=slides)
+    for rule, count in marking.left_out:
+        flow.composer.leave_out(rule, count)
+    return flow
 
+
+def _marking(package: Package | Flat, styles: Element, options: OdfOptions) -> OdfMarking:
     def embedded(name: str) -> Element:
         return package.optional(f"{normpath(name)}/{_CONTENT}") if name else Element("none")
 
-    reader = OdfReader(OdfStyles(_styles(package)), embedded, comments=options.comments)
-    if b":soft-page-break" in content:
-        reader.flow.begin_page(0)
-    pages = 0
+    known = OdfStyles()
+    known.add(styles.iter(f"{STYLE}style"))
+    return OdfMarking(known, embedded, with_comments=options.comments)
+
+
+def _read_sheets(
+    package: Package | Flat, content: bytes, options: OdfOptions, plain: PlainRows[PlainRow]
+) -> Flow:
+    """Read a spreadsheet; ``plain``: rows that are not in the content."""
+    marking, flow, number = _marking(package, package.optional("styles.xml"), options), Flow(), 0
     for element in stream(content, _CONTENT, lambda above: above.tag in _WHOLE):
-        if element.tag in _STYLES:
-            reader.styles.add(element)
-        elif element.tag == f"{DRAW}page":
-            _read_slide(reader, element, pages)
-            pages += 1
-        elif element.tag == f"{TABLE}table" and plain is not None:
-            if options.hidden_sheets or reader.styles.displays(element):
-                _read_sheet(reader, element, pages, plain)
+        if element.tag == f"{STYLE}style":
+            marking.styles.add([element])
+        elif element.tag == f"{TABLE}table":
+            if options.hidden_sheets or marking.styles.shows_table(element):
+                _read_sheet(flow, marking, element, number, plain, comments=options.comments)
             else:
-                reader.flow.composer.leave_out("hidden sheets", count_words(element))
-            pages += 1
+                flow.composer.leave_out("hidden sheets", count_words(element))
+            number += 1
+    flow.flush()
+    for rule, count in marking.left_out:
+        flow.composer.leave_out(rule, count)
+    return flow
+
+
+def _read_sheet(
+    flow: Flow,
+    marking: OdfMarking,
+    sheet: Element,
+    number: int,
+    plain: PlainRows[PlainRow],
+    *,
+    comments: bool,
+) -> None:
+    """Read the cells, then what is drawn on the sheet, then comments."""
+    add_sheet(flow.composer, number, sheet.get(f"{TABLE}name", ""), rows_of(sheet, plain))
+    for shape in _drawn(sheet):
+        for frame in shape.iter(f"{DRAW}frame"):
+            root = marking.object_in(frame)
+            if root is not None and is_formula(root):
+                flow.add("paragraph", linear(root))
+            elif root is not None:
+                parts = chart_parts(root)
+                rows = [row for table in parts if table.tag == f"{TABLE}table" for _, row in rows_of(table)]
+                titles = [(one.text or "").removeprefix(CHART) for one in parts if one.tag == f"{TEXT}p"]
+                flow.chart(titles, in_columns(rows))
+        for paragraph in shape.iter(f"{TEXT}p"):
+            flow.add("paragraph", plain_text(paragraph))
+    for annotation in sheet.iter(f"{OFFICE}annotation"):
+        author, text = commented(annotation)
+        if comments:
+            flow.comment(author, text)
         else:
-            reader.block(element)
-    reader.flow.flush()
-    return reader.flow
-
-
-def _styles(package: Package | Flat) -> Iterator[Element]:
-    root = package.optional("styles.xml")
-    return (element for element in root.iter() if element.tag in _STYLES)
-
-
-def _read_sheet(reader: OdfReader, sheet: Element, number: int, plain: PlainRows[PlainRow]) -> None:
-    rows = row_texts(sheet, reader.inline, shapes=False, plain=plain)
-    add_sheet(reader.flow.composer, number, sheet.get(f"{TABLE}name", ""), rows)
-    for drawn in _drawn(sheet):
-        reader.block(drawn)
-    reader.flow.flush()
+            flow.composer.leave_out("comments", count_words(annotation))
+    flow.flush()
 
 
 def _drawn(sheet: Element) -> Iterator[Element]:
-    """Frames, shapes with text and groups of both, the outermost of each."""
+    """Yield frames, shapes with text and groups of both, the outermost of each."""
     inside = set[Element]()
     for element in sheet.iter():
         if element.tag.startswith(DRAW) and element not in inside:
             inside.update(element.iter())
             yield element
-
-
-def _read_slide(reader: OdfReader, slide: Element, number: int) -> None:
-    reader.flow.begin_page(number)
-    shapes = [shape for shape in slide if shape.tag != f"{PRESENTATION}notes"]
-    for shape in shapes:
-        if shape.get(f"{PRESENTATION}class") == _TITLE:
-            reader.flow.composer.heading(" ".join(reader.inline.plain(p) for p in shape.iter(f"{TEXT}p")), 1)
-    for shape in shapes:
-        if shape.get(f"{PRESENTATION}class") != _TITLE:
-            reader.block(shape)
-    reader.flow.flush()
-    for notes in slide.iter(f"{PRESENTATION}notes"):
-        reader.flow.composer.add("notes", "\n".join(reader.inline.plain(p) for p in notes.iter(f"{TEXT}p")))
 
 
 def _meta(package: Package | Flat) -> Iterator[Element]:
@@ -194,4 +219,4 @@ def _extra(about: dict[str, str]) -> Iterator[tuple[str, Scalar]]:
     return ((name, found[name]) for name in ("author", "created", "modified") if name in found)
 
 
-PLUGIN = Plugin(kind="odf", version=5, options=OdfOptions, build=OdfParser)
+PLUGIN = Plugin(kind="odf", version=6, options=OdfOptions, build=OdfParser)

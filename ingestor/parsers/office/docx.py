@@ -1,36 +1,51 @@
-"""Word documents (DOCX): headings with their numbers, lists, tables, code, links, footnotes, figures, charts.
+"""Word documents (DOCX): headings with their numbers, lists, tables, code, links, footnotes, charts.
 
-Page numbers are those that Word noted when it last laid the document out; other programs note none.
+The library anydoc reads them. Before, what it has no place for is written as text: formulas, symbols,
+raised numbers, captions, comments, parts in other formats (altChunk). Hidden text is left out.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cached_property
 from xml.etree.ElementTree import Element
 
 from pydantic import Field
 
+from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
-from ingestor.parsers.office.docx_styles import DocxStyle, DocxStyles, W, kind, lists
-from ingestor.parsers.office.docx_text import DocxInline, Related, count_words
-from ingestor.parsers.office.drawing import CHART, DIAGRAM, lines, rows, titles
+from ingestor.parsers.office.drawing import chosen, marked_charts
 from ingestor.parsers.office.properties import about, pictures_only
-from ingestor.parsers.shared.flow import CAPTION, Flow, FlowText
-from ingestor.parsers.shared.numbers import ListNumbers
-from ingestor.parsers.shared.package import Package, stream, xml
+from ingestor.parsers.office.symbols import readable, symbol
+from ingestor.parsers.office.tree import BLANK, CAPTION, Asides, mark_counted, read_tree
+from ingestor.parsers.shared.flow import CAPTION as CAPTION_STYLE
+from ingestor.parsers.shared.numbers import is_known, raised
+from ingestor.parsers.shared.office_math import M, linear
+from ingestor.parsers.shared.package import Package, packed
 from ingestor.parsers.shared.raw_xml import of_office
-from ingestor.parsers.shared.whole import whole
-from ingestor.registry import Options, Plugin
+from ingestor.registry import Options, Plugin, find
 
 _CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-_AROUND = {
-    *(f"{W}sdt", f"{W}sdtContent", f"{W}customXml", f"{W}ins", f"{W}moveTo", f"{W}txbxContent"),
-    *(f"{_MC}AlternateContent", f"{_MC}Choice"),
-}
-_LATENT = re.compile(rb"<w:latentStyles\b.*?</w:latentStyles>", re.DOTALL)
-_PARAGRAPH, _PROPERTIES = f"{W}p", f"{W}pPr"
-_PAGE_BREAK = b"lastRenderedPageBreak"
+W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+_RUN, _TEXT, _PARAGRAPH = f"{W}r", f"{W}t", f"{W}p"
+_LEFT_OUT = (f"{W}del", f"{W}moveFrom")
+_CODE = re.compile(r"\b(?:source code|code|preformatted|verbatim|listing|plain text|macro text)\b")
+_COUNTED = (
+    "decimal",
+    "lowerLetter",
+    "upperLetter",
+    "lowerRoman",
+    "upperRoman",
+)  # styles that the library knows
+_LONGEST = 20  # styles that inherit from each other
+_CHUNKS = (  # what Word takes as a part in another format: its suffixes and content type
+    ((".html", ".htm", ".xhtml", ".mht", ".mhtml"), "text/html"),
+    ((".docx", ".docm", ".dotx"), _CONTENT_TYPE),
+    ((".rtf",), "application/rtf"),
+    ((".txt",), "text/plain"),
+)
 
 
 class DocxOptions(Options):
@@ -40,177 +55,270 @@ class DocxOptions(Options):
 class DocxParser:
     isolated = True
 
-    def __init__(self, options: DocxOptions) -> None:
-        self._comments = options.comments
+    def __init__(self, options: DocxOptions, *, inserts: bool = True) -> None:
+        """``inserts``: whether parts in other formats are read."""
+        self._options, self._inserts = options, inserts
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted or a bomb."""
         package = Package(blob.data)
         part = package.main_part("word/document.xml")
-        content = package.read(part)
-        reader = _Reader(package, part, comments=self._comments)
-        reader.read(content)
-        properties = about(package)
-        composer = reader.flow.composer
+        marking = _Marking(package, part, comments=self._options.comments, inserts=self._inserts)
+        folder = part.partition("/")[0] if "/" in part else ""
+        data = packed(package, marking.parts(), ("[Content_Types].xml", "_rels/", folder))
+        flow = read_tree(data, "docx", marking.asides)
+        properties, composer = about(package), flow.composer
+        for rule, count in marking.left_out.items():
+            composer.leave_out(rule, count)
         return Document(
             text=composer.text,
             blocks=tuple(composer.blocks),
             content_type=_CONTENT_TYPE,
-            title=properties.title or reader.flow.title or composer.title,
-            language=properties.language or reader.styles.language,
+            title=properties.title or flow.title or composer.title,
+            language=properties.language or marking.styles.language,
             extra=properties.extra,
-            raw_words=of_office(content),
+            raw_words=of_office(package.read(part)),
             left_out=composer.left_out,
-            lost=pictures_only(package, composer),
+            lost=(*marking.lost, *pictures_only(package, composer)),
         )
 
 
-class _Reader:
-    def __init__(self, package: Package, part: str, *, comments: bool) -> None:
-        self.flow = Flow()
-        relations = package.relations(part)
-        named = dict(relations.values())
-        self.styles = DocxStyles(_styles(package, named.get("styles", "")))
-        self._package, self._numbering = package, named.get("numbering", "")
-        self._inline = DocxInline(_related(package, relations, comments=comments), self.flow)
-        self._part = part
-        self._initial: list[str] = []  # a letter set large, while the rest of its word is below it
+class _Styles:
+    """Names and hidden text of styles, which inherit from each other."""
+
+    def __init__(self, root: Element) -> None:
+        self.root = root
+        self._styles = {style.get(f"{W}styleId", ""): style for style in root.iter(f"{W}style")}
+        self._hides: dict[str, bool] = {}
+        language = root.find(f"{W}docDefaults/{W}rPrDefault/{W}rPr/{W}lang")
+        self.language = language.get(f"{W}val") if language is not None else None
+        for name in self._styles:
+            self._break_circle(name)
+
+    def name(self, style: str) -> str:
+        found = self._styles.get(style)
+        return _value(found, "name").lower()
+
+    def hides(self, style: str) -> bool:
+        if style not in self._hides:
+            said = (_is_hidden(one.find(f"{W}rPr")) for one in self._chain(style))
+            self._hides[style] = next((hidden for hidden in said if hidden is not None), False)
+        return self._hides[style]
+
+    def _chain(self, name: str) -> Iterator[Element]:
+        for _ in range(_LONGEST):
+            if (style := self._styles.get(name)) is None:
+                return
+            yield style
+            name = _value(style, "basedOn")
+
+    def _break_circle(self, name: str) -> None:
+        """Let the last style of a chain that is too long, or leads back to itself, inherit from none."""
+        chain = list(self._chain(name))
+        if len(chain) == _LONGEST and (based := chain[-1].find(f"{W}basedOn")) is not None:
+            chain[-1].remove(based)
+
+
+class _Marking:
+    """Rewrites the parts that the library reads."""
+
+    def __init__(self, package: Package, part: str, *, comments: bool, inserts: bool) -> None:
+        self.asides = Asides()
+        self.left_out = Counter[str]()
+        self.lost: list[str] = []
+        self._package, self._part, self._inserts = package, part, inserts
+        self._relations = package.relations(part)
+        self._named = dict(self._relations.values())
+        self._with_comments = comments
+        self.styles = _Styles(package.optional(self._named.get("styles", "")))
+        self._initial: list[Element] = []  # runs of a letter set large; the rest of its word follows
 
     @cached_property
-    def _lists(self) -> ListNumbers:
-        return lists(self._package.optional(self._numbering))
+    def _comments(self) -> dict[str, Element]:
+        root = self._package.optional(self._named.get("comments", "") if self._with_comments else "")
+        return {comment.get(f"{W}id", ""): comment for comment in root.iter(f"{W}comment")}
 
-    def read(self, content: bytes) -> None:
-        if _PAGE_BREAK in content:
-            self.flow.begin_page(0)
-        for element in stream(content, self._part, lambda above: above.tag == f"{W}body"):
-            self._block(element)
-        self.flow.add("paragraph", "".join(self._initial))
-        self.flow.flush()
+    def parts(self) -> dict[str, Element | bytes]:
+        changed: dict[str, Element | bytes] = {}
+        if styles := self._named.get("styles"):
+            changed[styles] = self.styles.root
+        if (numbering := self._named.get("numbering", "")) in self._package:
+            changed[numbering] = root = self._package.xml(numbering)
+            for pattern in root.iter(f"{W}abstractNum"):
+                _mark_counting(pattern)
+        for name in (self._part, self._named.get("footnotes", ""), self._named.get("endnotes", "")):
+            if name == self._part or name in self._package:
+                changed[name] = root = self._package.xml(name)
+                for other in chosen(root):
+                    self.left_out["second versions for old programs"] += _count(other)
+                self._children(root)
+        changed |= marked_charts(self._package, self._relations)
+        return changed
 
-    def _block(self, element: Element) -> None:
-        """A paragraph, a table, or what stands around some."""
+    def _children(self, parent: Element, *, hidden: bool = False) -> None:
+        kept: list[Element] = []
+        for child in parent:
+            kept += self._element(child, kept[-1] if kept else None, hidden=hidden)
+        parent[:] = kept
+
+    def _element(self, element: Element, before: Element | None, *, hidden: bool) -> list[Element]:
+        """Return what takes the element's place."""
         tag = element.tag
+        if tag == _RUN:
+            return self._run(element, hidden=hidden)
         if tag == _PARAGRAPH:
-            self._paragraph(element)
-        elif tag == f"{W}tbl":
-            self._table(element)
-        elif tag in _AROUND:
-            for child in element:
-                self._block(child)
-        elif tag == f"{CHART}chartSpace":
-            self.flow.chart(titles(element), rows(element))
-        elif tag == f"{DIAGRAM}dataModel":
-            for line in lines(element):
-                self.flow.item(line, 0, "-")
+            return self._paragraph(element)
+        if tag == f"{M}oMath":
+            apart = before is not None and before.get("formula") is not None
+            return [_run(f" {linear(element)}" if apart else linear(element), formula="")]
+        if tag == f"{M}oMathPara":
+            lines = [_run(linear(one)) for one in element.iter(f"{M}oMath")]
+            for line in lines[1:]:
+                line.insert(0, Element(f"{W}br"))
+            return lines
+        if tag in _LEFT_OUT:
+            self.left_out["changes that took text away"] += _count(element)
+            return []
+        if tag == f"{W}altChunk":
+            return self._chunk(element)
+        self._children(element, hidden=hidden)
+        return [element]
 
-    def _paragraph(self, element: Element) -> None:
-        said = self._inline.of(element)
-        self.flow.turn(said.pages_before)
-        said.parts[:0] = self._initial
-        properties = element.find(_PROPERTIES)
-        self._initial = said.parts if _is_initial(properties) else []
-        if self._initial:
-            return
-        if said.text.strip():
-            self._add(said, self.styles.of(properties))
-        elif said.pictures:
-            self._add_pictures(said)
-        else:
-            self.flow.blank()
-        self.flow.turn(said.pages_after)
-        for frame in said.frames:
-            self._block(frame)
+    def _paragraph(self, paragraph: Element) -> list[Element]:
+        properties = paragraph.find(f"{W}pPr")
+        style = _value(properties, "pStyle")
+        name = self.styles.name(style)
+        self._children(paragraph, hidden=self.styles.hides(style))
+        frame = None if properties is None else properties.find(f"{W}framePr")
+        if frame is not None and frame.get(f"{W}dropCap") in ("drop", "margin"):
+            self._initial += paragraph.findall(_RUN)
+            return []
+        at = 0 if properties is None else 1
+        paragraph[at:at], self._initial = self._initial, []
+        if CAPTION_STYLE.match(name):
+            paragraph.insert(at, _run(CAPTION))
+        elif _CODE.search(name) and not any(text.text for text in paragraph.iter(_TEXT)):
+            paragraph.append(_run(BLANK))
+        return [paragraph]
 
-    def _add_pictures(self, said: FlowText) -> None:
-        for name, description in said.pictures:
-            self.flow.figure(name, description)
+    def _run(self, run: Element, *, hidden: bool) -> list[Element]:
+        properties = run.find(f"{W}rPr")
+        own = _is_hidden(properties)
+        if self.styles.hides(_value(properties, "rStyle")) if own is None else own:
+            hidden = True
+        elif own is False:
+            hidden = False
+        if hidden:
+            self.left_out["hidden text"] += _count(run)
+            return []
+        fonts = None if properties is None else properties.find(f"{W}rFonts")
+        font = "" if fonts is None else fonts.get(f"{W}ascii") or fonts.get(f"{W}hAnsi") or ""
+        is_raised = _value(properties, "vertAlign") == "superscript"
+        for at, child in enumerate(run):
+            if child.tag == _TEXT and child.text:
+                text = readable(child.text, font)
+                child.text = raised(text) if is_raised else text
+                child.set(_SPACE, "preserve")
+            elif child.tag == f"{W}sym":
+                run[at] = _text(_symbol(child))
+            elif child.tag == f"{W}noBreakHyphen":
+                run[at] = _text("-")
+            elif child.tag == f"{W}commentReference":
+                run[at] = _text(self._comment(child.get(f"{W}id", "")))
+            elif child.tag != f"{W}rPr" and len(child):
+                self._children(child)
+        return [run]
 
-    def _add(self, said: FlowText, style: DocxStyle) -> None:
-        """Pictures beside text follow it, unless it is their caption."""
-        text, captions = said.text, bool(CAPTION.match(style.name))
-        if captions:
-            self._add_pictures(said)
-        self._add_text(text, style, captions=captions)
-        if not captions:
-            self._add_pictures(said)
+    def _comment(self, identifier: str) -> str:
+        comment = self._comments.get(identifier)
+        if comment is None:
+            return ""
+        text = " ".join("".join(t.text or "" for t in p.iter(_TEXT)) for p in comment.iter(_PARAGRAPH))
+        return self.asides.comment(comment.get(f"{W}author", ""), text)
 
-    def _add_text(self, text: str, style: DocxStyle, *, captions: bool) -> None:
-        level = style.list_level or 0
-        listed = style.list_id not in ("", "0")
-        marker = self._lists.marker(style.list_id, level) if listed else ""
-        if style.level:
-            self.flow.heading(text, style.level, marker)
-        elif style.name == "title":
-            self.flow.main_title(text)
-        elif listed:
-            self.flow.item(text, level, marker or "-")
-        elif captions:
-            self.flow.caption(text)
-        else:
-            self.flow.add(kind(style), text)
-
-    def _table(self, table: Element) -> None:
-        """A table of one cell is a frame around blocks."""
-        rows = [list(_inside(row, f"{W}tc")) for row in _inside(table, f"{W}tr")]
-        if len(rows) == 1 and len(rows[0]) == 1:
-            for child in rows[0][0]:
-                self._block(child)
-            return
-        pages = sum(1 for _ in table.iter(f"{W}lastRenderedPageBreak"))
-        self.flow.table([cell for tc in row for cell in self._cells(tc)] for row in rows)
-        self.flow.turn(pages)
-
-    def _cells(self, cell: Element) -> Iterator[str]:
-        """The cell's text, and empty cells for the other columns that it spans."""
-        properties = cell.find(f"{W}tcPr")
-        merged = None if properties is None else properties.find(f"{W}vMerge")
-        goes_on = merged is not None and merged.get(f"{W}val", "continue") == "continue"
-        text = " ".join(self._inline.of(p).text for p in cell.iter(f"{W}p"))
-        if goes_on:
-            self.flow.composer.leave_out("cells that others cover", count_words(cell))
-        yield "" if goes_on else text
-        span = None if properties is None else properties.find(f"{W}gridSpan")
-        width = "1" if span is None else span.get(f"{W}val", "1")
-        yield from [""] * (min(whole(width, 1), 100) - 1)
-
-
-def _related(package: Package, relations: dict[str, tuple[str, str]], *, comments: bool) -> Related:
-    named = dict(relations.values())
-
-    @cache
-    def noted(kind: str) -> dict[str, Element]:
-        return {note.get(f"{W}id", ""): note for note in package.optional(named.get(kind, ""))}
-
-    return Related(
-        links={id_: target for id_, (kind, target) in relations.items() if kind == "hyperlink"},
-        pictures={id_: target for id_, (kind, target) in relations.items() if kind == "image"},
-        note=lambda kind, id_: noted(kind).get(id_) if comments or kind != "comments" else None,
-        part=lambda relation: package.optional(relations.get(relation, ("", ""))[1]),
-    )
+    def _chunk(self, element: Element) -> list[Element]:
+        """Return a paragraph with the mark of a part in another format, read by the reader of that format."""
+        _, name = self._relations.get(element.get(f"{_R}id", ""), ("", ""))
+        kind = next((kind for suffixes, kind in _CHUNKS if name.lower().endswith(suffixes)), "")
+        if not kind or name not in self._package or not self._inserts:
+            self.lost.append(
+                f"a part in another format ({name or 'missing'}) is not read: save it again with Word"
+            )
+            return []
+        document = _read_chunk(Blob(self._package.read(name), name, kind), kind)
+        self.lost += document.lost
+        paragraph = Element(_PARAGRAPH)
+        paragraph.append(_run(self.asides.insert(document)))
+        return [paragraph]
 
 
-def _styles(package: Package, part: str) -> Element:
-    """Without the long list of what styles would look like that the document does not have."""
-    if part not in package:
-        return package.optional(part)
-    data = package.read(part)
-    return xml(data if b"<!" in data else _LATENT.sub(b"", data), part)
+def _mark_counting(pattern: Element) -> None:
+    """Let the library count in decimals where it does not know the style, and mark their places."""
+    levels = {level.get(f"{W}ilvl", ""): level for level in pattern.iter(f"{W}lvl")}
+    styles = {
+        str(int(at) + 1): style
+        for at, level in levels.items()
+        if at.isdecimal()
+        and len(at) < 2
+        and (style := _value(level, "numFmt")) not in _COUNTED
+        and is_known(style)
+    }
+    for level in levels.values() if styles else ():
+        text, form = level.find(f"{W}lvlText"), level.find(f"{W}numFmt")
+        if text is not None and level.find(f"{W}isLgl") is None:
+            shown = re.sub(
+                r"%([1-9])",
+                lambda found: mark_counted(found[0], styles[found[1]]) if found[1] in styles else found[0],
+                text.get(f"{W}val", ""),
+            )
+            text.set(f"{W}val", shown)
+        if form is not None and form.get(f"{W}val") in styles.values():
+            form.set(f"{W}val", "decimal")
 
 
-def _is_initial(properties: Element | None) -> bool:
-    """Whether a paragraph is the large first letter of the one below it."""
-    frame = None if properties is None else properties.find(f"{W}framePr")
-    return frame is not None and frame.get(f"{W}dropCap") in ("drop", "margin")
+def _read_chunk(blob: Blob, kind: str) -> Document:
+    if kind == _CONTENT_TYPE:
+        return DocxParser(DocxOptions(), inserts=False).parse(blob)
+    from ingestor.parsers.shared.detect import parser_of
+
+    plugin = find("parsers", parser_of(blob))
+    document: Document = plugin.build(plugin.options()).parse(blob)
+    return document
 
 
-def _inside(element: Element, tag: str) -> Iterator[Element]:
-    """Children of that tag, also those in content controls."""
-    for child in element:
-        if child.tag == tag:
-            yield child
-        elif child.tag in _AROUND:
-            yield from _inside(child, tag)
+def _value(element: Element | None, tag: str) -> str:
+    """Return ``w:val`` of the child of that name."""
+    child = None if element is None else element.find(f"{W}{tag}")
+    return "" if child is None else child.get(f"{W}val", "")
 
 
-PLUGIN = Plugin(kind="docx", version=5, options=DocxOptions, build=DocxParser)
+def _is_hidden(properties: Element | None) -> bool | None:
+    """Return None if the properties do not say."""
+    found = None if properties is None else properties.find(f"{W}vanish")
+    return None if found is None else found.get(f"{W}val", "1") not in ("0", "false", "off")
+
+
+def _symbol(element: Element) -> str:
+    try:
+        return symbol(element.get(f"{W}font", ""), int(element.get(f"{W}char", ""), 16))
+    except ValueError:
+        return ""
+
+
+def _text(text: str) -> Element:
+    element = Element(_TEXT, {_SPACE: "preserve"})
+    element.text = text
+    return element
+
+
+def _run(text: str, **attributes: str) -> Element:
+    run = Element(_RUN, attributes)
+    run.append(_text(text))
+    return run
+
+
+def _count(element: Element) -> int:
+    return words("".join(text.text or "" for text in element.iter(_TEXT)))
+
+
+PLUGIN = Plugin(kind="docx", version=6, options=DocxOptions, build=DocxParser)

@@ -1,98 +1,93 @@
-"""Charts and diagrams (SmartArt) of Office documents: their texts and figures. Pure."""
+"""Drawings of Office documents: charts, pictures, shapes with text.
 
-from collections.abc import Iterator
-from xml.etree.ElementTree import Element
+The library anydoc reads charts without the titles of their axes, and chooses among alternatives by the
+prefixes of their namespaces. Both are settled before it reads.
+"""
 
-from ingestor.parsers.shared.whole import whole
+from collections.abc import Mapping
+from xml.etree.ElementTree import Element, SubElement
+
+from ingestor.parsers.office.tree import CHART
+from ingestor.parsers.shared.package import Package
 
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
-R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-_VML = "{urn:schemas-microsoft-com:vml}"
-_OFFICE = "{urn:schemas-microsoft-com:office:office}"
-_AXES = (f"{CHART}catAx", f"{CHART}valAx", f"{CHART}dateAx", f"{CHART}serAx")
+_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_AXES = (f"{_CHART}catAx", f"{_CHART}valAx", f"{_CHART}dateAx", f"{_CHART}serAx")
 
 
-def part_of(element: Element) -> str:
-    """The relation that an element in a drawing refers to, if it is a chart or a diagram; else ""."""
-    if element.tag == f"{CHART}chart":
-        return element.get(f"{R}id", "")
-    return element.get(f"{R}dm", "") if element.tag == f"{DIAGRAM}relIds" else ""
+def chosen(root: Element) -> list[Element]:
+    """Put the first of several alternatives in their place; return the others, for old programs."""
+    refused: list[Element] = []
+    if next(root.iter(f"{_MC}AlternateContent"), None) is None:
+        return refused
+    for parent in list(root.iter()):
+        while any(child.tag == f"{_MC}AlternateContent" for child in parent):
+            at = next(at for at, child in enumerate(parent) if child.tag == f"{_MC}AlternateContent")
+            first, *others = [*parent[at]] or [Element("none")]
+            refused += others
+            parent[at : at + 1] = list(first)
+    return refused
+
+
+def marked_charts(package: Package, relations: Mapping[str, tuple[str, str]]) -> dict[str, Element]:
+    """Return the charts that a part refers to, with the titles of their axes in their own."""
+    return {
+        name: _marked(package.xml(name))
+        for kind, name in relations.values()
+        if kind == "chart" and name in package
+    }
+
+
+def _marked(root: Element) -> Element:
+    for value in root.iter(f"{_CHART}v"):
+        value.text = _shown(value.text or "")
+    chart, said = root.find(f"{_CHART}chart"), titles(root)
+    if chart is not None and said:
+        for found in chart.findall(f"{_CHART}title"):
+            chart.remove(found)
+        title = Element(f"{_CHART}title")
+        rich = SubElement(SubElement(title, f"{_CHART}tx"), f"{_CHART}rich")
+        SubElement(SubElement(SubElement(rich, f"{A}p"), f"{A}r"), f"{A}t").text = CHART + "; ".join(said)
+        chart.insert(0, title)
+    return root
+
+
+def chart_of(element: Element) -> str:
+    """Return the relation by which an element in a drawing refers to a chart; else nothing."""
+    return element.get(f"{_R}id", "") if element.tag == f"{_CHART}chart" else ""
 
 
 def titles(root: Element) -> list[str]:
-    """Of a chart: its own title, then those of its axes."""
-    owners = [root.find(f"{CHART}chart"), *(axis for tag in _AXES for axis in root.iter(tag))]
-    found = (owner.find(f"{CHART}title") for owner in owners if owner is not None)
-    return [text for title in found if title is not None and (text := _text(title))]
+    """Return a chart's own title, then those of its axes."""
+    owners = [root.find(f"{_CHART}chart"), *(axis for tag in _AXES for axis in root.iter(tag))]
+    found = (owner.find(f"{_CHART}title") for owner in owners if owner is not None)
+    return [said for title in found if title is not None and (said := _title(title))]
 
 
-def rows(root: Element) -> list[list[str]]:
-    """Of a chart: a header with the names of its series, then a row for each category."""
-    series = list(root.iter(f"{CHART}ser"))
-    if not series:
-        return []
-    categories: dict[int, str] = {}
-    columns = []
-    for one in series:
-        categories = {**dict(_points(one, "cat", "xVal")), **categories}
-        columns.append(dict(_points(one, "val", "yVal")))
-    names = [_name(one) for one in series]
-    places = sorted({*categories, *(place for column in columns for place in column)})
-    body = [[categories.get(at, ""), *(column.get(at, "") for column in columns)] for at in places]
-    return [["", *names], *body]
-
-
-def lines(root: Element) -> list[str]:
-    """Of a diagram: the texts of its nodes."""
-    texts = (_text(point) for point in root.iter(f"{DIAGRAM}pt"))
-    return [text for text in texts if text]
+def _title(element: Element) -> str:
+    rich = " ".join(text(element).split())
+    return rich or " ".join(" ".join(value.text or "" for value in element.iter(f"{_CHART}v")).split())
 
 
 def text(element: Element) -> str:
-    """Of the shapes in it, a line for each paragraph."""
+    """Return the text of the shapes in it, a line for each paragraph."""
     paragraphs = ("".join(t.text or "" for t in p.iter(f"{A}t")) for p in element.iter(f"{A}p"))
     return "\n".join(filter(str.strip, paragraphs))
 
 
 def picture(element: Element) -> tuple[str, str]:
-    """Relation of the picture that a drawing shows, and what the drawing says of it; "" for neither.
-
-    Word before 2010 drew pictures in VML.
-    """
-    vector = next(element.iter(f"{_VML}imagedata"), None)
-    if vector is not None:
-        said = next((one.get("alt", "") for one in element.iter() if one.get("alt")), "")
-        return vector.get(f"{R}id", ""), said or vector.get(f"{_OFFICE}title", "")
+    """Return the relation of the picture that a drawing shows, and its description."""
     blip = next(element.iter(f"{A}blip"), None)
-    described = next((one for one in element.iter() if one.tag.endswith(("}docPr", "}cNvPr"))), None)
+    described = next((one for one in element.iter() if one.tag.endswith("}cNvPr")), None)
     said = "" if described is None else described.get("descr") or described.get("title") or ""
-    return "" if blip is None else blip.get(f"{R}embed") or blip.get(f"{R}link") or "", said
-
-
-def _name(series: Element) -> str:
-    found = series.find(f"{CHART}tx")
-    return "" if found is None else " ".join(value.text or "" for value in found.iter(f"{CHART}v"))
-
-
-def _points(series: Element, *names: str) -> Iterator[tuple[int, str]]:
-    for name in names:
-        for part in series.findall(f"{CHART}{name}"):
-            for point in part.iter(f"{CHART}pt"):
-                text = " ".join(value.text or "" for value in point.iter(f"{CHART}v"))
-                yield whole(point.get("idx", "0"), 0), _shown(text)
+    return "" if blip is None else blip.get(f"{_R}embed") or blip.get(f"{_R}link") or "", said
 
 
 def _shown(text: str) -> str:
-    """Without the digits that binary fractions bring: 0.30000000000000004 is 0.3."""
+    """Drop the digits that binary fractions bring: 0.30000000000000004 is 0.3."""
     try:
         return f"{float(text):.15g}"
     except (ValueError, OverflowError):
         return text
-
-
-def _text(element: Element) -> str:
-    paragraphs = ("".join(t.text or "" for t in p.iter(f"{A}t")) for p in element.iter(f"{A}p"))
-    rich = " ".join(" ".join(paragraphs).split())
-    return rich or " ".join(" ".join(v.text or "" for v in element.iter(f"{CHART}v")).split())

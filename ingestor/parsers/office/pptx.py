@@ -1,36 +1,34 @@
-"""Presentations (PPTX): a slide is a page, its title a heading; texts, tables and the speaker's notes.
+"""Presentations (PPTX): a slide is a page, its title a heading; lists, tables, charts, the speaker's notes.
 
-A slide's shapes come in the order in which they lie on each other, title first: that is how they were made,
-and nearly always how they are read.
+The library anydoc reads them. Before, what it has no place for is written as text: where slides begin,
+formulas, symbols, raised numbers and comments.
 """
 
+from collections import Counter
 from collections.abc import Iterator
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, SubElement
 
 from pydantic import Field
 
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
-from ingestor.parsers.office import drawing
+from ingestor.parsers.office.drawing import A, chosen, marked_charts
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.office.symbols import readable
+from ingestor.parsers.office.tree import PAGE, Asides, read_tree
 from ingestor.parsers.shared.compose import Composer
-from ingestor.parsers.shared.flow import described
 from ingestor.parsers.shared.numbers import raised
 from ingestor.parsers.shared.office_math import M, linear
-from ingestor.parsers.shared.package import Package
+from ingestor.parsers.shared.package import Package, packed
 from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
 _CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
-_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-_TITLES = ("title", "ctrTitle")
 _NO_TEXT = ("dt", "ftr", "sldNum", "hdr", "sldImg")  # placeholders for dates, footers, numbers
-_LISTS = ("body", "obj", "")  # placeholders whose paragraphs are bulleted
+_FURNITURE, _OTHERS = "dates, footers and numbers of slides", "second versions for old programs"
 
 
 class PptxOptions(Options):
@@ -45,13 +43,26 @@ class PptxParser:
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted or a bomb."""
-        package = Package(blob.data)
+        package, asides = Package(blob.data), Asides()
         part = package.main_part("ppt/presentation.xml")
-        composer, raw_words = Composer(), 0
-        for number, slide in enumerate(_slides(package, part)):
-            composer.page, composer.page_label = number, str(number + 1)
-            _read_slide(composer, package, slide, comments=self._comments)
-            raw_words += of_office(package.read(slide))
+        changed: dict[str, Element | bytes] = {}
+        raw_words, left_out = 0, Counter[str]()
+        for name in _slides(package, part):
+            raw_words += of_office(package.read(name))
+            changed[name] = slide = package.xml(name)
+            relations = package.relations(name)
+            for other in chosen(slide):
+                left_out[_OTHERS] += _count(other)
+            left_out[_FURNITURE] += _mark(slide)
+            changed |= marked_charts(package, relations)
+            if self._comments:
+                for kind, target in relations.values():
+                    _add(slide, *(asides.comment("", text) for text in _comments(package, kind, target)))
+        folders = ("[Content_Types].xml", "_rels/", part.partition("/")[0])
+        flow = read_tree(packed(package, changed, folders), "pptx", asides, slides=True) if changed else None
+        composer = flow.composer if flow else Composer()
+        for rule, count in left_out.items():
+            composer.leave_out(rule, count)
         properties = about(package)
         return Document(
             text=composer.text,
@@ -67,7 +78,7 @@ class PptxParser:
 
 
 def _slides(package: Package, part: str) -> Iterator[str]:
-    """The slides' parts in the order of the show, hidden ones too."""
+    """Yield the slides' parts in the order of the show, hidden ones too."""
     relations = package.relations(part)
     for entry in package.xml(part).iter(f"{_P}sldId"):
         _, name = relations.get(entry.get(f"{_R}id", ""), ("", ""))
@@ -76,127 +87,73 @@ def _slides(package: Package, part: str) -> Iterator[str]:
         yield name
 
 
-def _read_slide(composer: Composer, package: Package, part: str, *, comments: bool) -> None:
-    relations = package.relations(part)
-    links = {id_: url for id_, (kind, url) in relations.items() if kind == "hyperlink"}
-    shapes = list(_shapes(package.xml(part).find(f"{_P}cSld/{_P}spTree")))
-    for title in (shape for shape in shapes if _placeholder(shape) in _TITLES):
-        composer.heading(" ".join(text for _, text in _paragraphs(title, links)), 1)
-    for shape in shapes:
-        if shape.tag == f"{_P}graphicFrame":
-            _read_graphic(composer, package, relations, shape, links)
-        elif shape.tag == f"{_P}pic":
-            relation, description = drawing.picture(shape)
-            name = relations.get(relation, ("", ""))[1]
-            composer.add("figure", described(description), figure=name or None)
-        elif _placeholder(shape) not in _TITLES:
-            _read_text(composer, shape, links)
-    for kind, notes in relations.values():
-        if kind == "notesSlide" and notes in package:
-            _read_notes(composer, package.xml(notes))
-        elif kind == "comments" and comments:
-            _read_comments(composer, package.optional(notes))
+def _mark(slide: Element) -> int:
+    """Write what the library has no place for as text; return the words of dates, footers and numbers."""
+    slide.attrib.pop("show", None)
+    tree = slide.find(f"{_P}cSld/{_P}spTree")
+    if tree is not None:
+        tree.insert(next((at for at, shape in enumerate(tree) if "Grp" not in shape.tag), 0), _shape(PAGE))
+    for paragraph in slide.iter(f"{A}p"):
+        for at, run in enumerate(paragraph):
+            formula = next(run.iter(f"{M}oMath"), None) if run.tag != f"{A}r" else None
+            if formula is not None:
+                paragraph[at] = _run(linear(formula))
+        for run in paragraph.iter(f"{A}r"):
+            _rewrite(run)
+    shapes = (shape for shape in slide.iter(f"{_P}sp") if _placeholder(shape) in _NO_TEXT)
+    return sum(map(_count, shapes))
 
 
-def _read_graphic(
-    composer: Composer,
-    package: Package,
-    relations: dict[str, tuple[str, str]],
-    frame: Element,
-    links: dict[str, str],
-) -> None:
-    """A table, a chart or a diagram."""
-    for table in frame.iter(f"{_A}tbl"):
-        composer.table(_rows(table, links))
-    for relation in filter(None, map(drawing.part_of, frame.iter())):
-        root = package.optional(relations.get(relation, ("", ""))[1])
-        composer.add("figure", "\n".join(drawing.titles(root)))
-        composer.table(drawing.rows(root))
-        composer.add("list", "\n".join(f"- {line}" for line in drawing.lines(root)))
+def _count(element: Element) -> int:
+    return words("".join(text.text or "" for text in element.iter(f"{A}t")))
 
 
-def _read_comments(composer: Composer, root: Element) -> None:
-    for element in root.iter():
-        if element.tag.endswith("}text") and element.tag.startswith(_P):
-            composer.add("comment", element.text or "")
+def _rewrite(run: Element) -> None:
+    """Write numbers above the line and characters of symbol fonts as Unicode has them."""
+    properties, text = run.find(f"{A}rPr"), run.find(f"{A}t")
+    if properties is None or text is None or not text.text:
+        return
+    fonts = (properties.find(f"{A}{kind}") for kind in ("sym", "latin"))
+    font = next((font.get("typeface", "") for font in fonts if font is not None), "")
+    baseline = properties.get("baseline", "0")  # in thousandths of a percent of its size
+    said = readable(text.text, font)
+    text.text = raised(said) if baseline.isdigit() and int(baseline) > 0 else said
+
+
+def _comments(package: Package, kind: str, part: str) -> Iterator[str]:
+    for element in package.optional(part if kind == "comments" else "").iter():
+        if element.tag.startswith(_P) and element.tag.endswith("}text"):
+            yield element.text or ""
         elif element.tag.endswith("}txBody"):
-            composer.add("comment", "\n".join(text for _, text in _paragraphs(element, {})))
+            yield " ".join(text.text or "" for text in element.iter(f"{A}t"))
 
 
-def _read_text(composer: Composer, shape: Element, links: dict[str, str]) -> None:
-    kind, lines = _placeholder(shape), list(_paragraphs(shape, links))
-    if kind in _LISTS and len(lines) > 1:
-        composer.add("list", "\n".join(f"{'  ' * level}- {text}" for level, text in lines))
-    elif kind not in _NO_TEXT:
-        composer.add("paragraph", "\n".join(text for _, text in lines))
-    else:
-        composer.leave_out("dates, footers and numbers of slides", _words_in(shape))
-
-
-def _read_notes(composer: Composer, root: Element) -> None:
-    for shape in root.iter(f"{_P}sp"):
-        if _placeholder(shape) == "body":
-            composer.add("notes", "\n".join(text for _, text in _paragraphs(shape, {})))
-
-
-def _shapes(tree: Element | None) -> Iterator[Element]:
-    """Those with text, a table or a picture, also inside groups."""
-    for shape in () if tree is None else tree:
-        if shape.tag in (f"{_P}grpSp", f"{_MC}AlternateContent", f"{_MC}Choice"):
-            yield from _shapes(shape)
-        elif shape.tag in (f"{_P}sp", f"{_P}graphicFrame", f"{_P}pic"):
-            yield shape
-
-
-def _words_in(element: Element) -> int:
-    return words(" ".join(text for _, text in _paragraphs(element, {})))
+def _add(slide: Element, *marks: str) -> None:
+    tree = slide.find(f"{_P}cSld/{_P}spTree")
+    if tree is not None:
+        tree.extend(map(_shape, marks))
 
 
 def _placeholder(shape: Element) -> str | None:
-    """What the layout has this shape for; None for one of the author's own."""
+    """Return what the layout has this shape for; None for one of the author's own."""
     found = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
     return None if found is None else found.get("type", "")
 
 
-def _paragraphs(element: Element, links: dict[str, str]) -> Iterator[tuple[int, str]]:
-    """(level, text) of those that say something."""
-    for paragraph in element.iter(f"{_A}p"):
-        text = "".join(_runs(paragraph, links))
-        properties = paragraph.find(f"{_A}pPr")
-        level = "0" if properties is None else properties.get("lvl", "0")
-        if text.strip():
-            yield min(int(level), 8) if level.isdigit() else 0, " ".join(text.split())
+def _shape(text: str) -> Element:
+    shape = Element(f"{_P}sp")
+    kind = SubElement(shape, f"{_P}nvSpPr")
+    SubElement(kind, f"{_P}cNvPr", {"id": "0", "name": ""})
+    SubElement(kind, f"{_P}nvPr")
+    SubElement(shape, f"{_P}spPr")
+    SubElement(SubElement(shape, f"{_P}txBody"), f"{A}p").append(_run(text))
+    return shape
 
 
-def _runs(paragraph: Element, links: dict[str, str]) -> Iterator[str]:
-    for run in paragraph:
-        formula = next(run.iter(f"{M}oMath"), None)
-        said = "".join(part.text or "" for part in run.iter(f"{_A}t")) if formula is None else linear(formula)
-        said = readable(said, _font(run))
-        text = raised(said) if _is_raised(run) else said
-        link = run.find(f"{_A}rPr/{_A}hlinkClick")
-        url = "" if link is None else links.get(link.get(f"{_R}id", ""), "")
-        linked = url and text.strip() and text.strip() not in url
-        yield "\n" if run.tag == f"{_A}br" else f"[{text}]({url})" if linked else text
+def _run(text: str) -> Element:
+    run = Element(f"{A}r")
+    SubElement(run, f"{A}t").text = text
+    return run
 
 
-def _font(run: Element) -> str:
-    """That of its symbols, or of its text."""
-    properties = run.find(f"{_A}rPr")
-    fonts = [] if properties is None else [properties.find(f"{_A}{kind}") for kind in ("sym", "latin")]
-    return next((font.get("typeface", "") for font in fonts if font is not None), "")
-
-
-def _is_raised(run: Element) -> bool:
-    """Its baseline, in thousandths of a percent of its size, lies above the text's."""
-    properties = run.find(f"{_A}rPr")
-    baseline = "0" if properties is None else properties.get("baseline", "0")
-    return baseline.isdigit() and int(baseline) > 0
-
-
-def _rows(table: Element, links: dict[str, str]) -> Iterator[list[str]]:
-    for row in table.iter(f"{_A}tr"):
-        yield [" ".join(text for _, text in _paragraphs(cell, links)) for cell in row.iter(f"{_A}tc")]
-
-
-PLUGIN = Plugin(kind="pptx", version=3, options=PptxOptions, build=PptxParser)
+PLUGIN = Plugin(kind="pptx", version=4, options=PptxOptions, build=PptxParser)

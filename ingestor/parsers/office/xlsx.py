@@ -14,8 +14,8 @@ from pydantic import Field
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.office import drawing
+from ingestor.parsers.office.number_format import Formats, formats
 from ingestor.parsers.office.properties import about, pictures_only
-from ingestor.parsers.office.xlsx_format import Formats, formats
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import described
 from ingestor.parsers.shared.package import Package, stream
@@ -32,6 +32,7 @@ _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _CELL, _VALUE = f"{_S}c", f"{_S}v"
 _WORDLESS = "cells without a letter or digit"
 _WORD = re.compile(r"\w")
+_ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _NAMESPACE = f'xmlns="{_S[1:-1]}"'
 _PLAIN_STRING = re.compile(rf'{SPACE}<si><t(?: xml:space="preserve")?>({TEXT})</t>{SPACE}')
 _PLAIN_ROW = re.compile(rf'{SPACE}<row r="([0-9]++)"' r'((?: [\w:]{1,30}+="[^"<>&]{0,99}+"){0,20}+)>')
@@ -104,7 +105,7 @@ def _add_drawings(composer: Composer, package: Package, sheet: str) -> None:
             picture = relations.get(relation, ("", ""))[1]
             if picture:
                 composer.add("figure", described(description), figure=picture)
-            for chart in filter(None, map(drawing.part_of, anchor.iter())):
+            for chart in filter(None, map(drawing.chart_of, anchor.iter())):
                 root = package.optional(relations.get(chart, ("", ""))[1])
                 composer.add("figure", "\n".join(drawing.titles(root)))
             composer.add("paragraph", drawing.text(anchor))
@@ -113,7 +114,9 @@ def _add_drawings(composer: Composer, package: Package, sheet: str) -> None:
 def _add_comments(composer: Composer, package: Package, sheet: str) -> None:
     for kind, part in package.relations(sheet).values():
         for comment in package.optional(part if kind == "comments" else "").iter(f"{_S}comment"):
-            said = " ".join("".join(text.text or "" for text in comment.iter(f"{_S}t")).split())
+            said = " ".join(
+                _without_escapes("".join(text.text or "" for text in comment.iter(f"{_S}t"))).split()
+            )
             composer.add("comment", f"{comment.get('ref', '')}: {said}" if said else "")
 
 
@@ -149,13 +152,22 @@ def _strings(package: Package, part: str) -> Iterator[str]:
 
 def _plain_string(text: str) -> str | None:
     found = _PLAIN_STRING.fullmatch(text)
-    return unescaped(found[1]) if found else None
+    return _without_escapes(unescaped(found[1])) if found else None
 
 
 def _text(item: Element) -> str:
-    """Less what says how it is pronounced."""
+    """Return the text of an item without how it is pronounced."""
     parts = [child for child in item if child.tag != f"{_S}rPh"]
-    return "".join(text.text or "" for part in parts for text in part.iter(f"{_S}t"))
+    texts = (text.text or "" for part in (item, *parts) for text in part.findall(f"{_S}t"))
+    return _without_escapes("".join(texts))
+
+
+def _without_escapes(text: str) -> str:
+    """Return the characters that ``_xHHHH_`` stands for, as Excel writes what XML can't hold."""
+    if "_x" not in text:
+        return text
+    text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _rows(data: bytes, part: str, cells: "_Cells", composer: Composer) -> Iterator[Row]:
@@ -193,9 +205,12 @@ class _Cells:
             if not kind or kind == "n":
                 if value:
                     try:
-                        cells[_column(letters)] = writer_of(style, plain)(float(value))
+                        shown = writer_of(style, plain)(float(value))
                     except (ValueError, OverflowError):
-                        cells[_column(letters)] = unescaped(value)
+                        shown = unescaped(value)
+                    cells[_column(letters)] = shown
+                    if not shown:
+                        doubtful[_column(letters)] = None
                 elif not letters:
                     return None
             else:
@@ -242,7 +257,7 @@ class _Cells:
             return "TRUE" if value in ("1", "true") else "FALSE"
         if kind == "d":
             value = value.removesuffix("T00:00:00").replace("T", " ")
-        return value or None
+        return _without_escapes(value) or None
 
 
 @lru_cache(1000)
@@ -261,4 +276,4 @@ def _column(letters: str) -> int:
     return number - 1
 
 
-PLUGIN = Plugin(kind="xlsx", version=3, options=XlsxOptions, build=XlsxParser)
+PLUGIN = Plugin(kind="xlsx", version=4, options=XlsxOptions, build=XlsxParser)

@@ -12,7 +12,7 @@ from typing import Any
 from ingestor.core.completeness import words
 from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
 from ingestor.parsers.mail.bodies import paragraphs, written
-from ingestor.parsers.rtf.read import RtfReader
+from ingestor.parsers.rtf import read_rtf
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import codec, decode
 
@@ -78,20 +78,16 @@ def _add_body(file: Any, composer: Composer) -> int:
     html = decode(markup) if markup else _text(file, _HTML)
     if html.strip():
         page = HtmlParser(HtmlOptions(mode="full")).read(html)
-        for block in page.blocks:
-            composer.add(block.kind, page.text[block.start : block.end], level=block.level, title=block.title)
+        composer.include(page.text, page.blocks)
         for rule, count in page.left_out:
             composer.leave_out(rule, count)
         return page.raw_words or 0
     packed = _bytes(file, f"__substg1.0_{_RTF}0102")
     if not packed:
         return 0
-    reader = RtfReader()
-    reader.read(unpacked(packed).decode("latin-1"))
-    rich = reader.flow.composer
-    for block in rich.blocks:
-        composer.add(block.kind, rich.text[block.start : block.end], level=block.level, title=block.title)
-    return words("".join(reader.said))
+    flow, raw_words = read_rtf(unpacked(packed).decode("latin-1"))
+    composer.include(flow.composer.text, flow.composer.blocks)
+    return raw_words
 
 
 def unpacked(packed: bytes) -> bytes:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ingestor.parsers.office.xlsx_format import bare, writer
+from ingestor.parsers.office.number_format import writer
 from ingestor.parsers.office97.streams import stream
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.sheets import Row, add_sheet
@@ -111,4 +111,4 @@ def _rows(book: Any, sheet: Any, writers: dict[int | None, Writer]) -> Iterator[
 
 def _writer(book: Any, at: int | None) -> Writer:
     form = book.format_map.get(book.xf_list[at].format_key) if at is not None else None
-    return writer(bare(form.format_str or "") if form else "", book.datemode == 1)
+    return writer((form.format_str or "") if form else "", book.datemode == 1)

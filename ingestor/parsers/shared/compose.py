@@ -48,6 +48,14 @@ class Composer:
             Block(kind, start, self._length, page=self.page, page_label=self.page_label, **facts)
         )
 
+    def include(self, text: str, blocks: Iterable[Block]) -> None:
+        """Append the blocks of a document that stands inside this one; ``text`` is that document's."""
+        for block in blocks:
+            self.add(
+                block.kind, text[block.start : block.end], level=block.level, title=block.title,
+                number=block.number, language=block.language, symbol=block.symbol, figure=block.figure,
+            )  # fmt: skip
+
     def leave_out(self, rule: str, count: int) -> None:
         """Count words that are left out on purpose; ``rule``: their kind, in plural."""
         self._left_out[rule] += count

@@ -1,18 +1,26 @@
 """Formulas of Word and PowerPoint (Office Math) as a line of text: ``x²/(a+b)``, ``∑_(i=1)^n i``. Pure.
 
-Without its marks a formula says something else: a fraction would read as one number.
+Without its marks a formula says something else: a fraction would read as one number, a mean as a value.
 """
 
 from collections.abc import Callable
+from unicodedata import combining
 from xml.etree.ElementTree import Element
 
 from ingestor.parsers.shared.numbers import raised
 
 M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_LOWERED = str.maketrans("0123456789+-−", "₀₁₂₃₄₅₆₇₈₉₊₋₋")
+_ACCENTS = {  # characters that stand for an accent -> the combining one
+    **dict.fromkeys("¯‾-−_\u0304", "\u0305"),
+    **dict.fromkeys("^ˆ", "\u0302"), **dict.fromkeys("~˜∼", "\u0303"),
+    "→": "\u20d7", "⃗": "\u20d7", "←": "\u20d6", "↔": "\u20e1", ".": "\u0307", "˙": "\u0307", "¨": "\u0308",
+    "ˇ": "\u030c", "˘": "\u0306", "´": "\u0301", "`": "\u0300",
+}  # fmt: skip
 
 
 def linear(element: Element) -> str:
-    """What stands in the element, in the order in which it is read."""
+    """Return what stands in the element, in the order in which it is read."""
     if element.tag == f"{M}t":
         return element.text or ""
     shape = _SHAPES.get(element.tag)
@@ -21,36 +29,68 @@ def linear(element: Element) -> str:
     return "".join(linear(child) for child in element if not child.tag.endswith("Pr"))
 
 
+def bracketed(text: str) -> str:
+    """Put text in brackets, unless it is a name, a number, or in brackets already."""
+    if len(text) < 2 or all(sign.isalnum() or combining(sign) for sign in text):
+        return text
+    depth = 0
+    for at, sign in enumerate(text):
+        depth += (sign in "([{|") - (sign in ")]}")
+        if depth <= 0 and at < len(text) - 1:
+            return f"({text})"
+    return text if depth == 0 else f"({text})"
+
+
+def fraction(above: str, below: str, *, line: bool = True) -> str:
+    """Return a quotient; without a ``line`` a binomial coefficient, which is none."""
+    return f"{bracketed(above)}/{bracketed(below)}" if line else f"({above}¦{below})"
+
+
+def scripts(base: str, below: str, above: str) -> str:
+    """Return what stands below and above on the right of a base."""
+    base = bracketed(base) if below or above else base
+    high = raised(above)
+    low = f"_{bracketed(below)}" if below else ""
+    return f"{base}{low}^{bracketed(above)}" if high == above != "" else f"{base}{low}{high}"
+
+
+def prescripts(base: str, below: str, above: str) -> str:
+    """Return what stands on the left of a base: the numbers of an isotope, ¹⁴₆C."""
+    high, low = raised(above), below.translate(_LOWERED) if raised(below) != below else below
+    if (above and high == above) or (below and low == below):
+        return f"{scripts('', below, above)} {base}"
+    return f"{high}{low}{base}"
+
+
+def accented(base: str, sign: str) -> str:
+    """Return a base with an accent over each of its characters; nothing if ``sign`` is no accent."""
+    mark = _ACCENTS.get(sign, sign)
+    return "".join(f"{one}{mark}" for one in base) if len(mark) == 1 and combining(mark) else ""
+
+
 def _part(element: Element, name: str) -> str:
     child = element.find(f"{M}{name}")
     return "" if child is None else linear(child).strip()
 
 
 def _said(element: Element, properties: str, name: str, default: str) -> str:
-    """A character that the element's properties name; it may be none."""
+    """Return a character that the element's properties name; it may be none."""
     found = element.find(f"{M}{properties}/{M}{name}")
     return default if found is None else found.get(f"{M}val", "")
 
 
-def bracketed(text: str) -> str:
-    """In brackets, unless it is a name or a number."""
-    return text if text.isalnum() or len(text) < 2 else f"({text})"
-
-
 def _fraction(element: Element) -> str:
-    return f"{bracketed(_part(element, 'num'))}/{bracketed(_part(element, 'den'))}"
+    line = _said(element, "fPr", "type", "bar") != "noBar"
+    return fraction(_part(element, "num"), _part(element, "den"), line=line)
 
 
 def _scripts(element: Element) -> str:
-    return _part(element, "e") + _below_above(element)
+    below = _part(element, "sub") or _part(element, "lim")
+    return scripts(_part(element, "e"), below, _part(element, "sup"))
 
 
-def _below_above(element: Element) -> str:
-    below, above = _part(element, "sub") or _part(element, "lim"), _part(element, "sup")
-    high = raised(above)
-    return (f"_{bracketed(below)}" if below else "") + (
-        f"^{bracketed(above)}" if high == above != "" else high
-    )
+def _limit_above(element: Element) -> str:
+    return scripts(_part(element, "e"), "", _part(element, "lim"))
 
 
 def _root(element: Element) -> str:
@@ -59,17 +99,15 @@ def _root(element: Element) -> str:
 
 def _sum(element: Element) -> str:
     sign = _said(element, "naryPr", "chr", "∫")
-    return f"{sign}{_below_above(element)} {_part(element, 'e')}"
+    return f"{scripts(sign, _part(element, 'sub'), _part(element, 'sup'))} {_part(element, 'e')}"
 
 
 def _brackets(element: Element) -> str:
     begin, end = _said(element, "dPr", "begChr", "("), _said(element, "dPr", "endChr", ")")
     between = _said(element, "dPr", "sepChr", "|")
-    return begin + between.join(linear(part).strip() for part in element.findall(f"{M}e")) + end
-
-
-def _limit_above(element: Element) -> str:
-    return f"{_part(element, 'e')}^{bracketed(_part(element, 'lim'))}"
+    inside = between.join(linear(part).strip() for part in element.findall(f"{M}e"))
+    is_binomial = "¦" in inside and inside.startswith("(") and inside.endswith(")")
+    return inside if is_binomial and begin + end == "()" else begin + inside + end
 
 
 def _rows(element: Element) -> str:
@@ -86,9 +124,20 @@ def _function(element: Element) -> str:
     return f"{_part(element, 'fName')} {_part(element, 'e')}"
 
 
+def _accent(element: Element) -> str:
+    base = _part(element, "e")
+    return accented(base, _said(element, "accPr", "chr", "\u0302")) or base
+
+
+def _bar(element: Element) -> str:
+    below = _said(element, "barPr", "pos", "bot") == "bot"
+    return accented(_part(element, "e"), "\u0332" if below else "\u0305")
+
+
 _SHAPES: dict[str, Callable[[Element], str]] = {
     f"{M}f": _fraction,
     **dict.fromkeys((f"{M}sSup", f"{M}sSub", f"{M}sSubSup", f"{M}limLow"), _scripts),
+    f"{M}sPre": lambda element: prescripts(*(_part(element, name) for name in ("e", "sub", "sup"))),
     f"{M}limUpp": _limit_above,
     f"{M}rad": _root,
     f"{M}nary": _sum,
@@ -96,4 +145,6 @@ _SHAPES: dict[str, Callable[[Element], str]] = {
     f"{M}m": _rows,
     f"{M}eqArr": _lines,
     f"{M}func": _function,
+    f"{M}acc": _accent,
+    f"{M}bar": _bar,
 }

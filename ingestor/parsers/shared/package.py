@@ -10,10 +10,11 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain
 from posixpath import dirname, normpath
+from typing import Protocol
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, ParseError
 from xml.parsers import expat
@@ -30,6 +31,7 @@ _DEEP = 300  # elements inside each other
 _START = 4096  # bytes in which a part declares its namespaces
 _LOCAL = 30  # bytes in front of a member's name; the lengths of that and of more facts are the last of them
 _ENCRYPTED = 1  # flag of a member
+_MARKUP = (".xml", ".rels", ".vml")
 _RELATIONS = "{http://schemas.openxmlformats.org/package/2006/relationships}"
 _NO_DECLARATION = re.compile(  # the root element follows, in UTF-8: a tag begins where one is seen
     rb"""(?:\xef\xbb\xbf)?(?:<\?xml version="1\.0"(?: encoding="(?i:utf-8)")?"""
@@ -39,6 +41,15 @@ _NO_DECLARATION = re.compile(  # the root element follows, in UTF-8: a tag begin
 _STRICT = re.compile(rb"""(?<==["'])http://purl\.oclc\.org/ooxml/(\w+)(?=/)""")
 _STRICT_START = b"http://purl.oclc.org/ooxml/"
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
+
+
+class NamedParts(Protocol):
+    """Something with named parts."""
+
+    @property
+    def names(self) -> list[str]: ...
+
+    def read(self, name: str) -> bytes: ...
 
 
 class Package:
@@ -111,6 +122,29 @@ class Package:
             relation.get("Id", ""): (relation.get("Type", "").rpartition("/")[2], _target(relation, part))
             for relation in root.iter(f"{_RELATIONS}Relationship")
         }
+
+
+def packed(package: NamedParts, changed: Mapping[str, Element | bytes], folders: tuple[str, ...]) -> bytes:
+    """Return a package of the XML parts below ``folders``, some of them ``changed``, for a library to read.
+
+    Every part has passed the checks. Pictures and films are empty: their names are enough.
+    Raises BadDocument.
+    """
+    file, left = io.BytesIO(), _PART
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name in dict.fromkeys(("mimetype", *package.names, *changed)):
+            if name in changed:
+                part = changed[name]
+                data = part if isinstance(part, bytes) else ElementTree.tostring(part, "unicode").encode()
+            elif not name.endswith("/") and name.startswith(folders):
+                data = package.read(name) if name.endswith(_MARKUP) or "." not in name else b"\0"
+            else:
+                continue
+            left -= len(data)
+            if left < 0:
+                raise BadDocument(f"unpacks to more than {_PART:,} bytes of text; split it, or exclude it")
+            archive.writestr(name, data)
+    return file.getvalue()
 
 
 def _transitional(part: bytes) -> bytes:

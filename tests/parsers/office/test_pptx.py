@@ -1,71 +1,67 @@
+"""Presentations: options, order of slides, damage. What else is found is in the golden files."""
+
+# ruff: noqa: E501 - markup reads better in one line
+
+from pathlib import Path
+
 import pytest
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.pptx import PLUGIN, PptxOptions
 from ingestor.ports import BadDocument
-from tests.parsers.files import pptx, shape, zipped
+from tests.parsers.files import A, P, R, pptx, relations, shape, zipped
 from tests.parsers.laws import obeys_laws, texts
 
 PARSER = PLUGIN.build(PptxOptions())
-TABLE = (
-    "<p:graphicFrame><a:tbl>"
-    "<a:tr><a:tc><a:p><a:r><a:t>h1</a:t></a:r></a:p></a:tc><a:tc><a:p><a:r><a:t>h2</a:t></a:r></a:p></a:tc></a:tr>"
-    "<a:tr><a:tc><a:p><a:r><a:t>1</a:t></a:r></a:p></a:tc><a:tc/></a:tr></a:tbl></p:graphicFrame>"
-)
-LINKED = '<p:sp><a:p><a:r><a:rPr><a:hlinkClick r:id="l"/></a:rPr><a:t>here</a:t></a:r></a:p></p:sp>'
-INDENTED = (
-    "<p:sp><p:nvSpPr><p:nvPr><p:ph/></p:nvPr></p:nvSpPr><a:p><a:r><a:t>a</a:t></a:r></a:p>"
-    '<a:p><a:pPr lvl="1"/><a:r><a:t>b</a:t></a:r></a:p></p:sp>'
-)
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def parse(*slides: str, notes: str = "") -> Document:
-    document = obeys_laws(PARSER, Blob(pptx(*slides, notes=notes), "a.pptx"))
+def parse(data: bytes, **options: bool) -> Document:
+    document = obeys_laws(PLUGIN.build(PptxOptions(**options)), Blob(data, "a.pptx"))
     assert document is not None
     return document
 
 
-def test_slides_are_pages_with_their_titles_first() -> None:
+def test_comments_end_their_slide_where_they_are_asked_for() -> None:
+    file = (GOLDEN / "figures.pptx").read_bytes()
+    assert "Is this so?" not in parse(file).text
+    document = parse(file, comments=True)
+    last = document.blocks[-1]
+    assert (last.kind, last.page, texts(document)[-1]) == ("comment", 0, "Is this so?")
+
+
+def test_hidden_and_empty_slides_keep_their_pages() -> None:
+    trees = [shape("one"), "", shape("three")]
+    ids = "".join(f'<p:sldId r:id="r{at}"/>' for at in (2, 1, 0))
+    slides = {
+        f"ppt/slides/s{at}.xml": f'<p:sld {P} {A} {R} show="0"><p:cSld><p:spTree>{tree}</p:spTree></p:cSld></p:sld>'
+        for at, tree in enumerate(trees)
+    }
+    targets = [(f"r{at}", "slide", f"slides/s{at}.xml") for at in range(3)]
     document = parse(
-        shape("free text")
-        + shape("The title", placeholder="title")
-        + shape("7", placeholder="sldNum")
-        + TABLE,
-        f"<p:grpSp>{INDENTED}</p:grpSp>",
-        "",
-        shape("Last", placeholder="ctrTitle") + shape("one line", placeholder="body"),
+        zipped(
+            {
+                "_rels/.rels": relations(("r1", "officeDocument", "ppt/presentation.xml")),
+                "ppt/presentation.xml": f"<p:presentation {P} {R}><p:sldIdLst>{ids}</p:sldIdLst></p:presentation>",
+                "ppt/_rels/presentation.xml.rels": relations(*targets),
+                **slides,
+            }
+        )
     )
-    found = [(b.kind, b.page, b.page_label, t) for b, t in zip(document.blocks, texts(document), strict=True)]
-    assert found == [
-        ("heading", 0, "1", "The title"),
-        ("paragraph", 0, "1", "free text"),
-        ("table", 0, "1", "| h1 | h2 |\n| --- | --- |\n| 1 |  |"),
-        ("list", 1, "2", "- a\n  - b"),
-        ("heading", 3, "4", "Last"),
-        ("paragraph", 3, "4", "one line"),
+    pages = [
+        (block.page, block.page_label, text)
+        for block, text in zip(document.blocks, texts(document), strict=True)
     ]
-    assert document.title == "The title"
+    assert pages == [(0, "1", "three"), (2, "3", "one")]
 
 
-def test_notes_and_links() -> None:
-    document = parse(LINKED, notes=shape("say this", placeholder="body") + shape("1", placeholder="sldNum"))
-    assert [b.kind for b in document.blocks] == ["paragraph", "notes"]
-    assert texts(document) == ["[here](https://example.org/)", "say this"]
+def test_presentation_without_slides_is_empty() -> None:
+    assert not parse(pptx()).blocks
+    assert not parse(pptx("")).blocks
 
 
-def test_raised_numbers_and_formulas() -> None:
-    math = "http://schemas.openxmlformats.org/officeDocument/2006/math"
-    half = "<m:f><m:num><m:t>1</m:t></m:num><m:den><m:t>2</m:t></m:den></m:f>"
-    runs = (
-        '<a:r><a:t>10</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>6</a:t></a:r><a:r><a:t> H</a:t></a:r>'
-        '<a:r><a:rPr baseline="-25000"/><a:t>2</a:t></a:r><a:r><a:t>O, x=</a:t></a:r>'
-        f'<x><m:oMath xmlns:m="{math}">{half}</m:oMath></x>'
-    )
-    assert texts(parse(f"<p:sp><a:p>{runs}</a:p></p:sp>")) == ["10⁶ H2O, x=1/2"]
-
-
-def test_a_missing_slide_is_said() -> None:
-    parts = {"ppt/presentation.xml": '<p:x xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main">'
-             "<p:sldId/></p:x>"}  # fmt: skip
+def test_missing_slide_is_damage() -> None:
+    entries = '<p:sldIdLst><p:sldId r:id="r0"/></p:sldIdLst>'
+    file = zipped({"ppt/presentation.xml": f"<p:presentation {P} {R}>{entries}</p:presentation>"})
     with pytest.raises(BadDocument, match="a slide is missing"):
-        PARSER.parse(Blob(zipped(parts), "a.pptx"))
+        PARSER.parse(Blob(file, "a.pptx"))

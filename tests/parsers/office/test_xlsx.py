@@ -1,12 +1,10 @@
 from xml.etree.ElementTree import fromstring
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
+from ingestor.parsers.office.number_format import formats
 from ingestor.parsers.office.xlsx import PLUGIN, XlsxOptions
-from ingestor.parsers.office.xlsx_format import formats, writer
 from ingestor.parsers.shared import sheets
 from ingestor.ports import BadDocument
 from tests.parsers.files import xlsx
@@ -78,38 +76,41 @@ def test_cells_without_places_follow_each_other() -> None:
 def test_styles_say_how_numbers_look() -> None:
     formats = ["0.0%", "dd/mm/yyyy", "[$-409]#,##0.00&quot; EUR&quot;;[Red]-0"]
     rows = row(1, *(cell(f"{letter}1", 45_000.5, style=at) for at, letter in enumerate("ABC")))
-    assert "| 4500050.0% | 2023-03-15 | 45,000.50 |" in texts(parse(xlsx({"S": rows}, formats=formats)))[1]
+    assert (
+        "| 4500050.0% | 2023-03-15 | 45,000.50 EUR |" in texts(parse(xlsx({"S": rows}, formats=formats)))[1]
+    )
 
 
 @pytest.mark.parametrize(
-    ("value", "form", "text"),
+    ("written", "shown"),
     [
-        (3.0, "", "3"),
-        (0.1 + 0.2, "", "0.3"),
-        (1e20, "", "1e+20"),
-        (1234.5, "0", "1234"),
-        (1234.5678, "#,##0.00", "1,234.57"),
-        (0.125, "0%", "12%"),
-        (0.125, "0.00%", "12.50%"),
-        (45000.0, "yyyy-mm-dd", "2023-03-15"),
-        (45000.75, "d/m/yy h:mm", "2023-03-15 18:00"),
-        (0.75, "h:mm:ss", "18:00:00"),
-        (1.5, "[h]:mm:ss", "36:00:00"),
-        (45000.0, "mmm-yy", "2023-03"),
-        (-1.0, "yyyy", "-1"),
-        (1e300, "0.00E+00", "1e+300"),
+        ("Main Street 1_x000D_ Bern", "Main Street 1 Bern"),
+        ("a_x0009_b", "a b"),
+        ("_x005F_x000D_", "_x000D_"),
+        ("_xD83D__xDE00_ _xD83D_", "\N{GRINNING FACE} \ufffd"),
+        ("file_x1", "file_x1"),
     ],
 )
-def test_numbers_as_they_are_shown(value: float, form: str, text: str) -> None:
-    assert writer(form)(value) == text
+def test_escapes_of_excel_are_characters(written: str, shown: str) -> None:
+    inline = f'<c r="B1" t="inlineStr"><is><t>{written}</t></is></c>'
+    formula = f'<c r="C1" t="str"><f>A1</f><v>{written}</v></c>'
+    document = parse(xlsx({"S": row(1, cell("A1", 0, "s"), inline, formula)}, [written]))
+    assert texts(document)[1] == f"| {shown} | {shown} | {shown} |\n| --- | --- | --- |"
 
 
-@given(st.floats(), st.text("#0,.%ymdhs[]E ", max_size=10))
-def test_any_number_in_any_format_is_shown(value: float, form: str) -> None:
-    try:
-        assert writer(form)(value)
-    except (ValueError, OverflowError):
-        assert value != value or abs(value) > 1e5  # the value as it stands is shown then
+def test_numbers_that_a_format_hides_are_left_out() -> None:
+    rows = row(1, cell("A1", 0, style=0), cell("B1", 7, style=0), cell("C1", 8))
+    document = parse(xlsx({"S": rows}, formats=["0;-0;;@"]))
+    assert texts(document)[1] == "| 7 | 8 |\n| --- | --- |"
+    assert document.left_out == (("cells without a letter or digit", 1),)
+
+
+def test_hidden_sheets_and_comments_are_read_where_they_are_asked_for() -> None:
+    cells = '<row><c t="inlineStr"><is><t>cell</t></is></c></row>'
+    file = Blob(xlsx({"A": cells, "hidden": cells}), "a.xlsx")
+    assert texts(PARSER.parse(file)) == ["A", "cell"]
+    reader = PLUGIN.build(XlsxOptions(hidden_sheets=True))
+    assert texts(reader.parse(file)) == ["A", "cell", "hidden", "cell"]
 
 
 def test_damage_and_absurd_sizes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

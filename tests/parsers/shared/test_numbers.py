@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingestor.parsers.shared.numbers import counting_style, written
+from ingestor.parsers.shared.numbers import raised, written
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,6 @@ def test_written(style: str, numbers: dict[int, str]) -> None:
     assert {value: written(value, style) for value in numbers} == numbers
 
 
-@pytest.mark.parametrize(
-    ("shown", "style"),
-    [("", "bullet"), ("1", "decimal"), ("a", "lowerLetter"), ("I", "upperRoman"), ("?", "decimal"),
-     ("一, 二, 三, ...", "chineseCountingThousand"), ("А, Б, .., Аа, Аб, ... (ru)", "russianUpper")],
-)  # fmt: skip
-def test_styles_of_opendocument(shown: str, style: str) -> None:
-    assert counting_style(shown) == style
+@pytest.mark.parametrize(("text", "shown"), [("3", "³"), ("-6", "⁻⁶"), ("st", "st"), ("", "")])
+def test_raised(text: str, shown: str) -> None:
+    assert raised(text) == shown

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.odf import plain as odf_plain
+from ingestor.parsers.odf import sheets as odf_sheets
 from ingestor.parsers.odf.parser import OdfOptions, OdfParser
 from ingestor.parsers.office import xlsx as xlsx_module
 from ingestor.parsers.office.xlsx import XlsxOptions, XlsxParser
@@ -145,7 +145,12 @@ BLIND = re.compile(r'<c r="([A-Z]+)\d+"()()><v>(\d+)</v></c>')
     [
         (plain_rows, "_ENDS", (), IN_CDATA),
         (xlsx_module, "_PLAIN_CELL", BLIND, '<row r="1"><c r="A1" s="0"><v>0.1</v></c></row>'),
-        (odf_plain, "MOST", 1, f"<table:table-row>{ODS_CELLS[5]}</table:table-row>"),
+        (
+            odf_sheets,
+            "_marked",
+            lambda name, attributes: 1,
+            f"<table:table-row>{ODS_CELLS[5]}</table:table-row>",
+        ),
     ],
 )
 def test_readers_of_plain_rows_that_are_wrong_are_found_out(

@@ -1,0 +1,261 @@
+r"""Rich Text Format: headings, lists, tables, code, quotes, links, footnotes.
+
+The library anydoc reads it. Before, hidden and deleted text is taken out, and a ``\*`` that begins no
+destination. Numbers of headings, raised numbers and tabs are written as text; headings get the outline level
+of their style.
+
+[Microsoft, Rich Text Format Specification 1.9.1] A group inherits what was set before it, and what it sets
+ends with it. Some groups are destinations, which hold no text of the document.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ingestor.core.completeness import words
+from ingestor.model import Blob, Document
+from ingestor.parsers.office.tree import TAB, TITLE, mark_number, read_tree
+from ingestor.parsers.shared.decode import codec
+from ingestor.parsers.shared.flow import Flow
+from ingestor.parsers.shared.numbers import raised
+from ingestor.registry import Options, Plugin
+
+_CONTENT_TYPE = "application/rtf"
+_TOKEN = re.compile(
+    r"\\(?P<word>[a-zA-Z]{1,32})(?P<number>-?\d{1,9})? ?|\\'(?P<hex>[0-9a-fA-F]{2})|\\(?P<sign>.)"
+    r"|(?P<brace>[{}])|(?P<text>[^\\{}\r\n]+)|[\r\n]+|\\",
+    re.DOTALL,
+)
+_SILENT = frozenset(  # destinations without text of the document
+    (
+        *("fonttbl", "colortbl", "stylesheet", "info", "pict", "nonshppict", "header", "headerl", "headerr"),
+        *("headerf", "footer", "footerl", "footerr", "footerf", "xe", "tc", "tcn", "rxe", "txe"),
+        *("nonesttables", "fldinst", "listtext", "pntext"),
+    )
+)
+_SPOKEN = ("footnote", "shpinst", "shptxt", "moMath", "moMathPara")  # destinations with text, though starred
+_APART = ("par", "line", "tab", "cell", "row", "sect", "page", "nestcell", "nestrow", "softline")
+_NUMBERS = ("listtext", "pntext")
+_HIDING = {  # words that hide text -> the rule by which it is left out
+    "v": "hidden text",
+    "deleted": "changes that took text away",
+    "shprslt": "second versions for old programs",
+}
+_STYLE = re.compile(r"\{\\s(\d{1,5})(?!\d)((?:[^{}\\;]|\\.)*+)", re.DOTALL)
+_CONTROL = re.compile(r"\\[a-z]+-?\d* ?|\\'..|\\.", re.DOTALL)
+_OUTLINE = re.compile(r"\\outlinelevel([0-8])(?!\d)")
+_BASED = re.compile(r"\\sbasedon(\d{1,5})")
+_STYLES, _INFO = 2_000_000, 100_000  # bytes in which styles, and facts about the document, are looked for
+_HEADING = re.compile(r"heading ([1-9])")
+_LONGEST = 20  # styles that inherit from each other
+_DATES = (("creatim", "created"), ("revtim", "modified"))
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a group inherits. ``hidden``: the rule by which its text is left out."""
+
+    silent: bool = False
+    hidden: str = ""
+    is_raised: bool = False
+
+
+class RtfParser:
+    isolated = True
+
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument."""
+        source = blob.data.decode("latin-1")  # 7 bits; all other characters are in a code page that it names
+        flow, raw_words = read_rtf(source)
+        about = dict(_about(source))
+        return Document(
+            text=flow.composer.text,
+            blocks=tuple(flow.composer.blocks),
+            content_type=_CONTENT_TYPE,
+            title=about.get("title") or flow.title or flow.composer.title,
+            extra=tuple((name, about[name]) for name in ("author", "created", "modified") if about.get(name)),
+            raw_words=raw_words,
+            left_out=flow.composer.left_out,
+        )
+
+
+def read_rtf(source: str) -> tuple[Flow, int]:
+    """Return the blocks, and how many words the source holds; ``source``: its bytes as Latin-1.
+
+    Raises BadDocument.
+    """
+    preparation = _Preparation(source)
+    for token in _tokens(source):
+        preparation.take(token)
+    flow = read_tree("".join(preparation.out).encode("latin-1"), "rtf")
+    for rule, texts in preparation.left_out.items():
+        flow.composer.leave_out(rule, words("".join(texts)))
+    return flow, words("".join(preparation.text))
+
+
+class _Preparation:
+    """Writes the source anew, token by token. A byte in a code page counts as a letter."""
+
+    def __init__(self, source: str) -> None:
+        self.out: list[str] = []
+        self.text: list[str] = []  # all that the document holds, to count its words
+        self.left_out: dict[str, list[str]] = {}
+        self._styles = _styles(source)
+        self._state, self._outer = _State(), list[_State]()
+        self._begins = self._starred = False  # the group
+        self._number: list[str] | None = None  # the text of a number, while its group is open
+        self._number_depth = 0
+        self._title = False  # the next text is the document's title
+
+    def take(self, token: re.Match[str]) -> None:
+        begins, self._begins = self._begins, False
+        starred, self._starred = self._starred, False
+        if token["brace"] == "{":
+            self._outer.append(self._state)
+            self._begins = True
+            self.out.append("{")
+        elif token["brace"]:
+            self._end_group()
+        elif token["sign"] == "*":
+            if begins:  # else it begins no destination
+                self._starred = True
+                self.out.append(token[0])
+        elif word := token["word"]:
+            if begins and (word in _SILENT or (starred and word not in _SPOKEN)):
+                self._begin_destination(word)
+            self._word(word, token["number"], token[0])
+        elif token["text"] or token["hex"]:
+            self._text(token["text"], token[0])
+        else:
+            self.out.append(token[0])
+
+    def _begin_destination(self, word: str) -> None:
+        self._state = replace(self._state, silent=True)
+        if word in _NUMBERS and not self._state.hidden:
+            self._number, self._number_depth = [], len(self._outer)
+
+    def _end_group(self) -> None:
+        """Write the number of a heading or item once more as text: the library drops that of headings."""
+        self._state = self._outer.pop() if self._outer else self._state
+        self.out.append("}")
+        if self._number is not None and len(self._outer) < self._number_depth:
+            shown, self._number = "".join(self._number).strip(), None
+            if any(map(str.isalnum, shown)):
+                self.out.append(_unicode(mark_number(shown)))
+
+    def _word(self, word: str, value: str | None, written: str) -> None:
+        self._set(word, on=value != "0")
+        state = self._state
+        if state.silent:
+            self.out.append(written)
+            return
+        self.text.append("x" if word == "u" else " " if word in _APART else "")
+        if word == "u" and state.hidden:
+            self.left_out.setdefault(state.hidden, []).append("x")
+        elif word == "tab" and not state.hidden:
+            self.out.append(_unicode(TAB))
+        elif word == "s" and value:
+            level, self._title = self._styles.get(value, (None, False))
+            self.out.append(written if level is None else f"{written}\\outlinelevel{level} ")
+        else:
+            self.out.append(written)
+
+    def _set(self, word: str, *, on: bool) -> None:
+        if word in _HIDING:
+            self._state = replace(self._state, hidden=_HIDING[word] if on else "")
+        elif word == "plain":
+            self._state = replace(self._state, hidden="", is_raised=False)
+        elif word in ("super", "nosupersub", "sub"):
+            self._state = replace(self._state, is_raised=word == "super" and on)
+        elif word == "pard":
+            self._title = False
+
+    def _text(self, text: str | None, written: str) -> None:
+        state, shown = self._state, text or "x"
+        if state.silent:
+            if self._number is not None and text:
+                self._number.append(text)
+            self.out.append(written)
+            return
+        self.text.append(shown)
+        if state.hidden:
+            self.left_out.setdefault(state.hidden, []).append(shown)
+            return
+        if self._title and shown.strip():
+            self.out.append(_unicode(TITLE))
+            self._title = False
+        high = raised(shown) if state.is_raised else shown
+        self.out.append(written if high == shown else _unicode(high))
+
+
+def _tokens(source: str) -> Iterator[re.Match[str]]:
+    r"""Yield tokens without the bytes that follow a ``\bin``."""
+    at = 0
+    while at < len(source):
+        for token in _TOKEN.finditer(source, at):
+            at = token.end()
+            if token["word"] == "bin":
+                at += max(int(token["number"] or 0), 0)
+                break
+            yield token
+
+
+def _unicode(text: str) -> str:
+    signed = (int.from_bytes(text[at].encode("utf-16-le"), "little", signed=True) for at in range(len(text)))
+    return "{\\uc1" + "".join(f"\\u{number}?" for number in signed) + "}"
+
+
+def _styles(source: str) -> dict[str, tuple[int | None, bool]]:
+    """Return the outline level of each style, from 0, its own or inherited, and whether it is the title's."""
+    begin = source.find(r"{\stylesheet")
+    own: dict[str, tuple[int | None, str, str]] = {}
+    for found in _STYLE.finditer(source, begin, begin + _STYLES) if begin >= 0 else ():
+        settings = found[2]
+        name = _CONTROL.sub("", settings).strip().lower()
+        said, named, based = _OUTLINE.search(settings), _HEADING.fullmatch(name), _BASED.search(settings)
+        outline = int(said[1]) if said else int(named[1]) - 1 if named else None
+        own.setdefault(found[1], (outline, based[1] if based else "", name))
+
+    def level(number: str) -> int | None:
+        for _ in range(_LONGEST):
+            found, number, _ = own.get(number, (None, "", ""))
+            if found is not None:
+                return found
+        return None
+
+    return {number: (level(number), name == "title") for number, (_, _, name) in own.items()}
+
+
+def _about(source: str) -> Iterator[tuple[str, str]]:
+    begin = source.find(r"{\info")
+    info = source[begin : begin + _INFO] if begin >= 0 else ""
+    page = re.search(r"\\ansicpg(\d{1,5})", source[:_INFO])
+    encoding = (
+        codec(f"cp{page[1]}" if page and page[1] != "65001" else "utf-8" if page else "cp1252") or "cp1252"
+    )
+    for name in ("title", "author"):
+        if found := re.search(rf"\{{\\{name} ?((?:[^{{}}\\]|\\.)*)\}}", info, re.DOTALL):
+            yield name, " ".join(_decoded(found[1], encoding).split())
+    for word, name in _DATES:
+        if found := re.search(rf"\{{\\{word}((?:\\[a-z]+\d+)+)", info):
+            parts = {part: int(number) for part, number in re.findall(r"\\([a-z]+)(\d{1,4})", found[1])}
+            year, month, day, hour, minute = (parts.get(part, 0) for part in ("yr", "mo", "dy", "hr", "min"))
+            if year and month and day:
+                yield name, f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00"
+
+
+def _decoded(text: str, encoding: str) -> str:
+    """Return text whose characters stand as bytes or numbers."""
+    parts = re.split(r"\\u(-?\d{1,6}) ?(?:\\'..|[^\\])?", text)
+    parts[1::2] = [chr(int(number) & 0xFFFF) for number in parts[1::2]]
+    for at in range(0, len(parts), 2):
+        raw = re.sub(r"\\'([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), parts[at])
+        plain = re.sub(r"\\[a-z]+-?\d* ?|\\", "", raw).encode("latin-1", "replace")
+        parts[at] = plain.decode(encoding, "replace")
+    return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+PLUGIN = Plugin(kind="rtf", version=4, options=Options, build=RtfParser)
