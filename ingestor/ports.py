@@ -306,6 +306,14 @@ class Index(Protocol):
         """Every id in the collection."""
         ...
 
+    def facts(self) -> Mapping[str, object]:
+        """The collection's own metadata. Other programs may have replaced all of it."""
+        ...
+
+    def note(self, facts: Mapping[str, str]) -> None:
+        """Add to the collection's own metadata; other keys stay."""
+        ...
+
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         """The nearest ``n`` of each vector, best first."""
         ...

@@ -18,6 +18,7 @@ class MemoryIndex:
     """Exact search; vectors are taken to have length one."""
 
     records: dict[RecordId, Record] = field(default_factory=dict)
+    noted: dict[str, object] = field(default_factory=dict)
 
     def upsert(self, records: Sequence[Record]) -> None:
         check_records(records)
@@ -47,6 +48,12 @@ class MemoryIndex:
 
     def ids(self) -> Iterator[RecordId]:
         return iter(tuple(self.records))
+
+    def facts(self) -> Mapping[str, object]:
+        return dict(self.noted)
+
+    def note(self, facts: Mapping[str, str]) -> None:
+        self.noted |= facts
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         among = [record for record in self.records.values() if matches(where, record.metadata)]

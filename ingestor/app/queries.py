@@ -87,11 +87,13 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
     Locked after that, NeedsHuman if Chroma cannot be shared.
     """
     from ingestor.chroma.backend import Collections
+    from ingestor.chroma.collections import Ownership
 
     def opened(stack: ExitStack) -> Collections:
         running = is_running(config)
         place, log = (_as_served(config) if running else config).chroma, chroma_log_path(config)
-        return stack.enter_context(Collections(place, journal.owner, log_path=log, attach=running))
+        owner = Ownership(journal.owner, journal.uuids)
+        return stack.enter_context(Collections(place, owner, log_path=log, attach=running))
 
     with ExitStack() as stack:
         yield retry_until_free(lambda: opened(stack), PATIENCE if patience is None else patience)

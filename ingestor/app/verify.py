@@ -8,14 +8,20 @@ of reach, or many are wrong, all are written into a new collection.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ingestor.chroma.reach import PAGE, reachable
 from ingestor.core.entries import EditionName
-from ingestor.core.fingerprint import combine, halved, metadata_digest, text_digest, vector_digest
+from ingestor.core.fingerprint import combine, text_digest
 from ingestor.core.listings.key_set import KeySet
 from ingestor.core.listings.pages import pages
 from ingestor.core.shards import shard_of
+from ingestor.engine.comparison import (
+    FEW_STALE,
+    are_alike,
+    has_other_metadata,
+    is_stale,
+    note_keys,
+    other_keys,
+)
 from ingestor.lexical.check import Words
 from ingestor.model import Digest, Fingerprint, Known, Record, RecordId, Vector
 from ingestor.pipeline.prepare import record_id
@@ -24,10 +30,6 @@ from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
 from ingestor.state.queries.kept_records import KeptRecord, kept_records
 from ingestor.units import counted
-
-FEW_STALE = 0.1  # of the records: up to this share they are written again in place
-LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
-
 
 Expected = dict[RecordId, tuple[int, Known]]  # of one page: the row of its document, what the journal knows
 
@@ -46,6 +48,7 @@ class Findings:
     words: list[RecordId] = field(default_factory=list)  # not in step in the lexical index
     settings: list[str] = field(default_factory=list)  # of the collection, that somebody else changed
     rows: set[int] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)  # non-standard metadata keys of records with wrong metadata
     broken: str | None = None  # why the collection cannot be read
 
     @property
@@ -95,10 +98,11 @@ def examine(
 
 
 def mend(journal: Journal, shards: Sequence[Index], collection: EditionName, found: Findings) -> None:
-    """Make wrong documents due; the pass that must follow writes them."""
+    """Make wrong documents due; the pass that must follow writes them, and removes metadata of others."""
     for number, shard in enumerate(shards):
         if found.orphans.get(number):
             shard.drop(found.orphans[number])
+    note_keys(journal, collection, found.keys)
     if found.rows:
         journal.doubt(collection, sorted(found.rows))
 
@@ -121,14 +125,11 @@ def _examine_page(
     vectors = cache.get(embedder, [text_digest(record.text) for record in records])
     for record in records:
         row, known = expected[record.id]
-        if (
-            known.unsure
-            or known.text_key != text_digest(record.text)
-            or _other_vector(record, known, vectors, embedder)
-        ):
+        if is_stale(record, known) or _other_vector(record, known, vectors, embedder):
             found.stale.append(record.id)
-        elif known.meta_key != metadata_digest(record.metadata):
+        elif has_other_metadata(record, known):
             found.wrong_metadata.append(record.id)
+            found.keys |= other_keys([record.metadata])
         elif record.id not in found_by_vector:
             found.unreachable.append(record.id)
         else:
@@ -139,22 +140,14 @@ def _examine_page(
 def _other_vector(
     record: Record, known: Known, vectors: Mapping[Digest, Vector], embedder: Fingerprint
 ) -> bool:
-    """Whether the vector differs from the one that was written.
+    """Whether the vector differs from the cached one, if that is made of the text alone.
 
-    Without a digest in the journal it is compared with the cached vector, if it is made of the text alone.
+    Only for records of whose vector the journal has no digest.
     """
-    if known.vector_digest:
-        restored = halved(record.vector)
-        return vector_digest(restored) != known.vector_digest or not _alike(restored, record.vector)
     digest = text_digest(record.text)
-    if digest not in vectors or known.vector_key != combine(embedder, digest):
+    if known.vector_digest or digest not in vectors or known.vector_key != combine(embedder, digest):
         return False
-    return not _alike(vectors[digest], record.vector)
-
-
-def _alike(written: Vector, found: Vector) -> bool:
-    """Whether two vectors are equal but for the last bits, which Chroma's arithmetic changes."""
-    return written.shape == found.shape and np.allclose(written, found, rtol=LAST_BITS, atol=TINY)
+    return not are_alike(vectors[digest], record.vector)
 
 
 def _by_shard(page: Sequence[KeptRecord], shards: int) -> list[tuple[int, Expected]]:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ingestor.app.building.home import here
 from ingestor.app.building.on_nodes import embedder_of, embedder_setup, tools_of, tools_setup
 from ingestor.app.building.parts import Parts, Places, made_by
 from ingestor.app.handover import leaving, settle_names
@@ -276,7 +277,9 @@ def _engine(
     try:
         sharded = ShardedBackend(collections, Editions(journal).shards)
         lexical = LexicalBackend(sharded, file, ports.ticks)
-        editions = OpenCollections(journal, lexical, lambda name: models.get(name) or unknown(journal, name))
+        editions = OpenCollections(
+            journal, lexical, lambda name: models.get(name) or unknown(journal, name), here(config)
+        )
         engine = Engine(
             EngineParts(
                 journal=journal,

@@ -12,6 +12,7 @@ from uuid import UUID
 from ingestor.chroma.client import Client, Full, Place, Unanswered, connect, embedded
 from ingestor.chroma.collections import (
     Described,
+    Ownership,
     changed_settings,
     delete_any_collection,
     delete_collection,
@@ -59,7 +60,7 @@ class Collections:
     def __init__(
         self,
         chroma: Chroma,
-        owner: str,
+        owner: Ownership,
         *,
         log_path: Path,
         serve: bool = False,
@@ -187,11 +188,15 @@ class Collections:
         self._deaths[name] = 0
 
     def described(self) -> list[Described]:
-        return describe_collections(self._client)
+        return describe_collections(self._client, self._owner)
 
     def delete_any(self, uuid: str) -> None:
         """Delete a collection, ours or not: a person decided that."""
         delete_any_collection(self._client, uuid)
+
+    def note(self, uuid: str, facts: Mapping[str, str]) -> None:
+        """Add to the metadata of a collection of any owner: a person decided that."""
+        ChromaIndex(self._client, UUID(uuid)).note(facts)
 
     def names(self) -> Mapping[str, str]:
         return list_names(self._client)
@@ -236,6 +241,9 @@ class Collections:
                 log.warning("collection %s: another program changed a setting, now restored: %s", name, words)
         self._looks += 1
         return probe(index, self._looks)
+
+    def refill(self, uuid: str) -> None:
+        """Nothing: Chroma makes nothing of the records that could differ from them."""
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
         """Restart our server if it died over a request, met a full disk, or hangs.

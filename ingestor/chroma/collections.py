@@ -1,25 +1,27 @@
 """Which collections of Chroma are ours, and how they are made.
 
 A collection carries the mark of the state that wrote it. A collection with another mark, or with records but
-without a mark, is never changed: a wrong name in a config must not destroy anyone's data.
+without a mark, is never changed: a wrong name in a config must not destroy anyone's data. Other programs may
+replace a collection's metadata, our mark included. The journal still knows its UUID, which nobody can change.
 """
 
 import logging
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from ingestor.chroma.api.values import INVALID, DescribedCollection, Refused
 from ingestor.chroma.client import Client, translated
-from ingestor.chroma.index import ChromaIndex
+from ingestor.chroma.index import ChromaIndex, listed
 from ingestor.core.entries import ChromaName
+from ingestor.core.generation import Home, home_of
 from ingestor.model import ReaderModel
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 from ingestor.units import counted
 
 _log = logging.getLogger(__name__)
 
-_PAGE = 100  # collections listed at once
 OUR_FUNCTIONS = {"sentence_transformer", "huggingface_server"}  # of Chroma; others are looked up
 OWNER = "ingestor_owner"  # key of the mark in a collection's own metadata
 
@@ -35,13 +37,27 @@ _NO_FUNCTION = {"type": "legacy"}  # as Chroma calls it
 _READERS_EMBED = (None, _NO_FUNCTION)
 
 
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """``mark``: of our state. ``uuids``: of the collections that our journal knows."""
+
+    mark: str
+    uuids: Callable[[], Collection[str]] = tuple
+
+    def of(self, found: DescribedCollection) -> str | None:
+        """The mark of the state that wrote a collection; None if no ingestor did."""
+        if (mark := _mark(found)) is None and str(found.id) in self.uuids():
+            return self.mark
+        return mark
+
+
 def open_collection(
     client: Client,
     name: ChromaName,
     *,
     model: ReaderModel | None,
     dimensions: int,
-    owner: str,
+    owner: Ownership,
     known: bool = False,
 ) -> ChromaIndex:
     """The collection. It is made if it does not exist, and adopted if it is empty and has no mark.
@@ -51,11 +67,11 @@ def open_collection(
     nothing, if the collection is not ours or has vectors of another length.
     """
     found = _ours(client, name, owner)
-    if found is not None and _mark(found) is None:
+    if found is not None and owner.of(found) is None:
         _delete(client, name)
         found = None
     if found is None:
-        found = _created(client, name, model, owner)
+        found = _created(client, name, model, owner.mark)
     elif dimensions and found.dimension not in (None, dimensions):
         raise NeedsHuman(
             f"collection {name!r} holds vectors of {found.dimension} dimensions, and the embedding model "
@@ -63,7 +79,11 @@ def open_collection(
         )
     else:
         _restore(client, found, model, known or model is not None)
-    return ChromaIndex(client, found.id)
+    index = ChromaIndex(client, found.id, found.name)
+    if _mark(found) is None and str(found.id) in owner.uuids():
+        _log.warning("collection %s: its metadata was replaced; ingestor's mark is restored", name)
+        index.note({OWNER: owner.mark})
+    return index
 
 
 def changed_settings(
@@ -133,13 +153,14 @@ def _function_in_words(function: dict[str, Any] | None) -> str:
     return " ".join(filter(None, ((function or {}).get("name") or "a function of their own", about)))
 
 
-def find_collection(client: Client, name: ChromaName, *, owner: str) -> ChromaIndex | None:
+def find_collection(client: Client, name: ChromaName, *, owner: Ownership) -> ChromaIndex | None:
     """The collection; None if it does not exist. Raises NeedsHuman if it is not ours."""
     found = _ours(client, name, owner)
-    return ChromaIndex(client, found.id) if found is not None and _mark(found) == owner else None
+    is_ours = found is not None and owner.of(found) == owner.mark
+    return ChromaIndex(client, found.id, found.name) if found is not None and is_ours else None
 
 
-def delete_collection(client: Client, name: ChromaName, *, owner: str) -> None:
+def delete_collection(client: Client, name: ChromaName, *, owner: Ownership) -> None:
     """Torn or whole, with all its records; harmless if there is none. Raises Foreign if it is not ours."""
     if _ours(client, name, owner) is not None:
         _delete(client, name)
@@ -149,13 +170,14 @@ def delete_collection(client: Client, name: ChromaName, *, owner: str) -> None:
 class Described:
     """A collection of any owner. ``records``: None if it cannot be counted; ``trouble`` says why.
 
-    ``owner``: the state that wrote it, None if no ingestor did. ``model``: that readers' queries load;
-    ``strategy``: that one of its records names.
+    ``owner``: the state that wrote it, None if no ingestor did. ``home``: where that state is.
+    ``model``: that readers' queries load; ``strategy``: that one of its records names.
     """
 
     name: ChromaName
     uuid: str
     owner: str | None
+    home: Home | None
     model: str | None
     dimensions: int | None
     records: int | None = None
@@ -163,9 +185,10 @@ class Described:
     trouble: str | None = None
 
 
-def describe_collections(client: Client) -> list[Described]:
+def describe_collections(client: Client, owner: Ownership) -> list[Described]:
     """All collections, by name."""
-    return sorted((_described(client, found) for found in _listed(client)), key=lambda found: found.name)
+    described = (_described(client, found, owner) for found in listed(client))
+    return sorted(described, key=lambda found: found.name)
 
 
 def delete_any_collection(client: Client, uuid: str) -> None:
@@ -175,11 +198,18 @@ def delete_any_collection(client: Client, uuid: str) -> None:
         _delete(client, ChromaName(name))
 
 
-def _described(client: Client, found: DescribedCollection) -> Described:
+def _described(client: Client, found: DescribedCollection, owner: Ownership) -> Described:
     function = (found.configuration_json or {}).get("embedding_function") or {}
     config = function.get("config") or {}
     model = config.get("model_name") or config.get("url")
-    about = Described(ChromaName(found.name), str(found.id), _mark(found), model, found.dimension)
+    about = Described(
+        ChromaName(found.name),
+        str(found.id),
+        owner.of(found),
+        home_of(found.metadata or {}),
+        model,
+        found.dimension,
+    )
     index = ChromaIndex(client, found.id)
     try:
         records, sample = index.count(), index.sample(0, 1)
@@ -191,17 +221,7 @@ def _described(client: Client, found: DescribedCollection) -> Described:
 
 def list_names(client: Client) -> dict[str, str]:
     """Name by UUID of every collection of any owner."""
-    return {str(collection.id): collection.name for collection in _listed(client)}
-
-
-def _listed(client: Client) -> list[DescribedCollection]:
-    found: list[DescribedCollection] = []
-    while True:
-        with translated():
-            page = client.api.list_collections(limit=_PAGE, offset=len(found))
-        found += page
-        if len(page) < _PAGE:
-            return found
+    return {str(collection.id): collection.name for collection in listed(client)}
 
 
 def rename_collection(client: Client, uuid: str, name: str) -> bool:
@@ -229,19 +249,19 @@ def evict_collection(client: Client, name: str) -> str:
     return f"kept, as {aside}"
 
 
-def _ours(client: Client, name: ChromaName, owner: str) -> DescribedCollection | None:
-    """The collection's model, if it has our mark or is empty and unmarked; None if there is none."""
+def _ours(client: Client, name: ChromaName, owner: Ownership) -> DescribedCollection | None:
+    """The collection's model, if it is ours or is empty and unmarked; None if there is none."""
     try:
         with translated():
             found = client.api.get_collection(name)
     except Gone:
         return None
-    mark = _mark(found)
-    if mark not in (None, owner):
+    mark = owner.of(found)
+    if mark not in (None, owner.mark):
         raise Foreign(
-            f"collection {name!r} was written by another ingestor (state {mark}, ours is {owner}): if that "
-            "one is in use, give your sources another `collection` in the config; if its state is lost, have "
-            f"the collection deleted and written again: ingestor collections --adopt {name}"
+            f"collection {name!r} was written by another ingestor (state {mark}, ours is {owner.mark}): "
+            "if that one is in use, give your sources another `collection` in the config; if its state is "
+            f"lost, have the collection deleted and written again: ingestor collections --adopt {name}"
         )
     if mark is None and (records := ChromaIndex(client, found.id).count()):
         raise Foreign(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from struct import pack
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -17,13 +17,13 @@ from uuid import UUID
 import orjson
 
 from ingestor.chroma.api.requests import rounds, sent, within_quotas
-from ingestor.chroma.api.values import INVALID, Refused
+from ingestor.chroma.api.values import INVALID, DescribedCollection, Refused
 from ingestor.chroma.api.write_pace import WritePace
 from ingestor.chroma.client import Client, translated
 from ingestor.chroma.limits import check_patches, check_records
 from ingestor.core.listings.pages import pages
 from ingestor.model import Hit, Metadata, Record, RecordId
-from ingestor.ports import BadDocument
+from ingestor.ports import BadDocument, Gone
 
 if TYPE_CHECKING:
     from ingestor.model import Vector, Vectors
@@ -34,6 +34,7 @@ _PATCHES = 1000
 _BYTES = 20_000_000  # a request; Chroma takes 40 MiB
 _MOST_BYTES = 40_000_000  # a record by itself
 _PAGE, _MOST_IDS = 2000, 100_000  # ids of an answer: of the first one, and of any
+_LISTED = 100  # collections of an answer
 
 Row = TypeVar("Row")
 
@@ -47,10 +48,13 @@ class PlacedRecord(NamedTuple):
 
 
 class ChromaIndex:
-    """One collection, by its UUID. If another one took its name, methods raise Gone."""
+    """One collection, by its UUID. If another one took its name, methods raise Gone.
 
-    def __init__(self, client: Client, uuid: UUID) -> None:
-        self._client, self._api, self._uuid = client, client.api, uuid
+    ``name``: its last known name. Chroma describes collections by their names only.
+    """
+
+    def __init__(self, client: Client, uuid: UUID, name: str = "") -> None:
+        self._client, self._api, self._uuid, self._name = client, client.api, uuid, name
         self._pace = WritePace(_LEAST_ELSEWHERE if client.foreign else _LEAST)
 
     @property
@@ -133,6 +137,25 @@ class ChromaIndex:
             yield from map(RecordId, page)
             offset += len(page)
             size = min(max(_PAGE, offset), most)
+
+    def facts(self) -> Mapping[str, object]:
+        return self._described().metadata or {}
+
+    def note(self, facts: Mapping[str, str]) -> None:
+        """Chroma replaces a collection's metadata whole, so other programs' keys are read first."""
+        known = self.facts()
+        with translated():
+            self._api.replace_metadata(self._uuid, {**known, **facts})
+
+    def _described(self) -> DescribedCollection:
+        with suppress(Gone), translated():
+            if self._name and (found := self._api.get_collection(self._name)).id == self._uuid:
+                return found
+        for found in listed(self._client):
+            if found.id == self._uuid:
+                self._name = found.name
+                return found
+        raise Gone(f"collection {self._uuid} does not exist in Chroma")
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         """The ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter."""
@@ -231,6 +254,18 @@ class ChromaIndex:
         found = self._queried(vectors, n, where, "metadatas", "documents")
         columns = (found[key] for key in ("ids", "distances", "documents", "metadatas"))
         return (_hits(*rows) for rows in zip(*columns, strict=True))
+
+
+def listed(client: Client) -> Iterator[DescribedCollection]:
+    """All collections of any owner, read in pages."""
+    offset = 0
+    while True:
+        with translated():
+            page = client.api.list_collections(limit=_LISTED, offset=offset)
+        yield from page
+        offset += len(page)
+        if len(page) < _LISTED:
+            return
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Whether a collection's files crash Chroma. Checked before a collection is deleted for that."""
 
 from ingestor.chroma.client import connect
-from ingestor.chroma.collections import find_collection
+from ingestor.chroma.collections import Ownership, find_collection
 from ingestor.chroma.reach import probe
 from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.core.entries import ChromaName
@@ -10,7 +10,7 @@ from ingestor.ports import Transient
 LOCAL = "127.0.0.1"
 
 
-def crashes_chroma(server: ChromaServer, name: ChromaName, owner: str) -> bool:
+def crashes_chroma(server: ChromaServer, name: ChromaName, owner: Ownership) -> bool:
     """Ask a private server, so that no other request can be the cause of a crash.
 
     ``server`` is stopped, and stays stopped. The collection is read and searched, and one of its records is

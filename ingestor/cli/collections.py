@@ -10,7 +10,10 @@ from ingestor.cli.usage import CONFIG, USAGE, ConfigOption, JsonOption, fail, re
 Delete = Annotated[str | None, typer.Option(help="Delete this collection, which must be ours and unused.")]
 Adopt = Annotated[
     str | None,
-    typer.Option(help="Delete a collection of an ingestor whose state is lost, and write it again."),
+    typer.Option(
+        help="Take over a collection: of a copy of this state with its records, of a lost state by writing "
+        "it again."
+    ),
 ]
 NotOurs = Annotated[
     bool, typer.Option("--not-ours", help="With --delete: delete a collection that another program wrote.")
@@ -47,6 +50,8 @@ def collections(
         when = "at once" if is_running(checked) else f"by: {command('sync', config)}"
         records = counted(taken.records or 0, "record")
         words = f"collection {taken.name} is deleted, with {records}; it is written again {when}"
+        if taken.elsewhere is not None:
+            words = f"collection {taken.name} is taken over from {taken.elsewhere}; it is compared {when}"
         console.say({"adopted": taken.name, "records": taken.records}, words, as_json)
     else:
         console.show_collections(inventory.list_collections(checked), as_json)

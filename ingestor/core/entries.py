@@ -119,11 +119,23 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class CollectionRow:
-    """One collection. ``extra_keys``: every non-standard metadata key that was ever written to it."""
+    """One collection. ``extra_keys``: every non-standard metadata key that was ever written to it.
+
+    ``generations``: those that it may have now, see core/generation.py.
+    """
 
     uuid: str | None = None
     embedder: str | None = None
     extra_keys: frozenset[str] = frozenset()
+    generations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """The generations that a collection may have from now on."""
+
+    collection: EditionName
+    generations: tuple[str, ...]
 
 
 Role = Literal["staging", "live", "previous", "deleted"]

@@ -2,23 +2,28 @@
 
 A collection is known by its UUID. If another collection has the name, the journal's records do not apply to
 it, and every document is written again, from the vector cache. A collection never holds vectors of two
-embedders.
+embedders. If it has another generation than the journal, one of the two was restored: it is compared with the
+journal before anything is written. If a copy of this state wrote it elsewhere, a person must decide.
 """
 
 import logging
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from ingestor.core.backend import Backend, Model
-from ingestor.core.entries import ChromaName, EditionName
+from ingestor.core.entries import ChromaName, EditionName, Renewal
+from ingestor.core.generation import NOWHERE, Home, generation_of, home_of, judge
 from ingestor.core.metadata_keys import KEYS
 from ingestor.core.shards import separate, shard_of
 from ingestor.engine.collection_names import rename_to_roles
+from ingestor.engine.comparison import restore_order
+from ingestor.engine.protocol import renew
 from ingestor.pipeline.prepare import Prepared
-from ingestor.ports import Index, Transient
+from ingestor.ports import Index, NeedsHuman, Transient
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
+from ingestor.state.requests import Requests
 
 log = logging.getLogger("ingestor")
 
@@ -26,13 +31,20 @@ log = logging.getLogger("ingestor")
 class OpenCollections:
     """Opens each collection once, by its name in the journal, and keeps the journal's row of it correct.
 
-    ``model``: what a collection must know of the embedder of an edition.
+    ``model``: what a collection must know of the embedder of an edition. ``home``: where the state is.
     """
 
-    def __init__(self, journal: Journal, backend: Backend, model: Callable[[EditionName], Model]) -> None:
-        self._journal, self._backend, self._model = journal, backend, model
+    def __init__(
+        self,
+        journal: Journal,
+        backend: Backend,
+        model: Callable[[EditionName], Model],
+        home: Home = NOWHERE,
+    ) -> None:
+        self._journal, self._backend, self._model, self.home = journal, backend, model, home
         self._editions = Editions(journal)
         self._open: dict[EditionName, Index] = {}
+        self._seen = set[str]()  # UUIDs of collections that were in step with the journal in this process
         self._straight = False  # whether Chroma's names are known to be those of the roles
 
     def open(self, name: EditionName) -> Index:
@@ -50,7 +62,11 @@ class OpenCollections:
         Raises Torn when it is damaged, Gone when it was deleted or replaced, Transient, NeedsHuman.
         """
         self.see_to_names()
-        self.open(name).count()  # by its UUID, which a collection that took its name does not have
+        index = self.open(name)
+        index.count()  # by its UUID, which a collection that took its name does not have
+        if judge(index.facts(), self._journal.collection(name).generations, self.home) != "same":
+            del self._open[name]
+            self.open(name)
         self._editions.note_reach(name, self._backend.look(self.shown(name)))
 
     def extra_keys(self, name: EditionName, batch: Sequence[Prepared]) -> frozenset[str]:
@@ -120,16 +136,40 @@ class OpenCollections:
             self._journal.doubt(name)
             self._backend.delete(self.shown(name))
         index, uuid = self._backend.open(self.shown(name), model)
-        if row.uuid is None and index.count():
+        facts = index.facts()
+        verdict = judge(facts, row.generations, self.home)
+        if verdict == "elsewhere":
+            raise NeedsHuman(self._fenced(name, facts))
+        others = _others(row.uuid or "", uuid)
+        if others is None and index.count():
             log.warning("collection %s: its records are not in the journal; it is written again", name)
             self._journal.doubt(name)
             self._backend.delete(self.shown(name))
             index, uuid = self._backend.open(self.shown(name), model)
-        if row.uuid not in (None, uuid):
-            self.doubt(name, _others(row.uuid, uuid))
-        if (row.uuid, row.embedder) != (uuid, model.recipe):
-            self._journal.note_collection(name, replace(row, uuid=uuid, embedder=model.recipe))
+        elif others is None or others:
+            self.doubt(name, others)
+        unmarked = generation_of(facts) is None  # somebody replaced the metadata, or the first shard is new
+        if others is not None and verdict == "restored" and not (unmarked and (others or uuid in self._seen)):
+            log.warning("collection %s: it or the journal was restored; its records are compared", name)
+            edition, why = self._editions.named(name), restore_order(self._journal, index, name)
+            if why is not None and edition.role == "live":
+                Requests(self._journal).put("rebuild", edition.serves, why)
+                Requests(self._journal).arrange()
+            self._backend.refill(uuid)
+        row = replace(self._journal.collection(name), uuid=uuid, embedder=model.recipe)
+        expected = tuple(filter(None, (generation_of(index.facts()),)))
+        self._journal.note_collection(name, replace(row, generations=expected))
+        self._journal.renew(renew(self._journal, index, Renewal(name, expected), self.home))
+        self._seen.add(uuid)
         return index
+
+    def _fenced(self, name: EditionName, facts: Mapping[str, object]) -> str:
+        shown = self._editions.named(name).places[0][1]
+        return (
+            f"collection {shown!r} is written by a copy of this state, {home_of(facts)}; this one is "
+            f"{self.home}. Only one may write it. If that one is not in use any more, run: "
+            f"ingestor collections --adopt {shown}"
+        )
 
     def see_to_names(self) -> None:
         """Rename collections to match their roles, before one is taken for another by its name.
@@ -153,7 +193,8 @@ class OpenCollections:
 
 
 def _others(before: str, now: str) -> set[int] | None:
-    """The shards that were made again since; None if their number differs."""
+    """The shards that were made again since; None if that is all of them."""
     old, new = separate(before), separate(now)
     both = enumerate(zip(old, new, strict=False))
-    return {number for number, (a, b) in both if a != b} if len(old) == len(new) else None
+    found = {number for number, (a, b) in both if a != b}
+    return found if len(old) == len(new) > len(found) else None

@@ -3,15 +3,23 @@
 Slots are *in doubt* (``unsure`` in the journal) before the index is written. So a crash at any point leaves
 no record that the journal does not know, and no document that wrongly counts as settled. Every step is
 idempotent.
+
+Each write also renews the collection's generation (core/generation.py): the journal expects the new one
+before the collection gets it, and the old one no longer once the records are written. A write of several
+requests renews it again at its end, so that no half of it has the generation of the whole.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from secrets import token_hex
 from typing import TypeVar
 
-from ingestor.core.entries import Entry, Intent
+from ingestor.core.entries import EditionName, Entry, Intent, Renewal
+from ingestor.core.generation import Home, generation_of, judge, stamp
 from ingestor.model import Metadata, Record
 from ingestor.pipeline.prepare import Prepared, record_id
-from ingestor.ports import Index
+from ingestor.ports import Index, Transient
 from ingestor.state.journal import Journal
 
 WantedRecipe = Callable[[Prepared], str]
@@ -62,31 +70,40 @@ def write(
     batch: Sequence[Prepared],
     extra_keys: frozenset[str],
     wanted: WantedRecipe,
+    home: Home,
 ) -> Iterator[None]:
     """Write these documents to the index and settle them in the journal; yields between two requests.
 
     ``batch``: compatible documents. ``extra_keys``: see Journal.collection. ``wanted``: the recipe that
-    today's config asks of a document. Left between two requests, it has the records in doubt.
+    today's config asks of a document. ``home``: of this state. Left between two requests, it has the records
+    in doubt.
 
     Raises what the index raises (Transient, Torn, Gone, NeedsHuman, or its refusal) and sqlite3.Error. The
     records are then in doubt and are written again.
     """
-    journal.intend(
-        [prepared.intent for prepared in batch if prepared.intent.slots or prepared.intent.predecessor]
-    )
-    for records in _slices([record for prepared in batch for record in _to_write(prepared, extra_keys)]):
-        index.upsert(records)
+    upserts = _slices([record for prepared in batch for record in _to_write(prepared, extra_keys)])
+    patches = _slices([patch for prepared in batch for patch in prepared.patches])
+    drops = _slices([id_ for prepared in batch for id_ in prepared.drops])
+    requests = [
+        *(partial(index.upsert, some) for some in upserts),
+        *(partial(index.patch, [(id_, _padded(meta, extra_keys)) for id_, meta in some]) for some in patches),
+        *(partial(index.drop, some) for some in drops),
+    ]
+    intents = [each.intent for each in batch if each.intent.slots or each.intent.predecessor]
+    renewal = None
+    if intents and requests:
+        renewal = _begin(journal, index, batch[0].entry.collection, home, intents)
+    else:
+        journal.intend(intents)
+    for request in requests:
+        request()
         yield
-    for patches in _slices([patch for prepared in batch for patch in prepared.patches]):
-        index.patch([(id_, _padded(meta, extra_keys)) for id_, meta in patches])
-        yield
-    for drops in _slices([id_ for prepared in batch for id_ in prepared.drops]):
-        index.drop(drops)
-        yield
-    journal.settle([prepared.receipt for prepared in batch], [wanted(prepared) for prepared in batch])
+    if renewal is not None and len(requests) > 1:
+        renewal = renew(journal, index, renewal, home)
+    journal.settle([each.receipt for each in batch], [wanted(each) for each in batch], renewal)
 
 
-def remove(journal: Journal, index: Index, entries: Sequence[Entry]) -> tuple[list[Entry], int]:
+def remove(journal: Journal, index: Index, entries: Sequence[Entry], home: Home) -> tuple[list[Entry], int]:
     """Delete up to SLICE records of removed documents, and forget documents that have none left.
 
     Returns the forgotten documents, and the number of deleted records. Raises as ``write`` does.
@@ -98,12 +115,38 @@ def remove(journal: Journal, index: Index, entries: Sequence[Entry]) -> tuple[li
         if room <= 0:
             break
     parts = list(zip(entries, slices, strict=False))
-    journal.intend(slices)
+    renewal = None
     if drops := [record_id(entry.document_id, slot) for entry, part in parts for slot in part.slots]:
+        renewal = _begin(journal, index, entries[0].collection, home, slices)
         index.drop(drops)
     removed = [entry for entry, part in parts if len(part.slots) == len(entry.known)]
-    journal.remove([entry.row for entry in removed], slices)
+    journal.remove([entry.row for entry in removed], slices, renewal)
     return removed, len(drops)
+
+
+def renew(journal: Journal, index: Index, now: Renewal, home: Home) -> Renewal:
+    """Give a collection a new generation. ``now``: those that it may have. Returns the only one left."""
+    fresh = token_hex(8)
+    journal.renew(replace(now, generations=(*now.generations, fresh)))
+    index.note(stamp(fresh, home))
+    return replace(now, generations=(fresh,))
+
+
+def _begin(
+    journal: Journal, index: Index, collection: EditionName, home: Home, intents: Sequence[Intent]
+) -> Renewal:
+    """Renew the generation together with the intents. Returns what holds once the records are written.
+
+    Raises Transient if the collection has another generation than the last write gave it.
+    """
+    facts = index.facts()
+    if judge(facts, journal.collection(collection).generations, home) != "same":
+        raise Transient("the collection was changed from outside; it is compared with the journal")
+    present, fresh = generation_of(facts), token_hex(8)
+    expected = (fresh,) if present is None else (present, fresh)
+    journal.intend(intents, Renewal(collection, expected))
+    index.note(stamp(fresh, home))
+    return Renewal(collection, (fresh,))
 
 
 def _slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

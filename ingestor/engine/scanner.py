@@ -108,14 +108,15 @@ class Scanner:
     def configure(self, sources: Sequence[Source], *, watch: bool) -> None:
         """List these sources from now on. Watches of the old config end.
 
-        A source that is set as before, and was listed whole without trouble, goes on as it is.
+        A source that is set as before, is not held, and was listed whole without trouble, goes on as it is.
         ``sources``: of those of one name, the first is of the edition that readers see.
         """
         before, self._sources = self._sources, {}
         for source in sources:
             self._sources.setdefault(source.name, []).append(source)
         same = {name for name, each in self._sources.items() if _alike(before.get(name, []), each)}
-        kept = {name: self._watches[name] for name in same if self._watches[name].goes_on(watch)}
+        free = {name for name in same if self.source_rows.of(name).held is None}
+        kept = {name: self._watches[name] for name in free if self._watches[name].goes_on(watch)}
         for name, state in self._watches.items():
             if name not in kept:
                 state.end()

@@ -135,7 +135,8 @@ class Writer:
     def _remover(self, collection: EditionName, gone: Sequence[Entry]) -> Callable[[], None]:
         def remove() -> None:
             try:
-                removed, dropped = protocol.remove(self._journal, self._collections.open(collection), gone)
+                index, home = self._collections.open(collection), self._collections.home
+                removed, dropped = protocol.remove(self._journal, index, gone, home)
             except Foreign as error:
                 log.warning("%s forgotten instead of removed: %s", counted(len(gone), "document"), error)
                 self._journal.remove([entry.row for entry in gone])
@@ -182,7 +183,8 @@ class Writer:
         index, under_way = self._collections.open(collection), outbox.under_way.pop(large, None)
         if under_way is None and self._wanted(collection, [large]):
             keys = self._collections.extra_keys(collection, [large])
-            rest = protocol.write(self._journal, index, [large], keys, self._wanted_recipe)
+            home = self._collections.home
+            rest = protocol.write(self._journal, index, [large], keys, self._wanted_recipe, home)
             under_way = UnderWay(index, rest)
         if under_way is None or under_way.index is not index or not self._is_of_today(large):
             return
@@ -257,8 +259,8 @@ class Writer:
             return
         try:
             index = self._collections.open(collection)
-            keys = self._collections.extra_keys(collection, batch)
-            for _ in protocol.write(self._journal, index, batch, keys, self._wanted_recipe):
+            keys, home = self._collections.extra_keys(collection, batch), self._collections.home
+            for _ in protocol.write(self._journal, index, batch, keys, self._wanted_recipe, home):
                 pass
         except (Transient, Torn, Gone, NeedsHuman, sqlite3.Error):
             raise

@@ -65,6 +65,14 @@ class LexicalBackend:
                 self._file.discard(uuid)
             LexicalIndex(self._file, uuid).set_complete(False)
 
+    def refill(self, uuid: str) -> None:
+        """Index all words again from the records that the collection holds."""
+        self._inner.refill(uuid)
+        with suppress(Unusable):  # the file is made again
+            self._file.discard(uuid)
+        if uuid in self._opened:
+            self._fillings[uuid] = Filling(*self._opened[uuid])
+
     @property
     def complete(self) -> bool:
         """Whether every open collection has its lexical index."""

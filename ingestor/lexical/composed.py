@@ -6,7 +6,7 @@ both again.
 Everything is read from Chroma.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ingestor.lexical.file import Unusable
 from ingestor.lexical.index import LexicalIndex
@@ -40,6 +40,12 @@ class ComposedIndex:
 
     def ids(self) -> Iterator[RecordId]:
         return self._dense.ids()
+
+    def facts(self) -> Mapping[str, object]:
+        return self._dense.facts()
+
+    def note(self, facts: Mapping[str, str]) -> None:
+        self._dense.note(facts)
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         return self._dense.query(vectors, n, where)

@@ -19,8 +19,9 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from ingestor.core.decisions import NEVER, Changes, Failure, QueueTurns
-from ingestor.core.entries import CollectionRow, EditionName, Entry, Feed, Intent, Receipt
+from ingestor.core.entries import CollectionRow, EditionName, Entry, Feed, Intent, Receipt, Renewal
 from ingestor.core.listings.pages import pages
+from ingestor.core.shards import separate
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman
 from ingestor.state.columns import (
@@ -261,9 +262,10 @@ class Journal:
 
     # --- what is done --------------------------------------------------------------------------------
 
-    def intend(self, intents: Sequence[Intent]) -> None:
+    def intend(self, intents: Sequence[Intent], renewal: Renewal | None = None) -> None:
         """Before the index is written: mark these slots as in doubt, and clear the receipts."""
         with self.transaction() as db:
+            _renew(db, renewal)
             for intent in intents:
                 if intent.predecessor is not None:
                     adopt(db, intent.row, intent.predecessor)
@@ -275,17 +277,23 @@ class Journal:
                     ((row, slot) for slot in intent.slots),
                 )
 
-    def settle(self, receipts: Sequence[Receipt], wanted_recipes: Sequence[str]) -> None:
+    def settle(
+        self, receipts: Sequence[Receipt], wanted_recipes: Sequence[str], renewal: Renewal | None = None
+    ) -> None:
         """After the index was written: store the applied state of these documents.
 
         ``wanted_recipes``: the recipe that today's config asks of each, which may have changed meanwhile.
         """
         with self.transaction() as db:
+            _renew(db, renewal)
             write_receipts(db, receipts, wanted_recipes)
 
-    def remove(self, rows: Sequence[int], dropped: Sequence[Intent] = ()) -> None:
+    def remove(
+        self, rows: Sequence[int], dropped: Sequence[Intent] = (), renewal: Renewal | None = None
+    ) -> None:
         """Forget documents whose records were deleted, and records of others. ``dropped``: their slots."""
         with self.transaction() as db:
+            _renew(db, renewal)
             take_out(db, rows)
             query = "DELETE FROM records WHERE document = ? AND slot = ?"
             db.executemany(query, [(each.row, slot) for each in dropped for slot in each.slots])
@@ -358,18 +366,31 @@ class Journal:
     # --- collections ----------------------------------------------------------------------------------
 
     def collection(self, name: EditionName) -> CollectionRow:
-        query = "SELECT uuid, embedder, extra_keys FROM collections WHERE name = ?"
-        row = self._db.execute(query, (name,)).fetchone()
-        return CollectionRow(row[0], row[1], frozenset(json.loads(row[2]))) if row else CollectionRow()
+        query = "SELECT uuid, embedder, extra_keys, generations FROM collections WHERE name = ?"
+        for uuid, embedder, keys, generations in self._db.execute(query, (name,)):
+            return CollectionRow(uuid, embedder, frozenset(json.loads(keys)), tuple(generations.split()))
+        return CollectionRow()
 
     def note_collection(self, name: EditionName, row: CollectionRow) -> None:
+        keys, generations = json.dumps(sorted(row.extra_keys)), " ".join(row.generations)
         with self.transaction() as db:
             db.execute(
-                """INSERT INTO collections (name, serves, uuid, embedder, extra_keys) VALUES (?, ?, ?, ?, ?)
+                """INSERT INTO collections (name, serves, uuid, embedder, extra_keys, generations)
+                   VALUES (?, ?, ?, ?, ?, ?)
                    ON CONFLICT DO UPDATE SET uuid = excluded.uuid, embedder = excluded.embedder,
-                       extra_keys = excluded.extra_keys""",
-                (name, name, row.uuid, row.embedder, json.dumps(sorted(row.extra_keys))),
+                       extra_keys = excluded.extra_keys, generations = excluded.generations""",
+                (name, name, row.uuid, row.embedder, keys, generations),
             )
+
+    def renew(self, renewal: Renewal) -> None:
+        """Note the generations that a collection may have from now on."""
+        with self.transaction() as db:
+            _renew(db, renewal)
+
+    def uuids(self) -> frozenset[str]:
+        """UUIDs in Chroma of all editions' collections and shards. Any thread."""
+        rows = self._reader.execute("SELECT uuid FROM collections WHERE uuid NOTNULL").fetchall()
+        return frozenset(part for (uuid,) in rows for part in separate(uuid))
 
 
 # The receipt of a quarantined document says that it has no records. It ends with the quarantine, or else the
@@ -386,6 +407,12 @@ _DOCUMENT_ID = """COALESCE((
     WHERE ours.name = ?2 AND ours.name != theirs.name AND NOT EXISTS (
         SELECT 1 FROM documents AS same
         WHERE same.collection = ?2 AND same.document_id = other.document_id)), ?9)"""
+
+
+def _renew(db: sqlite3.Connection, renewal: Renewal | None) -> None:
+    if renewal is not None:
+        values = " ".join(renewal.generations), renewal.collection
+        db.execute("UPDATE collections SET generations = ? WHERE name = ?", values)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

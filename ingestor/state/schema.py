@@ -145,6 +145,7 @@ _MIGRATIONS = (
     ALTER TABLE sources ADD COLUMN most_at REAL;
     UPDATE sources SET most_at = last_scan;
     """,
+    "ALTER TABLE collections ADD COLUMN generations TEXT NOT NULL DEFAULT '';",
 )
 
 

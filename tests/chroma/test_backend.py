@@ -19,6 +19,7 @@ from ingestor.chroma import processes, silence
 from ingestor.chroma import server as chroma_server
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Full, Unanswered
+from ingestor.chroma.collections import Ownership
 from ingestor.chroma.server import ChromaServer
 from ingestor.config.servers import Supervised
 from ingestor.core.backend import Model
@@ -36,7 +37,7 @@ _serial = count()
 @contextmanager
 def chroma(folder: Path) -> Iterator[Collections]:
     config = Supervised(path=folder / "chroma", port=free_port())
-    with Collections(config, "ours", log_path=folder.parent / "chroma.log", serve=True) as backend:
+    with Collections(config, Ownership("ours"), log_path=folder.parent / "chroma.log", serve=True) as backend:
         yield backend
 
 

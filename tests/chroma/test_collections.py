@@ -6,6 +6,7 @@ from chromadb.utils.embedding_functions import known_embedding_functions
 from ingestor.chroma.client import Client, embedded
 from ingestor.chroma.collections import (
     OUR_FUNCTIONS,
+    Ownership,
     evict_collection,
     list_names,
     open_collection,
@@ -27,7 +28,7 @@ def client(request, tmp_path_factory):
 
 
 def make(client: Client, name: str):
-    return open_collection(client, name, model=None, dimensions=DIMENSIONS, owner="ours")
+    return open_collection(client, name, model=None, dimensions=DIMENSIONS, owner=Ownership("ours"))
 
 
 def test_a_handle_reads_on_after_a_rename_and_the_name_is_free(client: Client) -> None:

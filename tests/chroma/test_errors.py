@@ -7,7 +7,7 @@ import pytest
 
 from ingestor.chroma.api.values import Refused
 from ingestor.chroma.client import Unanswered, connect, translated
-from ingestor.chroma.collections import delete_collection, find_collection
+from ingestor.chroma.collections import Ownership, delete_collection, find_collection
 from ingestor.chroma.reach import probe
 from ingestor.model import Record
 from ingestor.ports import NeedsHuman, Torn, Transient
@@ -46,7 +46,7 @@ def test_what_answers_mean(status, body, error):
         connect(HOST, port) as client,
         pytest.raises(error) as raised,
     ):
-        find_collection(client, "any", owner="ours")
+        find_collection(client, "any", owner=Ownership("ours"))
     assert type(raised.value) is error
 
 
@@ -56,7 +56,7 @@ def test_the_token_is_sent():
         connect(HOST, port, token="secret") as client,
         pytest.raises(Transient),
     ):
-        find_collection(client, "any", owner="ours")
+        find_collection(client, "any", owner=Ownership("ours"))
     assert seen[0]["authorization"] == "Bearer secret"
     assert seen[0]["x-chroma-token"] == "secret"
 
@@ -107,7 +107,7 @@ def test_a_torn_collection_is_noticed_and_can_be_made_anew(tmp_path, two_collect
         else:
             with pytest.raises(Torn):
                 probe(index)
-        delete_collection(client, "torn", owner="ours")
+        delete_collection(client, "torn", owner=Ownership("ours"))
         anew = opened(client, "torn")
         anew.upsert(records)
         assert probe(anew) is None

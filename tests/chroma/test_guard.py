@@ -16,7 +16,7 @@ import pytest
 from chromadb.errors import AuthorizationError, ChromaError
 
 from ingestor.chroma.client import connect
-from ingestor.chroma.collections import open_collection
+from ingestor.chroma.collections import Ownership, open_collection
 from ingestor.chroma.server import ChromaServer
 from ingestor.ports import NeedsHuman
 from tests.chroma.guarding import (
@@ -74,11 +74,11 @@ def test_chromas_own_client_says_what_is_missing(guarded: ChromaServer) -> None:
 
 def test_our_own_client_sends_the_token(guarded: ChromaServer) -> None:
     with connect(HOST, guarded.port, token=guarded.secret) as ours:
-        index = open_collection(ours, "ours", model=None, dimensions=DIMENSIONS, owner="ours")
+        index = open_collection(ours, "ours", model=None, dimensions=DIMENSIONS, owner=Ownership("ours"))
         index.upsert(many(20))
         assert index.count() == 20
     with connect(HOST, guarded.port) as stranger, pytest.raises(NeedsHuman, match="check the token"):
-        open_collection(stranger, "ours", model=None, dimensions=DIMENSIONS, owner="ours")
+        open_collection(stranger, "ours", model=None, dimensions=DIMENSIONS, owner=Ownership("ours"))
 
 
 def test_the_token_is_in_no_environment_and_no_command_line(guarded: ChromaServer) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from ingestor.chroma.collections import OWNER, changed_settings, delete_collection, find_collection
+from ingestor.chroma.collections import OWNER, Ownership, changed_settings, delete_collection, find_collection
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import probe
 from ingestor.model import ReaderModel
@@ -63,7 +63,7 @@ def test_writing_and_querying_load_no_model(open_server):
 import sys
 import numpy as np
 from ingestor.chroma.client import connect
-from ingestor.chroma.collections import open_collection
+from ingestor.chroma.collections import Ownership, open_collection
 from ingestor.model import Record
 from ingestor.registry import find
 plugin = find("embedders", "sentence-transformers")
@@ -71,7 +71,7 @@ model = plugin.build(plugin.options()).reader_model()
 assert "chromadb" not in sys.modules
 with connect({HOST!r}, {open_server.port}, token={open_server.secret!r}) as client:
     for _ in range(2):
-        index = open_collection(client, "light", model=model, dimensions=4, owner="ours")
+        index = open_collection(client, "light", model=model, dimensions=4, owner=Ownership("ours"))
         index.upsert([Record("a#0", "text", {{"k": 1}}, np.eye(4, dtype=np.float32)[0])])
         index.patch([("a#0", {{"k": 2}})])
         assert index.query(np.eye(4, dtype=np.float32)[:1], 1)[0][0].metadata == {{"k": 2}}
@@ -86,12 +86,12 @@ def test_opening_again_gives_the_same_collection(served):
     second = opened(served, "again")
     assert second.uuid == first.uuid
     assert second.count() == 1
-    assert find_collection(served, "again", owner="ours").uuid == first.uuid
+    assert find_collection(served, "again", owner=Ownership("ours")).uuid == first.uuid
 
 
 def test_finding_makes_nothing(served):
-    assert find_collection(served, "not-there", owner="ours") is None
-    assert find_collection(served, "not-there", owner="ours") is None
+    assert find_collection(served, "not-there", owner=Ownership("ours")) is None
+    assert find_collection(served, "not-there", owner=Ownership("ours")) is None
 
 
 def test_a_collection_with_foreign_records_is_refused_and_untouched(served):
@@ -99,23 +99,23 @@ def test_a_collection_with_foreign_records_is_refused_and_untouched(served):
     ChromaIndex(served, theirs.id).upsert([record("their#0")])
     for attempt in (opened, find_collection, delete_collection):
         with pytest.raises(NeedsHuman, match=r"foreign.*1 record "):
-            attempt(served, "foreign", owner="ours")
+            attempt(served, "foreign", owner=Ownership("ours"))
     assert served.api.get_collection("foreign").id == theirs.id
     assert list(ChromaIndex(served, theirs.id).ids()) == ["their#0"]
 
 
 def test_a_collection_of_another_state_is_refused_even_if_empty(served):
-    theirs = opened(served, "others", owner="theirs")
+    theirs = opened(served, "others", owner=Ownership("theirs"))
     for attempt in (opened, find_collection, delete_collection):
         with pytest.raises(NeedsHuman, match="theirs"):
-            attempt(served, "others", owner="ours")
+            attempt(served, "others", owner=Ownership("ours"))
     assert served.api.get_collection("others").id == theirs._uuid
 
 
 def test_an_empty_unmarked_collection_gives_way(served):
     """A reader's get_or_create_collection that came first: its space is wrong, and can't be changed."""
     impostor = served.api.create_collection("impostor")
-    assert find_collection(served, "impostor", owner="ours") is None
+    assert find_collection(served, "impostor", owner=Ownership("ours")) is None
     index = opened(served, "impostor")
     assert index.uuid != str(impostor.id)
     assert served.api.get_collection("impostor").configuration_json["hnsw"]["space"] == "cosine"
@@ -138,7 +138,7 @@ def test_a_name_that_chroma_refuses(served):
 def test_deleting_is_harmless_where_nothing_is(served):
     index = opened(served, "short-lived")
     for _ in range(2):
-        delete_collection(served, "short-lived", owner="ours")
+        delete_collection(served, "short-lived", owner=Ownership("ours"))
     assert opened(served, "short-lived").uuid != index.uuid
 
 

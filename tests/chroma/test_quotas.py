@@ -12,7 +12,7 @@ from ingestor.chroma.api.requests import rounds, sent
 from ingestor.chroma.api.values import NoAnswer, NoConnection, Refused
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Place, connect
-from ingestor.chroma.collections import list_names
+from ingestor.chroma.collections import Ownership, list_names
 from ingestor.chroma.server import ChromaServer
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.config.servers import RemoteChroma
@@ -200,7 +200,7 @@ def test_a_gateway_before_the_server_gets_its_headers(cloud: tuple[int, Cloud], 
     config = RemoteChroma(
         host=HOST, port=port, tenant="acme", database="prod", headers={"X-Key": SecretStr("k")}
     )
-    with Collections(config, "ours", log_path=tmp_path / "log") as backend:
+    with Collections(config, Ownership("ours"), log_path=tmp_path / "log") as backend:
         assert backend.answers(5.0)
         backend.names()
     assert [headers.get("x-key") for headers in seen.headers] == ["k", "k"]

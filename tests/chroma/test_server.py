@@ -18,7 +18,7 @@ import pytest
 from ingestor.chroma import child, processes
 from ingestor.chroma import server as chroma_server
 from ingestor.chroma.client import embedded
-from ingestor.chroma.collections import delete_collection, open_collection
+from ingestor.chroma.collections import Ownership, delete_collection, open_collection
 from ingestor.chroma.folder import claim, sweep
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.state.lock import held, noted
@@ -27,7 +27,7 @@ from tests.serving import HOST, client_of, free_port, server
 
 
 def opened(client, name="docs"):
-    return open_collection(client, name, model=None, dimensions=DIMENSIONS, owner="ours")
+    return open_collection(client, name, model=None, dimensions=DIMENSIONS, owner=Ownership("ours"))
 
 
 def answers(port):
@@ -266,7 +266,7 @@ def test_what_deleted_collections_leave_behind_is_swept(tmp_path):
             index.upsert(many(1200))
             vectors[name] = index.query(many(1)[0].vector[np.newaxis], 1)
         folders = _segments(tmp_path / "db")
-        delete_collection(client, "deleted", owner="ours")
+        delete_collection(client, "deleted", owner=Ownership("ours"))
     assert len(folders) == 2
     assert _segments(tmp_path / "db") == folders  # as Chroma leaves it
     with running, client_of(running) as client:

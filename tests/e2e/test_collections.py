@@ -77,6 +77,7 @@ def test_a_lost_state_asks_before_it_embeds_and_can_adopt(project: Project, ask:
     assert inventory(ask)["docs"] == {
         "name": "docs", "owner": "this ingestor", "role": "live", "in_config": True, "documents": 20,
         "records": 20, "strategies": ["recursive"], "model": "hashing", "dimensions": 64, "trouble": None,
+        "elsewhere": None,
     } | {key: inventory(ask)["docs"][key] for key in ("state", "uuid")}  # fmt: skip
     shutil.rmtree(project.folder / "state")
     assert inventory(ask)["docs"]["owner"] == "another ingestor"

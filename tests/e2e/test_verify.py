@@ -10,7 +10,7 @@ import pytest
 
 from ingestor.app.verify import Findings, examine
 from ingestor.chroma.client import embedded
-from ingestor.chroma.collections import find_collection, open_collection
+from ingestor.chroma.collections import Ownership, find_collection, open_collection
 from ingestor.chroma.reach import DEEP, FEW, NEAR, PAGE, reachable
 from ingestor.chroma.server import ChromaServer
 from ingestor.embedders.hashing import PLUGIN
@@ -56,7 +56,7 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
     journal, cache = Journal(state / "journal.sqlite3"), VectorCache(state / "cache.sqlite3", 10**9)
     live = Editions(journal).live(CollectionName("docs"))
     with embedded(project.folder / "chroma") as client:
-        index = find_collection(client, live.shown, owner=journal.owner)
+        index = find_collection(client, live.shown, owner=Ownership(journal.owner))
         assert index is not None
         some = frozenset(sorted(index.ids())[:hidden])
         recipe = Fingerprint(live.embedder or "")

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 
 from ingestor.chroma.client import Client
-from ingestor.chroma.collections import open_collection
+from ingestor.chroma.collections import Ownership, open_collection
 from ingestor.config.models import Config
 from ingestor.config.servers import Http
 from ingestor.core.entries import ChromaName, CollectionRow, EditionName
@@ -132,7 +132,9 @@ def note_records(daemon: Daemon, records: Iterable[Record]) -> None:
 def holding(records: Iterable[Record], folder: Path, model: Any, chroma: Client) -> Iterator[Daemon]:
     """A daemon whose collection ``docs`` has these records, in Chroma and in a lexical file of its own."""
     found = Daemon(folder, model)
-    index = open_collection(chroma, ChromaName("docs"), model=None, dimensions=model.dimensions, owner="ours")
+    index = open_collection(
+        chroma, ChromaName("docs"), model=None, dimensions=model.dimensions, owner=Ownership("ours")
+    )
     file = LexicalFile(folder / "lexical.sqlite3")
     words = LexicalIndex(file, index.uuid)
     ComposedIndex(index, words, lambda: None).upsert(list(records))

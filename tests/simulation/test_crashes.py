@@ -84,13 +84,13 @@ def test_twenty_thousand_crashes(tmp_path: Path, capsys: pytest.CaptureFixture[s
         print(f"\n{total.total()} crashes in {start - begin} histories: {dict(total)}")
 
 
-def _settle_before_writing(journal, index, batch, extra_keys, wanted):
+def _settle_before_writing(journal, index, batch, extra_keys, wanted, home):
     journal.settle([p.receipt for p in batch], [wanted(p) for p in batch])
     _write_only(index, batch, extra_keys)
     return iter(())
 
 
-def _no_intent(journal, index, batch, extra_keys, wanted):
+def _no_intent(journal, index, batch, extra_keys, wanted, home):
     _write_only(index, batch, extra_keys)
     journal.settle([p.receipt for p in batch], [wanted(p) for p in batch])
     return iter(())
@@ -132,7 +132,7 @@ def _first_part(connector, scope):
 _PARTS = listing._parts
 
 
-def _keep_receipts(self, intents):
+def _keep_receipts(self, intents, renewal=None):
     with self.transaction() as db:
         for intent in intents:
             db.executemany(
@@ -142,7 +142,7 @@ def _keep_receipts(self, intents):
             )
 
 
-def _forget_before_dropping(journal, index, entries):
+def _forget_before_dropping(journal, index, entries, home):
     journal.remove([entry.row for entry in entries])
     drops = [protocol.record_id(e.document_id, k.slot) for e in entries for k in e.known]
     if drops:
@@ -182,9 +182,9 @@ def _whatever_state(self, source, key, stamp):
     return self[source, key][1] if (source, key) in self else None
 
 
-def _words_first(journal, index, batch, extra_keys, wanted):
+def _words_first(journal, index, batch, extra_keys, wanted, home):
     index._mirror(lambda: index._lexical.upsert([record for p in batch for record in p.records]))
-    return _WRITE(journal, index, batch, extra_keys, wanted)
+    return _WRITE(journal, index, batch, extra_keys, wanted, home)
 
 
 _WRITE = protocol.write

@@ -7,6 +7,7 @@ from functools import cache, cached_property, partial
 from ingestor.app.building.plugins import build, isolated, parser
 from ingestor.app.renames import origin
 from ingestor.chroma.backend import Collections
+from ingestor.chroma.collections import Ownership
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, SourceConfig, readers_ask_service
 from ingestor.config.quotas import UNBOUNDED
@@ -234,7 +235,7 @@ class Parts:
         """Chroma, not connected yet. ``serve``, ``attach``: see Collections."""
         return Collections(
             self.config.chroma,
-            journal.owner,
+            Ownership(journal.owner, journal.uuids),
             log_path=chroma_log_path(self.config),
             serve=serve,
             attach=attach,

@@ -57,6 +57,10 @@ class InProcess:
             with _refusals():
                 self._api._modify(collection, new_configuration=wanted)
 
+    def replace_metadata(self, collection: UUID, metadata: Mapping[str, Any]) -> None:
+        with _refusals():
+            self._bare(collection).modify(metadata=dict(metadata))
+
     def rename_collection(self, collection: UUID, name: str) -> None:
         with _refusals():
             self._bare(collection).modify(name=name)

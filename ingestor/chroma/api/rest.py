@@ -53,6 +53,9 @@ class Rest:
     def reconfigure(self, collection: UUID, configuration: Mapping[str, Any]) -> None:
         self._asked("PUT", f"/{collection}", {"new_configuration": configuration})
 
+    def replace_metadata(self, collection: UUID, metadata: Mapping[str, Any]) -> None:
+        self._asked("PUT", f"/{collection}", {"new_metadata": metadata})
+
     def rename_collection(self, collection: UUID, name: str) -> None:
         self._asked("PUT", f"/{collection}", {"new_name": name})
 

@@ -43,6 +43,9 @@ class ShardedBackend:
             found += [f"{part}: {reason}"] if reason else []
         return "; ".join(found) or None
 
+    def refill(self, uuid: str) -> None:
+        self._inner.refill(uuid)
+
     def trouble(self, name: ChromaName, error: Exception) -> None:
         """Of one shard only: the next one would be told of a server that was restarted by then."""
         parts, at = self._parts(name), getattr(error, "shard", None) or 0

@@ -66,6 +66,15 @@ class ShardedIndex:
             with blamed(number):
                 yield from part.ids()
 
+    def facts(self) -> Mapping[str, object]:
+        """Those of the first shard: all shards are on one server, and are restored together."""
+        with blamed(0):
+            return self.parts[0].facts()
+
+    def note(self, facts: Mapping[str, str]) -> None:
+        with blamed(0):
+            self.parts[0].note(facts)
+
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         answers = self._each(lambda part: part.query(vectors, n, where))
         return [

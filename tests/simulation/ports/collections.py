@@ -1,6 +1,6 @@
 """Chroma: collections that outlive the process, and writes that die, fail or lie."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -56,6 +56,19 @@ class CrashingIndex:
     def ids(self) -> Iterator[str]:
         return self.inner.ids()
 
+    def facts(self) -> Mapping[str, object]:
+        if self.torn:
+            raise Torn("injected")
+        self.chaos.request("facts")
+        return self.inner.facts()
+
+    def note(self, facts: Mapping[str, str]) -> None:
+        self.chaos.point("before note")
+        self.chaos.request("before note")
+        self.inner.note(facts)
+        self.chaos.point("after note")
+        self.chaos.request("after note")
+
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         return self.inner.query(vectors, n, where)
 
@@ -91,6 +104,9 @@ class Shelves:
     def look(self, name: str) -> None:
         if name in self.collections:
             self.collections[name][0].count()
+
+    def refill(self, uuid: str) -> None:
+        pass
 
     def trouble(self, name: str, error: Exception) -> None:
         pass

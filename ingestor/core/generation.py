@@ -1,0 +1,75 @@
+"""Generations: whether journal and collection are of the same moment, and who wrote last. Pure.
+
+Each collection keeps a generation in its own metadata, with the home of the state that wrote it. Each start
+and each batch renews the generation. The journal keeps the generations that the collection may have now. A
+collection with another one is older or newer than the journal: one of the two was restored from a backup.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+GENERATION, HOME = "ingestor_generation", "ingestor_home"  # keys of a collection's metadata
+
+Verdict = Literal["same", "restored", "elsewhere"]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a state is. ``machine``: a digest of its id, or ""; ``host``: its name, for messages.
+
+    ``chroma``: the folder of a Chroma of our own; "" if a server runs elsewhere.
+    """
+
+    machine: str = ""
+    host: str = ""
+    state: str = ""
+    chroma: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.state} on {self.host}" if self.host else self.state
+
+    def is_home_of(self, other: "Home") -> bool:
+        """Whether both are one state. A Chroma that was moved along with its state is nobody else's."""
+        moved_along = self.chroma != "" and (self.machine, self.chroma) != (other.machine, other.chroma)
+        return moved_along or (self.machine, self.state) == (other.machine, other.state)
+
+
+NOWHERE = Home()
+
+
+def stamp(generation: str, home: Home) -> dict[str, str]:
+    """The metadata that a collection gets."""
+    return {GENERATION: generation, HOME: packed(home)}
+
+
+def packed(home: Home) -> str:
+    """A home as a value of metadata."""
+    return json.dumps(asdict(home))
+
+
+def generation_of(facts: Mapping[str, object]) -> str | None:
+    found = facts.get(GENERATION)
+    return found if isinstance(found, str) else None
+
+
+def home_of(facts: Mapping[str, object]) -> Home | None:
+    """The home in a collection's metadata; None if there is none that can be read."""
+    try:
+        return Home(**json.loads(str(facts.get(HOME))))
+    except (ValueError, TypeError):
+        return None
+
+
+def judge(facts: Mapping[str, object], accepted: Collection[str], here: Home) -> Verdict:
+    """Compare a collection's metadata with the journal. ``accepted``: the generations that the journal knows.
+
+    A collection without a generation is trusted only if the journal knows none, as after an upgrade.
+    """
+    generation, home = generation_of(facts), home_of(facts)
+    if home is not None and not here.is_home_of(home):
+        return "elsewhere"
+    if generation is None:
+        return "restored" if accepted else "same"
+    return "same" if generation in accepted else "restored"
