@@ -17,13 +17,12 @@ from ingestor.page.documents import documents
 from ingestor.page.evaluation import HERE as EVALUATION
 from ingestor.page.evaluation import evaluation
 from ingestor.page.events import Events
-from ingestor.page.frame import render
+from ingestor.page.frame import HEADERS, render, static
 from ingestor.page.history import History
 from ingestor.page.overview import overview
 from ingestor.page.planning import planner
 from ingestor.page.search import search
 from ingestor.page.sessions import Sessions
-from ingestor.page.signing_in import routes as of_signing_in
 from ingestor.page.site import Site
 from ingestor.service.port import Common, Pages
 
@@ -61,7 +60,7 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
         site.page(EVALUATION, "evaluation.html", lambda request: evaluation(daemon, now(), request)),
         *(site.deed(address, do) for address, do in deeds(config, plans).items()),
         Route("/page/events", partial(_listen, site, events), methods=["GET"]),
-        *of_signing_in(site),
+        Route("/static/{name}", file, methods=["GET"]),
         site.page("/page/{rest:path}", "refusal.html", _nothing),
     ]  # fmt: skip
     return Pages(routes, judges, close)
@@ -87,5 +86,17 @@ def _nothing(request: Request) -> Mapping[str, object]:
 
 async def _listen(site: Site, events: Events, request: Request) -> Response:
     if not site.sessions.admits(request):
-        raise RequestRefused(401, "sign in first")
+        raise site.sessions.refusal(request)
     return events.listen()
+
+
+async def file(request: Request) -> Response:
+    """A file of the pages, which all may have."""
+    found = static(request.path_params["name"])
+    if found is None:
+        raise RequestRefused(404, "there is no such file")
+    content, kind, tag = found
+    headers = {**HEADERS, "Cache-Control": "no-cache", "ETag": tag}
+    if request.headers.get("if-none-match") == tag:
+        return Response(None, 304, headers)
+    return Response(content, 200, {**headers, "Content-Type": kind})

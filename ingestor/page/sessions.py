@@ -1,23 +1,20 @@
-"""Who may see the pages: browsers that signed in with the token, and whoever sends it with each request.
+"""Who may see the pages: browsers with the token as a password, and programs with it as a bearer token.
 
-Sessions are kept in memory: they end with the daemon. Forms carry a token of their own, by which a form of
-ours is told from one of another site. Used by the server's event loop alone.
+Browsers keep a password for one origin, port included; a cookie would go to every port of this machine. Forms
+carry a token of their own, by which a form of ours is told from one of another site.
 """
 
 import hmac
+from base64 import b64decode
 from collections.abc import Sequence
-from hashlib import sha256
 from secrets import token_urlsafe
-from time import monotonic
 
 from starlette.requests import Request
-from starlette.responses import Response
 
-from ingestor.http_server.access import Header, digest, has_token
+from ingestor.http_server.access import Header, digest, has_token, values
+from ingestor.http_server.bounded import RequestRefused, WrongToken
 
-COOKIE = "ingestor_session"
-LASTS = 12 * 3600.0  # seconds
-MOST = 100  # sessions; beyond them the oldest ends
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="ingestor", charset="UTF-8"'}
 
 
 class Sessions:
@@ -25,48 +22,36 @@ class Sessions:
 
     def __init__(self, token: str | None) -> None:
         self._token = None if token is None else digest(token.encode())
-        self._key = token_urlsafe().encode()
-        self._until: dict[bytes, float] = {}  # monotonic seconds, by the digest of the cookie's value
-
-    @property
-    def needed(self) -> bool:
-        return self._token is not None
+        self.form_token = token_urlsafe()  # of this daemon; shown on its pages alone
 
     def admits(self, request: Request) -> bool:
         """Whether the sender may see the pages."""
         headers: Sequence[Header] = request.scope["headers"]
-        return self._token is None or self._has(request) or has_token(headers, self._token)
-
-    def _has(self, request: Request) -> bool:
-        until = self._until.get(digest(_value(request)))
-        return until is not None and monotonic() < until
-
-    def open(self, given: str, request: Request, response: Response) -> bool:
-        """Begin a session if the token is right. Over TLS the cookie is for TLS alone."""
-        if self._token is None or not hmac.compare_digest(digest(given.encode()), self._token):
-            return False
-        value = token_urlsafe()
-        self._until[digest(value.encode())] = monotonic() + LASTS
-        while len(self._until) > MOST:
-            del self._until[next(iter(self._until))]
-        secure = request.headers.get("origin", "").lower().startswith("https://")
-        response.set_cookie(
-            COOKIE, value, int(LASTS), path="/", httponly=True, samesite="strict", secure=secure
+        return (
+            self._token is None
+            or has_token(headers, self._token)
+            or any(hmac.compare_digest(digest(given), self._token) for given in _passwords(headers))
         )
-        return True
 
-    def end(self, request: Request, response: Response) -> None:
-        self._until.pop(digest(_value(request)), None)
-        response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    def refusal(self, request: Request) -> RequestRefused:
+        """Ask for the password; a wrong one is punished."""
+        tried = "authorization" in request.headers
+        message = "sign in: any name, and the token of `http.token` as the password"
+        return (WrongToken if tried else RequestRefused)(401, message, _CHALLENGE)
 
-    def form_token(self, request: Request) -> str:
-        """What a form of this session must carry."""
-        return hmac.new(self._key, _value(request), sha256).hexdigest()
-
-    def accepts(self, request: Request, given: str) -> bool:
-        """Whether a form came from a page of this session."""
-        return hmac.compare_digest(self.form_token(request).encode(), given.encode())
+    def accepts(self, given: str) -> bool:
+        """Whether a form came from a page of this daemon."""
+        return hmac.compare_digest(self.form_token.encode(), given.encode())
 
 
-def _value(request: Request) -> bytes:
-    return request.cookies.get(COOKIE, "").encode()
+def _passwords(headers: Sequence[Header]) -> list[bytes]:
+    """Those of HTTP's basic authentication (RFC 7617)."""
+    found = []
+    for value in values(headers, b"authorization"):
+        scheme, _, rest = value.partition(b" ")
+        if scheme.lower() == b"basic":
+            try:
+                found.append(b64decode(rest.strip(), validate=True).partition(b":")[2])
+            except ValueError:
+                continue
+    return found

@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from functools import partial
 from secrets import token_urlsafe
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ingestor.http_server.bodies import read_form
-from ingestor.http_server.bounded import RequestRefused
+from ingestor.http_server.bounded import RequestRefused, WrongToken
 from ingestor.page.frame import HEADERS, render
 from ingestor.page.sessions import Sessions
 from ingestor.service.port import Common
 from ingestor.service.searching import Turns
 
-SIGN_IN = "/page/sign-in"
 MOST_BYTES = 20_000  # of a form
 MOST_TOLD = 100
 
@@ -54,7 +53,7 @@ class Site:
 
         async def answer(request: Request) -> Response:
             if not self.sessions.admits(request):
-                return self._to_sign_in(request)
+                return self.asks_in(request)
             try:
                 values = await self._turns.run(partial(show, request))
             except RequestRefused as refused:
@@ -69,7 +68,7 @@ class Site:
         async def answer(request: Request) -> Response:
             try:
                 if not self.sessions.admits(request):
-                    raise RequestRefused(401, "sign in first")
+                    return self.asks_in(request)
                 form = await self.form(request)
                 done = await self._turns.run(partial(do, form))
                 return RedirectResponse(self._noted(done), 303, HEADERS)
@@ -89,10 +88,10 @@ class Site:
         return f"{done.address}?done={name}"
 
     async def form(self, request: Request) -> Form:
-        """The fields of a form. Raises RequestRefused unless it came from a page of this session."""
+        """The fields of a form. Raises RequestRefused unless it came from a page of this daemon."""
         form = await read_form(request, MOST_BYTES)
-        if not self.sessions.accepts(request, form.get("form_token", "")):
-            raise RequestRefused(403, "this form is not of this session: reload the page, and send it again")
+        if not self.sessions.accepts(form.get("form_token", "")):
+            raise RequestRefused(403, "this form is not of this daemon: reload the page, and send it again")
         return form
 
     async def shown(self, request: Request, template: str, values: Values, status: int = 200) -> Response:
@@ -103,8 +102,7 @@ class Site:
         """What the frame of every page needs."""
         return {
             "path": request.url.path,
-            "form_token": self.sessions.form_token(request),
-            "may_sign_out": self.sessions.needed,
+            "form_token": self.sessions.form_token if self.sessions.admits(request) else "",
             "done": self._told.pop(request.query_params.get("done", ""), ""),
         }
 
@@ -113,10 +111,14 @@ class Site:
         headers = {**HEADERS, **refused.headers}
         return Response(render("refusal.html", values), refused.status, headers, "text/html")
 
-    def _to_sign_in(self, request: Request) -> Response:
-        query = f"?{request.url.query}" if request.url.query else ""
-        wanted = quote(f"{request.url.path}{query}", safe="/")
-        return RedirectResponse(f"{SIGN_IN}?next={wanted}", 303, HEADERS)
+    def asks_in(self, request: Request) -> Response:
+        """Ask for the password on a page. Raises WrongToken if one came."""
+        refused = self.sessions.refusal(request)
+        answer = self.refusal(request, refused)
+        if isinstance(refused, WrongToken):
+            refused.answer = answer
+            raise refused
+        return answer
 
 
 def local(address: str) -> str:

@@ -30,8 +30,8 @@ def test_a_daemon_is_seen_in_a_browser_and_ends_while_one_listens(tmp_path: Path
     with running(here) as daemon, client:
         wait(lambda: here.settled(2))
         wait(lambda: f"Look at it in a browser: {str(client.base_url).rstrip('/')}/" in daemon.said())
-        form = {"form_token": Page(client.get("/")).token(), "token": "t0ken-of-the-port"}
-        client.post("/page/sign-in", data=form)
+        assert client.get("/").status_code == 401
+        client.auth = ("anybody", "t0ken-of-the-port")
         overview = wait(
             lambda: (text := client.get("/").text) and "In step, with exceptions" in text and text
         )
@@ -42,11 +42,10 @@ def test_a_daemon_is_seen_in_a_browser_and_ends_while_one_listens(tmp_path: Path
         assert "All that is known about the harbour." in client.get(f"/page/documents/{id_}").text
 
         ended: list[float] = []
-        cookies = dict(client.cookies)
 
         def listen() -> None:
             with httpx.stream(
-                "GET", f"{client.base_url}/page/events", cookies=cookies, timeout=60, trust_env=False
+                "GET", f"{client.base_url}/page/events", auth=client.auth, timeout=60, trust_env=False
             ) as stream:
                 for line in stream.iter_lines():
                     ended[:] = [time.monotonic()] if line else ended

@@ -23,7 +23,7 @@ NAMES = (
     "done",
     "next",
 )
-PATHS = ("/", "/page/documents", "/page/documents/long", "/page/search", "/page/changes", "/page/sign-in")
+PATHS = ("/", "/page/documents", "/page/documents/long", "/page/search", "/page/changes")
 VALUES = st.one_of(
     st.text(max_size=50),
     st.sampled_from(["docs", "lexical", "dense", "failed", "short", "-1", "99999999999", "%00", "ERR_4711"]),
@@ -47,7 +47,7 @@ def test_questions_have_no_defects(client: httpx.Client, path: str, query: dict[
 
 @QUICK
 @given(
-    st.sampled_from(["retry", "accept", "pause", "resume", "sign-in", "sign-out"]),
+    st.sampled_from(["retry", "accept", "pause", "resume"]),
     st.dictionaries(st.sampled_from(["source", "back", "token", "next"]), VALUES, max_size=4),
     st.binary(max_size=60),
 )
