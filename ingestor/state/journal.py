@@ -199,13 +199,16 @@ class Journal:
         return [row[0] for row in self._db.execute(query, feed)]
 
     def want_recipe(self, feed: Feed, parser: str, recipe: str) -> None:
-        """Make documents of that feed and parser due, unless they were done by this recipe."""
+        """Make documents of that feed and parser due, unless they were done by this recipe.
+
+        Documents whose content changes go before them.
+        """
         with self.transaction() as db:
             db.execute(
-                f"""UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = 0, reason = NULL,
+                f"""UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = ?, reason = NULL,
                        {_NOT_QUARANTINED}, {DUE_SINCE}
                    WHERE source = ? AND collection = ? AND parser = ? AND wanted_recipe IS NOT ?""",
-                (recipe, *feed, parser, recipe),
+                (recipe, _LAST, *feed, parser, recipe),
             )
 
     # --- documents -----------------------------------------------------------------------------------
@@ -396,6 +399,8 @@ class Journal:
 # The receipt of a quarantined document says that it has no records. It ends with the quarantine, or else the
 # document would count as settled when its old version is listed again.
 _NOT_QUARANTINED = "done_version = iif(quarantined, NULL, done_version), quarantined = 0"
+
+_LAST = 1e7  # place in the queue, as the POSIX seconds from which on it is due: behind all of QueueTurns
 
 # A document has one id in all editions of a collection, as far as history allows. CROSS JOIN keeps the
 # order of the tables, in which each step is one look-up.

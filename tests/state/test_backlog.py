@@ -129,3 +129,13 @@ def test_the_backlog_of_a_paused_source_costs_others_nothing(journal: Journal) -
     items = tuple(Item(f"{n:04}", "1", f"/{n}") for n in range(2000))
     journal.observe(SourceName("paused"), C, Changes(items, ()), remove_at=100.0)
     assert steps(journal, look) < 1.2 * before
+
+
+def test_documents_whose_recipe_changed_are_due_behind_those_that_were_edited(journal: Journal) -> None:
+    observe(journal, "a", "b", "c.zip/!/1")
+    for key in ("a", "b"):
+        settle(journal, key)
+    journal.want_recipe(Feed(S, C), "text", "another")
+    observe(journal, "b", version="2")
+    found = Backlog(journal).due([Feed(S, C)], 1e9, 5)
+    assert [entry.key for entry in found] == ["b", "c.zip/!/1", "a"]
