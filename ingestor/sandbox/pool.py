@@ -25,9 +25,9 @@ from ingestor.core.document_json import decode
 from ingestor.core.fingerprint import digest
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.model import Blob, Digest, Document
-from ingestor.ports import BadDocument, Parser
+from ingestor.ports import BadDocument, Parser, Transient
 from ingestor.registry import Options
-from ingestor.sandbox.process import Died, Killed, Limits, Process, TooSlow
+from ingestor.sandbox.process import Died, Killed, Limits, Process, Starved, TooSlow
 from ingestor.sandbox.wire import BATCH, CROWD, DESCRIPTIONS, DOCUMENT, TICK
 
 log = logging.getLogger("ingestor")
@@ -47,6 +47,10 @@ class Defect(Exception):
 
 class TookTooLong(BadDocument):
     """The document exceeded its CPU time or wall time."""
+
+
+class Busy(Transient):
+    """The document did not get its CPU time: another attempt may."""
 
 
 class Isolation:
@@ -75,8 +79,8 @@ class Isolation:
         """The document that this parser makes of it.
 
         Raises BadDocument, also for what exceeded a limit or crashed; Defect for any other exception of
-        the parser, Transient when no process can be started, Slow when another attempt may have more
-        time, Stopped after ``stop``.
+        the parser, Transient when no process can be started or the machine is too busy, Slow when another
+        attempt may have more time, Stopped after ``stop``.
         """
         request = ["parse", kind, options.model_dump_json(), blob.name, blob.content_type, blob.told]
 
@@ -107,7 +111,7 @@ class Isolation:
             return self._waited(self._slow, lambda process: ask(process, whole))
         try:
             return self._waited(self._quick, lambda process: ask(process, first))
-        except TookTooLong:
+        except (TookTooLong, Busy):
             self._known_slow.add(content)
             raise Slow(f"takes more than {first:g} s of CPU time") from None
 
@@ -199,13 +203,15 @@ class Isolation:
                 try:
                     return self._ask(process, ask)
                 except Died as died:
-                    if isinstance(died, TooSlow):
+                    if isinstance(died, TooSlow | Starved):
                         raise
             return self._ask(self._started(), ask)
         except Killed as killed:
             raise Defect(str(killed)) from None
         except TooSlow as slow:
             raise TookTooLong(str(slow)) from None
+        except Starved as starved:
+            raise Busy(str(starved)) from None
         except Died as died:
             raise BadDocument(str(died)) from None
 

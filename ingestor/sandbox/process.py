@@ -25,9 +25,19 @@ from ingestor.core.document_json import pack
 from ingestor.core.error_text import describe
 from ingestor.core.interruptions import Stopped
 from ingestor.ports import Transient
-from ingestor.sandbox.wire import GREETING, LARGEST, OUT_OF_MEMORY, PATIENCE, Oversized, receive, send_watched
+from ingestor.sandbox.wire import (
+    EXTENSIONS,
+    GREETING,
+    LARGEST,
+    OUT_OF_MEMORY,
+    PATIENCE,
+    Oversized,
+    receive,
+    send_watched,
+)
 
 _START = 120.0  # seconds in which a process must have started
+_WORKS = 0.03  # share of the elapsed time that a parser at work gets of a busy processor
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,10 @@ class TooSlow(Died):
     """The document took too long. A retry would too."""
 
 
+class Starved(Died):
+    """The machine was too busy to give the document its CPU time."""
+
+
 class Killed(Died):
     """Another program killed it, most likely the system because memory is short."""
 
@@ -58,6 +72,7 @@ class Process:
         """Raises Transient when it does not start, Stopped."""
         self._limits, self._stopped = limits, stopped
         self._seconds, self._deadline = _START, time.monotonic() + _START
+        self._used, self._extensions, self._begun = 0.0, 0, time.monotonic()
         self.over = False
         hide()  # it runs as the same user, who may otherwise read and write our memory
         try:
@@ -92,12 +107,14 @@ class Process:
         if len(data) > LARGEST:
             raise TooSlow(f"has more than {LARGEST:,} bytes; exclude it")
         deed, *words = request
+        self._used, self._extensions = _cpu_seconds(self._child.pid), EXTENSIONS
+        self._begun = time.monotonic()
         self._seconds, self._deadline = seconds, time.monotonic() + seconds * PATIENCE
         try:
             send_watched(self._pipe, self._watch, pack([deed, seconds, *words]), data)
         except OSError:
             raise self._ended() from None
-        except TooSlow:
+        except (TooSlow, Starved):
             raise Killed("the parser did not take the document; the machine may be short of memory") from None
 
     def answer(self, most: int) -> dict[str, Any]:
@@ -122,8 +139,13 @@ class Process:
             self.end()
             raise Stopped
         if time.monotonic() > self._deadline:
+            late = self._late()
+            if isinstance(late, Starved) and self._extensions:
+                self._extensions -= 1
+                self._deadline += self._seconds * PATIENCE
+                return
             self.end()
-            raise self._too_slow()
+            raise late
 
     def kill(self) -> None:
         """Kill it, from any thread. A waiting caller gets Stopped."""
@@ -158,8 +180,25 @@ class Process:
         what = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         return Died(f"the parser crashed ({what}{f': {said}' if said else ''}); exclude it")
 
+    def _late(self) -> Died:
+        """Return why the deadline passed: the process works and lacks CPU time, or waits for nothing."""
+        used = _cpu_seconds(self._child.pid) - self._used
+        if not _WORKS * (time.monotonic() - self._begun) <= used < self._seconds:
+            return self._too_slow()
+        return Starved(f"had {used:.1f} of {self._seconds:g} s of processor time: the machine is too busy")
+
     def _too_slow(self) -> TooSlow:
         return TooSlow(f"took more than {self._seconds:g} s; raise parsing.seconds, or exclude it")
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the processor time that a running process has used; 0 where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _unstartable(error: OSError) -> str:

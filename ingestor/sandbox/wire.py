@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import IO
 
 OUT_OF_MEMORY = 77  # exit status of the process that parses
+EXTENSIONS = 14  # times that long again, while the document's parser works
 PATIENCE = 4  # wall seconds for each CPU second: the machine has other work, too
 TICK = 0.5  # seconds until a wait notices a stop
 LARGEST = 2**30  # bytes of a document

@@ -23,7 +23,7 @@ from ingestor.core.document_json import encode, pack
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument, Parser
 from ingestor.registry import find
-from ingestor.sandbox.wire import BATCH, CROWD, DOCUMENT, OUT_OF_MEMORY, PATIENCE, send, take
+from ingestor.sandbox.wire import BATCH, CROWD, DOCUMENT, EXTENSIONS, OUT_OF_MEMORY, PATIENCE, send, take
 
 _DOCUMENTS = 200  # until the process is replaced, because libraries leak memory
 _ALLOCATIONS = 100_000  # between two collections: a document is a tree that grows, with no cycles to find
@@ -75,7 +75,7 @@ def _allow(seconds: float) -> None:
     """Limit CPU time from now on, and elapsed time in case the parent is gone."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))
-    signal.alarm(math.ceil(seconds * PATIENCE) + 10)
+    signal.alarm(math.ceil(seconds * PATIENCE * (1 + EXTENSIONS)) + 10)
 
 
 def _answer(pipe: socket.socket, deed: str, words: list[Any], data: bytes) -> dict[str, object]:

@@ -5,12 +5,13 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count
 
 import pytest
 
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.model import Blob
-from ingestor.ports import BadDocument
+from ingestor.ports import BadDocument, Transient
 from ingestor.registry import Options
 from ingestor.sandbox import process as sandbox_process
 from ingestor.sandbox.pool import Isolation
@@ -119,3 +120,30 @@ def test_an_answer_in_drops_is_ended_in_time(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(BadDocument, match="took more than 1 s"):
         isolation.parse("bad", Options(), Blob(b"drip", "a"))
     isolation.close()
+
+
+def test_document_without_its_cpu_time_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``_cpu_seconds``: as on a machine that gives a tenth of the time."""
+    clock = count(5.0, 0.04)
+    monkeypatch.setattr(sandbox_process, "PATIENCE", 0.1)
+    monkeypatch.setattr(sandbox_process, "_cpu_seconds", lambda pid: next(clock))
+    isolation = Isolation(Limits(seconds=1, processes=1))
+    with pytest.raises(Transient, match=r"had 0\.6 of 1 s of processor time: the machine is too busy"):
+        isolation.parse("bad", Options(), Blob(b"sleep", "a"))
+    isolation.close()
+
+
+def test_parser_that_waits_without_working_is_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox_process, "PATIENCE", 0.1)
+    isolation = Isolation(Limits(seconds=1, processes=1))
+    with pytest.raises(BadDocument, match="took more than 1 s"):
+        isolation.parse("bad", Options(), Blob(b"sleep", "a"))
+    isolation.close()
+
+
+def test_processor_time_of_a_process_grows_with_its_work() -> None:
+    used = sandbox_process._cpu_seconds(os.getpid())
+    while time.process_time() < used + 0.2:
+        pass
+    assert sandbox_process._cpu_seconds(os.getpid()) >= used + 0.1
+    assert sandbox_process._cpu_seconds(2**22 + 1) == 0
