@@ -23,13 +23,11 @@ from ingestor.chroma.collections import (
     open_collection,
     rename_collection,
 )
-from ingestor.chroma.heartbeat import heartbeat
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import probe
 from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.chroma.shards.index import Store, as_one
 from ingestor.chroma.silence import Silences, hangs
-from ingestor.chroma.torn_check import LOCAL, crashes_chroma
 from ingestor.config.hosts import local_address
 from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised
 from ingestor.core.backend import Model
@@ -39,6 +37,7 @@ from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 
 log = logging.getLogger("ingestor")
 
+LOCAL = "127.0.0.1"
 LOOK_EVERY = 5.0  # seconds between two checks of our server
 BRIEF = 3.0  # seconds that a request of the daemon waits in all for another's server; the writer then pauses
 PATIENCE = 60.0  # the same for a command
@@ -113,19 +112,10 @@ class Collections:
 
     def answers(self, patience: float) -> bool:
         """Whether Chroma answers within ``patience`` seconds. Any thread."""
-        chroma = self._chroma
-        if isinstance(chroma, Embedded):
+        if isinstance(self._chroma, Embedded):
             return True
-        at = self._server or chroma
-        theirs = chroma if isinstance(chroma, RemoteChroma) else None
-        return heartbeat(
-            local_address(at.host),
-            at.port,
-            self._token(chroma),
-            patience,
-            ssl=theirs is not None and theirs.ssl,
-            headers=_headers(theirs) if theirs else {},
-        )
+        with self._another(patience) as client:
+            return client.is_alive()
 
     def loading(self, uuids: Iterable[str], patience: float) -> bool:
         """Whether our server has not answered for one of these collections since it started: it loads them
@@ -388,3 +378,23 @@ def _place(chroma: RemoteChroma, patience: float) -> Place:
 
 def _headers(chroma: RemoteChroma) -> dict[str, str]:
     return {name: value.get_secret_value() for name, value in chroma.headers.items()}
+
+
+def crashes_chroma(server: ChromaServer, name: ChromaName, owner: Ownership) -> bool:
+    """Ask a private server, so that no other request can be the cause of a crash.
+
+    ``server`` is stopped, and stays stopped. The collection is read and searched, and one of its records is
+    written again. Raises Torn if Chroma reports that the collection is damaged.
+    """
+    server.stop()
+    alone = ChromaServer(server.path, LOCAL, free_port(LOCAL), server.log_path)
+    with alone, connect(LOCAL, alone.port, token=alone.secret) as client:
+        try:
+            index = find_collection(client, name, owner=owner)
+            if index is not None:
+                probe(index)
+                index.upsert(index.sample(0, 1))
+                probe(index)
+        except Transient:
+            return alone.poll() is not None and alone.crashed
+    return False

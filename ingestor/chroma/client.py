@@ -1,7 +1,6 @@
-"""One database of one Chroma, over HTTP or within this process, and the meaning of its errors.
+"""One database of one Chroma, over HTTP or within this process, and the meaning of its errors."""
 
-``chromadb`` takes about a second to import, so it is imported for Chroma in this process alone.
-"""
+from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,15 +9,15 @@ from functools import cached_property
 from json import JSONDecodeError
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ingestor.chroma.api.direct import DirectRequests
-from ingestor.chroma.api.in_process import InProcess
-from ingestor.chroma.api.rest import Rest
-from ingestor.chroma.api.values import NOT_FOUND, Api, NoAnswer, NoConnection, Refused
+from ingestor.chroma.api import NOT_FOUND, NoAnswer, NoConnection, Refused, RestApi
 from ingestor.chroma.folder import REMEDY, claim, damaged, require_room
 from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
+
+if TYPE_CHECKING:
+    from ingestor.chroma.embedded import EmbeddedApi
 
 # Messages seen after files of an HNSW segment were cut, emptied, removed or half written on a full disk.
 _TORN = ("hnsw segment", "Error finding id", "Error getting embedding")
@@ -28,9 +27,6 @@ _FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error 
 
 # What Chroma 1.4 says to a list in metadata; 1.5.0 takes it.
 _NO_LISTS = "untagged enum UpdateMetadataValue"
-
-_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
-_CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accepts at once
 
 
 class Unreachable(Transient):
@@ -68,7 +64,7 @@ class Client:
 
     def __init__(
         self,
-        api: Api,
+        api: RestApi | EmbeddedApi,
         close: Callable[[], None],
         folder: Path | None = None,
         quotas: Quotas = UNBOUNDED,
@@ -86,12 +82,16 @@ class Client:
         quota = self.quotas.write_records
         return min([*known, quota] if quota else known, default=None)
 
+    def is_alive(self) -> bool:
+        """Whether it answers; Chroma in this process always does."""
+        return not isinstance(self.api, RestApi) or self.api.is_alive()
+
     def require_room(self) -> None:
         """Raises Transient while the disk of the data is nearly full."""
         if self._folder is not None:
             require_room(self._folder)
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> Client:
         return self
 
     def __exit__(
@@ -114,26 +114,20 @@ def connect(
 
     ``timeout``: the seconds that Chroma may take to answer. ``folder``: see Client.
     ``place``: where in another's server the collections are.
-    The token goes along as a bearer token and as X-Chroma-Token; which one is read depends on what guards
-    the server. Proxies named in the environment are not asked for addresses of this machine.
     """
     there = place or Place()
-    of_token = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
-    headers = {"Content-Type": "application/json", "User-Agent": "ingestor", **of_token, **there.headers}
-    connecting = min(timeout, _CONNECT_TIMEOUT)
-    here = host in _THIS_MACHINE
-    if here and not ssl:
-        direct = DirectRequests(host, port, headers, timeout, connecting)
-        send, close = direct.send, direct.close
-    else:
-        from ingestor.chroma.api.proxied import ProxiedRequests
-
-        at = f"[{host}]" if ":" in host else host
-        base = f"http{'s' if ssl else ''}://{at}:{port}"
-        proxied = ProxiedRequests(base, headers, timeout, connecting, tls=ssl, proxies=not here)
-        send, close = proxied.send, proxied.close
-    api = Rest(send, there.tenant, there.database, there.patience)
-    return Client(api, close, folder, there.quotas, foreign=place is not None)
+    api = RestApi(
+        host,
+        port,
+        token=token,
+        ssl=ssl,
+        timeout=timeout,
+        headers=there.headers,
+        tenant=there.tenant,
+        database=there.database,
+        patience=there.patience,
+    )
+    return Client(api, api.close, folder, there.quotas, foreign=place is not None)
 
 
 def embedded(path: Path) -> Client:
@@ -144,21 +138,12 @@ def embedded(path: Path) -> Client:
 
     Raises NeedsHuman if another process uses ``path``, Transient if Chroma cannot start, as on a full disk.
     """
-    from chromadb.api import ServerAPI
-    from chromadb.config import System
+    from ingestor.chroma.embedded import EmbeddedApi
 
     lock = claim(path)
     try:
-        system = System(
-            _settings(
-                chroma_api_impl="chromadb.api.rust.RustBindingsAPI",
-                is_persistent=True,
-                persist_directory=str(path),
-            )
-        )
-        api = system.instance(ServerAPI)
         with translated():
-            system.start()
+            api = EmbeddedApi(path)
     except Transient as error:
         lock.release()
         raise Transient(f"Chroma can't be opened in {path}: {error}") from error
@@ -168,17 +153,10 @@ def embedded(path: Path) -> Client:
 
     def close() -> None:
         if lock.held:
-            system.stop()
+            api.close()
             lock.release()
 
-    return Client(InProcess(api), close, path)
-
-
-def _settings(**values: Any) -> Any:
-    """Settings from arguments alone: no telemetry, and no .env file of the working directory."""
-    from chromadb.config import Settings
-
-    return Settings(_env_file=None, anonymized_telemetry=False, **values)
+    return Client(api, close, path)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from ingestor.chroma.api.values import INVALID, DescribedCollection, Refused
+from ingestor.chroma.api import INVALID, DescribedCollection, Refused
 from ingestor.chroma.client import Client, translated
 from ingestor.chroma.index import ChromaIndex, listed
 from ingestor.core.entries import ChromaName

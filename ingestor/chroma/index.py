@@ -16,11 +16,9 @@ from uuid import UUID
 
 import orjson
 
-from ingestor.chroma.api.requests import rounds, sent, within_quotas
-from ingestor.chroma.api.values import INVALID, DescribedCollection, Refused
-from ingestor.chroma.api.write_pace import WritePace
+from ingestor.chroma.api import INVALID, DescribedCollection, Refused
 from ingestor.chroma.client import Client, translated
-from ingestor.chroma.limits import check_patches, check_records
+from ingestor.chroma.writes import WritePace, check_patches, check_records, rounds, sent, within_quotas
 from ingestor.core.listings.pages import pages
 from ingestor.model import Hit, Metadata, Record, RecordId
 from ingestor.ports import BadDocument, Gone
@@ -339,3 +337,17 @@ def _record_size(record: Record) -> int:
 def _json_size(value: object) -> int:
     """``value`` was checked (limits.py), so it can be written."""
     return len(orjson.dumps(value))
+
+
+def as_returned(vectors: Vectors) -> Vectors:
+    """Vectors that were written, as a collection with cosines returns them, bit for bit (1.5.9).
+
+    Chroma keeps a vector's direction and length apart and returns their product. It adds up the squares one
+    after another, in float32, which ``cumsum`` does and ``sum`` does not.
+    """
+    import numpy as np
+
+    tiny = np.float32(1e-30)  # so that a vector of zeros stays one; it changes no other length
+    lengths = np.sqrt(np.cumsum(vectors * vectors, axis=1, dtype=np.float32)[:, -1:])
+    returned: Vectors = vectors * (np.float32(1) / (lengths + tiny)) * lengths
+    return returned

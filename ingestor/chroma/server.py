@@ -13,13 +13,13 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
 
 from ingestor.chroma import processes
+from ingestor.chroma.api import RestApi
 from ingestor.chroma.folder import REMEDY, claim, damaged
-from ingestor.chroma.heartbeat import heartbeat
 from ingestor.chroma.silence import Look, hangs
 from ingestor.config.hosts import local_address
 from ingestor.confinement.python_child import python_child
@@ -233,7 +233,9 @@ class ChromaServer:
         self._answered = self._looked.at
 
     def _answers(self) -> bool:
-        return heartbeat(local_address(self.host), self.port, self.secret, _ANSWER_TIMEOUT)
+        host, secret = local_address(self.host), self.secret
+        with closing(RestApi(host, self.port, token=secret, timeout=_ANSWER_TIMEOUT)) as api:
+            return api.is_alive()
 
     def _end(self) -> None:
         process, self._process = self._process, None

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ingestor.chroma.api.arithmetic import as_returned
+from ingestor.chroma.index import as_returned
 from ingestor.core.error_text import describe
 from ingestor.http_server.bodies import read_object
 from ingestor.http_server.bounded import RequestRefused, json_response

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from ingestor.chroma.api.values import Refused
+from ingestor.chroma.api import Refused
 from ingestor.chroma.client import Unanswered, connect, translated
 from ingestor.chroma.collections import Ownership, delete_collection, find_collection
 from ingestor.chroma.reach import probe

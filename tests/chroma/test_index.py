@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from ingestor.chroma import index as chroma_index
-from ingestor.chroma.api.arithmetic import as_returned
 from ingestor.chroma.client import embedded
-from ingestor.chroma.index import ChromaIndex
+from ingestor.chroma.index import ChromaIndex, as_returned
 from ingestor.config.quotas import UNBOUNDED
 from ingestor.embedders.rounding import unit
 from ingestor.model import Record

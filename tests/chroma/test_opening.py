@@ -178,9 +178,7 @@ def test_settings_that_a_stranger_changed_are_named_and_restored(request, way):
     index.upsert([record("a#0")])
     before = client.api.get_collection("settings").configuration_json
     assert changed_settings(client, "settings", MODEL, known=True) == []
-    strange = (
-        STRANGE if way == "served" else {"hnsw": STRANGE["hnsw"]}
-    )  # the other takes functions only built
+    strange = STRANGE if way == "served" else {"hnsw": STRANGE["hnsw"]}
     client.api.reconfigure(UUID(index.uuid), strange)
     told = changed_settings(client, "settings", MODEL, known=True, restore=True)
     assert {"ef_search is 1, not 400", "sync_threshold is 9, not 1000"} <= set(told)

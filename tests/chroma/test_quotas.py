@@ -7,13 +7,12 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from ingestor.chroma.api.patience import patiently
-from ingestor.chroma.api.requests import rounds, sent
-from ingestor.chroma.api.values import NoAnswer, NoConnection, Refused
+from ingestor.chroma.api import NoAnswer, NoConnection, Refused, send_patiently
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Place, connect
 from ingestor.chroma.collections import Ownership, list_names
 from ingestor.chroma.server import ChromaServer
+from ingestor.chroma.writes import rounds, sent
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.config.servers import RemoteChroma
 from ingestor.model import RecordId
@@ -181,17 +180,17 @@ def test_waits_grow_and_end_with_the_patience() -> None:
         raise Refused("busy", "", 429)
 
     with pytest.raises(Refused):
-        patiently(busy, 9.0, waits.append)
+        send_patiently(busy, 9.0, waits.append)
     assert waits == [0.25, 0.5, 1, 2, 4]
     waits.clear()
     with pytest.raises(Refused):
-        patiently(lambda: (_ for _ in ()).throw(Refused("no", "", 400)), 20.0, waits.append)
+        send_patiently(lambda: (_ for _ in ()).throw(Refused("no", "", 400)), 20.0, waits.append)
     with pytest.raises(NoConnection):
-        patiently(lambda: (_ for _ in ()).throw(NoConnection("nobody")), 60.0, waits.append)
+        send_patiently(lambda: (_ for _ in ()).throw(NoConnection("nobody")), 60.0, waits.append)
     assert waits == [0.25, 0.5, 1]
     waits.clear()
     with pytest.raises(NoAnswer):
-        patiently(lambda: (_ for _ in ()).throw(NoAnswer("slow")), 20.0, waits.append)
+        send_patiently(lambda: (_ for _ in ()).throw(NoAnswer("slow")), 20.0, waits.append)
     assert waits == []
 
 

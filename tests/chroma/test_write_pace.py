@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingestor.chroma.api.write_pace import WritePace
+from ingestor.chroma.writes import WritePace
 
 
 @pytest.mark.parametrize(

@@ -1,39 +1,50 @@
-"""Chroma in this process, by the public classes of ``chromadb``.
+"""Chroma in this process, by chromadb's ``PersistentClient``, with the calls of ``api.RestApi``.
 
-A ``Collection`` of chromadb that knows its schema builds the embedding function at every write (measured on
-1.5.9), which loads the model a second time. Each call here makes a ``Collection`` that knows only its UUID.
+A ``Collection`` of chromadb that knows its configuration builds the embedding function at every write
+(measured on 1.5.9), which loads the model a second time. So each call makes one that knows only its UUID.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from ingestor.chroma.api.values import INVALID, DescribedCollection, Refused
+from ingestor.chroma.api import INVALID, DescribedCollection, Refused
 from ingestor.model import Metadata, RecordId
 
 if TYPE_CHECKING:
     from ingestor.model import Vector
 
 
-class InProcess:
-    """``api``: chromadb's ServerAPI."""
+class EmbeddedApi:
+    """Nobody else may use the folder until it is closed. All calls raise Refused.
 
-    def __init__(self, api: Any) -> None:
-        self._api = api
+    Neither telemetry nor an .env file of the working directory is read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import chromadb
+
+        settings = chromadb.Settings(_env_file=None, anonymized_telemetry=False)
+        with _refusals():
+            self._client = chromadb.PersistentClient(path, settings)
+
+    def close(self) -> None:
+        self._client.close()
 
     def most_records(self) -> int:
-        return int(self._api.get_max_batch_size())
+        return int(self._client.get_max_batch_size())
 
     def get_collection(self, name: str) -> DescribedCollection:
         with _refusals():
-            return _found(self._api.get_collection(name))
+            return _found(self._client.get_collection(name, embedding_function=None))
 
     def list_collections(self, limit: int, offset: int) -> list[DescribedCollection]:
         with _refusals():
-            return [_found(each) for each in self._api.list_collections(limit=limit, offset=offset)]
+            return [_found(each) for each in self._client.list_collections(limit=limit, offset=offset)]
 
     def create_collection(
         self,
@@ -41,21 +52,22 @@ class InProcess:
         configuration: Mapping[str, Any] | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> DescribedCollection:
-        wanted = dict(configuration or {})
-        if (function := wanted.pop("embedding_function", None)) is not None:
-            wanted["embedding_function"] = _described(function["name"], function["config"])
+        wanted = _with_function(configuration or {})
+        function = wanted.pop("embedding_function", None)
         with _refusals():
-            return _found(self._api.create_collection(name, configuration=wanted or None, metadata=metadata))
+            made = self._client.create_collection(
+                name,
+                configuration=wanted or None,
+                metadata=dict(metadata) if metadata else None,
+                embedding_function=function,
+            )
+            return _found(made)
 
     def reconfigure(self, collection: UUID, configuration: Mapping[str, Any]) -> None:
-        """Replace settings; not a function by none, which chromadb cannot express."""
-        wanted = dict(configuration)
-        function = wanted.pop("embedding_function", {})
-        if "name" in function:
-            wanted["embedding_function"] = _described(function["name"], function["config"])
-        if wanted:
+        """As ``RestApi``, but a function is not replaced by none: chromadb cannot express that."""
+        if wanted := _with_function(configuration):
             with _refusals():
-                self._api._modify(collection, new_configuration=wanted)
+                self._client._server._modify(collection, new_configuration=wanted)
 
     def replace_metadata(self, collection: UUID, metadata: Mapping[str, Any]) -> None:
         with _refusals():
@@ -67,7 +79,7 @@ class InProcess:
 
     def delete_collection(self, name: str) -> None:
         with _refusals():
-            self._api.delete_collection(name)
+            self._client.delete_collection(name)
 
     def count(self, collection: UUID) -> int:
         with _refusals():
@@ -76,7 +88,7 @@ class InProcess:
     def get(self, collection: UUID, *, ids: Sequence[RecordId] | None = None, **wanted: Any) -> Any:
         if ids is not None and not ids:
             return {"ids": [], "documents": [], "metadatas": [], "embeddings": None}
-        with _understood():
+        with _refusals():
             return self._bare(collection).get(ids=ids, **wanted)
 
     def query(
@@ -88,7 +100,7 @@ class InProcess:
         where: Mapping[str, object] | None,
         include: Sequence[str],
     ) -> Any:
-        with _understood():
+        with _refusals():
             return self._bare(collection).query(
                 query_embeddings=list(vectors), n_results=n, where=where, include=include
             )
@@ -102,12 +114,10 @@ class InProcess:
         metadatas: Sequence[Metadata],
         documents: Sequence[str],
     ) -> None:
+        rows = [dict(each) or None for each in metadatas]
         with _refusals():
             self._bare(collection).upsert(
-                ids=list(ids),
-                embeddings=list(vectors),
-                metadatas=[dict(each) or None for each in metadatas],
-                documents=list(documents),
+                ids=list(ids), embeddings=list(vectors), metadatas=rows, documents=list(documents)
             )
 
     def update(self, collection: UUID, *, ids: Sequence[RecordId], metadatas: Sequence[Metadata]) -> None:
@@ -132,34 +142,35 @@ class InProcess:
             tenant="default_tenant",
             database="default_database",
         )
-        return Collection(client=self._api, model=description, embedding_function=None)
+        return Collection(client=self._client._server, model=description, embedding_function=None)
 
 
 @contextmanager
 def _refusals() -> Iterator[None]:
+    """Raise Refused, also for what chromadb itself refuses before Chroma does."""
     from chromadb.errors import ChromaError
 
     try:
         yield
     except ChromaError as error:
         raise Refused(str(error), type(error).__name__, error.code()) from error
-
-
-@contextmanager
-def _understood() -> Iterator[None]:
-    """A filter that chromadb itself refuses is as one that the server refuses."""
-    try:
-        with _refusals():
-            yield
     except ValueError as error:
         raise Refused(str(error), INVALID, 400) from error
 
 
 def _found(said: Any) -> DescribedCollection:
-    return DescribedCollection(said.id, said.name, said.metadata, said.dimension, said.configuration_json)
+    model = said._model
+    return DescribedCollection(said.id, said.name, said.metadata, model.dimension, model.configuration_json)
 
 
-def _described(name: str, config: dict[str, Any]) -> Any:
+def _with_function(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with its function as chromadb takes it; without one that is none of Chroma's."""
+    wanted = dict(configuration)
+    function = wanted.pop("embedding_function", None) or {}
+    return wanted | ({"embedding_function": _described(**function)} if "name" in function else {})
+
+
+def _described(name: str, config: dict[str, Any], **_: Any) -> Any:
     """What Chroma stores of one of its embedding functions, without building it, which may load a model.
 
     Chroma keeps the class of the function that was last created under its name and builds that again from the
