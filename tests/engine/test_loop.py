@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.core.entries import Entry, Feed
 from ingestor.engine.loop import Engine
-from ingestor.model import Blob, Item, RecordId
+from ingestor.model import Blob, Item, RecordId, SourceName
 from ingestor.ports import Transient
 from ingestor.state.withdrawals import Withdrawals
 from tests.memory_index import MemoryIndex
@@ -58,7 +58,8 @@ def broken_while_cut_again(folder: Path) -> World:
     world.files.write("long.txt", "long" * 100)
     world.settle()
     world.files.delete("long.txt")  # the others must be cut again
-    world.remembered.clear()
+    for key in world.files.contents:
+        world.loop.running.memory.forget(SourceName("files"), key)
     world.files.parser_broken = world.files.ever_broken = True
     for _ in range(100):
         world.now += 1
