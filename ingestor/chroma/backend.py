@@ -23,6 +23,7 @@ from ingestor.chroma.collections import (
     open_collection,
     rename_collection,
 )
+from ingestor.chroma.folder import is_full
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import probe
 from ingestor.chroma.server import ChromaServer, free_port
@@ -246,7 +247,7 @@ class Collections:
         reason = self._server.poll()
         self._deaths[name] += reason is not None and self._server.crashed
         if reason is None and isinstance(error, Full):
-            reason = "its disk was full"
+            reason = "its disk was full" if is_full(self._server.path) else "it cannot write to its database"
         if reason is None and isinstance(error, Unanswered) and self._hangs(self._server, name):
             reason = "it does not answer"
         if reason is not None:

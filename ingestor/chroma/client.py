@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ingestor.chroma.embedded import EmbeddedApi
 
 # Messages seen after files of an HNSW segment were cut, emptied, removed or half written on a full disk.
-_TORN = ("hnsw segment", "Error finding id", "Error getting embedding")
+_TORN = (*("hnsw segment", "Error finding id", "Error getting embedding", "Nothing found on disk"),)
 
 # Messages seen on a full disk; they stop when there is space.
 _FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error purging logs")
@@ -38,7 +38,7 @@ class Unanswered(Transient):
 
 
 class Full(Transient):
-    """Chroma's disk is full. Soon it answers no request until it is restarted."""
+    """Chroma cannot write, mostly because its disk is full. Soon it answers no request until a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,10 @@ def _meaning_of_text(text: str) -> Exception | None:
     if _NO_LISTS in text:
         return NeedsHuman("the Chroma server is older than 1.5 and takes no lists in metadata: upgrade it")
     if any(symptom in text for symptom in _FULL):
-        return Full(f"{text}; free space on the disk of Chroma's data")
+        return Full(
+            f"{text}; if the disk of Chroma's data is full, free space; if it has room, the database is "
+            "damaged: ingestor verify --repair --rebuild"
+        )
     if any(symptom in text for symptom in _TORN):
         return Torn(text)
     return None

@@ -26,8 +26,11 @@ ROOM = 50_000_000  # free bytes below which nothing is added
 # Chroma's tables of collections and their segments: a few rows each.
 _OF_COLLECTIONS = ("databases", "collections", "collection_metadata", "segments", "segment_metadata")
 
-# SQLite's errors for a database with overwritten pages (codes 11 and 26).
-_DAMAGED = ("database disk image is malformed", "file is not a database")
+# Errors for a database with overwritten pages: SQLite's (codes 11 and 26), and Chroma's own.
+_DAMAGED = (
+    *("database disk image is malformed", "file is not a database"),
+    "Failed to pull logs from the log store",
+)
 REMEDY = (
     "Chroma's database is damaged: `ingestor verify --repair --rebuild` moves Chroma's folder aside and "
     "writes this ingestor's collections into a new one, without embedding; or put a backup in its place"
@@ -42,6 +45,8 @@ def claim(path: Path) -> Lock:
 
     Raises NeedsHuman if another process uses the folder, or if it cannot be used.
     """
+    if not (path / DATABASE).exists():
+        _refuse_state(path)
     try:
         file_permissions.make(path, _is_ours)
     except OSError as error:
@@ -64,6 +69,7 @@ def move_aside(path: Path) -> Path | None:
     """
     if not path.exists():
         return None
+    _refuse_state(path)
     aside = path.with_name(f"{path.name}-damaged-{time.strftime('%Y%m%d-%H%M%S')}")
     lock = hold(path / LOCK)
     try:
@@ -79,9 +85,23 @@ def move_aside(path: Path) -> Path | None:
     return aside
 
 
+def _refuse_state(path: Path) -> None:
+    """Raises NeedsHuman if the folder holds a state, whose files must not be moved or mixed with Chroma's."""
+    if (path / "journal.sqlite3").exists():
+        raise NeedsHuman(f"{path} is the state folder of an ingestor: set chroma.path to another folder")
+
+
 def damaged(text: str) -> bool:
     """Whether an error's text means a damaged database."""
     return any(symptom in text for symptom in _DAMAGED)
+
+
+def is_full(path: Path) -> bool:
+    """Whether the disk is nearly full. False if it cannot be asked: Chroma reports the problem."""
+    try:
+        return shutil.disk_usage(path).free < ROOM
+    except OSError:
+        return False
 
 
 def require_room(path: Path) -> None:
@@ -90,11 +110,7 @@ def require_room(path: Path) -> None:
     Measured on 1.5.9: after a failed write Chroma soon answers no request until it is restarted, and it may
     leave a torn segment.
     """
-    try:
-        free = shutil.disk_usage(path).free
-    except OSError:
-        return  # Chroma reports the problem
-    if free < ROOM:
+    if is_full(path):
         raise Transient(
             f"the disk of {path} has less than {ROOM / 1e6:.0f} MB left, so nothing is added: free some "
             "space, or move chroma.path to a larger disk"

@@ -32,6 +32,7 @@ _PATCHES = 1000
 _BYTES = 20_000_000  # a request; Chroma takes 40 MiB
 _MOST_BYTES = 40_000_000  # a record by itself
 _PAGE, _MOST_IDS = 2000, 100_000  # ids of an answer: of the first one, and of any
+_TRIES = 3  # of a question whose answer holds records without text
 _LISTED = 100  # collections of an answer
 
 Row = TypeVar("Row")
@@ -156,9 +157,18 @@ class ChromaIndex:
         raise Gone(f"collection {self._uuid} does not exist in Chroma")
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
-        """The ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter."""
+        """The ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter.
+
+        A record that is deleted while Chroma answers comes without its text: Chroma is asked again.
+        """
         most, batches = self._read(n), pages(vectors, self._read(_RECORDS))
-        return [hits for batch in batches for hits in self._query(batch, most, where)]
+        found = [hits for batch in batches for hits in self._query(batch, most, where)]
+        for at, hits in enumerate(found):
+            tries = 0
+            while tries < _TRIES and any(hit.text is None for hit in hits):
+                (hits,), tries = self._query([vectors[at]], most, where), tries + 1
+            found[at] = [hit for hit in hits if hit.text is not None]
+        return found
 
     def nearest(
         self,

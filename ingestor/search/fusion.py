@@ -40,13 +40,15 @@ def fused(
     dense_share: float = DENSE,
 ) -> list[Ranked]:
     """The best ``n``. ``cosines``: of those that only ``lexical`` has, and maybe of others. ``most``: see
-    ranking.Asked."""
+    ranking.Asked.
+
+    A record by words whose vector was not found counts as the most distant. If it is gone, it has no text
+    either, and the next one takes its place.
+    """
     by_words = dict(lexical)
-    by_vector = {id_: cosine for id_, cosine in cosines.items() if id_ in by_words} | dict(dense)
-    if not by_vector:
-        return []
-    known = by_vector.values()
-    low, width = min(known), (max(known) - min(known)) or 1.0
+    known = {id_: cosine for id_, cosine in cosines.items() if id_ in by_words} | dict(dense)
+    low, high = min(known.values(), default=0.0), max(known.values(), default=0.0)
+    by_vector, width = dict.fromkeys(by_words, low) | known, (high - low) or 1.0
     scored = sorted(
         (
             -dense_share * (cosine - low) / width

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from ingestor.core.listings.pages import pages
 from ingestor.lexical.check import Words
 from ingestor.lexical.ranking import ByWords, ranked
 from ingestor.model import Hit, Record, RecordId, Vector, Vectors
@@ -15,6 +16,7 @@ from ingestor.search.reranking import Reranker, reranked
 from ingestor.search.values import Answer, Found, Mode, Question
 
 DEPTH = 50  # candidates of each list
+SPARE = 10  # hits that take the places of records that are deleted meanwhile
 _PAGE, _LOOKED_AT = 200, 2000  # lexical hits that a filter is tried on at once; and in all
 _BUDGET_HITS = 100  # hits that a budget may take
 
@@ -109,10 +111,15 @@ class _Search:
     known: dict[RecordId, Record] = field(default_factory=dict)
 
     def run(self, mode: Mode) -> tuple[list[Ranked], dict[RecordId, Record]]:
-        """The best records, and what is known of them. Records that are gone meanwhile are left out."""
+        """The best records, and what is known of them. Those that are gone meanwhile are replaced."""
         best = {"hybrid": self._hybrid, "dense": self._dense_alone, "lexical": self._lexical_alone}[mode]()
-        self._read([one.id for one in best])
-        return [one for one in best if one.id in self.known], self.known
+        found: list[Ranked] = []
+        for page in pages(best, self.n):
+            self._read([one.id for one in page])
+            found += [one for one in page if one.id in self.known]
+            if len(found) >= self.n:
+                break
+        return found[: self.n], self.known
 
     def _dense_alone(self) -> list[Ranked]:
         vectors = self._vectors()
@@ -121,7 +128,8 @@ class _Search:
         return fusion.alone([(hit.id, hit.score) for hit in hits], self.n, "dense")
 
     def _lexical_alone(self) -> list[Ranked]:
-        return fusion.alone(self._lexical(self.n).order, self.n, "lexical")
+        most = self.n + SPARE
+        return fusion.alone(self._lexical(most).order, most, "lexical")
 
     def _hybrid(self) -> list[Ranked]:
         """Texts and metadata are read of the best alone: to read those of all candidates takes most time."""
@@ -130,7 +138,7 @@ class _Search:
         lexical, near = self._lexical(depth), {id_ for id_, _ in dense}
         others = self._vectors_of({id_: lexical.texts[id_] for id_, _ in lexical.order if id_ not in near})
         cosines = {id_: float(vectors[0] @ vector) for id_, vector in others.items()}
-        return fusion.fused(dense, lexical.order, cosines, lexical.most, self.n)
+        return fusion.fused(dense, lexical.order, cosines, lexical.most, self.n + SPARE)
 
     def _vectors_of(self, texts: Mapping[RecordId, bytes]) -> Mapping[RecordId, Vector]:
         """``texts``: their digests. To read vectors from Chroma takes a third of a search."""

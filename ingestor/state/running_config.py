@@ -53,6 +53,8 @@ def keep(config: Config, now: float) -> None:
     """Store the config in force, readable by its owner only. Errors of the disk are ignored."""
     value = {"file": str(config.origin.file), "text": config.origin.text, "since": now}
     with suppress(OSError):
+        for left in config.state.glob(f"{NAME}.*"):  # of writers that were killed; the state is locked
+            left.unlink(missing_ok=True)
         write_own(config.state / NAME, json.dumps(value))
 
 

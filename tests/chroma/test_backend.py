@@ -107,6 +107,16 @@ def test_chroma_is_well_again_when_a_full_disk_has_space(disk: Path, monkeypatch
         assert backend.probe("docs") is None
 
 
+def test_refused_write_blames_the_disk_only_if_it_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with chroma(tmp_path) as backend:
+        for room, reason in ((0, "it cannot write to its database"), (2**62, "its disk was full")):
+            monkeypatch.setattr(chroma_folder, "ROOM", room)
+            backend.trouble("docs", Full("refused"))
+            assert caplog.messages[-1].endswith(reason)
+
+
 def test_a_server_that_leaves_requests_unanswered_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

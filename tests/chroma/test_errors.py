@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ingestor.chroma.api import Refused
-from ingestor.chroma.client import Unanswered, connect, translated
+from ingestor.chroma.client import Full, Unanswered, connect, translated
 from ingestor.chroma.collections import Ownership, delete_collection, find_collection
 from ingestor.chroma.reach import probe
 from ingestor.model import Record
@@ -140,3 +140,17 @@ def test_a_server_too_old_for_lists_is_told() -> None:
     )
     with pytest.raises(NeedsHuman, match=r"older than 1\.5 .*: upgrade it"), translated():
         raise Refused(f"Failed to deserialize the JSON body into the target type: {said}", "", 422)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "remedy"),
+    [
+        ("Failed to pull logs from the log store", NeedsHuman, "verify --repair --rebuild"),
+        ("database disk image is malformed", NeedsHuman, "verify --repair --rebuild"),
+        ("Failed to apply logs to the metadata segment", Full, "if it has room, the database is damaged"),
+        ("Nothing found on disk", Torn, "Nothing found on disk"),
+    ],
+)
+def test_damage_is_named_with_its_remedy(text: str, error: type[Exception], remedy: str) -> None:
+    with pytest.raises(error, match=remedy), translated():
+        raise Refused(f"Error executing plan: Internal error: {text}", "InternalError", 500)

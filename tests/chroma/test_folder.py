@@ -57,3 +57,11 @@ def test_what_is_ending_is_waited_for_and_others_are_not(
     else:
         with pytest.raises(NeedsHuman, match=r"is in use by process 1 .*notebook"):
             claim(tmp_path)
+
+
+def test_state_folder_is_refused_as_chromas_folder(tmp_path: Path) -> None:
+    (tmp_path / "journal.sqlite3").write_bytes(b"a journal")
+    for use in (claim, folder.move_aside):
+        with pytest.raises(NeedsHuman, match=r"state folder of an ingestor: set chroma\.path"):
+            use(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["journal.sqlite3"]

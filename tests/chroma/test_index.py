@@ -54,6 +54,25 @@ def test_the_nearest_are_those_of_a_query_and_vectors_those_that_were_written(en
         index.nearest(asked, 1, {"n": {"$like": 1}})
 
 
+def test_answer_with_a_record_deleted_meanwhile_is_asked_again(inside):
+    index = opened(inside)
+    index.upsert(many(20))
+    answers, ask = [], inside.api.query
+
+    def losing(*args: Any, **others: Any) -> Any:
+        answer = ask(*args, **others)
+        answers.append(answer)
+        if len(answers) == 1:
+            answer["documents"][1][0] = answer["metadatas"][1][0] = None
+        return answer
+
+    asked = np.stack([vector(3), vector(8)])
+    expected = index.query(asked, 5)
+    with patch.object(inside.api, "query", losing):
+        assert index.query(asked, 5) == expected
+    assert len(answers) == 2
+
+
 @pytest.mark.parametrize("engine", ["served", "inside"])
 @pytest.mark.parametrize("dimensions", [3, 64, 384, 1023])
 def test_the_last_bits_of_returned_vectors_are_known(engine, dimensions, request):

@@ -16,8 +16,10 @@ def test_words_count_little_where_few_of_the_question_s_are_found() -> None:
     assert fused(dense, lexical, {}, 1.0, 1)[0].id == "b"
 
 
-def test_what_is_gone_from_chroma_is_no_hit() -> None:
-    assert [one.id for one in fused([("a", 0.9)], [("gone", 9.0), ("a", 1.0)], {}, 9.0, 5)] == ["a"]
+def test_record_without_a_vector_counts_as_the_most_distant() -> None:
+    found = fused([("a", 0.9), ("b", 0.8)], [("c", 9.0), ("b", 1.0)], {}, 9.0, 5)
+    assert [one.id for one in found] == ["c", "a", "b"]
+    assert [one.id for one in fused([], [("c", 9.0)], {}, 9.0, 5)] == ["c"]
 
 
 def test_without_words_the_order_is_that_of_the_vectors() -> None:

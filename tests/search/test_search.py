@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -94,6 +95,29 @@ def test_names_numbers_and_forms_of_words_are_found(tmp_path: Path, query: str, 
     assert answer.hits[0].ranks.lexical == 1
     assert (answer.mode, answer.fallback) == (mode, None)
     assert answer.hits[0].document == answer.passages[0].text
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "lexical"])
+def test_hit_deleted_meanwhile_is_replaced_by_the_next(tmp_path: Path, mode: str) -> None:
+    with searcher(tmp_path) as search:
+        asked = Question("the card is blocked", n=2, mode=mode)  # type: ignore[arg-type]
+        first, second = (hit.id for hit in search.answer(asked).hits)
+        search.store.drop([first])  # type: ignore[attr-defined]
+        after = search.answer(asked).hits
+    assert len(after) == 2
+    assert after[0].id == second
+    assert all(hit.document for hit in after)
+
+
+def test_hybrid_keeps_a_record_whose_vector_is_not_found(tmp_path: Path) -> None:
+    with searcher(tmp_path) as search:
+        asked = Question("ERR_4711 blocked card", n=2)
+        best = search.answer(asked).hits[0].id
+        with (
+            patch.object(Store, "vectors", lambda self, ids: {}),
+            patch.object(Store, "nearest", lambda self, vectors, n, where=None: [[]]),
+        ):
+            assert search.answer(asked).hits[0].id == best
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
