@@ -31,6 +31,7 @@ PAUSE = 1.0  # seconds between two deeds
 
 def configure(folder: Path, port: int, size: int) -> None:
     settings: dict[str, Any] = {
+        "state": "./state",
         "chroma": {"path": "./chroma", "port": port},
         "embedding": {"kind": "hashing"},
         "chunking": {"strategy": "recursive", "size": size},
