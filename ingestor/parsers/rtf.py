@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
-from ingestor.parsers.office.tree import TAB, TITLE, mark_number, read_tree
+from ingestor.parsers.office.tree import TAB, mark_number, read_tree, style_mark
 from ingestor.parsers.shared.decode import codec
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.numbers import raised
@@ -108,7 +108,7 @@ class _Preparation:
         self._begins = self._starred = False  # the group
         self._number: list[str] | None = None  # the text of a number, while its group is open
         self._number_depth = 0
-        self._title = False  # the next text is the document's title
+        self._style_mark = self._mark = ""  # of the paragraph's style; the second, until it has text
 
     def take(self, token: re.Match[str]) -> None:
         begins, self._begins = self._begins, False
@@ -158,7 +158,8 @@ class _Preparation:
         elif word == "tab" and not state.hidden:
             self.out.append(_unicode(TAB))
         elif word == "s" and value:
-            level, self._title = self._styles.get(value, (None, False))
+            level, self._style_mark = self._styles.get(value, (None, ""))
+            self._mark = self._style_mark
             self.out.append(written if level is None else f"{written}\\outlinelevel{level} ")
         else:
             self.out.append(written)
@@ -171,7 +172,9 @@ class _Preparation:
         elif word in ("super", "nosupersub", "sub"):
             self._state = replace(self._state, is_raised=word == "super" and on)
         elif word == "pard":
-            self._title = False
+            self._style_mark = self._mark = ""
+        elif word == "par":
+            self._mark = self._style_mark
 
     def _text(self, text: str | None, written: str) -> None:
         state, shown = self._state, text or "x"
@@ -184,9 +187,9 @@ class _Preparation:
         if state.hidden:
             self.left_out.setdefault(state.hidden, []).append(shown)
             return
-        if self._title and shown.strip():
-            self.out.append(_unicode(TITLE))
-            self._title = False
+        if self._mark:
+            self.out.append(_unicode(self._mark))
+            self._mark = ""
         high = raised(shown) if state.is_raised else shown
         self.out.append(written if high == shown else _unicode(high))
 
@@ -208,8 +211,8 @@ def _unicode(text: str) -> str:
     return "{\\uc1" + "".join(f"\\u{number}?" for number in signed) + "}"
 
 
-def _styles(source: str) -> dict[str, tuple[int | None, bool]]:
-    """Return the outline level of each style, from 0, its own or inherited, and whether it is the title's."""
+def _styles(source: str) -> dict[str, tuple[int | None, str]]:
+    """Return the outline level of each style, from 0, its own or inherited, and its mark."""
     begin = source.find(r"{\stylesheet")
     own: dict[str, tuple[int | None, str, str]] = {}
     for found in _STYLE.finditer(source, begin, begin + _STYLES) if begin >= 0 else ():
@@ -226,7 +229,7 @@ def _styles(source: str) -> dict[str, tuple[int | None, bool]]:
                 return found
         return None
 
-    return {number: (level(number), name == "title") for number, (_, _, name) in own.items()}
+    return {number: (level(number), style_mark([name])) for number, (_, _, name) in own.items()}
 
 
 def _about(source: str) -> Iterator[tuple[str, str]]:

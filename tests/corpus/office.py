@@ -147,7 +147,6 @@ _REFUSED = frozenset(
         "deep.odt",
         "deep.epub",
         "outside.docx",
-        "notes-loop.docx",
     ]
 )
 

@@ -4,14 +4,12 @@ What the library has no place for is written as text: titles, captions, code and
 formulas, charts, comments, the beginnings of slides. Hidden and deleted text and pronunciations are left out.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element, SubElement
 
 from ingestor.core.completeness import words
-from ingestor.parsers.office.tree import CAPTION, CHART, CODE, PAGE, QUOTE, TITLE, Asides, mark_number
-from ingestor.parsers.shared.flow import CAPTION as CAPTION_STYLE
+from ingestor.parsers.office.tree import CHART, PAGE, Asides, mark_number, style_mark
 from ingestor.parsers.shared.mathml import is_formula, linear
 
 _NAMESPACE = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}"
@@ -22,8 +20,6 @@ OFFICE, STYLE, TEXT, TABLE, DRAW, PRESENTATION, CHARTS = (
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _STYLE_NAME = f"{TEXT}style-name"
-_CODE = re.compile(r"\b(?:source code|code|source text|preformatted|verbatim|listing)\b")
-_QUOTE = re.compile(r"quot")
 _LONGEST = 20  # styles that inherit from each other
 _LEFT_OUT = {
     f"{TEXT}ruby-text": "pronunciations",
@@ -69,12 +65,7 @@ class OdfStyles:
 
     def mark(self, name: str) -> str:
         """Return the mark of a paragraph of that style."""
-        names = [each.replace("_20_", " ").lower() for each in self._chain(name)]
-        if "title" in names:
-            return TITLE
-        if any(map(CAPTION_STYLE.match, names)):
-            return CAPTION
-        return CODE if any(map(_CODE.search, names)) else QUOTE if any(map(_QUOTE.search, names)) else ""
+        return style_mark([each.replace("_20_", " ") for each in self._chain(name)])
 
     def shows(self, name: str) -> bool:
         return next((self._shows[one] for one in self._chain(name) if one in self._shows), True)

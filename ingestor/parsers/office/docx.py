@@ -17,8 +17,7 @@ from ingestor.model import Blob, Document
 from ingestor.parsers.office.drawing import chosen, marked_charts
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.office.symbols import readable, symbol
-from ingestor.parsers.office.tree import BLANK, CAPTION, Asides, mark_counted, read_tree
-from ingestor.parsers.shared.flow import CAPTION as CAPTION_STYLE
+from ingestor.parsers.office.tree import TITLE, Asides, mark_counted, read_tree, style_mark
 from ingestor.parsers.shared.numbers import is_known, raised
 from ingestor.parsers.shared.office_math import M, linear
 from ingestor.parsers.shared.package import Package, packed
@@ -31,7 +30,6 @@ _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _RUN, _TEXT, _PARAGRAPH = f"{W}r", f"{W}t", f"{W}p"
 _LEFT_OUT = (f"{W}del", f"{W}moveFrom")
-_CODE = re.compile(r"\b(?:source code|code|preformatted|verbatim|listing|plain text|macro text)\b")
 _COUNTED = (
     "decimal",
     "lowerLetter",
@@ -90,14 +88,18 @@ class _Styles:
         self.root = root
         self._styles = {style.get(f"{W}styleId", ""): style for style in root.iter(f"{W}style")}
         self._hides: dict[str, bool] = {}
+        self._marks: dict[str, str] = {}
         language = root.find(f"{W}docDefaults/{W}rPrDefault/{W}rPr/{W}lang")
         self.language = language.get(f"{W}val") if language is not None else None
         for name in self._styles:
             self._break_circle(name)
 
-    def name(self, style: str) -> str:
-        found = self._styles.get(style)
-        return _value(found, "name").lower()
+    def mark(self, style: str) -> str:
+        """Return the mark of a paragraph of that style; the library knows titles by itself."""
+        if style not in self._marks:
+            mark = style_mark([_value(one, "name") for one in self._chain(style)])
+            self._marks[style] = "" if mark == TITLE else mark
+        return self._marks[style]
 
     def hides(self, style: str) -> bool:
         if style not in self._hides:
@@ -187,7 +189,6 @@ class _Marking:
     def _paragraph(self, paragraph: Element) -> list[Element]:
         properties = paragraph.find(f"{W}pPr")
         style = _value(properties, "pStyle")
-        name = self.styles.name(style)
         self._children(paragraph, hidden=self.styles.hides(style))
         frame = None if properties is None else properties.find(f"{W}framePr")
         if frame is not None and frame.get(f"{W}dropCap") in ("drop", "margin"):
@@ -195,10 +196,8 @@ class _Marking:
             return []
         at = 0 if properties is None else 1
         paragraph[at:at], self._initial = self._initial, []
-        if CAPTION_STYLE.match(name):
-            paragraph.insert(at, _run(CAPTION))
-        elif _CODE.search(name) and not any(text.text for text in paragraph.iter(_TEXT)):
-            paragraph.append(_run(BLANK))
+        if mark := self.styles.mark(style):
+            paragraph.insert(at, _run(mark))
         return [paragraph]
 
     def _run(self, run: Element, *, hidden: bool) -> list[Element]:

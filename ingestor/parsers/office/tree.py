@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from ingestor.model import Document
+from ingestor.parsers.shared.flow import CAPTION as CAPTION_STYLE
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.numbers import written
 from ingestor.ports import BadDocument
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from anydoc import Block, Inline, List, Table
 
 Format = Literal["doc", "docx", "odt", "pptx", "odp", "rtf"]
-BLANK, CAPTION, CHART, CODE, PAGE = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
+CAPTION, CHART, CODE, PAGE = "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
 QUOTE, TITLE, TAB = "\ufdd5", "\ufdd6", "\ufdd7"
 _COUNTED_AS, _COMMENT, _INSERT, _NUMBER, _END = "\ufddb", "\ufddc", "\ufddd", "\ufdde", "\ufddf"
 _STYLED = re.compile(f"{_COUNTED_AS}([A-Za-z]+):([0-9]{{1,6}}){_END}")
@@ -28,12 +29,35 @@ _SPAN = re.compile(f"([{_COMMENT}{_INSERT}{_NUMBER}])([^{_COMMENT}-{_END}]*){_EN
 _MARK = re.compile("[\ufdd0-\ufdef]")
 _STEP = "(?:[0-9]{1,4}|[A-Za-z]|[ivxlcdm]{1,8}|[IVXLCDM]{1,8})"
 _COUNTED = re.compile(rf"(?=.*[0-9.):])\(?{_STEP}(?:[.-]{_STEP})*[.):]*\s+")
+_CODE_STYLE = re.compile(
+    r"(?:(?:source|program|html|computer)[ _-]?)?(?:code|listing|preformatted|verbatim)"
+    r"(?:[ _-]?(?:block|text|listing|example|sample|snippet|line)s?)?[ _]?\d*"
+    r"|(?:source|macro) text|quell(?:code|text)"
+)
+_QUOTE_STYLE = re.compile(
+    r"(?:intense |block )?quot(?:e|es|ation|ations)|block text|(?:intensives )?zitat|citation"
+)
 _TYPED = re.compile(rf"\s*([•·▪‣–○*-]|\(?{_STEP}[.)])\t+(?=\S)")
 _ROUND_BULLETS = ("o", "")  # in Word, letters of Courier New and Symbol
 _FAMILIES = {  # of lists -> the style in which their numbers are written
     "decimal": "decimal", "lower_alpha": "lowerLetter", "upper_alpha": "upperLetter",
     "lower_roman": "lowerRoman", "upper_roman": "upperRoman",
 }  # fmt: skip
+
+
+def style_mark(names: Sequence[str]) -> str:
+    """Return the mark of a paragraph by the names of its style and of those that the style inherits from.
+
+    A name must say all of it: "Resources", "Table Source" and "Postcode" are no styles of program code.
+    """
+    known = [name.strip().lower() for name in names]
+    if "title" in known:
+        return TITLE
+    if any(map(CAPTION_STYLE.match, known)):
+        return CAPTION
+    if any(map(_CODE_STYLE.fullmatch, known)):
+        return CODE
+    return QUOTE if any(map(_QUOTE_STYLE.fullmatch, known)) else ""
 
 
 def mark_counted(place: str, style: str) -> str:

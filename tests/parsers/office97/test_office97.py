@@ -211,11 +211,7 @@ def test_laws_hold_for_any_damage(file: Path, at: int, damage: bytes) -> None:
     obeys_laws(PARSER, Blob(bytes(data), "a"), sound=False)
 
 
-def test_types() -> None:
-    types = {file.name: content_type(Blob(file.read_bytes(), "x")) for file in OLD}
-    assert types == {
-        "harbours.doc": "application/msword",
-        "numbers.doc": "application/msword",
-        "harbours.ppt": "application/vnd.ms-powerpoint",
-        "prices.xls": "application/vnd.ms-excel",
-    }
+def test_types_follow_from_the_streams() -> None:
+    names = {".doc": "msword", ".ppt": "vnd.ms-powerpoint", ".xls": "vnd.ms-excel"}
+    for file in OLD:
+        assert content_type(Blob(file.read_bytes(), "x")) == f"application/{names[file.suffix]}"
