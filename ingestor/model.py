@@ -100,6 +100,7 @@ class Document:
     raw_words: int | None = None
     left_out: tuple[tuple[str, int], ...] = ()
     lost: tuple[str, ...] = ()
+    inner_breaks: tuple[int, ...] = ()  # line breaks of the text that are none in the file
 
 
 @dataclass(frozen=True, slots=True)

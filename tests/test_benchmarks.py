@@ -26,7 +26,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 MINIATURES = {
     "ray": (6,), "nodes": (8,),
     "embed": (1,), "formats": (1,), "gap": (1,), "guard": (1,), "headings": (), "language": (2,), "ocr": (2,),
-    "million": (30, 60), "race": (20,), "readers": (1, 1, "fb2"), "reach": (20, 0, 2), "rechunk": (2,),
+    "million": (30, 60), "race": (20,), "readers": (1, 1, "mail"), "reach": (20, 0, 2), "rechunk": (2,),
     "scale": (20,), "serve": (200, 8), "settled": (30,), "speed": (1,), "start": (1,), "tables": (1,),
     "words": (400,),
 }  # fmt: skip

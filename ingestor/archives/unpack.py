@@ -20,7 +20,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
-from ingestor.archives import sevenzip
 from ingestor.archives.members import (
     DEEPEST,
     LARGEST,
@@ -46,10 +45,9 @@ _STEP = 2**16
 _FRAMES = 100_000  # of zstd, each of which costs a decompressor: so many take about a second
 _TAR_HEADER = 512  # bytes
 _PACKED = {"application/gzip", "application/x-bzip2", "application/x-xz", "application/zstd"}
-_SEVEN = "application/x-7z-compressed"
 _MESSAGE = "application/vnd.ms-outlook"
-_CONTAINERS = {*_PACKED, _MESSAGE, _SEVEN, "application/x-tar", "application/zip", "application/mbox"}
-_ARCHIVE = re.compile(r"\.(zip|7z|tar|tgz|tbz2?|txz|tzst|gz|bz2|xz|zst)$", re.IGNORECASE)
+_CONTAINERS = {*_PACKED, _MESSAGE, "application/x-tar", "application/zip", "application/mbox"}
+_ARCHIVE = re.compile(r"\.(zip|tar|tgz|tbz2?|txz|tzst|gz|bz2|xz|zst)$", re.IGNORECASE)
 _TAR = re.compile(r"\.(tgz|tbz2?|txz|tzst|tar\.\w+)$", re.IGNORECASE)
 _SINGLE = re.compile(r"(?<!\.tar)\.(gz|bz2|xz|zst)$", re.IGNORECASE)  # one compressed file
 _MAIL = re.compile(r"\.(eml|mbox|msg)$", re.IGNORECASE)
@@ -123,10 +121,6 @@ def _members(blob: Blob, budget: Budget) -> Iterator[FoundMember]:
             yield from _of_tar(stream, budget) if is_tar else _of_one(blob.name, stream, budget)
         elif kind == "application/x-tar":
             yield from _of_tar(_Stream(_chunks(blob.data, kind), budget), budget)
-        elif kind == _SEVEN:
-            yield from _of_seven(blob.data, budget)
-    except sevenzip.UnsupportedArchive as error:
-        raise BadDocument(f"the archive is {error}") from error
     except _DAMAGED as error:
         raise BadDocument(f"the archive is damaged ({error}); replace it by an intact one") from error
     if kind == "message/rfc822":
@@ -295,22 +289,6 @@ def _of_one(name: str, stream: _Stream, budget: Budget) -> Iterator[FoundMember]
     budget.spend(1, 0)
     size = stream.tell()
     yield _found(PurePosixPath(name).stem or "content", content, None, None, refusal(size), f"{size}")
-
-
-def _of_seven(data: bytes, budget: Budget) -> Iterator[FoundMember]:
-    files, chunks = sevenzip.files(data, _of_zstd)
-    budget.foresee(len(files), sum(file.size for file in files))
-    stream = _Stream(chunks, budget)
-    for file in files:
-        problem = refusal(file.size) or (None if is_wanted(file.name) else "")
-        if problem is not None:
-            stream.seek(stream.tell() + file.size)
-        content = b"" if problem is not None else stream.content(file.size)
-        if problem is None and file.crc not in (None, zlib.crc32(content)):
-            problem, content = "damaged in its archive; replace the archive by an intact one", b""
-        budget.spend(1, 0)
-        if problem != "":
-            yield _found(file.name, content, file.modified, None, problem, f"{file.crc}")
 
 
 def _of_mail(data: bytes, budget: Budget) -> Iterator[FoundMember]:

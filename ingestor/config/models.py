@@ -267,7 +267,7 @@ class SourceSettings(Options):
     )
     archives: bool = Field(
         default=False,
-        description="whether files in archives (`.zip`, `.7z`, `.tar`, also packed by gzip, bzip2, xz or "
+        description="whether files in archives (`.zip`, `.tar`, also packed by gzip, bzip2, xz or "
         "zstd) are documents; single compressed files (`.gz`, `.bz2`, `.xz`, `.zst`), messages in `.mbox` "
         "files and attachments of mails always are",
     )

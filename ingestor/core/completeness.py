@@ -75,8 +75,7 @@ def shortfall(document: Document) -> Shortfall | None:
         return None
     if not document.text.strip():
         return Shortfall("empty", _why_empty(document))
-    missing = _missing(document)
-    reasons = [*document.lost, *([missing] if missing else [])]
+    reasons = [*document.lost, *filter(None, (_missing(document), _undecoded(document.text)))]
     return Shortfall("incomplete", "; ".join(reasons)) if reasons else None
 
 
@@ -88,6 +87,15 @@ def _missing(document: Document) -> str | None:
     if found >= ENOUGH * wanted or (wanted - found < _FEW and 2 * found >= wanted):
         return None
     return f"{found:,} of about {wanted:,} words were read; report it, with the file if you can"
+
+
+def _undecoded(text: str) -> str | None:
+    unknown = text.count("\ufffd")
+    if not unknown or unknown <= (1 - ENOUGH) * sum(map(len, text.split())):
+        return None
+    return (
+        f"{unknown:,} of its characters are unknown (U+FFFD): save it again with another program, or use OCR"
+    )
 
 
 def _why_empty(document: Document) -> str:

@@ -45,11 +45,6 @@ PARSERS = {
         (f"application/vnd.ms-{kind}" for kind in ("excel", "powerpoint", "outlook")), "office97"
     ),
     **{f"{_ODF}.{kind}-flat-xml": "odf" for kind in _ODF_KINDS},
-    "application/x-fictionbook+xml": "fb2",
-    "application/docbook+xml": "docbook",
-    "application/x-mediawiki+xml": "mediawiki",
-    "text/x-wiki": "mediawiki",
-    "text/troff": "man",
     "application/rtf": "rtf",
     "application/epub+zip": "epub",
     _WORD: "docx",
@@ -74,10 +69,6 @@ TEXT_KINDS = {
     "csv": "text/csv",
     "notebook": "application/x-ipynb+json",
     "subtitles": "text/vtt",
-    "man": "text/troff",
-    "mediawiki": "text/x-wiki",
-    "docbook": "application/docbook+xml",
-    "fb2": "application/x-fictionbook+xml",
 }
 
 # Read by OCR, if it is installed.
@@ -91,6 +82,7 @@ TEXTUAL = {
 PROSE = {
     *("text/plain", "text/markdown", "text/html", "text/x-log", "text/x-diff", "text/x-rst", "text/x-tex"),
     *("text/asciidoc", "text/org", "text/vtt", "text/x-subrip", "text/csv", "text/tab-separated-values"),
+    *("text/troff", "text/x-wiki"),
     *("message/rfc822", "application/xhtml+xml", "application/x-ipynb+json", "text/prs.fallenstein.rst"),
 }
 
@@ -251,7 +243,7 @@ READ_BY_NAME = {
 }
 # Entries of an OLE file that tell what it is.
 ENTRIES = tuple(
-    (name.encode("utf-16-le"), kind)
+    (name.lower().encode("utf-16-le"), kind)
     for name, kind in (
         ("EncryptedPackage", "application/x-ole-encrypted"),
         ("__substg1.0_", "application/vnd.ms-outlook"),
@@ -259,15 +251,15 @@ ENTRIES = tuple(
         ("PowerPoint Document", "application/vnd.ms-powerpoint"),
         ("Workbook", "application/vnd.ms-excel"),
         ("Book", "application/vnd.ms-excel"),
-        ("WORKBOOK", "application/vnd.ms-excel"),  # as reporting programs write it
-        ("BOOK", "application/vnd.ms-excel"),
     )
 )
 ARCHIVES = {
     *("application/zip", "application/gzip", "application/x-bzip2", "application/x-xz", "application/zstd"),
-    *("application/x-7z-compressed", "application/vnd.rar", "application/x-tar"),
+    "application/x-tar",
 }
 LOOKS = {
+    "application/x-7z-compressed": "an archive of 7-Zip: pack it as .zip to have it opened",
+    "application/vnd.rar": "an archive of WinRAR: pack it as .zip to have it opened",
     "application/postscript": "a PostScript document",
     "application/x-ole-storage": "a file of an old Office program",
     "application/x-ole-encrypted": "an Office document that is encrypted: save it without a password",

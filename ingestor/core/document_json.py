@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, fields
 from operator import attrgetter
+from typing import Any
 
 from ingestor.model import Block, Digest, Document, Fingerprint
 
@@ -31,22 +32,22 @@ def encode(document: Document) -> dict[str, object]:
         "raw_words": document.raw_words,
         "left_out": document.left_out,
         "lost": document.lost,
+        "inner_breaks": document.inner_breaks,
     }
 
 
 def decode(encoded: dict[str, object]) -> Document:
     """The inverse of ``encode``, after JSON."""
-    blocks, extra, left_out, lost = (encoded.pop(name) for name in ("blocks", "extra", "left_out", "lost"))
-    assert isinstance(blocks, list)
-    assert isinstance(extra, list)
-    assert isinstance(left_out, list)
-    assert isinstance(lost, list)
+    names = ("blocks", "extra", "left_out", "lost", "inner_breaks")
+    lists: list[list[Any]] = [found for name in names if isinstance(found := encoded.pop(name, []), list)]
+    blocks, extra, left_out, lost, inner_breaks = lists
     return Document(
         **encoded,  # type: ignore[arg-type]
         blocks=tuple(Block(*block) for block in blocks),
         extra=tuple((key, value) for key, value in extra),
         left_out=tuple((rule, count) for rule, count in left_out),
         lost=tuple(lost),
+        inner_breaks=tuple(inner_breaks),
     )
 
 

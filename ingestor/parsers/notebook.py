@@ -6,6 +6,7 @@ Outputs are cut, pictures and HTML left out.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ from ingestor.parsers.shared.decode import decode
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
+_CONTROL = re.compile(
+    r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b\\)|[@-Z\\^_])"
+)  # of terminals: colours
 _MOST = 2000  # characters of one output
 
 
@@ -111,6 +115,7 @@ def _outputs(cell: Mapping[str, Any]) -> Iterator[str]:
         text = _text(output.get("text")) or _text(data.get("text/plain"))
         if output.get("output_type") == "error":
             text = f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
+        text = _CONTROL.sub("", text)
         yield text if len(text) <= _MOST else f"{text[:_MOST]} …"
 
 
@@ -140,4 +145,4 @@ def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else []
 
 
-PLUGIN = Plugin(kind="notebook", version=5, options=NotebookOptions, build=NotebookParser)
+PLUGIN = Plugin(kind="notebook", version=6, options=NotebookOptions, build=NotebookParser)

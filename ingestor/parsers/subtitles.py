@@ -20,6 +20,7 @@ _CUE = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}.*$", re.MULTILINE)
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*+)?\s+([^<>]{1,100})>")
 _TAG = re.compile(r"<[^<>]{0,200}>|\{\\[^{}]{0,200}\}")
 _PAUSE = 2.0  # seconds of silence that end a paragraph
+_ROLLING = 0.02  # seconds between captions that roll
 _LONGEST = 60.0  # seconds of a block
 _TITLE = re.compile(r"WEBVTT[ \t]+(?:-[ \t]+)?(\S.*)")
 
@@ -54,14 +55,21 @@ class SubtitleParser:
 
 
 def _cues(text: str) -> Iterator[_Cue]:
-    """The text under each line of times, up to the first blank line."""
+    """The text under each line of times, up to the first blank line.
+
+    Captions that roll show the lines of the cue before once more; these are left out.
+    """
     times = list(_CUE.finditer(text))
+    shown, over = list[str](), 0.0  # lines of the cue before, and when it ended
     for cue, after in zip_longest(times, times[1:]):
         end = after.start() if after else len(text)
         said = text[cue.end() + 1 : end].split("\n\n", 1)[0]
-        words = _TAG.sub("", _VOICE.sub(r"\1: ", said))
-        line = " ".join(unescape(words).split())
-        if line:
+        words = unescape(_TAG.sub("", _VOICE.sub(r"\1: ", said)))
+        lines = [line for one in words.split("\n") if (line := " ".join(one.split()))]
+        rolls = _seconds(cue, 1) - over <= _ROLLING
+        again = next((n for n in range(len(lines), 0, -1) if rolls and lines[:n] == shown[-n:]), 0)
+        shown, over = lines, _seconds(cue, 5)
+        if line := " ".join(lines[again:]):
             yield _Cue(_seconds(cue, 1), _seconds(cue, 5), line)
 
 
@@ -86,4 +94,4 @@ def _clock(seconds: float) -> str:
     return f"{minutes // 60:02}:{minutes % 60:02}:{rest:02}"
 
 
-PLUGIN = Plugin(kind="subtitles", version=1, options=Options, build=SubtitleParser)
+PLUGIN = Plugin(kind="subtitles", version=2, options=Options, build=SubtitleParser)

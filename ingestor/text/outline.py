@@ -93,11 +93,17 @@ def outline(document: Document) -> Outline:
     return Outline(
         text=document.text,
         blocks=document.blocks,
-        lines=line_starts(document.text),
+        lines=_lines(document),
         block_starts=[block.start for block in document.blocks],
         section_starts=[start for start, _ in headings],
         sections=[Section(), *sections(heading for _, heading in headings)],
     )
+
+
+def _lines(document: Document) -> list[int]:
+    """Where each line of the file begins in the text."""
+    inner = frozenset(document.inner_breaks)
+    return [start for start in line_starts(document.text) if start - 1 not in inner]
 
 
 def opened(blocks: Iterable[Block]) -> Iterator[tuple[Block, Block]]:

@@ -223,8 +223,8 @@ def test_a_bad_top_level(top: str, message: str) -> None:
         ),
         (
             {"parsing": {"types": {"*.txt": "pdf"}}},
-            "sources[0].parsing.types.*.txt: must be a parser of text (asciidoc, csv, docbook, fb2, html, "
-            "json, latex, man, markdown, mediawiki, notebook, org, rst, subtitles, text, toml, xml, yaml) or "
+            "sources[0].parsing.types.*.txt: must be a parser of text (asciidoc, csv, html, json, latex, "
+            "markdown, notebook, org, rst, subtitles, text, toml, xml, yaml) or "
             "a type as text/x-python, not 'pdf'",
         ),
         ({"path": "~nobody-of-this-name"}, "sources[0]: can't be used: Could not determine home directory."),

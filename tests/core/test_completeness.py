@@ -15,6 +15,7 @@ from ingestor.parsers.shared.detect import parser_of
 from ingestor.registry import find
 from tests.parsers.files import P, R, docx, epub, odf, paragraph, pptx, relations, shape, xlsx, zipped
 
+UNDECODED = "9 of its characters are unknown (U+FFFD): save it again with another program, or use OCR"
 MISSING = "{} of about {} words were read; report it, with the file if you can"
 
 
@@ -36,6 +37,8 @@ def read(data: bytes, name: str = "file") -> Document:
         (Document("word " * 4, raw_words=10), "incomplete", MISSING.format(4, 10)),
         (Document("word " * 40, raw_words=200, left_out=(("footers", 150), ("notes", 10))), None, ""),
         (Document("some text", lost=("2 pages",)), "incomplete", "2 pages"),
+        (Document("wor\ufffd " * 9), "incomplete", UNDECODED),
+        (Document("words " * 9 + "\ufffd"), None, ""),
         (Document(" \n", raw_words=0), "empty", "it holds no text"),
         (Document(""), "empty", "it holds no text"),
         (Document("", lost=("3 pictures", "a film"), raw_words=9), "empty", "3 pictures; a film"),
@@ -107,7 +110,7 @@ def test_what_named_rules_leave_out_is_counted() -> None:
         b"</aside><button>Press</button></main><p>Imprint</p>"
     )
     document = read(page)
-    assert dict(document.left_out) == {"navigation and hidden parts": 2, "what surrounds the main content": 3}
+    assert dict(document.left_out) == {"navigation and hidden parts": 4, "what surrounds the main content": 1}
     assert (document.raw_words, expected(document)) == (55, 50)
 
 

@@ -1,11 +1,10 @@
-"""Old Office files, messages of Outlook, 7z, single packed files, books in XML, manual and wiki pages."""
+"""Old Office files, messages of Outlook; single packed files, books in XML, manual and wiki pages."""
 
 import bz2
 import gzip
 import lzma
 import struct
 import sys
-import zlib
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from tests.corpus.archives import cut, spoilt
 from tests.corpus.case import Case, Make, files
 from tests.hostile import LAUGHS, SPY
 from tests.parsers.ole import ole
-from tests.seven_zips import ARCHIVES
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -114,54 +112,6 @@ def _attached() -> bytes:
     return ole(streams)
 
 
-def _seven(header: bytes, packed: bytes = b"") -> bytes:
-    """With checksums that fit."""
-    start = struct.pack("<QQI", len(packed), len(header), zlib.crc32(header))
-    return b"7z\xbc\xaf\x27\x1c\x00\x04" + struct.pack("<I", zlib.crc32(start)) + start + packed + header
-
-
-def _seven_told(offset: int, size: int) -> bytes:
-    start = struct.pack("<QQI", offset, size, 0)
-    return b"7z\xbc\xaf\x27\x1c\x00\x04" + struct.pack("<I", zlib.crc32(start)) + start + bytes(100)
-
-
-def _wide(number: int) -> bytes:
-    return b"\xff" + struct.pack("<Q", number)
-
-
-def _folder(packed: int, unpacked: int, coder: bytes) -> bytes:
-    return (
-        b"\x06\x00\x01\x09"
-        + _wide(packed)
-        + b"\x00\x07\x0b\x01\x00\x01"
-        + coder
-        + b"\x0c"
-        + _wide(unpacked)
-        + b"\x00"
-    )
-
-
-def _seven_bomb(times: int, told: int) -> bytes:
-    """LZMA2 of zeros that says it unpacks to so much."""
-    packed = lzma.compress(
-        _ZEROS * times, lzma.FORMAT_RAW, filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 2**24}]
-    )
-    names = b"\x00a\x00.\x00t\x00x\x00t\x00\x00\x00"
-    header = (
-        b"\x01\x04"
-        + _folder(len(packed), told, b"\x21\x21\x01\x18")
-        + b"\x00\x05\x01\x11"
-        + bytes([len(names)])
-    )
-    return _seven(header + names + b"\x00\x00", packed)
-
-
-def _seven_loop() -> bytes:
-    """A header that is packed in a header that is packed, each of them itself."""
-    header = b"\x17" + _folder(0, 0, b"\x01\x00") + b"\x00"
-    return _seven(header)
-
-
 def _repeated(text: str, times: int = 100_000, before: str = "", after: str = "") -> Make:
     return lambda: (before + text * times + after).encode()
 
@@ -221,18 +171,6 @@ _MAILS: dict[str, Make] = {
     "cut.msg": partial(cut, lambda: _message(x1000001F="a few words ".encode("utf-16-le") * 500), 3),
 }
 _PACKED: dict[str, Make] = {
-    "cut.7z": partial(cut, lambda: ARCHIVES["lzma2"], 1),
-    "spoilt.7z": partial(spoilt, lambda: ARCHIVES["delta"], 2),
-    "encrypted.7z": lambda: ARCHIVES["encrypted"],
-    "header-far.7z": lambda: _seven_told(2**63, 2**20),
-    "header-large.7z": lambda: _seven_told(0, 2**63),
-    "header-itself.7z": _seven_loop,
-    "header-bomb.7z": lambda: _seven(b"\x17" + _folder(1, 2**40, b"\x01\x00") + b"\x00", b"a"),
-    "counts.7z": lambda: _seven(b"\x01\x05" + _wide(2**40)),
-    "folders.7z": lambda: _seven(b"\x01\x04\x07\x0b" + b"\xe0\xff\xff\xff" + bytes(2**20)),
-    "bomb.7z": lambda: _seven_bomb(150, 1500 * 2**20),
-    "lying-bomb.7z": lambda: _seven_bomb(150, 2000),
-    "names.7z": lambda: _seven(b"\x01\x05\xc0\x00\x80\x11" + _wide(2**16) + bytes(2**16) + b"\x00\x00"),
     "bomb.gz": lambda: gzip.compress(_ZEROS * 100) * 20,
     "members.gz": lambda: gzip.compress(b"") * 500_000,
     "bomb.zst": lambda: b"".join([zstd.compress(_ZEROS * 64)] * 40),
@@ -308,19 +246,11 @@ _REFUSED = frozenset(
     {
         "fat-loop.doc",
         "sector-shift.xls",
-        "encrypted.7z",
-        "bomb.7z",
         "bomb.gz",
         "bomb.zst",
         "frames.zst",
         "bomb.xz",
         "bomb.bz2",
-        "cut.7z",
-        "header-far.7z",
-        "header-large.7z",
-        "header-bomb.7z",
-        "counts.7z",
-        "folders.7z",
     }
 )
 

@@ -47,6 +47,7 @@ def test_a_plain_mail() -> None:
     document = parse(PLAIN)
     assert kinds(document) == [
         ("heading", "Grüße and more"),
+        ("paragraph", "From: Jörg <joerg@example.org>\nTo: Ada <ada@example.org>, bo@example.org"),
         ("paragraph", "Hallo,\nschöne Grüße."),
         ("paragraph", "Ada wrote:"),
         ("quote", "> first\n> second"),

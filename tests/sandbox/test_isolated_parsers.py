@@ -69,10 +69,6 @@ SAMPLES = {
     ),
     "subtitles": ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\nText.\n"),
     "office97": ("a.doc", (Path(__file__).parents[1] / "parsers/golden/harbours.doc").read_bytes()),
-    "man": ("a.1", b".TH A 1\n.SH NAME\na \\- does little\n"),
-    "mediawiki": ("a.wiki", b"== Head ==\nText.\n"),
-    "docbook": ("a.dbk", b"<article><title>Head</title><para>Text.</para></article>"),
-    "fb2": ("a.fb2", b"<FictionBook><body><section><p>Text.</p></section></body></FictionBook>"),
 }
 NEEDS_AN_EXTRA = {"image"}  # OCR; tests/parsers/pdf/test_ocr_extra.py installs it
 

@@ -6,6 +6,7 @@ all (quotes that never close, a megabyte in a cell) is read as paragraphs of tex
 """
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from zlib import crc32
 
@@ -17,6 +18,7 @@ from ingestor.parsers.shared.detect import content_type
 from ingestor.parsers.text import paragraphs
 from ingestor.registry import Options, Plugin
 
+_SEPARATOR = re.compile(r"\"?sep=([^\r\n\"\w])\"?[^\S\r\n]*(?:\r\n?|\n|\Z)", re.IGNORECASE)
 _DELIMITERS = ",;\t|"
 _SAMPLE = 16_384  # characters by which the delimiter is told
 _SMALL, _LARGE = 300, 1200  # characters of a table: it may end from the one on, and ends at the other
@@ -34,8 +36,11 @@ class CsvParser:
         """Raises BadDocument when the content is not text."""
         text, kind = decode(blob.data), content_type(blob)
         composer = Composer()
+        named = _SEPARATOR.match(text)  # Excel's own line, before the header
+        text = text[named.end() :] if named else text
+        tabs = "\t" if kind.endswith("tab-separated-values") else None
         try:
-            rows = list(_rows(text, "\t" if kind.endswith("tab-separated-values") else _delimiter(text)))
+            rows = list(_rows(text, named[1] if named else tabs or _delimiter(text)))
         except csv.Error:
             rows = []
         if not rows or _ragged(rows):
@@ -44,7 +49,12 @@ class CsvParser:
                 composer.add("paragraph", text[start:end])
         for table in _tables(rows):
             composer.table(table)
-        return Document(composer.text, tuple(composer.blocks), kind, raw_words=words(text.replace("\0", "")))
+        return Document(
+            composer.text,
+            tuple(composer.blocks),
+            kind,
+            raw_words=words(text.replace("\0", "").replace('"', "")),
+        )
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
@@ -105,4 +115,4 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-PLUGIN = Plugin(kind="csv", version=1, options=Options, build=CsvParser)
+PLUGIN = Plugin(kind="csv", version=2, options=Options, build=CsvParser)

@@ -1,7 +1,7 @@
 """JSON and JSON Lines: blocks that follow the structure and know their path, such as ``users[3].name``.
 
-The text is the source and is not checked, so JSON with comments, or cut off, is read all the same. Every
-line of JSON Lines is a block.
+The text is the source with its strings decoded, and is not checked: JSON with comments, or cut off, is read
+all the same. Every line of JSON Lines is a block.
 """
 
 import re
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ingestor.model import Blob, Block, Document
+from ingestor.parsers.data.decoded import decoded, escapes, unescaped
 from ingestor.parsers.data.nested import Cutter
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
@@ -17,6 +18,7 @@ from ingestor.registry import Options, Plugin
 from ingestor.text.outline import line_starts
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}:,]', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _LINES = "application/jsonl"
 _LONGEST = 80  # characters of a key in a path
 
@@ -30,7 +32,10 @@ class JsonParser:
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text, kind = decode(blob.data), content_type(blob)
-        return Document(text, tuple(_lines(text) if kind == _LINES else _blocks(text)), kind)
+        blocks = tuple(_lines(text) if kind == _LINES else _blocks(text))
+        strings = _STRING.finditer(text) if "\\" in text else ()
+        edits = (edit for found in strings for edit in escapes(text, *found.span()))
+        return decoded(Document(text, blocks, kind), edits)
 
 
 def _lines(text: str) -> Iterator[Block]:
@@ -65,7 +70,7 @@ def _blocks(text: str) -> Iterator[Block]:
 
 
 def _key(text: str, span: tuple[int, int]) -> str:
-    return " ".join(text[span[0] + 1 : span[1] - 1][:_LONGEST].split())
+    return " ".join(unescaped(text[span[0] + 1 : span[1] - 1])[:_LONGEST].split())
 
 
-PLUGIN = Plugin(kind="json", version=1, options=Options, build=JsonParser)
+PLUGIN = Plugin(kind="json", version=2, options=Options, build=JsonParser)

@@ -1,9 +1,10 @@
-"""TOML and INI files: a block for each table (``[section]``), with its name as path."""
+"""TOML and INI files: a block for each table (``[section]``), with its name as path; strings are decoded."""
 
 import re
 from collections.abc import Iterator
 
 from ingestor.model import Blob, Document
+from ingestor.parsers.data.decoded import Edit, decoded, escapes, unescaped
 from ingestor.parsers.data.nested import blocks
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
@@ -14,6 +15,12 @@ _TABLE = re.compile(
     r'"""(?:.*?"""|.*)|\'\'\'(?:.*?\'\'\'|.*)|^[ \t]*+\[{1,2}(?P<name>[^\[\]\r\n]{1,200})\]',
     re.DOTALL | re.MULTILINE,
 )
+_STRING = re.compile(  # or a comment
+    r'#[^\n]*|"{3}(?:[^\\]|\\.)*?(?:"{3}|\Z)|"(?:[^"\\\n]|\\.)*+"?'
+    r"|'{3}.*?(?:'{3}|\Z)|'[^'\n]*'?",
+    re.DOTALL,
+)
+_JAVA = re.compile(r"(?:\\u[0-9a-fA-F]{4})++")
 _COMMENTS = re.compile(r"(?:^[ \t]*+[#;][^\r\n]*+(?:\r\n?|\n))++", re.MULTILINE)
 _NEAR = 2000  # characters before a table in which its comments may begin
 
@@ -28,7 +35,19 @@ class TomlParser:
         """Raises BadDocument when the content is not text."""
         text, kind = decode(blob.data), content_type(blob)
         language = "toml" if kind == "application/toml" else "ini"
-        return Document(text, tuple(blocks(text, list(_tables(text)), language)), kind)
+        document = Document(text, tuple(blocks(text, list(_tables(text)), language)), kind)
+        return decoded(document, _escapes(text, blob.name, language)) if "\\" in text else document
+
+
+def _escapes(text: str, name: str, language: str) -> Iterator[Edit]:
+    """Those of TOML's strings, and those that Java writes into its properties."""
+    if language == "toml":
+        for string in _STRING.finditer(text):
+            if string[0][0] == '"':
+                yield from escapes(text, *string.span())
+    elif name.lower().endswith(".properties"):
+        for found in _JAVA.finditer(text):
+            yield from escapes(text, *found.span())
 
 
 def _tables(text: str) -> Iterator[tuple[int, str]]:
@@ -38,8 +57,10 @@ def _tables(text: str) -> Iterator[tuple[int, str]]:
         if table["name"]:
             runs = _COMMENTS.finditer(text, max(after, table.start() - _NEAR), table.start())
             comments = next((run for run in runs if run.end() == table.start()), table)
-            yield comments.start(), table["name"].replace('"', "").strip()
+            name = table["name"]
+            said = unescaped(name).replace('"', "") if '"' in name else name
+            yield comments.start(), said.strip()
         after = table.end()
 
 
-PLUGIN = Plugin(kind="toml", version=1, options=Options, build=TomlParser)
+PLUGIN = Plugin(kind="toml", version=2, options=Options, build=TomlParser)

@@ -1,17 +1,21 @@
 """XML: blocks that follow the elements and know their path, such as ``catalog/book[2]``.
 
-The text is the source. Tags are found by their form alone: no DTD is read, no entity expanded, nothing
-fetched, and what is not well-formed is read all the same.
+The text is the source with its references to characters decoded. Tags are found by their form alone: no DTD
+is read, no entity expanded, nothing fetched, and what is not well-formed is read all the same. Books
+(DocBook, FictionBook) and exports of wikis are read as paragraphs of their words, without tags.
 """
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 
 from ingestor.model import Blob, Block, Document
+from ingestor.parsers.data.decoded import Edit, character, decoded
 from ingestor.parsers.data.nested import Cutter
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
+from ingestor.parsers.text import paragraphs
 from ingestor.registry import Options, Plugin
 
 _HEAD = 4096  # characters in which a document may name its title and language
@@ -22,8 +26,24 @@ _TAG = re.compile(
 )
 _ENCODING = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
 _TITLE = re.compile(  # one of blanks alone is a title, too, and an empty one
-    r"<(?:\w+:)?title(?:\s[^<>]*)?>"
+    r"<(?:[\w-]+[:-])?title(?:\s[^<>]*)?>"
     r"(?:\s++(?:\]\]>\s*+)?|\s*+(?:<!\[CDATA\[)?([^<>]{1,300}?)(?:\]\]>)?\s*+)</"
+)
+_BOOKS = frozenset(f"application/{name}+xml" for name in ("docbook", "x-fictionbook", "x-mediawiki"))
+# What is cut off takes all that follows, so that nothing is looked through twice.
+_REFERENCES = (
+    r"&(?P<reference>#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{0,30});"
+    r"|<!--(?:.*?-->|.*)|(?P<cdata><!\[CDATA\[.*?\]\]>)|<!\[CDATA\[.*|<\?(?:.*?\?>|.*)"
+    r"|<!DOCTYPE[^<>\[]*+(?:\[[^\]]*+\]?\s*+)?>?"
+    r"|(?<=>)(?P<binary>\s*+(?:[A-Za-z0-9+/]{60,}+\s*+)++[A-Za-z0-9+/]*+=*+\s*+)(?=<)"
+)
+_PICTURE = 400  # characters of base64 that are no checksum or key
+_PARAGRAPHS = "p|v|para|simpara|title|subtitle|tr|row|term|member|screen|programlisting|text"
+_MARKUP = re.compile(_REFERENCES, re.DOTALL)
+_TAGS = re.compile(
+    rf"{_REFERENCES}|(?P<paragraph></(?:\w{{1,80}}:)?(?:{_PARAGRAPHS})\s*+>)"
+    r"|</?[^\W\d](?:[^<>\"']++|\"[^\"]*\"|'[^']*')*+>?",
+    re.DOTALL,
 )
 _LANGUAGE = re.compile(r"\s(?:xml:)?lang\s*=\s*[\"']([\w-]{2,35})[\"']")
 
@@ -38,14 +58,42 @@ class XmlParser:
         """Raises BadDocument when the content is not text."""
         encoding = _ENCODING.search(blob.data, 0, _HEAD)
         text = decode(blob.data, encoding[1].decode("ascii", "replace") if encoding else None)
+        kind = content_type(blob)
         title, language = _TITLE.search(text, 0, _HEAD), _LANGUAGE.search(text, 0, _HEAD)
-        return Document(
+        document = Document(
             text=text,
-            blocks=tuple(_blocks(text)),
-            content_type=content_type(blob),
+            blocks=() if kind in _BOOKS else tuple(_blocks(text)),
+            content_type=kind,
             title=" ".join(unescape(title[1] or "").split()) or None if title else None,
             language=language[1] if language else None,
         )
+        if kind not in _BOOKS:
+            return decoded(document, _edits(text, bare=False))
+        prose = decoded(document, _edits(text, bare=True))
+        spans = ((end - len(prose.text[start:end].lstrip()), end) for start, end in paragraphs(prose.text))
+        return replace(prose, blocks=tuple(Block("paragraph", *span) for span in spans))
+
+
+def _edits(text: str, *, bare: bool) -> Iterator[Edit]:
+    """Characters in place of references, nothing in place of pictures; if ``bare``, no tags either.
+
+    The end of a paragraph becomes a blank line then, and tags next to each other a space.
+    """
+    for found in (_TAGS if bare else _MARKUP).finditer(text):
+        start, end, kind = *found.span(), found.lastgroup
+        lines = "\n" * text.count("\n", start, end)
+        if kind == "reference":
+            said = unescape(found[0])
+            yield start, end, said if len(said) > 1 else character(ord(said))
+        elif kind == "cdata":
+            yield start, start + len("<![CDATA["), ""
+            yield end - len("]]>"), end, ""
+        elif kind == "binary":
+            if end - start >= _PICTURE:
+                yield start, end, lines
+        elif bare and found[0].endswith(">"):
+            apart = text[start - 1 : start] != ">" and text[end : end + 1] == "<"
+            yield start, end, "\n\n" if kind == "paragraph" else lines or (" " if apart else "")
 
 
 def _blocks(text: str) -> Iterator[Block]:
@@ -70,4 +118,4 @@ def _blocks(text: str) -> Iterator[Block]:
     yield from cutter.blocks(text, "xml")
 
 
-PLUGIN = Plugin(kind="xml", version=1, options=Options, build=XmlParser)
+PLUGIN = Plugin(kind="xml", version=2, options=Options, build=XmlParser)

@@ -1,13 +1,14 @@
 """YAML: a block for each entry, by indentation; one that is large is opened.
 
-The text is the source and is not checked. Block scalars are indented, so what is in them is never taken for
-an entry of the level above.
+The text is the source with quoted scalars decoded, and is not checked. Block scalars are indented, so what
+is in them is never taken for an entry of the level above.
 """
 
 import re
 from collections.abc import Iterator
 
 from ingestor.model import Blob, Block, Document
+from ingestor.parsers.data.decoded import Edit, decoded, escapes
 from ingestor.parsers.data.nested import Cutter
 from ingestor.parsers.markup.lines import Lines, indent, lines_of
 from ingestor.parsers.shared.decode import decode
@@ -16,6 +17,8 @@ from ingestor.registry import Options, Plugin
 _QUOTED = re.compile(r"(?:\"([^\"]*)\"|'([^']*)')[ \t]*:(?:\s|$)")
 _ITEM = re.compile(r"-(?:\s|$)")
 _SEPARATOR = re.compile(r"(?:---|\.\.\.)(?:\s|$)")
+_ESCAPED = re.compile(r"\"[^\"\\]*+\\|'[^']*+''")
+_TWO_QUOTES = re.compile("''")
 _LONGEST = 80  # characters of a key in a path
 
 
@@ -28,7 +31,23 @@ class YamlParser:
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
-        return Document(text, tuple(_blocks(lines_of(text))), "application/yaml")
+        document = Document(text, tuple(_blocks(lines_of(text))), "application/yaml")
+        return decoded(document, _escapes(text)) if _ESCAPED.search(text) else document
+
+
+def _escapes(text: str) -> Iterator[Edit]:
+    """Those of quoted scalars, up to the first place that is no YAML."""
+    import yaml  # slow to import
+
+    try:
+        for token in yaml.scan(text, Loader=getattr(yaml, "CLoader", yaml.Loader)):
+            if isinstance(token, yaml.ScalarToken) and token.style in ("'", '"'):
+                start, end = token.start_mark.index, token.end_mark.index
+                quotes = _TWO_QUOTES.finditer(text, start + 1, end - 1) if token.style == "'" else ()
+                yield from ((*found.span(), "'") for found in quotes)
+                yield from escapes(text, start, end) if token.style == '"' else ()
+    except (yaml.YAMLError, ValueError):
+        return
 
 
 def _blocks(lines: Lines) -> Iterator[Block]:
@@ -70,4 +89,4 @@ def _name(body: str, item: bool) -> str | None:
     return name[:_LONGEST] if colon and "#" not in name and body[0] not in "&*!|>{[%@`" else None
 
 
-PLUGIN = Plugin(kind="yaml", version=1, options=Options, build=YamlParser)
+PLUGIN = Plugin(kind="yaml", version=2, options=Options, build=YamlParser)

@@ -49,7 +49,7 @@ _FROM_EAST = 0x2E80  # the first character of scripts that are read without spac
 _ENOUGH = 140  # visible characters that make an element the page's main content
 
 
-class Page:
+class HtmlPage:
     """``main``: without what surrounds the content. ``links``: with the addresses of links.
 
     ``left_out``: how many words each rule left out.

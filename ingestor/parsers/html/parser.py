@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.html.page import BLOCKS, BREAK, Node, Page, children, one_line, raw_words, styles
+from ingestor.parsers.html.page import BLOCKS, BREAK, HtmlPage, Node, children, one_line, raw_words, styles
 from ingestor.parsers.html.tags import words
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
@@ -106,8 +106,8 @@ class HtmlParser:
         """Add the blocks of all that is visible. Returns how many words the page holds."""
         return self._add(composer, source, main=False)[1]
 
-    def _add(self, composer: Composer, source: str, *, main: bool) -> tuple[Page, int]:
-        page = Page(source, main=main, links=self._links)
+    def _add(self, composer: Composer, source: str, *, main: bool) -> tuple[HtmlPage, int]:
+        page = HtmlPage(source, main=main, links=self._links)
         nodes = page.content() if main else [page.root]
         for node in nodes:
             _Walk(composer).walk(node)
@@ -320,7 +320,7 @@ def _language(pre: Node) -> str | None:
     return next((name for name in named if name not in _NO_LANGUAGE), None)
 
 
-def _about(page: Page) -> dict[str, str]:
+def _about(page: HtmlPage) -> dict[str, str]:
     """The page's meta elements, the first of each name."""
     found: dict[str, str] = {}
     for meta in page.tree.css("meta[content]"):

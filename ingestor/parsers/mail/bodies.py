@@ -1,9 +1,93 @@
-"""Common parts of mails of all formats: paragraphs of a body, and people's names. Pure."""
+"""What mails of all formats share: the choice of a body, people's names, and the blocks of a letter."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ingestor.core.completeness import words
+from ingestor.model import Document
+from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
+from ingestor.parsers.shared.compose import Composer
+from ingestor.ports import BadDocument
 
 _QUOTED = re.compile(r"[ \t]?>")
+_WORD = re.compile(r"\w+")
+_MOST = 2000  # characters of people's names in the text
+_NEW = 0.2  # share of distinct words from which on another body says more
+
+
+@dataclass(frozen=True, slots=True)
+class MailBody:
+    """``page``: of HTML. ``problem``: why HTML could not be read."""
+
+    text: str
+    page: Document | None = None
+    problem: BadDocument | None = None
+
+
+def html_body(source: str) -> MailBody:
+    """A body without text if the HTML cannot be read: an alternative may be there."""
+    try:
+        page = HtmlParser(HtmlOptions(mode="full")).read(source)
+    except BadDocument as error:
+        return MailBody("", problem=error)
+    return MailBody(page.text, page)
+
+
+def best(alternatives: Sequence[Sequence[MailBody]]) -> Sequence[MailBody]:
+    """The first of the alternatives, unless a later one says what it does not."""
+    chosen: Sequence[MailBody] = ()
+    for bodies in alternatives:
+        if not chosen or not _is_filled(chosen) or _says_more(bodies, chosen):
+            chosen = bodies
+    return chosen
+
+
+def add_letter(
+    composer: Composer, subject: str, people: Mapping[str, str], bodies: Sequence[MailBody]
+) -> int:
+    """Add subject, people and bodies; quoted lines of plain text are quotes. Returns how many words.
+
+    HTML that says only what the plain text before it says is dropped. Raises BadDocument when no body can be
+    read.
+    """
+    composer.heading(subject, 1)
+    heads = "\n".join(f"{role}: {_shortened(names)}" for role, names in people.items() if names)
+    composer.add("paragraph", heads)
+    count = words(subject) + words(heads)
+    problem = next((body.problem for body in bodies if body.problem), None)
+    if problem and not _is_filled(bodies):
+        raise problem
+    for at, body in enumerate(bodies):
+        page = body.page
+        if page is None:
+            for kind, text in paragraphs(body.text):
+                composer.add(kind, text)
+            count += words(body.text)
+        elif at == 0 or bodies[at - 1].page or _says_more([body], [bodies[at - 1]]):
+            for block in page.blocks:
+                composer.add(
+                    block.kind, page.text[block.start : block.end],
+                    level=block.level and block.level + 1, title=block.title, number=block.number,
+                    language=block.language,
+                )  # fmt: skip
+            for rule, left_out in page.left_out:
+                composer.leave_out(rule, left_out)
+            count += page.raw_words or 0
+    return count
+
+
+def _is_filled(bodies: Sequence[MailBody]) -> bool:
+    return any(body.text.strip() for body in bodies)
+
+
+def _says_more(bodies: Sequence[MailBody], others: Sequence[MailBody]) -> bool:
+    said, known = (frozenset(_WORD.findall(" ".join(b.text.lower() for b in of))) for of in (bodies, others))
+    return len(said - known) > _NEW * len(said) + 1
+
+
+def _shortened(names: str) -> str:
+    return names if len(names) <= _MOST else f"{names[:_MOST]} …"
 
 
 def paragraphs(body: str) -> Iterator[tuple[str, str]]:

@@ -4,19 +4,22 @@ Nothing here raises for what people send; only a message that is nested beyond a
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email import message_from_bytes
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
+from itertools import chain
 from mimetypes import guess_extension
 
+from ingestor.parsers.mail.bodies import MailBody, best, html_body
 from ingestor.parsers.shared.decode import codec, decode
 from ingestor.ports import BadDocument
 
 _BOUNDARIES = 1000  # parts with parts; each makes reading all that follows slower
+_DEEPEST = 100  # parts in each other whose texts are read
 _LONGEST = 10_000  # characters of a header that are read
 _SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
 _MEDIA = ("image", "audio", "video")
@@ -77,10 +80,18 @@ def date(message: "Message[str, str]") -> str | None:
         return written or None
 
 
-def bodies(message: "Message[str, str]", subtype: str) -> list[str]:
-    """The texts of that subtype (``plain``, ``html``) that are no attachments."""
-    parts = (part for part in _leaves(message) if not _is_attachment(part))
-    return [_text(part) for part in parts if part.get_content_type() == f"text/{subtype}"]
+def bodies(part: "Message[str, str]", depth: int = 0) -> Sequence[MailBody]:
+    """The texts that are no attachments; of alternatives the best. Parts nested too deep are left out."""
+    payload = part.get_payload()
+    kind = part.get_content_type()
+    if kind != "message/rfc822" and isinstance(payload, list):
+        parts = [inner for inner in payload if isinstance(inner, Message)] if depth < _DEEPEST else []
+        found = [bodies(inner, depth + 1) for inner in parts]
+        return best(found) if kind == "multipart/alternative" else [*chain.from_iterable(found)]
+    if kind not in ("text/plain", "text/html") or _is_attachment(part):
+        return []
+    text = _text(part)
+    return [html_body(text) if kind == "text/html" else MailBody(text)] if text.strip() else []
 
 
 def attachments(message: "Message[str, str]") -> Iterator[Attachment]:

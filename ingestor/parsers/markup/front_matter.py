@@ -1,18 +1,22 @@
-"""The YAML between two ``---`` lines that may open a Markdown file: title, author, date, tags, language.
+"""The YAML between two ``---`` lines, or TOML between ``+++``, that may open a Markdown file.
 
-Read as plain strings, so that a date or a version stays as it was written. What is not valid YAML is
-front matter all the same, as long as its first line looks like ``key:``; then its lines are read one by one.
+Title, author, date, tags and language are taken. YAML is read as plain strings, so that a date or a version
+stays as it was written. What is not valid YAML is front matter all the same, as long as its first line looks
+like ``key:``; then its lines are read one by one.
 """
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import yaml
 
 _LIMIT = 16_384  # characters; PyYAML is slow, and no real front matter is longer
 _FRONT = re.compile(r"---[ \t]*(?:\r\n?|\n)(.*?)(?<=[\r\n])(?:---|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)", re.DOTALL)
+_TOML = re.compile(r"\+{3}[ \t]*(?:\r\n?|\n)(.*?)(?<=[\r\n])\+{3}[ \t]*(?:\r\n?|\n|\Z)", re.DOTALL)
 _KEY = re.compile(r"(?:\s|#[^\r\n]*)*+(?:[\w\"'][^\r\n]*:|\Z)")
 _LINE = re.compile(r"^(\w+):[ \t]+(\S.*)$", re.MULTILINE)
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -30,11 +34,14 @@ class FrontMatter:
 
 def front_matter(text: str) -> FrontMatter | None:
     """The front matter that ``text`` opens with, if it does. Never raises."""
-    found = _FRONT.match(text, 0, _LIMIT)
-    cut_short = found and found.end() == _LIMIT < len(text)
-    if not found or cut_short or not _KEY.match(found[1]):
+    found = _FRONT.match(text, 0, _LIMIT) or _TOML.match(text, 0, _LIMIT)
+    if not found or found.end() == _LIMIT < len(text):
         return None
-    fields = _fields(found[1])
+    fields: Mapping[Any, Any] | None = _toml(found[1]) if text[0] == "+" else None
+    if text[0] == "-" and _KEY.match(found[1]):
+        fields = _fields(found[1])
+    if fields is None:
+        return None
     extra = {
         "author": _value(fields, "author", "authors"),
         "date": _value(fields, "date"),
@@ -58,6 +65,14 @@ def _fields(source: str) -> Mapping[Any, Any]:
     return loaded if isinstance(loaded, Mapping) else {}
 
 
+def _toml(source: str) -> Mapping[str, Any] | None:
+    """The mapping; None if it is no TOML."""
+    try:
+        return tomllib.loads(source.replace("\r\n", "\n"))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+
+
 def _value(fields: Mapping[Any, Any], *names: str) -> str | None:
     """The first of the fields that says something."""
     return next(filter(None, (_scalar(fields.get(name)) for name in names)), None)
@@ -66,6 +81,7 @@ def _value(fields: Mapping[Any, Any], *names: str) -> str | None:
 def _scalar(value: Any) -> str | None:
     """One line of text; lists one level deep only, for aliases can nest them without end."""
     values = value if isinstance(value, list) else [value]
+    values = [item.isoformat() if isinstance(item, date) else item for item in values]
     named = (item.get("name") if isinstance(item, Mapping) else item for item in values)
     texts = (_SURROGATES.sub("", " ".join(item.split())) for item in named if isinstance(item, str))
     return ", ".join(text for text in texts if text.lower() not in _NOTHING) or None

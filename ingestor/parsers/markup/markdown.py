@@ -188,4 +188,4 @@ def _first_title(blocks: Sequence[Block]) -> str | None:
     return next((block.title for block in blocks if block.level == 1 and block.title), None)
 
 
-PLUGIN = Plugin(kind="markdown", version=5, options=Options, build=MarkdownParser)
+PLUGIN = Plugin(kind="markdown", version=6, options=Options, build=MarkdownParser)

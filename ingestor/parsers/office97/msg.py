@@ -4,14 +4,13 @@
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ingestor.core.completeness import words
-from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
-from ingestor.parsers.mail.bodies import paragraphs, written
+from ingestor.model import Document
+from ingestor.parsers.mail.bodies import MailBody, add_letter, best, html_body, written
 from ingestor.parsers.rtf import read_rtf
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import codec, decode
@@ -38,19 +37,17 @@ class Attached:
 def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     del data
     subject = " ".join(_text(file, _SUBJECT).split())
-    composer.heading(subject, 1)
-    raw = words(subject) + _add_body(file, composer)
     name, address = _text(file, _SENDER), _text(file, _SMTP) or _text(file, _ADDRESS)
     address = address if "@" in address else ""
+    people = {"From": written(name, address), "To": _text(file, _TO), "Cc": _text(file, _CC)}
+    raw_words = add_letter(composer, subject, people, _body(file))
     extra = {
         "author": name or address,
-        "from": written(name, address),
-        "to": _text(file, _TO),
-        "cc": _text(file, _CC),
+        **{role.lower(): names for role, names in people.items()},
         "date": _date(file),
     }
     return {
-        "raw_words": raw,
+        "raw_words": raw_words,
         "title": subject or None,
         "extra": tuple((key, value) for key, value in extra.items() if value),
     }
@@ -58,7 +55,9 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
 
 def attachments(file: Any) -> Iterator[Attached]:
     """Files that are attached; messages in messages are left out."""
-    folders = sorted({entry[0] for entry in file.listdir() if entry[0].startswith("__attach_version1.0_")})
+    folders = sorted(
+        {entry[0] for entry in file.listdir() if entry[0].lower().startswith("__attach_version1.0_")}
+    )
     for number, folder in enumerate(folders, 1):
         path = f"{folder}/__substg1.0_{_DATA}0102"
         if file.exists(path):
@@ -67,27 +66,18 @@ def attachments(file: Any) -> Iterator[Attached]:
             yield Attached(" ".join(name.split()), file.openstream(path).read())
 
 
-def _add_body(file: Any, composer: Composer) -> int:
-    """The plain text, else the HTML, else the RTF. Returns how many words it holds."""
-    plain = _text(file, _BODY)
-    if plain.strip():
-        for kind, text in paragraphs(plain):
-            composer.add(kind, text)
-        return words(plain)
+def _body(file: Any) -> Sequence[MailBody]:
+    """The plain text, unless the HTML says what it does not; the RTF where neither is there."""
     markup = _bytes(file, f"__substg1.0_{_HTML}0102")
     html = decode(markup) if markup else _text(file, _HTML)
-    if html.strip():
-        page = HtmlParser(HtmlOptions(mode="full")).read(html)
-        composer.include(page.text, page.blocks)
-        for rule, count in page.left_out:
-            composer.leave_out(rule, count)
-        return page.raw_words or 0
-    packed = _bytes(file, f"__substg1.0_{_RTF}0102")
+    plain = _text(file, _BODY)
+    chosen = best([[MailBody(plain)] if plain.strip() else [], [html_body(html)] if html.strip() else []])
+    packed = b"" if chosen else _bytes(file, f"__substg1.0_{_RTF}0102")
     if not packed:
-        return 0
+        return chosen
     flow, raw_words = read_rtf(unpacked(packed).decode("latin-1"))
-    composer.include(flow.composer.text, flow.composer.blocks)
-    return raw_words
+    rich = flow.composer
+    return [MailBody(rich.text, Document(rich.text, tuple(rich.blocks), raw_words=raw_words))]
 
 
 def unpacked(packed: bytes) -> bytes:

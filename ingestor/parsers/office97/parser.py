@@ -81,4 +81,4 @@ def _extra(said: dict[str, str]) -> tuple[tuple[str, Scalar], ...]:
     return tuple((name, said[name]) for name in ("author", "created", "modified") if said.get(name))
 
 
-PLUGIN = Plugin(kind="office97", version=3, options=Options, build=Office97Parser)
+PLUGIN = Plugin(kind="office97", version=4, options=Options, build=Office97Parser)

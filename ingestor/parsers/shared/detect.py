@@ -73,7 +73,8 @@ def content_type(blob: Blob) -> str:
     if found == "application/zip":
         return _zip_type(blob.data) or ZIPPED.get(suffix(file_name(blob.name.lower())), found)
     if found == "application/x-ole-storage":
-        return next((kind for entry, kind in ENTRIES if entry in blob.data), found)
+        data = blob.data.lower()  # programs write the names of entries in any case
+        return next((kind for entry, kind in ENTRIES if entry in data), found)
     if found:
         return found
     if _PDF.search(head, 0, _BEHIND) and b"startxref" in blob.data[-_PDF_END:]:
@@ -159,7 +160,7 @@ def parser_kind(content_type: str) -> str:
     if content_type in ARCHIVES:
         raise Unsupported(
             f"an archive ({content_type}), which is not opened: set `archives: true` on its source to read"
-            " what is in it (.zip, .7z, .tar, also compressed), or exclude it"
+            " what is in it (.zip, .tar, also compressed), or exclude it"
         )
     raise Unsupported(
         f"looks like {_look(content_type)} ({content_type}), which no installed parser reads;"

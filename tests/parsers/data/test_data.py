@@ -10,7 +10,8 @@ from ingestor.model import Blob, Document
 from ingestor.parsers.shared.detect import content_type, parser_kind
 from ingestor.ports import Parser
 from ingestor.registry import Options, find
-from tests.parsers.laws import is_covered, obeys_laws, texts
+from ingestor.text.outline import line_starts, outline
+from tests.parsers.laws import ESCAPED, is_covered, obeys_laws, texts
 
 LONG = "word " * 100
 
@@ -25,6 +26,8 @@ def parse(name: str, source: str | bytes) -> Document:
     document = obeys_laws(parser_of(blob), blob)
     assert document is not None
     if isinstance(source, str):
+        assert len(outline(document).lines) == len(line_starts(source)), "lines are the file's"
+    if isinstance(source, str) and not ESCAPED.search(source):
         assert document.text == source
     return document
 
@@ -66,6 +69,12 @@ def test_large_json_is_opened(indentation: int | None) -> None:
 )
 def test_json_of_all_kinds(source: str, expected: list[str | None]) -> None:
     assert symbols(parse("a.json", source)) == expected
+
+
+def test_decoded_line_breaks_move_no_line() -> None:
+    document = parse("a.jsonl", '{"a": "one\\n\\ntwo\\r\\n"}\n{"b": "\\u00fc"}\n')
+    assert texts(document) == ['{"a": "one\n\ntwo\n"}', '{"b": "ü"}']
+    assert [outline(document).line(document.text.index(said)) for said in ("one", "two", "ü")] == [1, 1, 2]
 
 
 def test_every_line_of_json_lines_is_a_block() -> None:
@@ -177,8 +186,17 @@ x = 1
         ("a.toml", "# c\n" * 50_000 + "[a]"),
         ("a.ini", "[" * 100_000),
         ("a.jsonl", "{}\n" * 50_000),
+        ("a.xml", "<!DOCTYPE a [ " * 100_000),
+        ("a.xml", "<a>" + "QUJD" * 1_000_000),
+        ("a.xml", "<p>" + "a" * 64 + "<p> " * 50_000),
+        ("a.fb2", "<FictionBook><p '\"" * 50_000),
+        ("a.toml", 'a = "\\' * 100_000),
+        ("a.toml", '"""\\' * 100_000),
+        ("a.yaml", '"\\' * 50_001),
+        ("a.yaml", '[ "\\n", ' * 50_001),
+        ("a.yaml", "{ ? 'a''b', " * 50_001),
     ],
-    ids=range(28),
+    ids=range(37),
 )
 def test_absurd_data_is_covered(name: str, source: str) -> None:
     is_covered(parser_of(Blob(source.encode(), name)), source, name)
@@ -204,7 +222,23 @@ MARKS = [
     "\r\n",
     "#",
 ]
-MARKS += ["[t]", "'''", "\\", "'", "text " * 80, "---\n", "\x0c", "日本"]
+MARKS += [
+    "[t]",
+    "'''",
+    "\\",
+    '"',
+    "u00e4",
+    "n",
+    "&#10;",
+    "&amp;",
+    "<![CDATA[",
+    "]]>",
+    "'",
+    "text " * 80,
+    "---\n",
+    "\x0c",
+    "日本",
+]
 
 
 @settings(max_examples=200)

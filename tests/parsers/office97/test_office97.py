@@ -1,6 +1,7 @@
 """Old Office files that are damaged or odd, and messages. Sound files are among the golden files."""
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -147,7 +148,8 @@ def test_outlook() -> None:
     )  # fmt: skip
     document = parse(data)
     assert blocks(document) == [
-        ("heading", 1, "Greetings"), ("paragraph", 0, "Hello,"), ("paragraph", 0, "see below."),
+        ("heading", 1, "Greetings"), ("paragraph", 0, "From: Ada <ada@example.org>\nTo: Bo; Cy"),
+        ("paragraph", 0, "Hello,"), ("paragraph", 0, "see below."),
         ("quote", 0, "> quoted"),
     ]  # fmt: skip
     assert (document.title, document.content_type) == ("Greetings", "application/vnd.ms-outlook")
@@ -166,6 +168,23 @@ def test_outlook() -> None:
 )  # fmt: skip
 def test_bodies_of_outlook(properties: dict[str, bytes], expected: list[str]) -> None:
     assert texts(parse(message(**properties))) == expected
+
+
+def test_html_of_outlook_wins_over_a_plain_teaser() -> None:
+    page = b"<p>We agreed to buy twelve chairs and to paint the hall in June.".ljust(4096)
+    teaser = message(x1000="Please use HTML.", x10130102=page)
+    assert texts(parse(teaser)) == ["We agreed to buy twelve chairs and to paint the hall in June."]
+    whole = message(x1000="We agreed to buy twelve chairs\n\nand to paint the hall in June.", x10130102=page)
+    assert texts(parse(whole)) == ["We agreed to buy twelve chairs", "and to paint the hall in June."]
+
+
+@pytest.mark.parametrize("change", [str.upper, str.lower, str.swapcase])
+def test_names_of_streams_in_any_case_are_found(change: Callable[[str], str]) -> None:
+    names = {"__properties_version1.0": bytes(32), "__substg1.0_1000001F": "Body".encode("utf-16-le")}
+    attached = "__attach_version1.0_#00000000/__substg1.0_37010102"
+    data = ole({change(name): content for name, content in {**names, attached: b"more"}.items()})
+    assert texts(parse(data)) == ["Body"]
+    assert len(list(unpack(Blob(data, "a.msg"), archives=False))) == 1
 
 
 def test_packed_rtf() -> None:

@@ -189,7 +189,7 @@ def test_code_language(content_type: str, language: str | None) -> None:
     assert code_language(content_type) == language
 
 
-@pytest.mark.parametrize("content_type", ["application/zip", "application/gzip", "application/vnd.rar"])
+@pytest.mark.parametrize("content_type", ["application/zip", "application/gzip", "application/x-tar"])
 def test_an_archive_says_what_would_open_it(content_type: str) -> None:
     with pytest.raises(BadDocument, match=r"an archive .* `archives: true`"):
         parser_kind(content_type)

@@ -1,1 +1,0 @@
-"""Books in XML: DocBook and FictionBook."""
