@@ -8,14 +8,14 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 import numpy.typing as npt
 
 from ingestor.lexical import postings
 from ingestor.lexical.postings import Bodies, Lengths, Places, Postings
-from ingestor.lexical.terms import question_terms
+from ingestor.lexical.terms import question_words
 from ingestor.model import RecordId
 
 _POSTINGS = 10_000  # records looked at for one question: its rarest words come first, and tell the most
@@ -27,8 +27,10 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ByWords:
-    """``order``: records and their scores, best first. ``most``: about the score of a record full of the
-    words that were looked for; 0 if the collection has none of them. ``texts``: digests of the records'.
+    """``order``: records and their scores, best first. ``texts``: digests of the records' texts.
+
+    ``most``: the score that no record reaches, however often it holds every word of the question. Words that
+    no record holds count in it with the weight of the rarest.
     """
 
     order: list[tuple[RecordId, float]]
@@ -38,11 +40,15 @@ class ByWords:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
-    """The terms of a question that may matter. ``records``: how many there are in all."""
+    """The terms of a question that may matter. ``records``: how many there are in all.
+
+    ``absent``: words that no record holds in any form.
+    """
 
     lengths: Lengths
     records: int
     held: Mapping[str, Postings]
+    absent: Sequence[tuple[str, ...]]
 
 
 def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> ByWords:
@@ -55,7 +61,7 @@ def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> By
         rows = asked.lengths.rows(best)
         records = _records(db, number, rows)
     order = [(records[row][0], score) for row, score in zip(rows, scores[best].tolist(), strict=True)]
-    most = sum(weights.values()) * _SATURATED
+    most = (sum(weights.values()) + len(asked.absent) * _weight(1, max(1, asked.records))) * _SATURATED
     return ByWords(sorted(order, key=lambda one: (-one[1], one[0])), most, dict(records.values()))
 
 
@@ -70,16 +76,19 @@ def telling(db: sqlite3.Connection, number: int, question: str) -> set[str]:
 def _asked(db: sqlite3.Connection, number: int, question: str, most: int | None = None) -> _Asked:
     """``most``: terms in more records may be left out, unless all are: to read them takes most time."""
     languages = [row[0] for row in db.execute("SELECT language FROM languages WHERE number = ?", (number,))]
-    terms = [term for term in question_terms(question, languages) if term]
+    words = question_words(question, languages)
+    terms = list(dict.fromkeys(chain.from_iterable(words)))
     lengths = postings.read_lengths(db, number)
     records = int(np.count_nonzero(lengths.values))
     found = postings.read(db, number, lengths, terms)
     struck = len(lengths.values) - records
     some = [term for term in found if most is None or found[term].most - struck <= most]
     held = _there(lengths, found, some)
+    known = held.keys() | (found.keys() - set(some))
+    absent = [forms for forms in words if known.isdisjoint(forms)]
     if most is not None and all(len(each.places) > most for each in held.values()):
         held = _there(lengths, found, list(found))
-    return _Asked(lengths, records, held)
+    return _Asked(lengths, records, held, absent)
 
 
 def _there(lengths: Lengths, found: Mapping[str, Bodies], terms: Sequence[str]) -> dict[str, Postings]:

@@ -12,7 +12,7 @@ A term holds no white space, no quotation mark and no control character.
 import re
 from collections.abc import Iterable, Iterator, Set
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from unicodedata import normalize
 
 from ingestor.lexical.stems import LONGEST, primary, stem
@@ -48,10 +48,12 @@ def terms(text: str, language: str | None = None) -> list[str]:
     return list(_terms(text, primary(language)))
 
 
-def question_terms(text: str, languages: Iterable[str]) -> list[str]:
-    """The terms to look for, each once: those of the text in each of the languages, and in none."""
+def question_words(text: str, languages: Iterable[str]) -> list[tuple[str, ...]]:
+    """Each word of a question once, as its terms in each of the languages and in none."""
     known = ["", *sorted({primary(language) for language in languages} - {""})]
-    return list(dict.fromkeys(term for language in known for term in _terms(text, language, question=True)))
+    in_each = zip(*(_by_token(text, language, question=True) for language in known), strict=True)
+    words = (tuple(dict.fromkeys(filter(None, chain.from_iterable(forms)))) for forms in in_each)
+    return list(dict.fromkeys(filter(None, words)))
 
 
 def places(text: str, language: str | None, wanted: Set[str]) -> Iterator[tuple[int, int]]:
@@ -91,17 +93,22 @@ def _dense_places(run: str, start: int, wanted: Set[str]) -> Iterator[tuple[int,
         at = max(at, end) + 1
 
 
-def _terms(text: str, language: str, *, question: bool = False) -> Iterator[str]:
+def _terms(text: str, language: str) -> Iterator[str]:
+    return chain.from_iterable(_by_token(text, language))
+
+
+def _by_token(text: str, language: str, *, question: bool = False) -> Iterator[Iterable[str]]:
+    """The terms of each token; a run of a script without spaces is one token."""
     found = _ASCII_TOKEN.finditer(text) if text.isascii() else _TOKEN.finditer(normalize("NFKC", text))
     for token in found:
         if token.lastgroup == "name":
             word = token[0]
-            yield from _kept(word, language) if len(word) <= LONGEST else _of_word(word, language)
+            yield _kept(word, language) if len(word) <= LONGEST else _of_word(word, language)
         elif token.lastgroup == "dense":
-            yield from _pairs(token[0], alone=not question)
+            yield _pairs(token[0], alone=not question)
         else:
             whole = "".join(token[0].split()).replace("§§", "§")
-            yield from (whole.lower(), whole.lstrip("§¶№#").lower())
+            yield whole.lower(), whole.lstrip("§¶№#").lower()
 
 
 def _of_word(word: str, language: str) -> tuple[str, ...]:

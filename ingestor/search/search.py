@@ -125,11 +125,11 @@ class _Search:
         vectors = self._vectors()
         hits = self.by.store.query(vectors, self.n, self._where)[0]
         self.known |= {hit.id: Record(hit.id, hit.text, hit.metadata, vectors[0][:0]) for hit in hits}
-        return fusion.alone([(hit.id, hit.score) for hit in hits], self.n, "dense")
+        return fusion.by_vectors([(hit.id, hit.score) for hit in hits], self.n)
 
     def _lexical_alone(self) -> list[Ranked]:
-        most = self.n + SPARE
-        return fusion.alone(self._lexical(most).order, most, "lexical")
+        found = self._lexical(self.n + SPARE)
+        return fusion.by_words(found.order, found.most, self.n + SPARE)
 
     def _hybrid(self) -> list[Ranked]:
         """Texts and metadata are read of the best alone: to read those of all candidates takes most time."""

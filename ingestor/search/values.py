@@ -50,7 +50,7 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A hit. ``score``: of the mode: a cosine, a BM25 score, or the fused score.
+    """A hit. ``score``: from 0 to 1, how much of the question was found; see search.fusion.
 
     ``reranked``: the reranker's score, of the hits that it saw.
     """

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +16,7 @@ from ingestor.lexical import postings, ranking
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.index import LexicalIndex
 from ingestor.lexical.ranking import ranked
-from ingestor.lexical.terms import question_terms
+from ingestor.lexical.terms import question_words
 from ingestor.model import RecordId
 from tests.chroma.laws import record
 from tests.lexical.worlds import lengths_kept, lengths_wanted, opened, postings_kept, postings_wanted
@@ -74,7 +74,8 @@ def small_blocks(bits: int) -> Iterator[pytest.MonkeyPatch]:
 def by_counting(db: sqlite3.Connection, number: int, question: str, bound: int) -> list[str]:
     """The words that are looked for: the rarest, until they are in more than ``bound`` records."""
     rows = [set(terms.split(" ")) for (terms,) in db.execute(f"SELECT terms FROM records_{number}")]
-    holding = {term: sum(term in row for row in rows) for term in question_terms(question, ["en", "de"])}
+    terms = set(chain(*question_words(question, ["en", "de"])))
+    holding = {term: sum(term in row for row in rows) for term in terms}
     rarest = sorted((held, term) for term, held in holding.items() if held)
     sums = accumulate(held for held, _ in rarest)
     return [

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,37 @@ def test_rare_words_weigh_most(tmp_path: Path) -> None:
         assert best(file, "rarest something")[0] in ("2#0", "3#0")
         assert best(file, "rare ones") == ["1#0", "2#0"]
         assert best(file, "unheard of") == []
+
+
+@pytest.mark.parametrize("absent", [0, 1, 3])
+def test_words_that_no_record_holds_count_as_the_rarest(tmp_path: Path, absent: int) -> None:
+    """Forms of one word in several languages are one word."""
+    texts = ["the fees", "the songs", "the pump", "Die Häuser"]
+    with opened(tmp_path / "lexical.sqlite3") as file:
+        LexicalIndex(file, "uuid").upsert(
+            [
+                replace(record(f"{n}#0", text, n), metadata={"language": "de" if n == 3 else "en"})
+                for n, text in enumerate(texts)
+            ]
+        )
+        number = file.number("uuid")
+        with file.transaction() as db:
+            rare = ranked(db, number, "fees", 10).most
+            for word in ("fees", "the"):
+                question = " ".join([word, "tariffs", "kittens", "borrowing"][: 1 + absent])
+                found = ranked(db, number, question, 10)
+                assert found.most == pytest.approx(rare * (absent + (word == "fees")), abs=1e-5)
+                shares = [score / found.most for _, score in found.order]
+                assert all(share < 1 / (1 + absent) for share in shares)
+            assert ranked(db, number, "", 10).most == 0
+
+
+@pytest.mark.parametrize("question", ["unheard", "the unheard"])
+def test_empty_collection_finds_nothing(tmp_path: Path, question: str) -> None:
+    with opened(tmp_path / "lexical.sqlite3") as file:
+        number = file.number("uuid")
+        with file.transaction() as db:
+            assert ranked(db, number, question, 10).order == []
 
 
 def test_frequent_words_are_left_out_where_they_cost_too_much(

@@ -1,14 +1,14 @@
 """What the pages show of what they know: texts, words, charts and the sentence at the top."""
 
 import re
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.lexical.terms import places, question_terms
+from ingestor.lexical.terms import places, question_words
 from ingestor.model import Record, RecordId
 from ingestor.page.shown.charts import DAY, MOST_BARS, ChartPoint, charts
 from ingestor.page.shown.figures import (
@@ -72,14 +72,14 @@ def test_a_text_that_is_not_its_span_stands_for_itself() -> None:
     ],
 )
 def test_words_of_a_question_are_found(question: str, text: str, found: list[str]) -> None:
-    wanted = set(question_terms(question, ["en", "de"]))
+    wanted = set(chain(*question_words(question, ["en", "de"])))
     language = "de" if "ä" in text or "§" in text else "en"
     assert [text[a:b] for a, b in places(text, language, wanted)] == found
 
 
 @given(st.text(max_size=300), st.text(max_size=40), st.integers(1, 400))
 def test_marking_escapes_and_loses_nothing(text: str, question: str, most: int) -> None:
-    wanted = set(question_terms(question, ["en"]))
+    wanted = set(chain(*question_words(question, ["en"])))
     found = list(places(text, "en", wanted))
     assert all(a < b for a, b in found)
     assert all(before[1] <= after[0] for before, after in pairwise(found))

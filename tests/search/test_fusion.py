@@ -1,4 +1,6 @@
-from ingestor.search.fusion import alone, fused
+import pytest
+
+from ingestor.search.fusion import by_vectors, by_words, fused
 from ingestor.search.values import Ranks
 
 
@@ -28,8 +30,19 @@ def test_without_words_the_order_is_that_of_the_vectors() -> None:
     assert fused([], [], {}, 0.0, 9) == []
 
 
-def test_one_list_alone_keeps_its_scores() -> None:
-    assert [(one.id, one.score, one.ranks) for one in alone([("a", 0.9), ("b", 0.8)], 1, "dense")] == [
+@pytest.mark.parametrize(
+    ("cosine", "words", "wanted"),
+    [(0.8, 0.0, 0.24), (0.8, 5.0, 0.59), (1.0, 10.0, 1.0), (1.0000001, 10.1, 1.0), (-0.5, 0.0, 0.0)],
+)
+def test_score_of_one_candidate_says_how_much_was_found(cosine: float, words: float, wanted: float) -> None:
+    (one,) = fused([("a", cosine)], [("a", words)] if words else [], {}, 10.0, 5)
+    assert one.score == pytest.approx(wanted)
+
+
+def test_one_list_alone_gives_scores_from_0_to_1() -> None:
+    assert [(one.id, one.score, one.ranks) for one in by_vectors([("a", 0.9), ("b", 0.8)], 1)] == [
         ("a", 0.9, Ranks(1, None))
     ]
-    assert alone([("a", 3.0)], 5, "lexical")[0].ranks == Ranks(None, 1)
+    assert by_vectors([("a", -0.2)], 1)[0].score == 0
+    (one,) = by_words([("a", 3.0)], 6.0, 5)
+    assert (one.ranks, one.score) == (Ranks(None, 1), 0.5)

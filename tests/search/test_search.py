@@ -198,6 +198,26 @@ def test_words_that_no_record_has_find_nothing(tmp_path: Path) -> None:
         assert np.isfinite([hit.score for hit in search.answer(Question("xylophone")).hits]).all()
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
+@pytest.mark.parametrize("n_records", [1, 2, 6])
+def test_scores_lie_between_0_and_1_in_every_mode(tmp_path: Path, mode: str, n_records: int) -> None:
+    with searcher(tmp_path) as search:
+        gone = [record.id for record in records()][n_records:]
+        search.store.drop(gone)  # type: ignore[attr-defined]
+        for query in ("the card is blocked", "How are books borrowed?", "xylophone the", "Häuser"):
+            scores = [hit.score for hit in search.answer(Question(query, mode=mode)).hits]  # type: ignore[arg-type]
+            assert all(0 <= score <= 1 for score in scores)
+            assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "lexical"])
+def test_common_word_beside_unknown_words_decides_little(tmp_path: Path, mode: str) -> None:
+    with searcher(tmp_path) as search:
+        hits = search.answer(Question("the xylophone orchestra", mode=mode)).hits  # type: ignore[arg-type]
+        known = search.answer(Question("ERR_4711", mode=mode)).hits  # type: ignore[arg-type]
+    assert max(hit.score for hit in hits if hit.ranks.lexical) < known[0].score / 2
+
+
 def worse(question: str, texts: Sequence[str]) -> list[float]:
     return [-float(at == 0) for at, _ in enumerate(texts)]
 
