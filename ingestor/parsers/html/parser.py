@@ -16,7 +16,7 @@ from ingestor.parsers.html.page import BLOCKS, BREAK, HtmlPage, Node, children, 
 from ingestor.parsers.html.tags import words
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
-from ingestor.parsers.shared.grid import Cell, grid
+from ingestor.parsers.shared.grid import SpannedCell, grid
 from ingestor.parsers.shared.numbers import written
 from ingestor.registry import Options, Plugin
 from ingestor.text.outline import heading_number
@@ -285,9 +285,11 @@ def _rows(table: Node) -> list[list[list[Node]]]:
     return [[[cell for cell in children(row) if cell.tag in ("td", "th")] for row in part] for part in rows]
 
 
-def _cell(node: Node) -> Cell:
+def _cell(node: Node) -> SpannedCell:
     attributes = node.attributes
-    return Cell(_line(node), _whole(attributes.get("colspan"), 1), _whole(attributes.get("rowspan"), 1))
+    return SpannedCell(
+        _line(node), _whole(attributes.get("colspan"), 1), _whole(attributes.get("rowspan"), 1)
+    )
 
 
 def _whole(text: str | None, default: int) -> int:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 _MOST_COLUMNS = 100
 
 
-class Cell(NamedTuple):
+class SpannedCell(NamedTuple):
     """``columns``, ``rows``: how many the cell covers; 0 rows reach down to the last row given."""
 
     text: str
@@ -14,7 +14,7 @@ class Cell(NamedTuple):
     rows: int = 1
 
 
-def grid(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
+def grid(rows: Sequence[Sequence[SpannedCell]]) -> list[list[str]]:
     """Put each cell into its column; the places that it covers besides its first are blank.
 
     Cells of a row follow each other, without those that an earlier row covers. Columns beyond the

@@ -19,12 +19,6 @@ _NO_TEXT = re.compile(  # pictures; of a chart inside a flat document, who made 
     rb"<office:binary-data>[^<]*|<office:meta>.*?</office:meta>|<draw:g>\s*<svg:desc>[^<]*", re.DOTALL
 )
 _NO_TEXT_MARKS = (b"<office:binary-data>", b"<office:meta>", b"<svg:desc>")
-_BLOCK_END = re.compile(rb"</(?:\w+:)?(?:p|v|td|th|para|simpara|title|subtitle|entry|term|member|screen)\s*>")
-_APART = re.compile(
-    rb"<(binary|description|info|\w+info|remark|indexterm|titleabbrev|refmeta|index|toc)\b[^<>]*(?<!/)>.*?</\1\s*>|<!--.*?-->"
-    rb"|<\?.*?\?>|<!DOCTYPE[^<>\[]*(?:\[.*?\]\s*)?>",
-    re.DOTALL,
-)
 _TEXT = re.compile(rb">([^<]+)")
 
 
@@ -47,11 +41,6 @@ def of_odf(content: bytes) -> int:
     if any(mark in said for mark in _NO_TEXT_MARKS):
         said = _NO_TEXT.sub(b"", said)
     return _count(_untagged(_ODF_BREAK.sub(b" ", said)))
-
-
-def of_markup(data: bytes) -> int:
-    """All character data of FictionBook or DocBook, without what describes the book, and pictures."""
-    return _count(_untagged(_BLOCK_END.sub(b" ", _APART.sub(b" ", data))))
 
 
 def _untagged(part: bytes) -> bytes:
