@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 import typer
 
-from benchmarks import race
+from benchmarks import financebench, race
 from benchmarks.__main__ import NAMES
+from benchmarks._needs import Missing
 from benchmarks.scale import growth
 from ingestor.cli.main import app
+from tests.parsers.files import pdf
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -31,7 +33,7 @@ MINIATURES = {
     "words": (400,),
 }  # fmt: skip
 SECONDS = 1700  # on a machine that many share; most take less than thirty
-OWN_DATA = {"drift", "evaluate", "faq", "hybrid", "manual", "retrieval", "structure"}
+OWN_DATA = {"drift", "evaluate", "faq", "financebench", "hybrid", "manual", "retrieval", "structure"}
 
 
 def benchmark(name: str, *numbers: int, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -167,6 +169,42 @@ def test_missing_data_is_said_with_the_way_to_get_it(name: str, tmp_path: Path) 
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "Clone https://" in done.stderr
+
+
+def test_financebench_finds_pages_of_filings_and_explains_misses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_network(converter: object) -> str:
+        raise subprocess.CalledProcessError(1, ["pip"])
+
+    monkeypatch.setattr(financebench, "environment", no_network)
+    (tmp_path / "pdfs").mkdir()
+    rows = []
+    for name, sold, evidence in (
+        ("MILL_2021_10K", "stones", "words of another report altogether"),
+        ("BOAT_2022_10K", "sails", "sells sails in Oslo"),
+    ):
+        pages = [
+            [(50, 700, 10, f"The company sells {sold} in {place} and nowhere else in this year.")]
+            for place in ("Bern", "Oslo", "Rome")
+        ]
+        (tmp_path / "pdfs" / f"{name}.pdf").write_bytes(pdf(pages))
+        where = {"evidence_text": evidence, "evidence_page_num": 1, "doc_name": name}
+        rows.append({"doc_name": name, "question": f"Are {sold} sold in Oslo?", "evidence": [where]})
+    (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    financebench.main(str(tmp_path))
+    out = capsys.readouterr().out
+    assert "2 filings, 2 questions" in out
+    assert "LangChain's pipeline is left out" in out
+    ways = [f"{one}, {way}" for one in financebench.STRATEGIES for way in ("vectors", "words", "hybrid")]
+    assert all(way in out for way in ways)
+    assert "missed (reader): Are stones sold in Oslo? [MILL_2021_10K page 1]" in out
+    assert "Are sails sold" not in out
+
+
+def test_financebench_without_filings_names_the_missing_files(tmp_path: Path) -> None:
+    with pytest.raises(Missing, match=r"has no pdfs/\*\.pdf and questions\.jsonl"):
+        financebench.main(str(tmp_path))
 
 
 # --- what docs name -----------------------------------------------------------------------------------------

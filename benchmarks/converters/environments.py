@@ -75,7 +75,7 @@ def answers(converter: Converter, items: Sequence[Item]) -> dict[str, Answer]:
     if converter.program and not which(converter.needs[0]):
         print(f"{converter.name} is left out: Debian's package is not installed", file=sys.stderr)
         return {}
-    python = sys.executable if converter.program or not converter.needs else _environment(converter)
+    python = sys.executable if converter.program or not converter.needs else environment(converter)
     output = FOLDER / f"{converter.name}.jsonl"
     output.unlink(missing_ok=True)
     rest = [item for item in items if item[2] in converter.formats]
@@ -109,10 +109,10 @@ def truths(
 
 def reference() -> str:
     """The interpreter that has the readers of sources."""
-    return _environment(Converter("reference", _REFERENCE, ()))
+    return environment(Converter("reference", _REFERENCE, ()))
 
 
-def _environment(converter: Converter) -> str:
+def environment(converter: Converter) -> str:
     folder = FOLDER / converter.name
     python = folder / "bin" / "python"
     if not (folder / "made").exists():
@@ -153,6 +153,6 @@ def _lines(path: Path) -> Iterator[list]:  # type: ignore[type-arg]
 
 def pandoc() -> str:
     """The program, in its own environment."""
-    python = _environment(next(one for one in CONVERTERS if one.name == "pandoc"))
+    python = environment(next(one for one in CONVERTERS if one.name == "pandoc"))
     command = [python, "-c", "import pypandoc; print(pypandoc.get_pandoc_path())"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
