@@ -120,7 +120,8 @@ class Parsing(Options):
         default=60.0,
         gt=0,
         le=86400,
-        description="most CPU time for a document; the limit of elapsed time is four times that",
+        description="most CPU time for a document. A parser that waits ends after four times that; on a busy"
+        " machine one that works gets more time, and then another attempt",
     )
     processes: int = Field(
         default=2,

@@ -189,6 +189,52 @@ def test_a_bold_line_in_smaller_type_heads_larger_text_and_no_small_one() -> Non
     assert found(page(TEXT, TEXT, "", said("Item Weight", size=9.0, bold=True), *note, *[TEXT] * 5)) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1 Water Street, Camden, NJ 08102-1658", "410 Terry Avenue North",
+        "Seattle, Washington (206) 266-1000",
+        "(in millions, except per share data)", "(amounts in millions, except par value and share data)",
+        "Years Ended December 31,", "December 31, 2022", "Fiscal Year", "[SIGNATURES ON FOLLOWING PAGE]",
+        "(Mark One)", "(Exact name of registrant as specified in its charter)", "Signature", "By:",
+        "/s/ Ada Lovelace", "☐ Large accelerated filer",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("facts", [{"bold": True}, {"size": 14.0}])
+def test_line_that_says_something_else_is_no_heading(line: str, facts: dict[str, object]) -> None:
+    mill, town = said("The Mill", **facts), said("The Town", **facts)
+    pages = [page(TEXT, TEXT, *section(mill), *section(said(line, **facts)), *section(town), *[TEXT] * 5)]
+    assert found(*pages) == [(1, "The Mill"), (1, "The Town")]
+
+
+def test_parts_and_items_of_a_report_set_the_levels() -> None:
+    titles = [
+        "PART I",
+        "Item 1. Business",
+        "General",
+        "Item 2. Properties",
+        "PART II",
+        "Item 5. Market",
+        "Holders",
+    ]
+    lines = [line for title in titles for line in section(said(title, bold=True))]
+    assert found(page(TEXT, *lines)) == [
+        (1, "PART I"), (2, "Item 1. Business"), (3, "General"), (2, "Item 2. Properties"), (1, "PART II"),
+        (2, "Item 5. Market"), (3, "Holders"),
+    ]  # fmt: skip
+
+
+def test_sparse_outline_is_completed_by_headings_below_its_entries() -> None:
+    pages = [
+        page(*section(said("Highlights", size=14.0)), *section(said("Dividend", bold=True)), *[TEXT] * 9),
+        page(*section(said("Guidance", bold=True)), *[TEXT] * 9),
+        page(*[TEXT] * 9),
+    ]
+    told = headings(pages, [Bookmark("Highlights", 1, 0)], 1.2)
+    flat = [one for of_page in told for _, some in sorted(of_page.items()) for one in some]
+    assert [(one.level, one.title) for one in flat] == [(1, "Highlights"), (2, "Dividend"), (2, "Guidance")]
+
+
 @pytest.mark.parametrize("label", ["Hoofdstuk 2", "Kapitel 2", "Rozdział II"])
 def test_a_word_and_a_number_above_a_title_are_its_number_in_any_language(label: str) -> None:
     lines = [said(label, size=14.0), said("The Mill", size=20.0)]
