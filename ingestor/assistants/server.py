@@ -107,19 +107,20 @@ def _search(answers: Answers) -> Tool:
         """Find passages in the user's documents.
 
         Each passage has its text, `source`, `heading_path`, `lines` or `page`, its span (`start`, `end`), and
-        `document_id`, by which `read` shows more.
+        `document_id`, by which `read` shows more. `also_in` names near-duplicates. `needed_tokens` is the
+        least budget that the best passage fits, if this budget was too small.
         """
         body = {
             "query": query, "collection": collection, "n": n, "budget_tokens": budget_tokens, "mode": mode,
-            "where": where, "expand": expand,
+            "where": where, "expand": expand, "distinct": True,
         }  # fmt: skip
         found = await answers("POST", "/search", body)
-        keys = ("text", "source", "heading_path", "lines", "page", "start", "end")
+        keys = ("text", "source", "heading_path", "lines", "page", "start", "end", "also_in")
         passages = [
             {"document_id": one["ids"][0].rpartition("#")[0], **{key: one[key] for key in keys}}
             for one in found["passages"]
         ]
-        return {"passages": passages, "mode": found["mode"], "fallback": found["fallback"]}
+        return {"passages": passages, **{key: found[key] for key in ("mode", "fallback", "needed_tokens")}}
 
     return search
 

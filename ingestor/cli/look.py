@@ -97,6 +97,12 @@ def query(
     budget: Annotated[
         int | None, typer.Option(min=1, help="Tokens of all passages, instead of a number of results.")
     ] = None,
+    distinct: Annotated[
+        bool | None,
+        typer.Option(
+            "--distinct/--all", help="One of several near-duplicates; default with --budget and --expand."
+        ),
+    ] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -113,7 +119,7 @@ def query(
         "Searching" if is_running(checked) else "Starting Chroma and searching (a running daemon is faster)"
     )
     with progress.busy(doing, as_json):
-        answer = search(checked, Question(" ".join(text), str(name), n, budget, mode, only, expand))
+        answer = search(checked, Question(" ".join(text), str(name), n, budget, mode, only, expand, distinct))
     missing = 0 if answer.hits else unsearchable(checked)
     shown = excerpt.show_hits if budget is None and expand == "none" else excerpt.show_passages
     shown(answer, as_json, missing)

@@ -18,7 +18,7 @@ from unicodedata import normalize
 from ingestor.lexical.stems import LONGEST, primary, stem
 
 _HAN = "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_DENSE = (  # scripts whose text gives pairs: kana, Korean, Thai, Lao, Tibetan, Burmese, Khmer, and Han
+DENSE = (  # scripts whose text gives pairs: kana, Korean, Thai, Lao, Tibetan, Burmese, Khmer, and Han
     f"\u3040-\u30ff\u31f0-\u31ff\u1100-\u11ff\uac00-\ud7af\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff{_HAN}"
 )
 _MARKS = (  # that \\w leaves out: accents, vowel signs, joiners
@@ -26,10 +26,10 @@ _MARKS = (  # that \\w leaves out: accents, vowel signs, joiners
     "\u0900-\u0963\u0966-\u0dff\u200c\u200d"
 )
 _IS_HAN = re.compile(f"[{_HAN}]")
-_PART = f"[^\\W{_DENSE}](?:[^\\W{_DENSE}]|[{_MARKS}])*"
+_PART = f"[^\\W{DENSE}](?:[^\\W{DENSE}]|[{_MARKS}])*"
 _SIGN = r"(?P<sign>[§¶№#]{1,2}\s?\d+[a-z]?\b)"
 _NAME = r"(?P<name>PART(?:(?:::|->|[.:@/\\+&-])PART|(?<=\d),(?=\d\d\d)PART)*(?:\+\+|\#(?!\w))?)"
-_TOKEN = re.compile(f"(?P<dense>[{_DENSE}]+)|{_SIGN}|{_NAME}".replace("PART", _PART))
+_TOKEN = re.compile(f"(?P<dense>[{DENSE}]+)|{_SIGN}|{_NAME}".replace("PART", _PART))
 # Finds in ASCII text what _TOKEN finds, and is three times as fast.
 _ASCII_TOKEN = re.compile(f"{_SIGN}|{_NAME}".replace("PART", r"\w+"))
 _KEPT = 2**15  # words whose terms are kept in memory

@@ -70,15 +70,20 @@ def within(
         near = around(hit)
         for wanted in (near, near[:1]):
             fresh = [record for record in wanted if record.id not in chosen]
-            cost = sum(count([record.text for record in fresh])) + len(fresh)  # what joins them
-            if cost <= left:
+            tokens = cost(fresh, count)
+            if tokens <= left:
                 break
         else:
             break
-        left -= cost
+        left -= tokens
         used.append(hit)
         chosen.update((record.id, record) for record in fresh)
     return used, list(chosen.values())
+
+
+def cost(records: Sequence[Record], count: Count) -> int:
+    """The tokens of the records and of what joins them."""
+    return sum(count([record.text for record in records])) + len(records)
 
 
 def document_of(record: Record) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Protocol
 
 from ingestor.core.listings.pages import pages
@@ -10,15 +11,18 @@ from ingestor.lexical.ranking import ByWords, ranked
 from ingestor.model import Hit, Record, RecordId, Vector, Vectors
 from ingestor.search import fusion
 from ingestor.search.around import Around
+from ingestor.search.distinct import Distinct
 from ingestor.search.fusion import Ranked
-from ingestor.search.passages import Count, document_of, passages, within
+from ingestor.search.passages import Count, cost, document_of, passages, within
 from ingestor.search.reranking import Reranker, reranked
-from ingestor.search.values import Answer, Found, Mode, Question
+from ingestor.search.values import MOST, Answer, Copy, Found, Mode, Question
 
 DEPTH = 50  # candidates of each list
 SPARE = 10  # hits that take the places of records that are deleted meanwhile
 _PAGE, _LOOKED_AT = 200, 2000  # lexical hits that a filter is tried on at once; and in all
 _BUDGET_HITS = 100  # hits that a budget may take
+_DISTINCT = 20  # distinct hits that are looked for if there is a budget
+_DEEPER = 4  # times as many candidates are looked at if most are near-duplicates
 
 Order = list[tuple[RecordId, float]]
 Written = Callable[[Mapping[RecordId, bytes]], Mapping[RecordId, Vector]]
@@ -68,14 +72,23 @@ class Searcher:
         unready = self.words.unready() if question.mode != "dense" else None
         mode: Mode = "dense" if unready is not None else question.mode
         n = question.n if question.budget_tokens is None else _BUDGET_HITS
-        best, records = _Search(self, question, max(n, self.reranker.hits if self.reranker else 0)).run(mode)
+        seen = self.reranker.hits if self.reranker else 0
+        enough = max(seen, n if question.budget_tokens is None else _DISTINCT)
+        search = _Search(self, question, max(n, seen), enough)
+        best, records = search.run(mode), search.known
         best, unranked = self._reranked(question, best, records)
         best = best[:n]
         used, shown = self._shown(question, best, records)
-        hits = tuple(_found(one, records[one.id]) for one in used)
+        copies = {one.id: tuple(_copy(records[id_]) for id_ in search.copies.get(one.id, ())) for one in used}
+        hits = tuple(_found(one, records[one.id], copies[one.id]) for one in used)
         order = [document_of(records[one.id]) for one in used]
+        texts = (
+            replace(each, also_in=tuple(chain.from_iterable(copies.get(id_, ()) for id_ in each.ids)))
+            for each in passages(shown, order)
+        )
         reasons = "; ".join(filter(None, (unready, unranked)))
-        return Answer(hits, tuple(passages(shown, order)), mode, self.clock() - start, reasons or None)
+        needed = cost([records[best[0].id]], self.count) if best and not used else None
+        return Answer(hits, tuple(texts), mode, self.clock() - start, reasons or None, needed)
 
     def _reranked(
         self, question: Question, best: list[Ranked], records: Mapping[RecordId, Record]
@@ -103,50 +116,78 @@ class Searcher:
 
 @dataclass(slots=True)
 class _Search:
-    """The ranking of one question. ``known``: records that were read on the way."""
+    """The ranking of one question: ``n`` hits.
+
+    ``enough``: distinct hits for which more candidates are looked at. ``known``: records that were read.
+    ``copies``: near-duplicates of hits.
+    """
 
     by: Searcher
     question: Question
     n: int
+    enough: int
     known: dict[RecordId, Record] = field(default_factory=dict)
+    copies: dict[RecordId, list[RecordId]] = field(default_factory=dict)
 
-    def run(self, mode: Mode) -> tuple[list[Ranked], dict[RecordId, Record]]:
-        """The best records, and what is known of them. Those that are gone meanwhile are replaced."""
-        best = {"hybrid": self._hybrid, "dense": self._dense_alone, "lexical": self._lexical_alone}[mode]()
+    def run(self, mode: Mode) -> list[Ranked]:
+        """The best records. Records that are gone meanwhile are replaced, and so are near-duplicates."""
+        vectors = None if mode == "lexical" else self.by.embed([self.question.query])
+        depth = max(DEPTH, self.n) if self.question.is_distinct() else self.n
+        while True:
+            best = self._candidates(mode, vectors, depth)
+            found = self._first(best, min(depth, max(DEPTH, self.n)))
+            if not self.question.is_distinct() or len(found) >= self.enough:
+                return found
+            if len(best) < depth or depth >= MOST:
+                return found
+            depth = min(MOST, depth * _DEEPER)
+
+    def _candidates(self, mode: Mode, vectors: Vectors | None, depth: int) -> list[Ranked]:
+        if vectors is None:
+            words = self._lexical(depth + SPARE)
+            return fusion.by_words(words.order, words.most, depth + SPARE)
+        return self._hybrid(vectors, depth) if mode == "hybrid" else self._dense_alone(vectors, depth)
+
+    def _first(self, best: Sequence[Ranked], at_once: int) -> list[Ranked]:
+        """The first ``n`` of the candidates that are still there, and differ if distinct ones are wanted.
+
+        ``at_once``: candidates that are read together; their near-duplicates are all known.
+        """
         found: list[Ranked] = []
-        for page in pages(best, self.n):
+        distinct, self.copies = Distinct(), {}
+        for page in pages(best, at_once):
             self._read([one.id for one in page])
-            found += [one for one in page if one.id in self.known]
+            for one in page:
+                record = self.known.get(one.id)
+                if record is None:
+                    continue
+                first = distinct.add(one.id, record.text) if self.question.is_distinct() else one.id
+                if first == one.id:
+                    found.append(one)
+                else:
+                    self.copies.setdefault(first, []).append(one.id)
             if len(found) >= self.n:
                 break
-        return found[: self.n], self.known
+        return found[: self.n]
 
-    def _dense_alone(self) -> list[Ranked]:
-        vectors = self._vectors()
-        hits = self.by.store.query(vectors, self.n, self._where)[0]
+    def _dense_alone(self, vectors: Vectors, depth: int) -> list[Ranked]:
+        hits = self.by.store.query(vectors, depth, self._where)[0]
         self.known |= {hit.id: Record(hit.id, hit.text, hit.metadata, vectors[0][:0]) for hit in hits}
-        return fusion.by_vectors([(hit.id, hit.score) for hit in hits], self.n)
+        return fusion.by_vectors([(hit.id, hit.score) for hit in hits], depth)
 
-    def _lexical_alone(self) -> list[Ranked]:
-        found = self._lexical(self.n + SPARE)
-        return fusion.by_words(found.order, found.most, self.n + SPARE)
-
-    def _hybrid(self) -> list[Ranked]:
+    def _hybrid(self, vectors: Vectors, depth: int) -> list[Ranked]:
         """Texts and metadata are read of the best alone: to read those of all candidates takes most time."""
-        vectors, depth = self._vectors(), max(DEPTH, self.n)
-        (dense,) = self.by.store.nearest(vectors, depth, self._where)
-        lexical, near = self._lexical(depth), {id_ for id_, _ in dense}
+        wide = max(DEPTH, depth)
+        (dense,) = self.by.store.nearest(vectors, wide, self._where)
+        lexical, near = self._lexical(wide), {id_ for id_, _ in dense}
         others = self._vectors_of({id_: lexical.texts[id_] for id_, _ in lexical.order if id_ not in near})
         cosines = {id_: float(vectors[0] @ vector) for id_, vector in others.items()}
-        return fusion.fused(dense, lexical.order, cosines, lexical.most, self.n + SPARE)
+        return fusion.fused(dense, lexical.order, cosines, lexical.most, 2 * wide)
 
     def _vectors_of(self, texts: Mapping[RecordId, bytes]) -> Mapping[RecordId, Vector]:
         """``texts``: their digests. To read vectors from Chroma takes a third of a search."""
         written = self.by.written(texts) if self.by.written is not None else {}
         return {**written, **self.by.store.vectors([id_ for id_ in texts if id_ not in written])}
-
-    def _vectors(self) -> Vectors:
-        return self.by.embed([self.question.query])
 
     @property
     def _where(self) -> dict[str, object] | None:
@@ -177,5 +218,9 @@ class _Search:
             self.known |= {record.id: record for record in self.by.store.read(absent)}
 
 
-def _found(one: Ranked, record: Record) -> Found:
-    return Found(one.id, one.score, record.text, record.metadata, one.ranks, one.reranked)
+def _found(one: Ranked, record: Record, copies: tuple[Copy, ...]) -> Found:
+    return Found(one.id, one.score, record.text, record.metadata, one.ranks, one.reranked, copies)
+
+
+def _copy(record: Record) -> Copy:
+    return Copy(record.id, document_of(record), str(record.metadata.get("source") or ""))

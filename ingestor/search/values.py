@@ -29,7 +29,11 @@ class BadQuestion(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``where``: a metadata filter of Chroma. ``budget_tokens``: of all passages; it takes ``n``'s place."""
+    """A question to a collection.
+
+    ``where``: a metadata filter of Chroma. ``budget_tokens``: of all passages; it takes ``n``'s place.
+    ``distinct``: show one of several near-duplicates; by default with a budget and with ``expand``.
+    """
 
     query: Annotated[str, Field(min_length=1, max_length=LONGEST)]
     collection: str = ""
@@ -38,6 +42,11 @@ class Question:
     mode: Mode = "hybrid"
     where: Mapping[str, Any] | None = None
     expand: Expand = "none"
+    distinct: bool | None = None
+
+    def is_distinct(self) -> bool:
+        wanted = self.budget_tokens is not None or self.expand != "none"
+        return wanted if self.distinct is None else self.distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +58,19 @@ class Ranks:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """A near-duplicate of a hit."""
+
+    id: RecordId
+    document_id: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """A hit. ``score``: from 0 to 1, how much of the question was found; see search.fusion.
 
-    ``reranked``: the reranker's score, of the hits that it saw.
+    ``reranked``: the reranker's score, if it saw the hit. ``also_in``: near-duplicates, best first.
     """
 
     id: RecordId
@@ -61,11 +79,15 @@ class Found:
     metadata: Metadata
     ranks: Ranks
     reranked: float | None = None
+    also_in: tuple[Copy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Text of one document. Offsets count code points from 0, lines from 1, pages from 0."""
+    """Text of one document. Offsets count code points from 0, lines from 1, pages from 0.
+
+    ``also_in``: near-duplicates of its hits.
+    """
 
     text: str
     source: str
@@ -75,6 +97,7 @@ class Passage:
     lines: tuple[int, int] | None
     page: int | None
     ids: tuple[RecordId, ...]
+    also_in: tuple[Copy, ...] = ()
 
 
 NOT_RERANKED = "not reranked: "  # begins a fallback of which the mode knows nothing
@@ -83,7 +106,7 @@ NOT_RERANKED = "not reranked: "  # begins a fallback of which the mode knows not
 @dataclass(frozen=True, slots=True)
 class Answer:
     """``mode``: the mode that was used. ``fallback``: why it is another than was asked for, or why hits were
-    not reranked.
+    not reranked. ``needed_tokens``: the least budget that the best hit fits, if none fits this one.
     """
 
     hits: tuple[Found, ...]
@@ -91,6 +114,7 @@ class Answer:
     mode: Mode
     seconds: float
     fallback: str | None = None
+    needed_tokens: int | None = None
 
 
 def question_of(value: object) -> Question:
@@ -117,6 +141,7 @@ def checked(question: Question) -> Question:
     )
     _need("mode", question.mode in MODES, f"must be one of {', '.join(MODES)}")
     _need("expand", question.expand in EXPANSIONS, f"must be one of {', '.join(EXPANSIONS)}")
+    _need("distinct", isinstance(question.distinct, bool | None), "must be true or false")
     _need("where", question.where is None or isinstance(question.where, Mapping), "must be an object")
     excess = find_excess(question.where)
     _need("where", excess is None, excess or "")
@@ -128,18 +153,23 @@ def as_json(answer: Answer) -> dict[str, Any]:
     """The answer as JSON has it."""
     return {
         "hits": [_hit_as_json(hit) for hit in answer.hits],
-        "passages": [_shallow(passage) for passage in answer.passages],
+        "passages": [_with_copies(passage) for passage in answer.passages],
         "mode": answer.mode,
         "fallback": answer.fallback,
         "seconds": round(answer.seconds, 6),
+        "needed_tokens": answer.needed_tokens,
     }
 
 
 def _hit_as_json(hit: Found) -> dict[str, Any]:
-    return {**_shallow(hit), "metadata": dict(hit.metadata), "ranks": _shallow(hit.ranks)}
+    return {**_with_copies(hit), "metadata": dict(hit.metadata), "ranks": _shallow(hit.ranks)}
 
 
-def _shallow(value: Found | Ranks | Passage) -> dict[str, Any]:
+def _with_copies(value: Found | Passage) -> dict[str, Any]:
+    return {**_shallow(value), "also_in": [_shallow(copy) for copy in value.also_in]}
+
+
+def _shallow(value: Found | Ranks | Passage | Copy) -> dict[str, Any]:
     """By hand: asdict would copy what it holds deeply, which takes a millisecond an answer."""
     return {name: getattr(value, name) for name in value.__slots__}
 
@@ -147,15 +177,27 @@ def _shallow(value: Found | Ranks | Passage) -> dict[str, Any]:
 def answer_of(said: Mapping[str, Any]) -> Answer:
     """The opposite of ``as_json``. Raises KeyError and TypeError for anything else."""
     return Answer(
-        tuple(Found(**{**hit, "ranks": Ranks(**hit["ranks"])}) for hit in said["hits"]),
+        tuple(Found(**{**hit, "ranks": Ranks(**hit["ranks"]), **_copies(hit)}) for hit in said["hits"]),
         tuple(
-            Passage(**{**one, "lines": one["lines"] and tuple(one["lines"]), "ids": tuple(one["ids"])})
+            Passage(
+                **{
+                    **one,
+                    "lines": one["lines"] and tuple(one["lines"]),
+                    "ids": tuple(one["ids"]),
+                    **_copies(one),
+                }
+            )
             for one in said["passages"]
         ),
         said["mode"],
         said["seconds"],
         said["fallback"],
+        said["needed_tokens"],
     )
+
+
+def _copies(said: Mapping[str, Any]) -> dict[str, tuple[Copy, ...]]:
+    return {"also_in": tuple(Copy(**copy) for copy in said["also_in"])}
 
 
 def _within(value: object, most: int) -> bool:

@@ -1,6 +1,7 @@
 """What a person sees of a text that was found."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from rich.cells import cell_len
 
 from ingestor.cli.output.excerpt import LINES, excerpt, show_hits, show_passages
 from ingestor.model import Hit, RecordId
-from ingestor.search.values import Answer, Found, Passage, Ranks
+from ingestor.search.values import Answer, Copy, Found, Passage, Ranks
 
 PROSE = "The library opens at nine on weekdays, and at ten on the days when the market is held."
 
@@ -140,6 +141,7 @@ def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
             "metadata": dict(HIT.metadata),
             "ranks": {"dense": 1, "lexical": None},
             "reranked": None,
+            "also_in": [],
         }
     ]
 
@@ -172,3 +174,24 @@ def test_what_was_not_done_as_asked_is_told(
 ) -> None:
     show_hits(Answer((), (), "lexical", 0.0, fallback), False)
     assert told in capsys.readouterr().err.splitlines()
+
+
+def test_copies_are_named_below_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    copies = tuple(Copy(RecordId(f"c{at}#{at}"), "c", str(tmp_path / "old" / "faq.md")) for at in range(2))
+    found = Found(HIT.id, 0.5, "Four weeks.", {}, Ranks(1, None), also_in=copies)
+    passage = Passage("Four weeks.", "/d", None, None, None, None, None, (HIT.id,), copies)
+    said = Answer((found,), (passage,), "dense", 0.1)
+    for show in (show_hits, show_passages):
+        show(said, as_json=False)
+        assert capsys.readouterr().out.split()[-3:] == ["also", "in", "old/faq.md"]
+
+
+@pytest.mark.parametrize("show", [show_hits, show_passages])
+def test_budget_too_small_says_what_to_raise(
+    show: Callable[[Answer, bool, int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(Answer((), (), "lexical", 0.1, None, 12), False, 3)
+    assert capsys.readouterr().out == "the best hit has 12 tokens: raise --budget\n"

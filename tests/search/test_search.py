@@ -179,7 +179,72 @@ def test_a_budget_takes_the_place_of_n(tmp_path: Path) -> None:
         small = search.answer(Question("How are books borrowed?", budget_tokens=6))
         large = search.answer(Question("How are books borrowed?", budget_tokens=1000, expand="document"))
     assert [hit.id for hit in small.hits] == ["faq#0"]
+    assert (small.needed_tokens, large.needed_tokens) == (None, None)
     assert {id_ for passage in large.passages for id_ in passage.ids} == {record.id for record in records()}
+
+
+@pytest.mark.parametrize("expand", ["none", "document"])
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
+def test_budget_too_small_for_the_best_hit_names_the_least_that_fits(
+    tmp_path: Path, mode: str, expand: str
+) -> None:
+    asked = Question("How are books borrowed?", mode=mode, expand=expand)  # type: ignore[arg-type]
+    with searcher(tmp_path) as search:
+        small = search.answer(replace(asked, budget_tokens=1))
+        assert (small.hits, small.needed_tokens) == ((), 5)
+        assert not search.answer(replace(asked, budget_tokens=4)).hits
+        assert search.answer(replace(asked, budget_tokens=5)).hits
+        nothing = search.answer(replace(asked, budget_tokens=1, where={"document_id": "none"}))
+    assert nothing.needed_tokens is None
+
+
+def add_copies(folder: Path, search: Searcher, n: int) -> None:
+    """Add edited copies of one text: each has one word of its own."""
+    text = (
+        "A borrowed book comes back to the desk within four weeks, else the reader pays a small fee for each "
+        "week that it is late, and whoever has lost it buys another one of the same edition"
+    )
+    added = [
+        Record(
+            RecordId(f"copy{at}#0"),
+            f"{text} edit{at}",
+            {"document_id": f"copy{at}", "source": f"/copy{at}.md", "language": "en", "chunk_index": 0},
+            EMBEDDER.embed([f"{text} edit{at}"])[0],
+        )
+        for at in range(n)
+    ]
+    with opened(folder / "lexical.sqlite3") as file:
+        ComposedIndex(search.store, LexicalIndex(file, "uuid"), lambda: None).upsert(added)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
+@pytest.mark.parametrize("copies", [1, 7, 130])
+def test_near_duplicates_collapse_into_the_best(tmp_path: Path, mode: str, copies: int) -> None:
+    with searcher(tmp_path) as search:
+        add_copies(tmp_path, search, copies)
+        asked = Question("borrowed book, the desk, the card", n=3, mode=mode)  # type: ignore[arg-type]
+        plain = search.answer(replace(asked, n=copies + 6)).hits
+        for question in (
+            replace(asked, distinct=True),
+            replace(asked, expand="neighbours"),
+            replace(asked, budget_tokens=10_000),
+        ):
+            answer = search.answer(question)
+            of_copies = [hit for hit in answer.hits if hit.id.startswith("copy")]
+            assert len(of_copies) == 1
+            best = max(hit.score for hit in plain if hit.id.startswith("copy"))
+            assert of_copies[0].score == pytest.approx(best, abs=1e-6), "the best one stays"
+            also = {copy.id for copy in of_copies[0].also_in}
+            assert len(also) == len(of_copies[0].also_in)
+            assert min(copies, 40) - 1 <= len(also) <= copies - 1, "all of the first candidates"
+            assert {copy.source for copy in of_copies[0].also_in} == {
+                f"/{id_.partition('#')[0]}.md" for id_ in also
+            }
+            assert len(answer.hits) >= 3
+            (shown,) = [passage for passage in answer.passages if of_copies[0].id in passage.ids]
+            assert shown.also_in == of_copies[0].also_in
+    assert all(hit.also_in == () for hit in plain)
+    assert sum(hit.id.startswith("copy") for hit in plain) == copies
 
 
 def test_records_that_vanish_meanwhile_are_no_hits(tmp_path: Path) -> None:

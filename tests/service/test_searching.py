@@ -122,7 +122,9 @@ def test_a_reranker_orders_hits_and_its_failure_is_said(
 def test_filters_and_budgets_hold(say: Say) -> None:
     hits = say("collection", where={"document_id": "code"}).json()["hits"]
     assert {hit["metadata"]["document_id"] for hit in hits} == {"code"}
-    assert say(budget_tokens=1).json()["passages"] == []
+    small = say(budget_tokens=1).json()
+    assert small["passages"] == []
+    assert say(budget_tokens=small["needed_tokens"]).json()["passages"]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +134,7 @@ def test_filters_and_budgets_hold(say: Say) -> None:
         ({"query": ""}, 422, "query", "not empty"),
         ({"query": 7}, 422, "query", "a text"),
         ({"n": 0}, 422, "n", "from 1 to 1,000"),
+        ({"distinct": 1}, 422, "distinct", "true or false"),
         ({"mode": "fast"}, 422, "mode", "hybrid, dense, lexical"),
         ({"size": 3}, 422, "size", "known: query, collection"),
         ({"where": {"a": {"$like": "b"}}}, 422, "where", "$like"),
@@ -253,6 +256,7 @@ BODIES = st.fixed_dictionaries(
         "expand": st.sampled_from(EXPANSIONS) | JSON,
         "collection": st.sampled_from(["docs", "", "\ud800"]) | JSON,
         "budget_tokens": st.integers(0, 100) | JSON,
+        "distinct": st.booleans() | JSON,
         "where": st.dictionaries(OPERATORS, FILTERS, max_size=2) | JSON,
     },
 )
@@ -270,6 +274,6 @@ def test_no_body_is_a_defect(client: httpx.Client, body: dict[str, Any]) -> None
 
 
 def test_the_form_of_a_question_is_the_commands(say: Say) -> None:
-    names = {"query", "collection", "n", "budget_tokens", "mode", "where", "expand"}
+    names = {"query", "collection", "n", "budget_tokens", "mode", "where", "expand", "distinct"}
     assert set(Question.__dataclass_fields__) == names
-    assert set(say().json()) == {"hits", "passages", "mode", "fallback", "seconds"}
+    assert set(say().json()) == {"hits", "passages", "mode", "fallback", "seconds", "needed_tokens"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from ingestor.units import counted
 if TYPE_CHECKING:
     from ingestor.app.queries import Shown
     from ingestor.model import Metadata
-    from ingestor.search.values import Answer
+    from ingestor.search.values import Answer, Copy
 
 WIDEST = 100  # columns: longer lines are hard to read
 LINES = 6  # of an answer's text that are shown
@@ -44,9 +44,10 @@ def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
             print_wrapped(Text(line(str(hit.metadata["heading_path"])), "bold"), INDENT)
         for shown in excerpt(hit.document, min(out.width, WIDEST) - len(INDENT)):
             out.print(Text(INDENT + shown))
+        _tell_copies(hit.also_in, INDENT)
         out.print()
     if not answer.hits:
-        _tell_nothing(unsearchable)
+        _tell_nothing(answer, unsearchable)
 
 
 def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
@@ -64,12 +65,22 @@ def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
         if passage.heading_path:
             out.print(Text(line(passage.heading_path), "bold"))
         out.print(Text(spelt(passage.text)))
+        _tell_copies(passage.also_in, "")
         out.print()
     if not answer.passages:
-        _tell_nothing(unsearchable)
+        _tell_nothing(answer, unsearchable)
 
 
-def _tell_nothing(unsearchable: int) -> None:
+def _tell_copies(copies: Sequence[Copy], indent: str) -> None:
+    names = dict.fromkeys(_place({"source": copy.source}) for copy in copies)
+    if names:
+        print_wrapped(Text(f"also in {line(', '.join(names))}", "dim"), indent)
+
+
+def _tell_nothing(answer: Answer, unsearchable: int) -> None:
+    if answer.needed_tokens is not None:
+        print(f"the best hit has {counted(answer.needed_tokens, 'token')}: raise --budget")
+        return
     changed = counted(unsearchable, "new or changed document")
     print(
         "nothing found"
