@@ -39,7 +39,8 @@ _COUNTED = (
 )  # styles that the library knows
 _LONGEST = 20  # styles that inherit from each other
 _CHUNKS = (  # what Word takes as a part in another format: its suffixes and content type
-    ((".html", ".htm", ".xhtml", ".mht", ".mhtml"), "text/html"),
+    ((".html", ".htm", ".xhtml"), "text/html"),
+    ((".mht", ".mhtml", ".eml"), "message/rfc822"),
     ((".docx", ".docm", ".dotx"), _CONTENT_TYPE),
     ((".rtf",), "application/rtf"),
     ((".txt",), "text/plain"),
@@ -281,7 +282,8 @@ def _read_chunk(blob: Blob, kind: str) -> Document:
     from ingestor.parsers.shared.detect import parser_of
 
     plugin = find("parsers", parser_of(blob))
-    document: Document = plugin.build(plugin.options()).parse(blob)
+    options = {"mode": "full"} if plugin.kind == "html" else {}  # all of it was put there by its author
+    document: Document = plugin.build(plugin.options(**options)).parse(blob)
     return document
 
 

@@ -7,8 +7,6 @@ its pages, each block has the page of its first character.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from xml.etree.ElementTree import Element
 
 from ingestor.parsers.shared.compose import Composer
 
@@ -19,28 +17,6 @@ _NO_DESCRIPTION = re.compile(
     r"\S+\.\w{3,4}|(?:picture|image|graphic|object|shape|chart|diagram|figure|grafik|bild|objekt|imagen?)\s*\d*",
     re.IGNORECASE,
 )
-
-
-@dataclass(slots=True)
-class FlowText:
-    """A paragraph's text; how many pages end before its first character, and how many after it; what else
-    is anchored in it (text boxes, tables, charts); its pictures, by name and description."""
-
-    parts: list[str] = field(default_factory=list)
-    pages_before: int = 0
-    pages_after: int = 0
-    frames: list[Element] = field(default_factory=list)
-    pictures: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        return "".join(self.parts)
-
-    def end_page(self) -> None:
-        if any(part.strip() for part in self.parts):
-            self.pages_after += 1
-        else:
-            self.pages_before += 1
 
 
 class Flow:
@@ -56,11 +32,6 @@ class Flow:
         """The document knows its pages; this one (counted from 0) begins."""
         self.flush()
         self.composer.page, self.composer.page_label = page, str(page + 1)
-
-    def turn(self, pages: int) -> None:
-        """Go on by so many pages, if the document knows its pages."""
-        if pages and self.composer.page is not None:
-            self.begin_page(self.composer.page + pages)
 
     def cite(self, note: str) -> str:
         """The mark that stands for a footnote."""

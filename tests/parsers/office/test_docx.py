@@ -15,6 +15,10 @@ from tests.parsers.laws import obeys_laws, texts
 
 PARSER = PLUGIN.build(DocxOptions())
 CHUNK = '<w:altChunk r:id="c"/>'
+MHT = (
+    'MIME-Version: 1.0\r\nContent-Type: multipart/related; boundary="b"\r\n\r\n--b\r\n'
+    "Content-Type: text/html; charset=utf-8\r\n\r\n<html><body><p>Twelve chairs</p></body></html>\r\n--b--\r\n"
+)
 
 
 def parse(data: bytes, **options: bool) -> Document:
@@ -65,6 +69,12 @@ def test_large_first_letter_belongs_to_its_word() -> None:
         ("a.html", "<h1>Offer</h1><p>Twelve chairs</p>", ["Offer", "Twelve chairs"]),
         ("a.rtf", r"{\rtf1 Twelve chairs\par}", ["Twelve chairs"]),
         ("a.txt", "Twelve chairs", ["Twelve chairs"]),
+        (
+            "a.html",
+            "<nav>Home</nav><main>Twelve chairs</main><footer>Imprint</footer>",
+            ["Home", "Twelve chairs", "Imprint"],
+        ),
+        ("a.mht", MHT, ["Twelve chairs"]),
         ("a.docx", docx(paragraph("Twelve chairs")), ["Twelve chairs"]),
     ],
 )
