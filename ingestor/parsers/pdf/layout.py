@@ -15,6 +15,8 @@ from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, prose
 from ingestor.parsers.shared.compose import Composer
 from ingestor.text.outline import heading_number
 
+_LABEL = 100  # characters of a line that belongs to what stands below it, or to a table above
+_NAME = 5  # words of a company's name, which may end with a full stop
 _TALL = 2.2  # times that: no further goes a paragraph that is not finished
 _WIDE_GAP = 1.25  # times the usual distance between lines: a new paragraph
 _MARKS = "•‣▪■●○◦∙·–—*▶►▸▹➢➤❖◆◇✓✔\uf0b7\uf0a7\uf0d8"
@@ -46,7 +48,8 @@ def _compose_page(composer: Composer, lines: Sequence[Line], found: Headings, le
         _compose_text(composer, lines[at:begin], leading)
         at = max(at, begin)
         for heading in found.get(begin, ()):
-            composer.heading(heading.title, heading.level, heading_number(heading.title))
+            close = goes_on(composer) and composer.blocks[-1].kind != "table"
+            composer.heading(heading.title, heading.level, heading_number(heading.title), close=close)
             at = max(at, begin + heading.count)
 
 
@@ -62,7 +65,9 @@ def _compose_text(composer: Composer, lines: Sequence[Line], leading: float) -> 
         if kind == "table":
             composer.bare_table(group[0].rows, group[0].header, caption(composer), close=goes_on(composer))
         else:
-            composer.add(kind, _code(group) if kind == "code" else prose(group))
+            note = kind == "paragraph" and len(group) == 1 and len(group[0].text) <= _LABEL
+            close = note and goes_on(composer) and composer.blocks[-1].kind == "table"
+            composer.add(kind, _code(group) if kind == "code" else prose(group), close=close)
     composer.add("list", "\n".join(items))
 
 
@@ -78,12 +83,13 @@ def caption(composer: Composer) -> str | None:
 
 
 def goes_on(composer: Composer) -> bool:
-    """Tell whether a table belongs to the block above: its title, a label, another part of the statement."""
+    """Tell whether what follows belongs to the block above: a title, a label, a part of one statement."""
     last = composer.blocks[-1] if composer.blocks else None
     if last is None or last.page != composer.page:
         return False
     text = composer.text[last.start : last.end]
-    label = last.kind == "paragraph" and "\n" not in text and len(text) <= 100 and text[-1] not in ".!?"
+    short = len(text) <= _LABEL and (text[-1] not in ".!?" or len(text.split()) <= _NAME)
+    label = last.kind == "paragraph" and "\n" not in text and short
     return last.kind in ("heading", "table") or label
 
 

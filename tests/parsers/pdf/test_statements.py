@@ -28,13 +28,14 @@ def row(y: int, label: str, *figures: str, indent: int = 0) -> list[Drawn]:
 
 
 STATEMENT = [
-    (180, 740, 16, "CONSOLIDATED BALANCE SHEETS"), (220, 722, 10, "\\(in millions\\)"),
+    (220, 765, 10, "TALL SHIPS, INC."), (180, 740, 16, "CONSOLIDATED BALANCE SHEETS"),
+    (220, 722, 10, "\\(in millions\\)"),
     (400, 706, 10, "December 31,"),
     *((380 + 90 * at, 694, 10, year) for at, year in enumerate(("2022", "2021"))),
     (50, 680, 10, "Current assets:"), *row(668, "Cash and cash equivalents", "19,334", "20,522", indent=12),
     *row(656, "Inventories \\(Note 5\\)", "11,461", "16,047", indent=12),
     (50, 644, 10, "Commitments"), *row(632, "Total assets", "83,402", "131,310"),
-    (50, 590, 10, PROSE), (50, 578, 10, PROSE),
+    (50, 610, 10, "See accompanying notes."), (50, 570, 10, PROSE), (50, 558, 10, PROSE),
 ]  # fmt: skip
 
 
@@ -47,10 +48,10 @@ def test_statement_is_one_table_with_its_header_rows_and_caption() -> None:
         "Inventories (Note 5) 11,461 16,047", "Commitments", "Total assets 83,402 131,310",
     ]  # fmt: skip
     assert (table.header_rows, table.caption) == (3, "CONSOLIDATED BALANCE SHEETS")
-    assert document.text[: table.start] == "CONSOLIDATED BALANCE SHEETS\n", (
-        "no blank line between title and rows"
-    )
-    assert [block.kind for block in document.blocks] == ["heading", "table", "paragraph"]
+    assert document.text[: table.start] == "TALL SHIPS, INC.\nCONSOLIDATED BALANCE SHEETS\n"
+    assert document.text[table.end :].startswith("\nSee accompanying notes.\n\nThe harbour"), "one statement"
+    kinds = [block.kind for block in document.blocks]
+    assert kinds == ["paragraph", "heading", "table", "paragraph", "paragraph"]
 
 
 def test_texts_in_columns_are_a_table_and_a_wrapped_cell_is_one() -> None:
