@@ -9,9 +9,11 @@ files in Git LFS are not documents.
 
 import os
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -29,8 +31,16 @@ from ingestor.units import Duration
 _FILE_MODES = ("100644", "100755")
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 _LARGEST_TREE = 2 * 10**8  # bytes of a listing: about two million files
+_LOG = (
+    "log",
+    "-z",
+    "--name-only",
+    "--no-renames",
+    "--topo-order",
+    "--root",
+    "--format=%x00%P%x09%H %ct %cI %aN",
+)
 _LATEST = 253_402_300_799  # seconds: the end of the year 9999
-_FORMAT = "--format=%x00%H %ct %cI %aN"
 
 
 def _address(url: str) -> str:
@@ -88,14 +98,23 @@ class GitOptions(Options):
         return self
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Touch:
-    """A commit that changed a path. The greatest is the last one, in any order of reading."""
+    """A commit that changed a path."""
 
     seconds: int  # POSIX, of the commit
     commit: str
     date: str = ""  # ISO 8601, as the committer had it
     author: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A commit in the log: its parents, and the paths that differ from the first of them."""
+
+    touch: Touch
+    parents: tuple[str, ...]
+    paths: frozenset[str]
 
 
 Touches = dict[str, Touch]  # by path as os.fsdecode gives it
@@ -119,8 +138,9 @@ class Git:
         local = f"refs/ingestor/{_short(options.ref)}"
         commit = self._clone.fetch(options.ref, local, shallow=not options.history)
         try:
-            touches = self._touches(commit) if options.history else {}
             tree = self._clone.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit, most=_LARGEST_TREE)
+            entries = list(filter(None, tree.split(b"\0")))
+            touches = self._touches(commit, entries) if options.history else {}
         except OutputTooLong as error:
             raise NeedsHuman(
                 f"{options.url} has too many files ({error}): use another `ref`, or remove the source"
@@ -130,7 +150,7 @@ class Git:
             raise Transient(
                 f"the clone of {options.url} is damaged and will be made again: {error}"
             ) from error
-        for entry in filter(None, tree.split(b"\0")):
+        for entry in entries:
             yield from self._items(entry, touches)
 
     def fetch(self, item: Item) -> Blob:
@@ -169,18 +189,25 @@ class Git:
         url, ref = self._options.url.rstrip("/").removesuffix(".git").rstrip("/"), self._options.ref
         return url if ref == "HEAD" else f"{url}@{ref}"
 
-    def _touches(self, commit: str) -> Touches:
-        """The last commit that touched each path. Reads only commits that are new since the last call."""
+    def _touches(self, commit: str, entries: Sequence[bytes]) -> Touches:
+        """The last commit that changed each listed path. Reads only commits since the last call."""
         before, known = self._history
-        if before == commit:
-            return known
-        since = [f"^{before}"] if before and self._is_ancestor(before, commit) else []
-        log = ["log", "-z", "--name-only", "--no-renames", "--no-merges", "--root", _FORMAT]
-        touches = dict(known) if since else {}
-        for path, touch in touches_of(self._clone.run(*log, commit, *since, "--")):
-            touches[path] = max(touch, touches.get(path, touch))
-        self._history = (commit, touches)
-        return touches
+        if before != commit:
+            paths = {os.fsdecode(entry.partition(b"\t")[2]) for entry in entries}
+            is_newer = bool(before) and self._is_ancestor(before, commit)
+            found = self._newest(commit, paths, before, known) if is_newer else None
+            self._history = commit, self._newest(commit, paths) or {} if found is None else found
+        return self._history[1]
+
+    def _newest(
+        self, commit: str, paths: set[str], before: str = "", known: Touches | None = None
+    ) -> Touches | None:
+        """None if the commits since ``before`` do not tell all."""
+        which = [commit, *([f"^{before}"] if before else []), "--"]
+        steps = steps_of(self._clone.run(*_LOG, "--diff-merges=first-parent", *which))
+        merged = steps_of(self._clone.run(*_LOG, "--merges", "-c", *which), combined=True)
+        own = {step.touch.commit: step.paths for step in merged}
+        return newest(commit, paths, steps, own, {before: known or {}} if before else {})
 
     def _is_ancestor(self, before: str, commit: str) -> bool:
         """False after a forced push."""
@@ -191,20 +218,59 @@ class Git:
         return True
 
 
-def touches_of(log: bytes) -> Iterator[tuple[str, Touch]]:
-    """Path and commit of every change in what ``git log -z --name-only`` printed in our format.
+def steps_of(log: bytes, *, combined: bool = False) -> Iterator[Step]:
+    """The commits in what ``git log -z --name-only`` printed in our format.
 
-    Fields end in NUL. A commit's field follows an empty one, and a line feed precedes its first path.
+    Fields end in NUL. A commit follows an empty field, and a line feed precedes its first path. In a log of
+    combined differences an empty field stands in place of the line feed.
     """
-    touch, head, first = None, False, False
-    for part in log.split(b"\0"):
-        if not part:
-            head = True
-        elif head:
-            touch, head, first = _touch(part.decode("utf-8", "replace")), False, True
-        elif touch:
-            yield os.fsdecode(part.removeprefix(b"\n") if first else part), touch
-            first = False
+    fields = deque(log.split(b"\0"))
+    while fields:
+        if not (head := fields.popleft()):
+            continue
+        parents, _, facts = head.decode("utf-8", "replace").partition("\t")
+        if combined:
+            fields.popleft()
+        paths = list[str]()
+        while fields and fields[0]:
+            path = fields.popleft()
+            paths.append(os.fsdecode(path if paths or combined else path.removeprefix(b"\n")))
+        yield Step(_touch(facts), tuple(parents.split()), frozenset(paths))
+
+
+def newest(
+    commit: str,
+    paths: set[str],
+    steps: Iterable[Step],
+    merged: Mapping[str, frozenset[str]],
+    known: Mapping[str, Touches],
+) -> Touches | None:
+    """The last change of each path, in the order of history: clocks do not count.
+
+    ``steps``: children before parents. ``merged``: paths of merge commits that differ from every parent. A
+    path that a merge took from one parent is followed there. ``known``: the answers at commits where
+    ``steps`` end. None if a path leads to another end.
+    """
+    found: Touches = {}
+    wanted: dict[str, set[str]] = {commit: set(paths)}
+    for step in steps:
+        here = wanted.pop(step.touch.commit, set())
+        own = merged.get(step.touch.commit, frozenset()) if len(step.parents) > 1 else step.paths
+        for path in own & here:
+            found.setdefault(path, step.touch)
+        taken = set((step.paths - own) & here)
+        here -= step.paths
+        here -= own
+        for onward, parent in zip(chain([here], repeat(taken)), step.parents, strict=False):
+            less, more = sorted((onward, wanted.get(parent, set())), key=len)
+            wanted[parent] = more if more is not taken else set(more)
+            wanted[parent] |= less
+    for end, rest in wanted.items():
+        rest -= found.keys()
+        if known and rest - known.get(end, {}).keys():
+            return None
+        found.update({path: known[end][path] for path in rest if known})
+    return found
 
 
 def _touch(head: str) -> Touch:

@@ -110,7 +110,13 @@ class Clone:
         fetch = ["fetch", "--quiet", "--force", "--no-tags", "--no-write-fetch-head", *depth]
         self._make()
         _git(["init", "--quiet", "--bare", "--template=", *form, str(self.folder)], {}, _LOCAL_SECONDS)
-        self._run([*fetch, "--", self.url, f"+{ref}:{local}"], self._remote(), self.seconds)
+        try:  # of a branch and a tag with one name, the branch
+            branch = ref if ref == "HEAD" or ref.startswith("refs/") else f"refs/heads/{ref}"
+            self._run([*fetch, "--", self.url, f"+{branch}:{local}"], self._remote(), self.seconds)
+        except GitFailed as error:
+            if branch == ref or "remote ref" not in str(error):
+                raise
+            self._run([*fetch, "--", self.url, f"+{ref}:{local}"], self._remote(), self.seconds)
         return self.run("rev-parse", "--verify", f"{local}^{{commit}}").decode().strip()
 
     def _make(self) -> None:

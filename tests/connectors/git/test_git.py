@@ -3,10 +3,11 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from ingestor.connectors.git.connector import Git, GitOptions, Touch, touches_of
+from ingestor.connectors.git.connector import Git, GitOptions, steps_of
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from tests.connectors.laws import ConnectorLaws, World, listed
 from tests.connectors.repositories import GitWorld, git
@@ -209,13 +210,69 @@ def test_what_is_not_read(world: GitWorld) -> None:
     ("log", "expected"),
     [
         (b"", []),
-        (b"\0c1 5 d A B\0\0c2 4 d A\0\na\0b\0", [("a", "c2"), ("b", "c2")]),
-        (b"\0c1 5 d A\0\n\nx\0\ny\0\0c2 4 d \0\na\0", [("\nx", "c1"), ("\ny", "c1"), ("a", "c2")]),
+        (b"\0c2 c3\tc1 5 d A B\0\0\0\tc2 4 d A\0\na\0b\0", [("c1", 2, set()), ("c2", 0, {"a", "b"})]),
+        (
+            b"\0c2\tc1 5 d A\tB\0\n\nx\0\ny\0\0\tc2 4 d \0\na\0",
+            [("c1", 1, {"\nx", "\ny"}), ("c2", 0, {"a"})],
+        ),
     ],
 )
-def test_a_log_is_read(log: bytes, expected: list[tuple[str, str]]) -> None:
-    assert [(path, touch.commit) for path, touch in touches_of(log)] == expected
+def test_a_log_is_read(log: bytes, expected: list[tuple[str, int, set[str]]]) -> None:
+    assert [(step.touch.commit, len(step.parents), step.paths) for step in steps_of(log)] == expected
 
 
-def test_the_last_touch_is_the_greatest() -> None:
-    assert max(Touch(5, "a"), Touch(7, "a"), Touch(5, "b")) == Touch(7, "a")
+def _history_by_git(root: Path) -> dict[str, str]:
+    paths = git(root, "ls-files").split()
+    return {path: git(root, "log", "-1", "--format=%H", "--", path) for path in paths}
+
+
+def _commits(connector: Git) -> dict[str, object]:
+    return {key: dict(item.extra)["commit"] for key, item in listed(connector).items()}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_last_commit_under_any_clock_is_that_of_git_log(world: GitWorld, seed: int) -> None:
+    """Commits of one second, of a wrong clock and of merged branches, listed step by step and at once."""
+    random = Random(seed)
+    for path in ("a.md", "b.md", "c.md", "d.md"):
+        world.put(path, b"first")
+    for step in range(14):
+        world._seconds = 1_700_000_000 + random.choice((-60, -60, -60, 5_000_000, -90_000))
+        deed = random.choice(("put", "put", "put", "aside", "conflict"))
+        path = f"{random.choice('abcd')}.md"
+        if deed == "put":
+            world.put(path, f"{step}".encode())
+        else:
+            git(world.root, "checkout", "--quiet", "-b", f"aside{step}", "HEAD~1")
+            world.put(path, f"aside {step}".encode())
+            other = path if deed == "conflict" else "e.md"
+            git(world.root, "checkout", "--quiet", "main")
+            world.put(other, f"main {step}".encode())
+            ours = ("--strategy", "recursive", "--strategy-option", random.choice(("ours", "theirs")))
+            git(world.root, "merge", "--quiet", "--no-edit", "--no-ff", *ours, f"aside{step}")
+        if random.random() < 0.6:
+            assert _commits(world.connector) == _history_by_git(world.root)
+    fresh = GitOptions(url=str(world.root), cache=world.root.with_name("other"))
+    assert _commits(world.connector) == _commits(Git(fresh)) == _history_by_git(world.root)
+
+
+def test_merge_that_resolves_a_conflict_is_the_last_commit(world: GitWorld) -> None:
+    world.put("a.md", b"first")
+    git(world.root, "checkout", "--quiet", "-b", "aside")
+    world.put("a.md", b"aside")
+    git(world.root, "checkout", "--quiet", "main")
+    world.put("a.md", b"main")
+    listed(world.connector)
+    git(world.root, "merge", "--quiet", "--no-commit", "--strategy", "ours", "aside")
+    world.put("a.md", b"resolved")
+    assert _commits(world.connector)["a.md"] == git(world.root, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_ref_of_a_branch_and_a_tag_follows_the_branch(tmp_path: Path, history: bool) -> None:
+    world = GitWorld(tmp_path, ref="main", history=history)
+    world.put("a.md", b"old")
+    listed(world.connector)
+    git(world.root, "tag", "main")
+    world.put("a.md", b"new")
+    assert world.connector.fetch(listed(world.connector)["a.md"]).data == b"new"
