@@ -36,4 +36,5 @@ class Page:
     problem: str | None = None  # why its content can't be indexed
     uri: str | None = None  # as people know it, if that is not its address
     extra: tuple[tuple[str, Scalar], ...] = ()
+    link: str | None = None  # of a feed's entry
     made_of: str | None = None  # digest of what the content was made from, if it was made

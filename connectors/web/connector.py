@@ -14,12 +14,20 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
+from ingestor.connectors.http.answers import Page
 from ingestor.connectors.http.client import WebClient
 from ingestor.connectors.http.network import Outside
 from ingestor.connectors.http.url import file_name, folder, origin
 from ingestor.connectors.shared.gitignore import rules
 from ingestor.connectors.shared.patterns import Pattern
-from ingestor.connectors.web.content import blob_name, documents, item_of
+from ingestor.connectors.web.content import (
+    are_copies,
+    blob_name,
+    documents,
+    is_html,
+    item_of,
+    shingles,
+)
 from ingestor.connectors.web.crawl import Bounds, Crawl, Follow
 from ingestor.connectors.web.mirror import Mirror, short
 from ingestor.connectors.web.options import HttpOptions, Url
@@ -99,6 +107,7 @@ class Web:
         self._busy: dict[str, float] = {}
         meant = options.model_dump_json(exclude=_BESIDES), sorted(options.headers)
         self._mirror = Mirror(options.cache.expanduser() / f"{short(meant)}.sqlite")
+        self._shingles: dict[str, tuple[str, frozenset[int]]] = {}  # by address, of a version
 
     def scan(self) -> Iterator[Item]:
         """Raises NeedsHuman or Transient if no start can be read, PartialScan if a page cannot."""
@@ -115,9 +124,26 @@ class Web:
                 self._options.start[0],
                 self._options.max_pages,
             )
-        yield from map(item_of, documents(crawl.pages))
+        self._shingles = {url: known for url, known in self._shingles.items() if url in crawl.pages}
+        yield from map(item_of, documents(crawl.pages, self._is_copy))
         if crawl.unread:
             raise _partial(crawl.unread, whole)
+
+    def _is_copy(self, page: Page, other: Page) -> bool:
+        """Whether two pages have nearly one text. Of other types, only the home page can be no copy."""
+        if page.version == other.version:
+            return True
+        if not (is_html(page.content_type) and is_html(other.content_type)):
+            return other.url != f"{origin(other.url)}/"
+        return are_copies(self._shingles_of(page), self._shingles_of(other))
+
+    def _shingles_of(self, page: Page) -> frozenset[int]:
+        version, known = self._shingles.get(page.url, ("", frozenset()))
+        if version != page.version:
+            found = self._mirror.body(page.url, page.version)
+            known = shingles(found[1]) if found else frozenset()
+            self._shingles[page.url] = page.version, known
+        return known
 
     def fetch(self, item: Item) -> Blob:
         """The page as it was listed. Raises Stale or BadDocument (too large)."""

@@ -1,7 +1,7 @@
 """Turn a response into a page of the mirror, and pages into documents. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from pathlib import PurePosixPath
 
@@ -20,6 +20,7 @@ from ingestor.connectors.web.page import PageLinks, said_by
 from ingestor.connectors.web.sitemap import Sitemap
 from ingestor.model import Item
 
+_COPY = 0.7  # share of the words in a row that two versions of one page have in common
 _HTML = ("text/html", "application/xhtml+xml")
 _NO_DOCUMENTS = re.compile(r"(image|audio|video|font)/|text/css$|(text|application)/(x-)?javascript$")
 # Types of files that no parser reads; they are not requested.
@@ -53,8 +54,7 @@ _ENDINGS = {
 def page_of(answer: HttpAnswer, *, links: bool, robots: bool) -> Page:
     """The page of a response with status 200. ``links``: collect links; ``robots``: obey the page's rules."""
     content_type, data = honest_type(answer.headers.get("content-type"), answer.data), answer.data
-    is_html = essence(content_type) in _HTML
-    said = said_by(data, content_type, answer.url, AGENT) if is_html else PageLinks()
+    said = said_by(data, content_type, answer.url, AGENT) if is_html(content_type) else PageLinks()
     words = robots_words(answer.headers, AGENT) | said.robots if robots else set[str]()
     wanted = not words & {"noindex", "none"} and not _NO_DOCUMENTS.match(essence(content_type))
     known, modified = validators(answer.headers), day_of_change(answer.headers)
@@ -90,18 +90,44 @@ def _canonical(answer: HttpAnswer, said: PageLinks) -> str | None:
     return found if found and found != answer.url and origin(found) == origin(answer.url) else None
 
 
-def documents(pages: Mapping[str, Page]) -> list[Page]:
-    """One page for each document: of pages with one canonical address the page at that address, if known."""
+def is_html(content_type: str | None) -> bool:
+    return essence(content_type) in _HTML
+
+
+def documents(pages: Mapping[str, Page], is_copy: Callable[[Page, Page], bool]) -> list[Page]:
+    """One page for each document: of copies with one canonical address the page at that address, if known.
+
+    A page that is no copy of the page at its canonical address is a document of its own.
+    """
     contents = {url: page for url, page in pages.items() if page.version}
     chosen: dict[str, Page] = {}
+    own: list[Page] = []
     for url in sorted(contents):
         page = contents[url]
         canonical = page.canonical or url
         there = contents.get(canonical)
-        if there is not None and there.canonical is None:
-            page = there
-        chosen.setdefault(canonical, page)
-    return sorted(chosen.values(), key=lambda page: page.url)
+        if there is None or there.canonical is not None:
+            there = chosen.get(canonical, page)
+        if there is page or is_copy(page, there):
+            chosen.setdefault(canonical, there)
+        else:
+            own.append(page)
+    return sorted((*chosen.values(), *own), key=lambda page: page.url)
+
+
+def shingles(data: bytes) -> frozenset[int]:
+    """Hashes of three words in a row in the text of an HTML page, without its navigation."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    tree = LexborHTMLParser(data)
+    tree.strip_tags(["script", "style", "noscript", "template", "nav", "header", "footer", "aside"])
+    words = re.findall(r"\w+", tree.body.text(separator=" ") if tree.body else "")
+    places = range(max(1, len(words) - 2)) if words else ()
+    return frozenset(hash(tuple(words[place : place + 3])) for place in places)
+
+
+def are_copies(one: frozenset[int], other: frozenset[int]) -> bool:
+    return len(one & other) >= _COPY * len(one | other)
 
 
 def blob_name(page: Page) -> str:

@@ -1,9 +1,10 @@
 """Entries of an RSS, Atom or JSON feed, as the feed has them or with the whole article behind each.
 
-Key: the entry's id. Version: a digest of the entry, and of the article if that is read. A feed holds the
-latest entries only: those that left it stay, for which they are kept in the ``state`` folder. The feed is
-sent only when it changed. An article is read when its entry is new or changed, by the same rules as pages of
-the web connector; where it may not be read or is gone, the feed's own text is the document.
+Key: the entry's id, numbered if several entries share it. Version: a digest of the entry, and of the article
+if that is read. A feed holds the latest entries only: those that left it stay, for which they are kept in the
+``state`` folder. The feed is sent only when it changed. An article is read when its entry is new or changed,
+by the same rules as pages of the web connector; where it may not be read or is gone, the feed's own text is
+the document.
 """
 
 import json
@@ -19,7 +20,7 @@ from ingestor.connectors.http.headers import NOTHING, Validators, validators
 from ingestor.connectors.http.network import AddressRefused, Outside
 from ingestor.connectors.web import feed_process
 from ingestor.connectors.web.content import blob_name, item_of, page_of, version
-from ingestor.connectors.web.feed_entries import FeedEntry, NoFeed
+from ingestor.connectors.web.feed_entries import FeedEntry, KnownEntry, NoFeed, numbered
 from ingestor.connectors.web.mirror import Mirror, short
 from ingestor.connectors.web.options import HttpOptions, Url
 from ingestor.connectors.web.robots_cache import RobotsCache
@@ -87,13 +88,19 @@ class FeedConnector:
             raise kind(f"{self._options.url} is not a feed: {error}; check `url`") from error
         manners = RobotsCache(client)
         unread: dict[str, Exception] = {}
-        for entry in found.entries:
+        url, known = self._options.url, self._mirror.pages()
+        entries = numbered(
+            found.entries,
+            [KnownEntry(p.url, p.link or (p.uri if p.uri != url else None), p.made_of) for p in known],
+            self._made_of,
+        )
+        for key, entry in entries.items():
             try:
-                self._keep(entry, client, manners)
+                self._keep(key, entry, client, manners)
             except Transient as error:
-                unread[entry.key] = error
+                unread[key] = error
         if found.whole and not self._options.keep:
-            self._mirror.keep_only({entry.key for entry in found.entries})
+            self._mirror.keep_only(entries)
         self._remember(answer, complete=not unread)
         return unread
 
@@ -112,27 +119,28 @@ class FeedConnector:
             raise NeedsHuman(f"{url} answers HTTP {answer.status}: check `headers`, or `user` and `password`")
         raise NeedsHuman(answer.problem or f"{url} answers HTTP {answer.status}: correct `url`")
 
-    def _keep(self, entry: FeedEntry, client: WebClient, manners: RobotsCache) -> None:
+    def _made_of(self, entry: FeedEntry) -> str:
+        return version(b"", entry.version, self._options.full_article)
+
+    def _keep(self, key: str, entry: FeedEntry, client: WebClient, manners: RobotsCache) -> None:
         """Raises Transient when the article can't be read now."""
-        made_of, known = version(b"", entry.version, self._options.full_article), self._mirror.page(entry.key)
+        made_of, known = self._made_of(entry), self._mirror.page(key)
         if known and known.made_of == made_of:
             return
-        page, data = self._page(entry, client, manners)
+        page, data = self._page(key, entry, client, manners)
         extra = (("author", entry.author),) if entry.author else ()
-        self._mirror.keep(replace(page, made_of=made_of, extra=extra), data)
+        self._mirror.keep(replace(page, made_of=made_of, extra=extra, link=entry.link), data)
 
-    def _page(self, entry: FeedEntry, client: WebClient, manners: RobotsCache) -> tuple[Page, bytes]:
+    def _page(
+        self, key: str, entry: FeedEntry, client: WebClient, manners: RobotsCache
+    ) -> tuple[Page, bytes]:
         answer = self._article(entry, client, manners) if self._options.full_article else None
         page = page_of(answer, links=False, robots=True) if answer else None
         if answer is None or page is None or not page.version:
             data, uri = entry.page(), entry.link or self._options.url
-            return Page(
-                entry.key, entry.version, None, None, "text/html", len(data), entry.changed, uri=uri
-            ), data
+            return Page(key, entry.version, None, None, "text/html", len(data), entry.changed, uri=uri), data
         both = version(b"", page.version, entry.version)
-        page = replace(
-            page, url=entry.key, version=both, uri=answer.url, etag=None, changed=None, canonical=None
-        )
+        page = replace(page, url=key, version=both, uri=answer.url, etag=None, changed=None, canonical=None)
         return replace(page, modified=entry.changed or page.modified), answer.data
 
     def _article(self, entry: FeedEntry, client: WebClient, manners: RobotsCache) -> HttpAnswer | None:

@@ -7,7 +7,7 @@ would open by itself; it takes scripts and the like out of the entries.
 import calendar
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -27,8 +27,8 @@ class NoFeed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """``key``: its id; else its link or title, with a digest of it all where the feed has that twice, or
-    neither. ``html``: its text as the feed has it."""
+    """``key``: its id, which several entries may share; else its link or title, with a digest of it all where
+    the feed has that twice, or neither. ``html``: its text as the feed has it."""
 
     key: str
     link: str | None
@@ -60,15 +60,66 @@ class ParsedFeed:
 
 
 def entries(data: bytes, content_type: str | None, url: str) -> ParsedFeed:
-    """Each key once, in the feed's order; ``url``: where it was found. Raises NoFeed."""
+    """In the feed's order, without exact repetitions; ``url``: where it was found. Raises NoFeed."""
     is_json = data.lstrip(b"\xef\xbb\xbf\r\n\t ").startswith(b"{")
     found, whole = (_of_json(data, url), True) if is_json else _of_xml(data, content_type, url)
     names = Counter(entry.link or entry.title for entry in found if not entry.key)
-    kept: dict[str, FeedEntry] = {}
-    for entry in found:
-        key = entry.key or _name(entry, names)
-        kept.setdefault(key, replace(entry, key=key))
-    return ParsedFeed(tuple(kept.values()), whole)
+    named = (replace(entry, key=entry.key or _name(entry, names)) for entry in found)
+    return ParsedFeed(tuple(dict.fromkeys(named)), whole)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEntry:
+    """An entry as it was read last. ``version``: that of ``FeedEntry``, in the reader's own form."""
+
+    key: str
+    link: str | None
+    version: str | None
+
+
+def numbered(
+    found: Sequence[FeedEntry], known: Sequence[KnownEntry], version: Callable[[FeedEntry], str]
+) -> dict[str, FeedEntry]:
+    """The entries by key: those that share an id are ``id``, ``id#2`` and so on.
+
+    An entry keeps the key that its content has, else the one that its link alone has, so that others may come
+    and go before it. An id that was never shared is a key whatever content and link are.
+    """
+    counts = Counter(entry.key for entry in found)
+    ids = {one.key: base for one in known if (base := _shared_id(one.key, counts))}
+    shared = {*ids.values(), *(key for key, count in counts.items() if count > 1)}
+    chosen = {place: entry.key for place, entry in enumerate(found) if entry.key not in shared}
+    links = Counter((entry.key, entry.link) for entry in found)
+    taken = set(chosen.values())
+    for by_link in (False, True):
+        places: dict[tuple[str, str], list[str]] = {}
+        for one in reversed(known):
+            if (fact := one.link if by_link else one.version) and one.key not in taken:
+                places.setdefault((ids.get(one.key, one.key), fact), []).append(one.key)
+        for place, entry in enumerate(found):
+            fact = entry.link if by_link else version(entry)
+            if place in chosen or (by_link and links[entry.key, entry.link] > 1):
+                continue
+            if fact and (keys := places.get((entry.key, fact))) and not (by_link and len(keys) > 1):
+                taken.add(key := keys.pop())
+                chosen[place] = key
+    taken |= {one.key for one in known}
+    last: Counter[str] = Counter()
+    for place, entry in enumerate(found):
+        if place not in chosen:
+            key = entry.key
+            while key in taken or (key != entry.key and key in counts):
+                last[entry.key] += 1
+                key = f"{entry.key}#{last[entry.key] + 1}"
+            taken.add(key)
+            chosen[place] = key
+    return {chosen[place]: entry for place, entry in enumerate(found)}
+
+
+def _shared_id(key: str, ids: Collection[str]) -> str | None:
+    """The id in a numbered key, if an entry has that id and none the key itself."""
+    base, _, number = key.rpartition("#")
+    return base if number.isdecimal() and base in ids and key not in ids else None
 
 
 def _name(entry: FeedEntry, names: Counter[str]) -> str:

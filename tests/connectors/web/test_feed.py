@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ingestor.connectors.http.headers import time_of
 from ingestor.connectors.web import feed_child, feed_process
 from ingestor.connectors.web.feed import FeedConnector, FeedOptions
-from ingestor.connectors.web.feed_entries import FeedEntry, NoFeed, ParsedFeed, entries
+from ingestor.connectors.web.feed_entries import FeedEntry, NoFeed, ParsedFeed, entries, numbered
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, listed
 from tests.connectors.sites import FeedWorld, Reply, Site, atom_of, outside, site
@@ -287,12 +287,13 @@ WHEN = 1772359200.0
 
 
 def test_rss() -> None:
-    first, second = entries(RSS, "application/rss+xml", "https://x.test/feed").entries
+    first, second, third = entries(RSS, "application/rss+xml", "https://x.test/feed").entries
     assert (first.key, first.link, first.title) == ("77", "https://x.test/a?x=1&y=2", "Café & more")
     assert (first.author, first.changed) == ("Ada", WHEN)
     assert "The long text." in first.html
     assert "script" not in first.html
     assert (second.key, second.link) == ("https://x.test/b", "https://x.test/b")
+    assert (third.key, third.title) == ("77", "Twice")
 
 
 def test_rss_of_the_first_kind() -> None:
@@ -385,3 +386,45 @@ def test_any_json_is_read_or_refused(value: object) -> None:
 def test_addresses_that_make_no_sense(url: str) -> None:
     with pytest.raises(ValidationError):
         FeedOptions(url=url)
+
+
+# -- entries that share an id
+
+
+def _say_shared(server: Site, *names: str, link: str = "/{name}.html") -> None:
+    found = "".join(
+        f"<item><guid isPermaLink='false'>N/A</guid><title>{name}</title>"
+        f"{f'<link>{link.format(name=name)}</link>' if link else ''}"
+        f"<description>On {name}.</description></item>"
+        for name in names
+    )
+    server.say("/feed", f"<rss version='2.0'><channel><title>t</title>{found}</channel></rss>")
+
+
+def _shown(connector: FeedConnector) -> dict[str, str]:
+    found = {key: connector.fetch(item).data.decode() for key, item in listed(connector).items()}
+    return {key: text.partition("<h1>")[2].partition("</h1>")[0] for key, text in found.items()}
+
+
+@pytest.mark.parametrize("link", ["/{name}.html", "/all.html", ""])
+def test_entries_of_one_id_are_all_kept_under_stable_keys(server: Site, tmp_path: Path, link: str) -> None:
+    connector = feed(server, tmp_path)
+    _say_shared(server, "a", link=link)
+    assert _shown(connector) == {"N/A": "a"}
+    _say_shared(server, "c", "b", "a", "a", link=link)
+    first = {"N/A": "a", "N/A#2": "c", "N/A#3": "b"}
+    assert _shown(connector) == first
+    _say_shared(server, "d", "c", link=link)
+    assert _shown(connector) == {**first, "N/A#4": "d"}
+    _say_shared(server, "d", link=link)
+    assert _shown(feed(server, tmp_path)) == {**first, "N/A#4": "d"}
+    assert set(_shown(feed(server, tmp_path, keep=False)).values()) == {"d"}
+
+
+def test_entry_with_an_id_like_a_number_of_another_is_kept() -> None:
+    rss = "".join(
+        f"<item><guid>{key}</guid><title>{n}</title></item>" for n, key in enumerate(["x", "x", "x#2", "x#2"])
+    )
+    found = entries(f"<rss version='2.0'><channel>{rss}</channel></rss>".encode(), None, "https://x.test/")
+    keys = numbered(found.entries, (), lambda entry: entry.version)
+    assert sorted(entry.title for entry in keys.values()) == ["0", "1", "2", "3"]

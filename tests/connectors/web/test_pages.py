@@ -125,7 +125,12 @@ def _pages(**canonical: str | None) -> dict[str, Page]:
     ],
 )
 def test_pages_of_one_canonical_address_are_one_document(pages: dict[str, Page], expected: str) -> None:
-    assert [page.url[-1] for page in documents(pages)] == list(expected)
+    assert [page.url[-1] for page in documents(pages, lambda page, other: True)] == list(expected)
+
+
+def test_pages_that_are_no_copies_of_their_canonical_page_are_documents_of_their_own() -> None:
+    for pages in (_pages(a="", b="a", c="a"), _pages(a="b", b="c", c=""), _pages(b="a", c="a")):
+        assert [page.url for page in documents(pages, lambda page, other: False)] == list(pages)
 
 
 @pytest.mark.parametrize(

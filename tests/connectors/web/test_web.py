@@ -82,9 +82,35 @@ def test_redirects_lead_to_the_document(server: Site, cache: Path) -> None:
 def test_pages_that_are_one(server: Site, cache: Path) -> None:
     server.html("/", "/a.html?from=menu", "/a.html?from=footer", "/b.html")
     for query in ("?from=menu", "?from=footer", ""):
-        server.html(f"/a.html{query}", head='<link rel="canonical" href="/a.html">')
+        page = f'<link rel="canonical" href="/a.html"><nav>{query}</nav><p>A page on harbours.</p>'
+        server.say(f"/a.html{query}", page, Content_Type="text/html")
     server.html("/b.html", head='<link rel="canonical" href="http://other.test/b.html">')
     assert keys(server, web(server, cache)) == ["/", "/a.html", "/b.html"]
+
+
+@pytest.mark.parametrize("canonical", ["/", "/one.html", "/unknown.html"])
+def test_pages_of_other_text_are_kept_whatever_canonical_address_they_name(
+    server: Site, cache: Path, canonical: str
+) -> None:
+    link = f'<link rel="canonical" href="{canonical}">'
+    server.html(
+        "/", "/one.html", "/two.html", "/list?page=2", head=link, text="Welcome to the harbour office."
+    )
+    for path, text in (
+        ("/one.html", "Fees for boats."),
+        ("/two.html", "Ways of the pilots."),
+        ("/list?page=2", "Z"),
+    ):
+        server.html(path, head=link, text=text)
+    assert keys(server, web(server, cache)) == ["/", "/list?page=2", "/one.html", "/two.html"]
+
+
+def test_files_that_name_the_home_page_canonical_are_kept(server: Site, cache: Path) -> None:
+    server.html("/", "/a.pdf", "/b.pdf")
+    for path in ("/a.pdf", "/b.pdf"):
+        link = f'<{server.url("/")}>; rel="canonical"'
+        server.say(path, path.encode(), Content_Type="application/pdf", Link=link)
+    assert keys(server, web(server, cache)) == ["/", "/a.pdf", "/b.pdf"]
 
 
 def test_what_a_site_asks_of_robots(server: Site, cache: Path) -> None:
