@@ -1,9 +1,9 @@
 """Files behind any fsspec file system (S3, SFTP, WebDAV, ...): each that the options select is a document.
 
 Key: the path below the address, "/" between its parts. Version: size, time of change, and an ETag or the
-like, as the server gives them. A directory that cannot be listed is unknown, never empty: the PartialScan
-that ends the scan names it, even if the server says that it is missing, because some file systems say so of
-every failure. Links are not followed.
+like, as the server gives them. A directory that cannot be listed is unknown, never empty: the others are
+listed, and the PartialScan that ends the scan names it, even if the server says that it is missing, because
+some file systems say so of every failure. Links are not followed.
 """
 
 import errno
@@ -39,6 +39,7 @@ _WHOLE = (*_ARCHIVES, *_LAYERS, "github")  # where the root has no name, or is i
 _UNKNOWN = 100  # subtrees named by one PartialScan
 _DEEPEST = 100  # nested folders; pages that link to themselves never end
 _MOST_FOLDERS = 200_000
+_IN_A_ROW = 5  # failures after which the address itself is asked whether the server is there at all
 _PAGE = 20 * 10**6  # bytes of an index page
 _COARSE = 3.0  # seconds in which a second change may leave the same time, if times are whole seconds
 _REFUSED = re.compile(
@@ -104,19 +105,22 @@ class Files:
 
     def scan_under(self, under: str) -> Iterator[Item]:
         """As ``scan``."""
-        unknown: dict[str, str] = {}
+        unknown = _Unknown(lambda: self._ask(lambda system, root: self._list(system, root, "")))
         self._ask(lambda system, root: system.invalidate_cache())
         for path, info in self._below("/".join(map(unescape, under.split("/"))), unknown):
-            key = "/".join(map(escape, path.split("/")))
+            key = _key(path)
             try:
-                yield self._item(key, info)
-            except NeedsHuman as error:
-                unknown[key] = str(error)
-        if unknown:
-            key, why = next(iter(unknown.items()))
-            more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+                item = self._item(key, info)
+            except (NeedsHuman, Transient) as error:
+                unknown.add(key, error)
+                continue
+            unknown.failed = 0
+            yield item
+        if unknown.reasons:
+            key, why = next(iter(unknown.reasons.items()))
+            more = f", and {len(unknown.reasons) - 1} more" if len(unknown.reasons) > 1 else ""
             message = f"could not list {self._uri(key)} ({why}){more}: its known documents stay"
-            raise PartialScan(message, cover(unknown, _UNKNOWN))
+            raise PartialScan(message, cover(unknown.reasons, _UNKNOWN))
 
     def fetch(self, item: Item) -> Blob:
         """Raises Stale, Transient, NeedsHuman or BadDocument (too large)."""
@@ -178,7 +182,7 @@ class Files:
             (path, info) for info in entries if (path := _beneath(root, info["name"]).strip("/")) != above
         ]
 
-    def _below(self, under: str, unknown: dict[str, str]) -> Iterator[tuple[str, _Info]]:
+    def _below(self, under: str, unknown: "_Unknown") -> Iterator[tuple[str, _Info]]:
         """The selected files at or below a path, with their paths below the address."""
         flat = self._protocol in _FLAT
         found = self._ask(lambda system, root: self._all(system, root, under)) if flat else None
@@ -186,21 +190,22 @@ class Files:
             if _covers(under, path) and self._chosen.takes(path):
                 yield path, info
 
-    def _walked(self, under: str, unknown: dict[str, str]) -> Iterator[tuple[str, _Info]]:
+    def _walked(self, under: str, unknown: "_Unknown") -> Iterator[tuple[str, _Info]]:
         """The files of every folder at, below and above a path."""
         pending, seen, until = [""], {""}, time.monotonic() + LISTING
         while pending:
             above = pending.pop()
             if len(seen) > _MOST_FOLDERS or above.count("/") >= _DEEPEST or time.monotonic() > until:
-                unknown[above] = _TRAP
+                unknown.reasons[_key(above)] = _TRAP
                 continue
             try:
                 entries = self._ask(lambda system, root, above=above: self._list(system, root, above))  # type: ignore[misc]
-            except NeedsHuman as error:
+            except (NeedsHuman, Transient) as error:
                 if not above:
                     raise
-                unknown[above] = str(error)
+                unknown.add(_key(above), error)
                 continue
+            unknown.failed = 0
             for path, info in entries:
                 on_the_way = _covers(under, path) or _covers(path, under)
                 if info["type"] == "directory" and on_the_way and path not in seen:
@@ -270,6 +275,23 @@ class Files:
         return Transient(f"{url} can't be read now, will be retried: {said}")
 
 
+class _Unknown:
+    """``reasons``: why a folder or file could not be listed, by key; ``failed``: how many in a row."""
+
+    def __init__(self, ask_address: Callable[[], object]) -> None:
+        self._ask_address = ask_address
+        self.reasons: dict[str, str] = {}
+        self.failed = 0
+
+    def add(self, key: str, error: Exception) -> None:
+        """Raises the error of the address itself, if that can't be listed either."""
+        self.reasons[key] = str(error)
+        self.failed += isinstance(error, Transient)
+        if self.failed >= _IN_A_ROW:
+            self._ask_address()
+            self.failed = 0
+
+
 class _Missing(NeedsHuman):
     """The path does not exist: the address itself needs a person, a file below it another listing."""
 
@@ -293,6 +315,10 @@ def _indexed(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
         (path, {"name": http_index.address(root, path), "type": "directory" if is_folder else "file"})
         for path, is_folder in paths.items()
     ]
+
+
+def _key(path: str) -> str:
+    return "/".join(map(escape, path.split("/")))
 
 
 def _covers(under: str, path: str) -> bool:

@@ -23,6 +23,7 @@ _PACKAGES = {  # by protocol: package for pip
     "ssh": "paramiko",
     "smb": "smbprotocol",
     "webdav": "'webdav4[fsspec]'",
+    "dav": "'webdav4[fsspec]'",
     "http": "aiohttp",
     "https": "aiohttp",
     "github": "requests",
@@ -42,8 +43,12 @@ def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
         return _made(Smb, url, given)
     if protocol in ("http", "https"):
         given = _http(given)
-    elif protocol == "webdav" and "password" in given:  # it needs a tuple, which YAML does not have
-        given["auth"] = (given.pop("username", ""), given.pop("password"))
+    elif protocol in ("webdav", "dav"):
+        from ingestor.connectors.remote.webdav import Webdav
+
+        if "password" in given:  # it needs a tuple, which YAML does not have
+            given["auth"] = (given.pop("username", ""), given.pop("password"))
+        return _made(Webdav, url, given)
     elif protocol in ("s3", "s3a"):  # s3fs itself makes five attempts
         given["config_kwargs"] = {**_s3(), **given.get("config_kwargs", {})}
     elif protocol in ("gs", "gcs"):

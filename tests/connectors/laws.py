@@ -73,6 +73,22 @@ class Counting(Protocol):
         """How often contents were taken from the source."""
 
 
+SPECIAL_NAMES = (
+    *(
+        "C# notes.md",
+        "What is a fee?.md",
+        "50% off.md",
+        "a%20b.md",
+        "a b.md",
+        "a+b.md",
+        "a;b=c&d.md",
+        "a%2Fb.md",
+    ),
+    *("Gebühr+Frist.md", "文書?.md", "{key}.md", "a@b:c.md", "~a.md", "a,b'c.md", "a!.md"),
+    *("C# & 50%/a?b/c%20d/x#1.md", "C# & 50%/a b/y.md"),
+)
+
+
 def listed(connector: Connector) -> dict[str, Item]:
     items = list(connector.scan())
     assert len({item.key for item in items}) == len(items), "a key is listed twice"
@@ -245,6 +261,16 @@ class ConnectorLaws:
         [item] = world.connector.scan()
         item.key.encode("utf-8")
         assert fetched(world.connector, item).data == b"here"
+
+    def test_special_names_keep_their_own_contents(self, world: World) -> None:
+        """Names that mean something else in addresses, patterns, formats and encodings."""
+        for name in SPECIAL_NAMES:
+            world.put(name, name.encode())
+        items = listed(world.connector)
+        assert len(items) == len(SPECIAL_NAMES)
+        contents = sorted(fetched(world.connector, item).data.decode() for item in items.values())
+        assert contents == sorted(SPECIAL_NAMES)
+        assert listed(world.connector) == items
 
     def test_a_source_that_cant_be_reached_raises(self, world: World) -> None:
         world.put("a.md", b"one")

@@ -141,13 +141,30 @@ def test_fewer_bytes_than_there_are_are_no_document(
         world.connector.fetch(item)
 
 
-def test_a_cut_in_the_middle_ends_the_scan(world: StoreWorld, broken: Broken) -> None:
-    for key in ("a.md", "one/b.md", "two/c.md"):
+def test_folder_that_fails_for_good_stops_only_itself(world: StoreWorld, broken: Broken) -> None:
+    folders = [f"broken{number}" for number in range(12)]
+    for key in ("a.md", *(f"{folder}/b.md" for folder in folders), "whole/c.md", "whole/d.md"):
         world.put(key, b"x")
-    broken.errors["one"] = ConnectionResetError("cut")
+    for folder in folders:
+        broken.errors[folder] = type("Answer", (Exception,), {"status": 503})("storage is not available")
+    found: list[str] = []
+    with pytest.raises(PartialScan, match="storage is not available") as caught:
+        _gather(world.connector.scan(), found)
+    assert sorted(caught.value.unknown) == sorted(folders)
+    assert sorted(found) == ["a.md", "whole/c.md", "whole/d.md"]
+
+
+def test_server_that_ends_while_it_is_listed_is_asked_later(world: StoreWorld, broken: Broken) -> None:
+    for number in range(12):
+        world.put(f"{number}/b.md", b"x")
+    found = world.connector.scan()
+    next(found)
+    for place in (world.root, *map(str, range(12))):
+        broken.errors[place] = ConnectionResetError("cut")
     with pytest.raises(Transient, match="can't be read now") as caught:
-        list(world.connector.scan())
+        list(found)
     assert not isinstance(caught.value, PartialScan)
+    assert len(broken.calls) < 12
 
 
 @pytest.mark.parametrize("error", [PermissionError("no"), ConnectionResetError("cut")])

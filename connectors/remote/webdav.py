@@ -1,0 +1,28 @@
+"""Files over WebDAV: webdav4's file system, with every name in a path percent-encoded.
+
+Its client leaves ``#``, ``?`` and ``%`` as they are, and asks for another path.
+"""
+
+from typing import Any
+from urllib.parse import quote
+
+from httpx import URL
+from webdav4.client import Client
+from webdav4.fsspec import WebdavFileSystem
+
+
+class _Encoding(Client):  # type: ignore[misc]
+    def join_url(self, path: str, add_trailing_slash: bool = False) -> URL:
+        parts = [*filter(None, (*self.base_url.path.split("/"), *path.split("/")))]
+        encoded = "/" + quote("/".join(parts)) + "/" * add_trailing_slash
+        base: URL = self.base_url
+        return base.copy_with(raw_path=encoded.encode())
+
+
+class Webdav(WebdavFileSystem):  # type: ignore[misc]
+    def __init__(self, base_url: str, auth: Any = None, **login: Any) -> None:
+        super().__init__(base_url, client=_Encoding(base_url, auth=auth, **login))
+
+    def ls(self, path: str, detail: bool = True, **more: Any) -> list[Any]:
+        """Ends the path with a slash, because the package strips spaces at its end."""
+        return list(super().ls(f"{path.rstrip('/')}/", detail=detail, **more))
