@@ -6,6 +6,7 @@ import pytest
 
 from ingestor.core import decisions
 from ingestor.rechunk import recipes
+from ingestor.state import journal
 from tests.simulation.histories import FindOut, finding_out
 from tests.simulation.ports import plugins
 from tests.simulation.ports.files import SMALL
@@ -16,6 +17,7 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loss is asked about from two documents on, and files are closed to others as the program does it."""
     os.umask(0o077)
     monkeypatch.setattr(decisions, "SMALL_LOSS", SMALL)
+    monkeypatch.setattr(journal, "token_hex", plugins.token_hex)
     monkeypatch.setattr(recipes, "find", plugins.find)
     monkeypatch.setattr(recipes, "kinds", plugins.kinds)
 

@@ -35,6 +35,10 @@ ONE_SET = "a listing of Chroma shows readers the shards of one edition"
 IN_HAND = "a document that waits to be written is in flight, and waits once"
 HELD = "a source is held only for what befell itself"
 PROMPT = "a rebuild delays a removal or an edit at most twofold"
+OWN = "a record is in the collection that its source feeds, and in no other"
+APPROVED = "a change that a person must approve, or undid, is not carried out by itself"
+STOOD = "a document that stands still is in every answer"
+OTHERS = "a document that changes while it is read keeps no other one waiting"
 ALIVE = "no error of a port ends the program"
 
 

@@ -9,17 +9,19 @@ from ingestor.state.editions import Editions
 from ingestor.state.requests import Requests
 from ingestor.state.sources import SourceRows
 from tests.simulation.checks.at_rest import check
-from tests.simulation.checks.readers import EMBEDDERS
+from tests.simulation.checks.readers import EMBEDDERS, OTHER_MODEL
 from tests.simulation.lexical import harm
 from tests.simulation.ports.chaos import Crash
 from tests.simulation.ports.files import UNREADABLE, UNWRITABLE, Files
-from tests.simulation.world import ELSE, FILES, MORE, World
+from tests.simulation.world import DOCS, ELSE, FILES, MORE, World
 
 NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one", "two", "three", "four")]
 LINES = ["alpha", "beta", "gamma", "delta words", "x", "a longer line of text", "zeta", "omega"]
 COMMON = ["write", "edit", "copy"] * 2 + ["delete", "rename", "swap", "touch", "chain", "tree"]
 RARE = ["recipe", "embedder", "answer", "mount"] * 2 + ["hide", "show", "roll_back", "tear", "wipe"]
 RARE += ["lock", "unlock", "spoil", "clock", "parser", "unlink", "damage"]
+ON_DISK = {"hide", "show", "lock", "unlock", "spoil", "mount", "restless"}
+SERVER = ("server goes", "server comes", "exchange", "revision")
 # Where there are two sources.
 SEVERAL = ["leave", "join", "call otherwise", "trade", "revoke", "grant", "pause", "resume", "retry", "doubt"]
 
@@ -50,7 +52,7 @@ def play(folder: Path, seed: int, acts: int = 12, rounds: int = 12, **settings: 
 
 def act(world: World, random: Random) -> None:
     """One thing that a person, an editor or the disk does."""
-    files = world.files if not world.several else random.choice(list(world.places.values()))
+    files = world.files if len(world.places) == 1 else random.choice(list(world.places.values()))
     existing = sorted(files.contents)
     deed = random.choice([*COMMON, "rare", "rare", "rare", *["move", "several"] * world.several])
     if deed == "rare":
@@ -152,8 +154,9 @@ def with_several(world: World, random: Random, deed: str) -> None:
     elif deed == "retry":
         world.journal.retry()
     elif deed == "doubt":
+        serves = world.serves(world.places[source])
         rows = [entry.row for entry in world.journal.of_source(source)]
-        world.journal.doubt(Editions(world.journal).live("docs").name, random.sample(rows, len(rows) // 2))
+        world.journal.doubt(Editions(world.journal).live(serves).name, random.sample(rows, len(rows) // 2))
     world.configure()
 
 
@@ -187,11 +190,39 @@ def rename(world: World, renames: Renames) -> None:
     world.places |= {new: world.places.pop(old) for old, new in renames.items()}
 
 
-def rare(world: World, random: Random, files: Files) -> None:
-    deed = random.choice([*RARE, *["reshard"] * world.resharded, *["mount"] * world.remounted])
-    if deed in ("unlink", "damage"):
-        harm(world.words, deed)
-    elif deed in ("hide", "show"):
+def with_server(world: World, deed: str, random: Random) -> None:
+    """The server that embeds is away, or somebody exchanges its model, and says so in the config or not."""
+    if deed == "revision":
+        world.revision += 1
+        world.configure()
+    elif deed == "exchange":
+        world.server_model = random.choice(["", OTHER_MODEL])
+    else:
+        world.server_away = deed == "server goes"
+
+
+def with_approvals(world: World, deed: str, random: Random) -> None:
+    if deed == "apply":
+        world.approved.approve()
+    else:
+        world.approved.roll_back(random.choice(world.all_readers).serves)
+
+
+def with_chroma(world: World, deed: str, random: Random) -> None:
+    """A collection is torn, or somebody deletes it."""
+    names = random.choice(world.all_readers).names()
+    world.disturbed = True
+    if deed == "tear" and names:
+        world.shelves.collections[names[-1]][0].torn = True
+    elif deed == "wipe":
+        world.shelves.collections.pop(next(iter(names), ""), None)
+        world.end()
+        world.start()
+
+
+def with_disk(world: World, deed: str, random: Random, files: Files) -> None:
+    """What can be seen, read or parsed of the documents is another thing now."""
+    if deed in ("hide", "show"):
         files.see(hidden="a" if deed == "hide" else None, disk=files.disk)
     elif deed in ("lock", "unlock"):
         files.locked = files.locked.union(random.sample(NAMES, 4)) if deed == "lock" else set()
@@ -199,16 +230,28 @@ def rare(world: World, random: Random, files: Files) -> None:
         files.write(random.choice(sorted(files.contents)), random.choice([UNREADABLE, UNWRITABLE]))
     elif deed == "mount":
         files.see(hidden=files.hidden, disk=random.choice(["own", "own", "empty", "other"]))
+    elif deed == "restless" and files.contents:
+        files.restless = {random.choice(sorted(files.contents))}
+
+
+def rare(world: World, random: Random, files: Files) -> None:
+    more = ["reshard"] * world.resharded + ["mount"] * world.remounted + ["restless"] * 4 * world.restless
+    more += ["apply", "apply", "undo"] * 2 * world.approves + [*SERVER] * 4 * world.remote
+    deed = random.choice([*RARE, *more])
+    if deed in ("unlink", "damage"):
+        harm(world.words, deed)
     elif deed == "clock":
         world.now += random.choice([-1e5, -100.0, 1e5])
     elif deed == "answer":
         world.answer()
-    elif deed == "tear" and world.readers.names():
-        world.shelves.collections[world.readers.names()[-1]][0].torn = True
-    elif deed == "wipe":
-        world.shelves.collections.pop(next(iter(world.readers.names()), ""), None)
-        world.end()
-        world.start()
+    elif deed in SERVER:
+        with_server(world, deed, random)
+    elif deed in ("apply", "undo"):
+        with_approvals(world, deed, random)
+    elif deed in ("tear", "wipe"):
+        with_chroma(world, deed, random)
+    elif deed in ON_DISK:
+        with_disk(world, deed, random, files)
     else:
         configure(world, random, deed)
 
@@ -226,24 +269,28 @@ def configure(world: World, random: Random, deed: str) -> None:
         broken = random.random() < 0.5
         for files in (*world.places.values(), *world.apart):
             files.parser_broken, files.ever_broken = broken, files.ever_broken or broken
-    elif deed == "roll_back" and Editions(world.journal).of("docs", "previous"):
+    elif deed == "roll_back" and Editions(world.journal).of(DOCS, "previous"):
         roll_back(world)
         return
-    Requests(world.journal).put("refused", "docs", None)  # whoever wants it again applies it
+    if not world.approves:
+        for readers in world.all_readers:  # whoever wants it again applies it
+            Requests(world.journal).put("refused", readers.serves, None)
     world.configure()
 
 
 def roll_back(world: World) -> None:
     """Readers have the old collection again, as old as it is; then the old config is put back as well."""
     try:
-        retired = Editions(world.journal).of("docs", "previous")
+        retired = Editions(world.journal).of(DOCS, "previous")
         world.swaps.roll_back(max(retired, key=lambda edition: edition.since))
     except Crash:
         world.end()
         world.start()
     world.readers.forget()
-    choices = unpacked(Editions(world.journal).live("docs").choices or "")
+    world.disturbed = True
+    choices = unpacked(Editions(world.journal).live(DOCS).choices or "")
     world.embedder = choices["embedding"]["options"]["flavour"]
+    world.revision = choices["embedding"]["options"].get("revision", 0)
     for source in choices["sources"].values():
         world.per_chunk = source["chunking"]["options"]["per_chunk"]
     world.profile, world.shards = profile_of(choices), shards_of(choices)

@@ -1,7 +1,4 @@
-"""The crash laws over collections in shards, whose number changes; and that they can fail.
-
-The ids of documents are drawn by the history's seed here: in which shard a record is depends on them.
-"""
+"""The crash laws over collections in shards, whose number changes; and that they can fail."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -15,7 +12,6 @@ from ingestor.chroma.shards import index as sharding
 from ingestor.core import shards
 from ingestor.engine import collection_names
 from ingestor.rechunk import policy
-from ingestor.state import journal
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
 from tests.simulation.checks.durable import place
@@ -24,27 +20,23 @@ from tests.simulation.laws import CLEAN, EXACT, IN_PLACE, ONE_SET, SUPERSET
 from tests.simulation.world import World
 
 
-def in_shards(folder: Path, monkeypatch: pytest.MonkeyPatch, seeds: Iterable[int]) -> int:
+def divided(seed: int) -> dict[str, object]:
+    return {"shards": 1 + seed % 3, "resharded": 4}
+
+
+def in_shards(folder: Path, seeds: Iterable[int]) -> int:
     """How many crashes there were."""
-
-    def settings(seed: int) -> dict[str, object]:
-        ids = Random(f"ids {seed}")
-        monkeypatch.setattr(journal, "token_hex", lambda n: ids.randbytes(n).hex())
-        return {"shards": 1 + seed % 3, "resharded": 4}
-
-    return crashes(folder, seeds, settings).total()
+    return crashes(folder, seeds, divided).total()
 
 
-def test_collections_in_shards_end_as_a_run_from_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert in_shards(tmp_path, monkeypatch, range(4, 14)) > 20
+def test_collections_in_shards_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+    assert in_shards(tmp_path, range(4, 14)) > 20
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_many_more_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert in_shards(tmp_path, monkeypatch, [*range(4), *range(14, 20), *range(100, 400)]) > 600
+def test_many_more_of_them(tmp_path: Path) -> None:
+    assert in_shards(tmp_path, [*range(4), *range(14, 20), *range(100, 400)]) > 600
 
 
 @pytest.mark.parametrize("gone", [False, True])
@@ -119,7 +111,5 @@ BROKEN: Variants = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, find_out: FindOut
-) -> None:
-    find_out(BROKEN[name], partial(in_shards, tmp_path, monkeypatch))
+def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
+    find_out(BROKEN[name], partial(in_shards, tmp_path))

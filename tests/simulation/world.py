@@ -29,12 +29,14 @@ from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.listings.last_listing import LastListing
 from ingestor.state.queries.reports import Reports
+from ingestor.state.requests import Notices, Requests
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
+from tests.simulation.checks.approvals import Approvals
 from tests.simulation.checks.durable import check_durable
 from tests.simulation.checks.moved import watched
 from tests.simulation.checks.readers import Readers
-from tests.simulation.laws import ALIVE, ASKED, HELD, IN_HAND, REST, LawBroken, hold
+from tests.simulation.laws import ALIVE, ASKED, HELD, IN_HAND, OTHERS, REST, LawBroken, hold
 from tests.simulation.lexical import CrashingFile, ticking
 from tests.simulation.ports import plugins
 from tests.simulation.ports.chaos import Chaos, Crash
@@ -45,7 +47,8 @@ from tests.simulation.ports.making import Forgetful, Remembered
 from tests.simulation.ports.workers import AtOnce, Stepwise
 
 FILES, MORE, ELSE = SourceName("files"), SourceName("more"), SourceName("else")
-DOCS = CollectionName("docs")
+DOCS, NOTES = CollectionName("docs"), CollectionName("notes")
+MORE_ROOT = "/more"
 GRACE = 200.0  # seconds
 _NUMBERS = count(1)  # of worlds
 
@@ -77,6 +80,11 @@ class World:
     watched: bool = False  # nothing that people do is missed, and nothing is listed just because of the time
     dated: bool = False  # the journal has the world's clock
     dwindling: bool = False  # folders are deleted one after the other, each listed whole
+    two: bool = False  # the second source feeds a collection of its own, by a recipe of its own
+    remote: bool = False  # a server embeds
+    approves: bool = False  # a person must approve every change that writes records again
+    asking: bool = False  # readers ask all the time
+    restless: bool = False  # documents grow while they are read
     now: float = 1e9
     embedded: int = 0
 
@@ -88,23 +96,36 @@ class World:
             outage=Random(f"outage {self.seed}"),
         )
         self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
-        self.readers = Readers(self.shelves)
+        self.readers = Readers(self.shelves, DOCS)
+        self.all_readers = [self.readers, *([Readers(self.shelves, NOTES)] if self.two else [])]
+        self.disturbed = True  # what readers see may change as a whole
+        self.server_away, self.server_model, self.revision = False, "", 0
+        self.approved = Approvals(self)
         self.places: dict[SourceName, Files] = {FILES: self.files}
         self.gone_since: dict[int, float] = {}  # by row of the journal
         self.apart: list[Files] = []  # of sources that have left the config
         self.renamed = False  # one of them
-        if self.several:
-            self.places[MORE] = Files(self.chaos, "/more")
+        if self.several or self.two:
+            self.places[MORE] = Files(self.chaos, MORE_ROOT)
         self.words = self.folder / "lexical.sqlite3"
         self.paces = Random(f"paces {self.seed}")
         self.number = next(_NUMBERS)
         plugins.WORLDS[self.number] = self
+        plugins.IDS.seed(f"ids {self.seed}")
         self.calm()
         self.start()
 
     def calm(self) -> None:
         self.chaos.crash_rate = self.chaos.error_rate = self.chaos.read_rate = 0.0
         self.chaos.away = 0
+
+    def serves(self, files: Files) -> CollectionName:
+        """The collection that a source feeds."""
+        return NOTES if self.two and files.root == MORE_ROOT else DOCS
+
+    def feeding(self, serves: CollectionName) -> list[Files]:
+        """What feeds a collection, or did."""
+        return [files for files in (*self.places.values(), *self.apart) if self.serves(files) == serves]
 
     def strike(self) -> None:
         self.chaos.crash_rate, self.chaos.error_rate = self.crash_rate, self.error_rate
@@ -119,6 +140,8 @@ class World:
         engine.writer.remove = watched(self, engine.writer.remove)  # type: ignore[method-assign]
         if self.watched:
             self.files.touched = lambda key: engine.scanner.look_again(FILES, key)
+        if self.asking:
+            self.chaos.asked = self.ask
         running.configure(watch=False)
         for edition in Editions(self.journal).all():  # a crash leaves open whether the last listing was noted
             for source, files in self.places.items():
@@ -185,20 +208,24 @@ class World:
     def config(self) -> Config:
         """What the file says now."""
         here = {"world": self.number}
-        strategy = plugins.FICKLE if self.collective else plugins.LINES
-        chunking = Choice(strategy, plugins.LinesOptions(per_chunk=self.per_chunk, **here))
+        chunking = self._chunking(DOCS)
+        embedding = (
+            Choice(plugins.SERVED, plugins.Address(flavour=self.embedder, revision=self.revision, **here))
+            if self.remote
+            else Choice(plugins.EMBEDDER, plugins.Flavour(flavour=self.embedder, **here))
+        )
         parsing = Choice(plugins.parser(self.parser), plugins.InWorld(**here))
         return Config(
             state=self.folder,
             chroma=Embedded(path=self.folder / "chroma"),
-            embedding=Choice(plugins.EMBEDDER, plugins.Flavour(flavour=self.embedder, **here)),
+            embedding=embedding,
             chunking=chunking,
             sources=tuple(
                 SourceConfig(
                     name=name,
-                    collection=DOCS,
+                    collection=self.serves(files),
                     connector=Choice(plugins.CONNECTOR, plugins.Place(root=files.root, **here)),
-                    chunking=chunking,
+                    chunking=self._chunking(self.serves(files)),
                     parsing=(parsing,),
                     scan_every=1e9 if self.watched else 10.0,
                     max_loss=MAX_LOSS,
@@ -212,17 +239,27 @@ class World:
             log=Log(),
             parsing=Parsing(),
             max_records=100_000,
-            rechunk=Rechunk(mode=self.mode, grace=self.grace),
+            rechunk=Rechunk(
+                mode=self.mode, grace=self.grace, approve="above 0 chunks" if self.approves else None
+            ),
             prune=True,
         )
 
+    def _chunking(self, serves: CollectionName) -> Choice:
+        """Collections differ in it."""
+        per_chunk = self.per_chunk if serves == DOCS else 1 + self.per_chunk % 3
+        strategy = plugins.FICKLE if self.collective else plugins.LINES
+        return Choice(strategy, plugins.LinesOptions(per_chunk=per_chunk, world=self.number))
+
     def configure(self) -> None:
         """The file was changed, and is taken over."""
+        self.disturbed = True
         self.loop._take_over(self.config())
         self.loop._configure(watch=False)
 
     def engine_step(self) -> None:
         """What a daemon does in a round, held to the laws."""
+        self.approved.expect()
         try:
             with self.chaos.failing_reads():
                 self.loop._step(watch=False)
@@ -241,7 +278,29 @@ class World:
         self._check_held()
         if self.dwindling:
             self._check_losses()
+        self.approved.check()
         self._settled(self.in_step())
+        if self.asking:
+            self.ask()
+            if self.resting():
+                self._rest()
+
+    def ask(self) -> None:
+        for readers in self.all_readers:
+            readers.ask(self)
+
+    def _rest(self) -> None:
+        self.disturbed = False
+        for files in self.places.values():
+            listed = files.wanted[Editions(self.journal).live(self.serves(files)).name]
+            now = {key: str(version) for key, version in files.versions.items()}
+            files.stirred = {key for key in files.stirred if listed.get(key) != now.get(key)}
+        for readers in self.all_readers:
+            readers.rest(self)
+
+    def check_readers(self) -> None:
+        for readers in self.all_readers:
+            readers.check(self)
 
     def _settled(self, sources: Collection[SourceName]) -> None:
         for source in sources:
@@ -250,8 +309,8 @@ class World:
 
     def _check_losses(self) -> None:
         """Most documents that a source had since it was last at rest are there, or a person agreed."""
-        live = Editions(self.journal).live("docs").name
         for source, files in self.places.items():
+            live = Editions(self.journal).live(self.serves(files)).name
             watch = self.engine.scanner._watches[source]
             if not watch.whole or watch.in_parts:
                 continue
@@ -285,18 +344,21 @@ class World:
             try:
                 self.now += self.chaos.random.choice([0.0, 0.3, 5.0, 90.0])
                 self.engine_step()
-                self.readers.check(self)
+                self.check_readers()
             except Crash:
                 self.calm()
                 self.end()
                 check_durable(self.folder, self.shelves, self.words)
                 self.start()
-                self.readers.check(self)
+                self.check_readers()
                 self.strike()
         self.calm()
 
     def settle(self) -> None:
         """No more faults: run until there is nothing left to do."""
+        if self.remote:  # whoever exchanged the model says so
+            self.server_away, self.revision = False, self.revision + 1
+            self.configure()
         outdated = any(files.parser_broken for files in self.places.values())
         self.parser += outdated
         for source, files in self.places.items():
@@ -304,6 +366,8 @@ class World:
             SourceRows(self.journal).resume(source)
         if outdated:
             self.configure()
+        if self.restless:
+            self._settle_others()
         if not self.watched:
             self.engine.scanner.look_again()
         for _ in range(10):  # until the file is looked after
@@ -313,7 +377,7 @@ class World:
             wait = self.engine.wake_at(routine=False) - self.now if self.engine.resting() else 1.0
             self.now += min(max(wait, 1.0), LONGEST)
             self.engine_step()
-            self.readers.check(self)
+            self.check_readers()
             self.answer()
             if self.resting():
                 return
@@ -321,6 +385,8 @@ class World:
 
     def answer(self) -> None:
         """A person looks: where nothing is broken or out of sight, what is gone is really gone."""
+        if Notices(self.journal).all("waits"):
+            self.approved.approve()
         for source, files in list(self.places.items()):
             sound = files.disk == "own" and not files.hidden and not files.parser_broken
             if sound and self.asked(source):
@@ -330,6 +396,18 @@ class World:
                     if number > 2 and not self.asked(source):
                         break
                     self.engine_step()
+
+    def _settle_others(self) -> None:
+        """Some documents change whenever they are read; all others are served meanwhile."""
+        self.engine.scanner.look_again()
+        for number in range(40):
+            self.now += LONGEST if number % 8 == 0 else 5.0
+            self.engine_step()
+            self.answer()
+        for source, files in self.places.items():
+            left = {failure[1] for failure in Reports(self.journal).failures() if failure[0] == source}
+            hold(OTHERS, [key for key in left - files.restless if files.readable(key)])
+            files.restless.clear()
 
     def asked(self, source: SourceName) -> bool:
         row = SourceRows(self.journal).of(source)
@@ -345,4 +423,5 @@ class World:
         engine = self.engine
         quiet = engine.resting() and engine.wake_at(routine=False) == float("inf") and self.lexical.complete
         building = any(edition.role == "staging" for edition in Editions(self.journal).all())
-        return quiet and not building and not any(map(self.asked, self.places))
+        waits = Notices(self.journal).all("waits") or Requests(self.journal).get("arrange")
+        return quiet and not building and not waits and not any(map(self.asked, self.places))

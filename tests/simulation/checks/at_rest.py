@@ -27,7 +27,10 @@ def _from_nothing(world: World) -> Counter[tuple[object, ...]]:
     fresh = World(
         _scratch(world), world.seed, collective=world.collective, per_chunk=world.per_chunk,
         embedder=world.embedder, parser=world.parser, profile=world.profile, shards=world.shards,
+        two=world.two, remote=world.remote,
     )  # fmt: skip
+    fresh.server_model, fresh.revision = world.server_model, world.revision - 1  # settling renews it
+    fresh.places.clear()
     for source, files in world.places.items():
         own = fresh.places[source] = Files(fresh.chaos, files.root)
         own.contents, own.versions, own.written = files.contents, files.versions, files.written
@@ -47,9 +50,10 @@ def _check_clean(world: World, *, full: bool) -> None:
     }
     hold(CLEAN, [failure for failure in Reports(world.journal).failures() if failure[:2] in readable])
     hold(CLEAN, full != any(map(str.strip, readable.values())) and "an empty index")
-    live = Editions(world.journal).live("docs").name
-    hold(CLEAN, Reports(world.journal).records(live) - len(world.readers.seen()))
-    hold(CLEAN, [k for e in world.journal.of_collection(live) for k in e.known if k.unsure])
+    for readers in world.all_readers:
+        live = Editions(world.journal).live(readers.serves).name
+        hold(CLEAN, Reports(world.journal).records(live) - len(readers.seen()))
+        hold(CLEAN, [k for e in world.journal.of_collection(live) for k in e.known if k.unsure])
     ours = {name for edition in Editions(world.journal).all() for _, name in edition.places}
     hold(CLEAN, set(world.shelves.collections) - ours)
 
@@ -75,11 +79,13 @@ def _essence(world: World) -> Counter[tuple[object, ...]]:
     """The records less what history may name."""
     return Counter(
         (
+            readers.serves,
             record.text,
             record.vector.tobytes(),
             *sorted(
                 (k, v) for k, v in record.metadata.items() if k not in NAMED_BY_HISTORY and v is not None
             ),
         )
-        for record in world.readers.seen()
+        for readers in world.all_readers
+        for record in readers.seen()
     )

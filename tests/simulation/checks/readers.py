@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ingestor.core.entries import Entry
-from ingestor.model import Record
+from ingestor.model import CollectionName, Record
 from ingestor.state.editions import Editions
-from tests.simulation.laws import COMPLETE, ONE_EMBEDDER, ONE_LIVE, ONE_RECIPE, ONE_SET, hold
+from tests.simulation.laws import COMPLETE, ONE_EMBEDDER, ONE_LIVE, ONE_RECIPE, ONE_SET, OWN, STOOD, hold
 from tests.simulation.ports.collections import Shelves
 from tests.simulation.ports.files import spoiled
 from tests.simulation.ports.making import vector
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 EMBEDDERS = ("sweet", "sour")  # an option of a third party's embedder, which tells nothing else of itself
+OTHER_MODEL = "salty"  # of a server whose model was exchanged
 
 
 def whole_set(name: str, listed: Collection[str]) -> tuple[str, ...]:
@@ -31,10 +32,11 @@ def whole_set(name: str, listed: Collection[str]) -> tuple[str, ...]:
 
 
 class Readers:
-    """They ask Chroma alone."""
+    """They ask Chroma alone, for one collection."""
 
-    def __init__(self, shelves: Shelves) -> None:
-        self._shelves = shelves
+    def __init__(self, shelves: Shelves, serves: CollectionName) -> None:
+        self._shelves, self.serves = shelves, serves
+        self._stand: dict[str, tuple[str, str]] = {}  # by id: document and text, untouched since all rested
         self.forget()
 
     def forget(self) -> None:
@@ -43,15 +45,17 @@ class Readers:
 
     def names(self) -> tuple[str, ...]:
         """The collections in Chroma that they see: one, or all shards that a single listing shows."""
-        return whole_set("docs", self._shelves.collections)
+        return whole_set(self.serves, self._shelves.collections)
 
     def seen(self) -> list[Record]:
         return [record for name in self.names() for record in self._shelves.records(name)]
 
     def check(self, world: "World") -> None:
         """Law 8: records of one embedder only; and of one recipe, where collections are swapped."""
-        _check_editions(Editions(world.journal))
+        _check_editions(Editions(world.journal), self.serves)
         seen = self.seen()
+        roots = tuple(f"{files.root}/" for files in world.feeding(self.serves))
+        hold(OWN, [each.id for each in seen if not str(each.metadata["source"]).startswith(roots)])
         if world.mode == "swap" and world.parser == 1 and not world.renamed:  # a name is part of the recipe
             for root in {files.root for files in (*world.places.values(), *world.apart)}:
                 of_one = [each for each in seen if str(each.metadata["source"]).startswith(f"{root}/")]
@@ -60,11 +64,28 @@ class Readers:
         found = {
             name
             for record in seen
-            for name in EMBEDDERS
+            for name in (*EMBEDDERS, OTHER_MODEL)
             if np.array_equal(record.vector, vector(record.text, name))
         }
         hold(ONE_EMBEDDER, found if len(found) > 1 else ())
         self._check_swap(world)
+
+    def rest(self, world: "World") -> None:
+        """All is at rest: what is there now stays in every answer until somebody touches it."""
+        self._stand = {record.id: (str(record.metadata["source"]), record.text) for record in self.seen()}
+
+    def ask(self, world: "World") -> None:
+        """A question, at any moment: its answer holds what stands still.
+
+        Documents of a collective strategy are cut again when others change.
+        """
+        if world.disturbed or world.collective or not self.names():
+            return
+        seen = {record.id: record.text for record in self.seen()}
+        there = {f"{files.root}/{key}" for files in world.feeding(self.serves)
+                 for key in files.contents.keys() - files.stirred}  # fmt: skip
+        self._stand = {id_: each for id_, each in self._stand.items() if each[0] in there}
+        hold(STOOD, [each for id_, each in self._stand.items() if seen.get(id_) != each[1]])
 
     def _check_swap(self, world: "World") -> None:
         """A collection that takes another's place has every document that is still there, as last listed."""
@@ -82,9 +103,9 @@ class Readers:
             hold(COMPLETE, (before[1] & readable) - keys)
 
 
-def _check_editions(editions: Editions) -> None:
+def _check_editions(editions: Editions, serves: CollectionName) -> None:
     """A forgotten edition that is opened by its old name would be a second one of a collection."""
-    live = [edition.name for edition in editions.all() if edition.role == "live"]
+    live = [edition.name for edition in editions.all() if (edition.role, edition.serves) == ("live", serves)]
     uuids = Counter(edition.uuid for edition in editions.all() if edition.uuid is not None)
     hold(ONE_LIVE, live if len(live) > 1 else ())
     hold(ONE_LIVE, [uuid for uuid, times in uuids.items() if times > 1])

@@ -38,6 +38,7 @@ class Chaos:
     fates: dict[object, Exception | Crash | None] = field(default_factory=dict)
 
     beside: Callable[[str], None] = lambda name: None
+    asked: Callable[[], None] = lambda: None  # readers ask before and after every write of Chroma
 
     def pause(self, name: str) -> None:
         """In a listing that goes on in steps: all others act now. Elsewhere nothing."""

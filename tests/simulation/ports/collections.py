@@ -27,9 +27,11 @@ class CrashingIndex:
         self.chaos.request(f"before {name}")
         half = len(batch) // 2
         write(list(batch[:half]))
+        self.chaos.asked()
         self.chaos.point(f"within {name}")
         self.chaos.request(f"within {name}")
         write(list(batch[half:]))
+        self.chaos.asked()
         self.chaos.point(f"after {name}")
         self.chaos.request(f"after {name}")
 
@@ -99,6 +101,7 @@ class Shelves:
         self.chaos.point("before delete")
         self.chaos.request("delete")
         self.collections.pop(name, None)
+        self.chaos.asked()
         self.chaos.point("after delete")
 
     def look(self, name: str) -> None:
@@ -124,6 +127,7 @@ class Shelves:
         if name in self.collections:
             return False
         self.collections[name] = self.collections.pop(self._names()[uuid])
+        self.chaos.asked()
         self.chaos.point("after rename")
         return True
 

@@ -45,6 +45,8 @@ class Files:
     wanted: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     parser_broken: bool = False  # takes nothing any more, and calls it the document's fault
     ever_broken: bool = False
+    stirred: set[str] = field(default_factory=set)  # keys whose content changed since all was at rest
+    restless: set[str] = field(default_factory=set)  # documents that grow while they are read
     withdrawn: set[int] = field(default_factory=set)  # rows, since the program was last in step
     had: set[int] = field(default_factory=set)  # rows that readers had at one of these losses
     accepted: bool = False  # a person said that they may go
@@ -55,12 +57,15 @@ class Files:
         self.touched(key)
         self.moment += 1
         self.since.setdefault(key, self.moment)
+        if self.contents.get(key) != text:
+            self.stirred.add(key)
         self.contents[key] = text
         self.versions[key] = next(self.serial)
         self.written[self.versions[key]] = text
 
     def delete(self, key: str) -> None:
         self.touched(key)
+        self.stirred.add(key)
         self.contents.pop(key, None)
         self.versions.pop(key, None)
         self.since.pop(key, None)
@@ -73,6 +78,7 @@ class Files:
     def see(self, *, hidden: str | None, disk: str) -> None:
         """What can be seen from now on."""
         self.touched("")
+        self.stirred |= self.contents.keys()
         self.hidden, self.disk = hidden, disk
 
     def heal(self) -> None:
@@ -162,6 +168,8 @@ class Files:
         self.chaos.point("fetch")
         self.chaos.fault("fetch")
         self._require_credentials()
+        if item.key in self.restless and item.key in self.contents:
+            self.write(item.key, f"{self.contents[item.key]}\nlast")
         if item.key in self.locked:
             raise Transient("permission denied")
         if item.key not in self.contents or self.item(item.key) != item:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ingestor.core.document_json import Parsed
 from ingestor.core.fingerprint import text_digest
+from ingestor.engine.vectors.remote import HARMLESS
 from ingestor.model import (
     Blob,
     Chunk,
@@ -44,6 +45,9 @@ class Parsing:
         return document
 
 
+_WORD = text_digest(HARMLESS)
+
+
 class Remembered(Parses):
     """The real memory of parsed documents, which forgets, and in which the process dies."""
 
@@ -62,7 +66,10 @@ class Remembered(Parses):
 
 
 class Forgetful(VectorCache):
-    """The real cache, in which half of the vectors are gone when they are asked for."""
+    """The real cache, in which half of the vectors are gone when they are asked for.
+
+    It keeps the word by which a server's model is recognised: whoever deletes it as well is believed.
+    """
 
     def __init__(self, path: Path, size: int, chaos: Chaos) -> None:
         super().__init__(path, size)
@@ -70,7 +77,7 @@ class Forgetful(VectorCache):
         self._db.execute("PRAGMA synchronous = OFF")
 
     def get(self, embedder: Fingerprint, digests: Sequence[Digest]) -> dict[Digest, Vector]:
-        kept = [each for each in digests if self.chaos.remembers(each)]
+        kept = [each for each in digests if each == _WORD or self.chaos.remembers(each)]
         return super().get(embedder, kept)
 
 

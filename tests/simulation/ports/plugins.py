@@ -4,13 +4,16 @@ The number is an option that tunes, so it is in no recipe, and stored recipes ar
 """
 
 from collections.abc import Sequence
+from random import Random
+from threading import Event
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ingestor.engine.vectors.remote import HARMLESS
-from ingestor.model import Vectors
+from ingestor.model import Answered, Vector, Vectors
+from ingestor.ports import Transient
 from ingestor.registry import Options, Plugin, UnknownKind, tuning
 from tests.simulation.ports.files import Files
 from tests.simulation.ports.making import Fickle, Lines, Parsing, vector
@@ -18,6 +21,7 @@ from tests.simulation.ports.making import Fickle, Lines, Parsing, vector
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+IDS = Random()  # of documents; each world seeds it
 WORLDS: WeakValueDictionary[int, "World"] = WeakValueDictionary()
 
 
@@ -35,6 +39,13 @@ class LinesOptions(InWorld):
 
 class Flavour(InWorld):
     flavour: str = "sweet"
+
+
+class Address(Flavour):
+    """Where a server embeds. ``revision``: another word has everything embedded again."""
+
+    revision: int = 0
+    key: str = tuning("secret")
 
 
 class Flavoured:
@@ -56,6 +67,35 @@ class Flavoured:
         return [len(text) for text in texts]
 
 
+class Served(Flavoured):
+    """An embedder at a server, which is away at times, and whose model is another one at times."""
+
+    at_once = 16
+
+    def __init__(self, options: Address) -> None:
+        super().__init__(options)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        answered = self.embed_each(texts, Event())
+        for each in answered.vectors:
+            if isinstance(each, Exception):
+                raise each
+        return np.array(answered.vectors, np.float32).reshape(-1, 4)
+
+    def embed_each(self, texts: Sequence[str], stop: Event) -> Answered:
+        if self._world.server_away:
+            return Answered([Transient("the embedding server is away")] * len(texts), 0)
+        return Answered([self._vector(text) for text in texts], sum(map(len, texts)))
+
+    def _vector(self, text: str) -> Vector | Exception:
+        try:
+            if text != HARMLESS:
+                self._world.embed(text)
+        except Exception as error:  # noqa: BLE001 - whatever was injected befell this text alone
+            return error
+        return vector(text, self._world.server_model or self._flavour)
+
+
 def connector(options: Place) -> Files:
     world = WORLDS[options.world]
     return next(each for each in (*world.places.values(), *world.apart) if each.root == options.root)
@@ -63,6 +103,7 @@ def connector(options: Place) -> Files:
 
 CONNECTOR = Plugin("simulated", 1, Place, connector)
 EMBEDDER = Plugin("plain", 1, Flavour, Flavoured)
+SERVED = Plugin("served", 1, Address, Served)
 LINES = Plugin("lines", 1, LinesOptions, lambda options, tokens: Lines(options.per_chunk))
 FICKLE = Plugin("fickle", 1, LinesOptions, lambda options, tokens: Fickle())
 
@@ -72,7 +113,7 @@ def parser(version: int) -> Plugin:
 
 
 _KNOWN = {"connectors": [CONNECTOR], "parsers": [parser(0)], "chunkers": [LINES, FICKLE],
-          "embedders": [EMBEDDER]}  # fmt: skip
+          "embedders": [EMBEDDER, SERVED]}  # fmt: skip
 
 
 def find(group: str, kind: str) -> Plugin:
@@ -81,6 +122,10 @@ def find(group: str, kind: str) -> Plugin:
         if plugin.kind == kind:
             return plugin
     raise UnknownKind(kind)
+
+
+def token_hex(size: int) -> str:
+    return IDS.randbytes(size).hex()
 
 
 def kinds(group: str) -> tuple[str, ...]:

@@ -1,0 +1,88 @@
+"""The law that nothing is carried out which a person must approve first, or has undone."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ingestor.app import approvals
+from ingestor.core.entries import Edition
+from ingestor.model import CollectionName
+from ingestor.rechunk import policy
+from ingestor.rechunk.recipes import Choices, changes, unpacked
+from ingestor.state.editions import Editions
+from ingestor.state.requests import Requests
+from tests.simulation.laws import APPROVED, hold
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Approvals:
+    """What a person said to changes of the config. ``check`` compares with what was at the last check."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._given: set[tuple[CollectionName, str]] = set()
+        self._before: list[Edition] = []
+        self._undone: dict[str, str] = {}
+        self._records = Counter[tuple[str, str]]()
+
+    def approve(self) -> None:
+        """Run `ingestor apply`."""
+        world = self._world
+        for serves in world.config().collections:
+            self._given.add((serves, policy.named(world.loop.running.parts.wanted(serves))))
+        approvals.approve(world.config())
+        self._undone.clear()
+        world.disturbed = True
+
+    def roll_back(self, serves: CollectionName) -> None:
+        """Ask for `ingestor rollback`; the config stays as it is."""
+        world, retired = self._world, Editions(self._world.journal).of(serves, "previous")
+        if retired:
+            latest = max(retired, key=lambda edition: edition.since)
+            Requests(world.journal).put("roll back", serves, latest.name)
+            world.disturbed = True
+
+    def expect(self) -> None:
+        """Readers may lack what they saw, once a rollback is carried out."""
+        pending = Requests(self._world.journal).all("roll back")
+        for readers in self._world.all_readers:
+            if readers.serves in pending:
+                readers.forget()
+
+    def _note(self) -> None:
+        journal = self._world.journal
+        self._before = Editions(journal).all()
+        self._undone = Requests(journal).all("refused")
+        self._records = Counter[tuple[str, str]]()
+        names = {root: name for name, files in self._world.places.items() for root in [files.root]}
+        for readers in self._world.all_readers:
+            for record in readers.seen():
+                root = str(record.metadata["source"]).split("/")[1]
+                self._records[readers.serves, str(names.get(f"/{root}"))] += 1
+
+    def check(self) -> None:
+        """Whatever began or changed its recipes since."""
+        if self._world.approves:
+            self._check_editions()
+            self._note()
+
+    def _check_editions(self) -> None:
+        known = {edition.name: edition for edition in self._before}
+        live = {edition.serves: edition for edition in self._before if edition.role == "live"}
+        for edition in Editions(self._world.journal).all():
+            made_by, before = _choices(edition), known.get(edition.name, live.get(edition.serves))
+            was = None if before is None else _choices(before)
+            if edition.role in ("live", "staging") and made_by is not None and was is not None:
+                self._check(edition.serves, was, made_by)
+
+    def _check(self, serves: CollectionName, was: Choices, now: Choices) -> None:
+        found, named = changes(was, now), policy.named(now)
+        touched = {change.source for change in found} - {""} or {*now["sources"]} if found else set()
+        if any(self._records[serves, source] for source in touched):
+            hold(APPROVED, (serves, named) not in self._given and list(map(str, found)))
+            hold(APPROVED, self._undone.get(serves) == named and list(map(str, found)))
+
+
+def _choices(edition: Edition) -> Choices | None:
+    return None if edition.choices is None else unpacked(edition.choices)

@@ -1,0 +1,118 @@
+"""Histories at the boundaries: other collections, a server that embeds, people, readers, restless documents.
+
+Two collections have recipes of their own and share the embedder. Its server is away at times, and becomes
+another one. People approve changes of the config, undo them, or do neither. Readers ask before, within and
+after every write, and documents grow while they are read.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ingestor.app.building.parts import Parts
+from ingestor.engine import protocol
+from ingestor.engine.vectors.remote import RemoteVectors
+from ingestor.rechunk import policy
+from ingestor.state.editions import Editions
+from tests.simulation.checks.at_rest import check
+from tests.simulation.histories import FindOut, Variants, crashes
+from tests.simulation.laws import (
+    APPROVED,
+    COMPLETE,
+    EXACT,
+    ONE_EMBEDDER,
+    ONE_LIVE,
+    OWN,
+    REST,
+    STOOD,
+    LawBroken,
+)
+from tests.simulation.world import DOCS, World
+
+
+def boundaries(seed: int) -> dict[str, object]:
+    return {
+        "two": True,
+        "several": seed % 2 == 0,
+        "remote": seed % 4 < 2,
+        "approves": seed % 3 == 0,
+        "asking": True,
+        "restless": seed % 5 == 0,
+    }
+
+
+def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
+    assert crashes(tmp_path, range(12), boundaries).total() > 100
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_so_do_a_thousand_more(tmp_path: Path) -> None:
+    assert crashes(tmp_path, range(12, 1012), boundaries).total() > 10_000
+
+
+def _of_any(self, serves, role):
+    return [edition for edition in self.all() if edition.role == role]
+
+
+def _fed_by_all(self, serves, *others):
+    for collection in self.config.collections:
+        yield from _SOURCES(self, collection, *others)
+
+
+_SOURCES = Parts.sources
+
+
+def _dropped_first(journal, index, batch, *others):
+    if ids := [record.id for prepared in batch for record in prepared.records]:
+        index.drop(ids)
+    return _WRITE(journal, index, batch, *others)
+
+
+_WRITE = protocol.write
+
+
+BROKEN: Variants = {
+    "nothing needs approval": (policy, "_asks", lambda now, rechunk: "", {APPROVED}),
+    "a source feeds every collection": (Parts, "sources", _fed_by_all, {OWN}),
+    "editions of other collections are one's own": (
+        Editions, "of", _of_any, {ONE_LIVE, EXACT, REST, COMPLETE, OWN},
+    ),
+    "whatever a server embeds is believed": (
+        RemoteVectors, "_other_server", lambda self, now: None, {ONE_EMBEDDER},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
+    find_out(BROKEN[name], partial(crashes, tmp_path, settings=boundaries))
+
+
+def write_again(folder: Path) -> None:
+    """Every record is in doubt, and is written again while readers ask."""
+    world = World(folder, 1, asking=True)
+    for number in range(6):
+        world.files.write(f"{number}.txt", f"alpha {number}\nbeta")
+    world.settle()
+    world.journal.doubt(Editions(world.journal).live(DOCS).name)
+    for _ in range(10):
+        world.now += 5.0
+        world.engine_step()
+    assert world.resting()
+    check(world)
+    world.end()
+
+
+def test_records_that_are_written_again_stay_in_every_answer(tmp_path: Path) -> None:
+    write_again(tmp_path)
+
+
+def test_a_writer_that_drops_records_first_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "write", _dropped_first)
+    with pytest.raises(LawBroken) as found:
+        write_again(tmp_path)
+    assert found.value.law == STOOD
