@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.core.metadata_keys import EXTRAS, KEYS, carries
+from ingestor.core.metadata_keys import EXTRAS, KEYS, LISTS, NUMBERS, carries
 from ingestor.model import Value
 from tests.pipeline.test_metadata import CHUNKS, DOCUMENT, described
 
@@ -61,6 +61,8 @@ def test_type_base_profile_and_example_agree(
     shown = example.split("`")[1]
     value: Value = shown if kind == "text" else json.loads(shown)
     assert type(value) is TYPES[kind]
+    if key in KEYS:
+        assert (key in LISTS, key in NUMBERS) == (kind == "list of text", kind == "whole number")
     assert (base in ("0", "1")) == bool(
         re.search(r"index|line|^page$|_number|parent_(start|end)|^parents$", key)
     )

@@ -10,9 +10,10 @@ from urllib.parse import quote, urlencode
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp.server.mcpserver.tools import Tool as RegisteredTool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError, create_model
 from starlette.applications import Starlette
 
 from ingestor import __version__
@@ -28,17 +29,52 @@ Answers = Callable[[str, str, object], Awaitable[Any]]
 Tool = Callable[..., Awaitable[dict[str, Any]]]
 
 
-def server(ask: Ask) -> MCPServer:
-    made = MCPServer(
-        "ingestor", instructions=_ABOUT, version=__version__, log_level="WARNING", subscriptions=False
+_REMEDIES = {"document": "`list_documents` names them", "collection": "`status` names them"}
+"""By the part of a request that is wrong: the tool that helps."""
+
+
+class _StrictTool(RegisteredTool):  # type: ignore[misc]
+    """A tool that refuses unknown arguments and explains wrong ones in one line."""
+
+    async def run(self, arguments: dict[str, Any], *context: Any, **options: Any) -> Any:
+        try:
+            return await super().run(arguments, *context, **options)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            wrong = "; ".join(self._explained(each) for each in error.__cause__.errors(include_url=False))
+            raise ToolError(f"{self.name}: {spelt(wrong)}") from error
+
+    def _explained(self, mistake: Mapping[str, Any]) -> str:
+        place = ".".join(map(str, mistake["loc"]))[:100]
+        if mistake["type"] == "extra_forbidden":
+            return f"unknown argument {place!r}; known: {', '.join(self.parameters['properties']) or 'none'}"
+        return f"{place}: {mistake['msg']}"
+
+
+def _registered(tool: Tool) -> RegisteredTool:
+    """A tool with the schema of its parameters, closed to others."""
+    made = _StrictTool.from_function(
+        tool,
+        description=getdoc(tool),
+        annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
     )
+    loose = made.fn_metadata.arg_model
+    strict = create_model(loose.__name__, __base__=loose)
+    strict.model_config["extra"] = "forbid"
+    strict.model_rebuild(force=True)
+    made.fn_metadata.arg_model = strict
+    made.parameters = strict.model_json_schema(by_alias=True)
+    return made
+
+
+def server(ask: Ask) -> MCPServer:
     answers = _answers(ask)
-    for tool in (_search(answers), _read(answers), _list_documents(answers), _status(answers)):
-        made.add_tool(
-            tool,
-            description=getdoc(tool),
-            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
-        )
+    tools = (_search(answers), _read(answers), _list_documents(answers), _status(answers))
+    made = MCPServer(
+        "ingestor", instructions=_ABOUT, version=__version__, log_level="WARNING", subscriptions=False,
+        tools=[_registered(tool) for tool in tools],
+    )  # fmt: skip
     made.resource(
         "ingestor://{collection}/{document_id}",
         name="document",
@@ -69,8 +105,10 @@ def _answers(ask: Ask) -> Answers:
             raise ToolError(str(error)) from error
         if status == 200:
             return _shown(said)
-        told = said.get("error") if isinstance(said, dict) else None
-        raise ToolError(f"{told or 'no answer that can be read'} (HTTP {status})")
+        problem = said if isinstance(said, dict) else {}
+        message = problem.get("error") or f"the daemon gave no answer that can be read (HTTP {status})"
+        remedy = _REMEDIES.get(problem.get("where", "")) if status == 404 else None
+        raise ToolError(f"{message}; {remedy}" if remedy else message)
 
     return answers
 

@@ -1,9 +1,13 @@
-"""Bounds of metadata and text filters, well below what ends or stalls Chroma. Pure.
+"""Checks metadata filters before Chroma sees them: their bounds, their grammar, and the types of keys. Pure.
 
+The bounds of metadata and text filters are well below what ends or stalls Chroma.
 Chroma 1.5.9 fails at 1,000 conditions and at 20,000 values, and ends at 5,000 conditions: see decision 0062.
 """
 
+import json
 from collections.abc import Mapping
+
+from ingestor.core.metadata_keys import KEYS, LISTS, NUMBERS
 
 CONDITIONS = 250  # comparisons in all filters of a request
 VALUES = 5_000  # values in all lists of a request, as in `$in`
@@ -32,3 +36,69 @@ def find_excess(*filters: object) -> str | None:
             return f"may have at most {VALUES:,} values in lists such as `$in`"
         level = deeper
     return f"may be nested at most {DEEPEST} levels deep" if level else None
+
+
+_ORDERS = ("$gt", "$gte", "$lt", "$lte")
+_SETS = ("$in", "$nin")
+_PARTS = ("$contains", "$not_contains")
+_COMPARISONS = ("$eq", "$ne", *_ORDERS, *_SETS, *_PARTS)
+
+
+def find_mistake(where: object) -> str | None:
+    """Return why Chroma would refuse a metadata filter, or match nothing by it, and what to write instead."""
+    if not isinstance(where, Mapping):
+        return f"must be made of objects, and {_shown(where)} is none"
+    if len(where) != 1:
+        if not where:
+            return 'has an empty object: remove it, or name a key, as in {"language": "en"}'
+        both = [{key: value} for key, value in where.items()]
+        return f"has several keys in one object: write {_shown({'$and': both})}"
+    ((key, value),) = where.items()
+    if key in ("$and", "$or"):
+        if not isinstance(value, list):
+            return f"needs a list of filters after {key!r}"
+        return next(filter(None, map(find_mistake, value)), None)
+    if key.startswith("$"):
+        return f"has the unknown operator {key!r} in place of a key; known there: $and, $or"
+    if not isinstance(value, Mapping):
+        return _comparison_mistake(key, "$eq", value)
+    if len(value) != 1:
+        both = [{key: {operator: operand}} for operator, operand in value.items()]
+        words = f"write {_shown({'$and': both})}" if both else 'write one, as in {"page": {"$gt": 3}}'
+        return f"needs exactly one operator for {key!r}: {words}"
+    ((operator, operand),) = value.items()
+    return _comparison_mistake(key, operator, operand)
+
+
+def _comparison_mistake(key: str, operator: str, operand: object) -> str | None:
+    if operator not in _COMPARISONS:
+        return f"has the unknown operator {operator!r} for {key!r}; known: {', '.join(_COMPARISONS)}"
+    values = operand if operator in _SETS and isinstance(operand, list) else [operand]
+    if operator in _SETS and (not isinstance(operand, list) or not operand):
+        return f"needs a list of values after {operator!r} for {key!r}"
+    if not all(isinstance(value, str | int | float) for value in values):
+        return f"compares {key!r} with {_shown(operand)}: a text, a number, true or false must stand there"
+    if len({type(value) for value in values}) > 1:
+        return f"needs values of one type after {operator!r} for {key!r}"
+    if operator in _ORDERS and (isinstance(operand, bool) or not isinstance(operand, int | float)):
+        return f"needs a number after {operator!r} for {key!r}, not {_shown(operand)}"
+    return _type_mistake(key, operator, values[0]) if key in KEYS else None
+
+
+def _type_mistake(key: str, operator: str, value: object) -> str | None:
+    """Return why a standard key never matches; its type is known."""
+    if key in LISTS:
+        if operator in _PARTS:
+            return None if isinstance(value, str) else f"compares texts of {key!r} with {_shown(value)}"
+        return f"compares the list {key!r} with {operator}: write {_shown({key: {'$contains': value}})}"
+    kind = "number" if key in NUMBERS else "text"
+    if operator in _PARTS:
+        return f"asks {operator} of {key!r}, which is a {kind}: only lists contain; use $eq or $in"
+    if isinstance(value, str) != (kind == "text") or isinstance(value, bool):
+        return f"compares {key!r}, which is a {kind}, with {_shown(value)}"
+    return None
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else f"{text[:200]}…"

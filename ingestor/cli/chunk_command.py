@@ -57,8 +57,9 @@ def _cuts(
 
 
 def _check_files(file: Path, html: Path | None) -> None:
-    if not file.exists():
-        raise BadRequest(f"there is no file {str(file)!r}")
+    if not file.is_file():
+        what = "a folder" if file.is_dir() else "no regular file" if file.exists() else "missing"
+        raise BadRequest(f"{str(file)!r} is {what}: name a file, such as docs/faq.md")
     if html is not None and html.exists() and html.samefile(file):
         raise BadRequest("--html would overwrite the file itself; name another")
 

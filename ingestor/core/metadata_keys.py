@@ -22,6 +22,15 @@ KEYS = frozenset(
     )
 )
 
+# Types of standard keys; all others are texts.
+LISTS = frozenset(("headings",))
+NUMBERS = frozenset(
+    (
+        *("start_index", "end_index", "start_line", "end_line", "page", "chunk_index", "chunk_count"),
+        *("token_count", "section_chunk_index", "section_chunk_count", "file_size"),
+    )
+)
+
 # Keys that formats, sources and strategies add where they have a value.
 EXTRAS = frozenset(
     (

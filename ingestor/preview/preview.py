@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from os.path import normpath
 from pathlib import Path
-from stat import S_ISREG
 from time import perf_counter
 
 import numpy as np
@@ -82,8 +81,6 @@ def read(
     file: Path, parsing: Iterable[Choice], config: Config | None = None, types: detect.Types = ()
 ) -> Document:
     """The file as the pipeline would read it, within the config's limits. Raises BadDocument, and OSError."""
-    if not S_ISREG(file.stat().st_mode):
-        raise BadDocument(f"{file} is not a file")
     blob = detect.told(Blob(file.read_bytes(), file.name), file.as_posix(), types)
     try:
         kind = detect.parser_of(blob)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from ingestor.chroma.filters import find_excess
+from ingestor.chroma.filters import find_excess, find_mistake
 from ingestor.model import Metadata, RecordId
 
 Mode = Literal["hybrid", "dense", "lexical"]
@@ -146,6 +146,8 @@ def checked(question: Question) -> Question:
     excess = find_excess(question.where)
     _need("where", excess is None, excess or "")
     _need("where", _plain(question.where), "must hold plain JSON: texts, numbers, lists and objects")
+    mistake = find_mistake(question.where) if question.where else None
+    _need("where", mistake is None, mistake or "")
     return question
 
 

@@ -66,7 +66,7 @@ def _read(daemon: DaemonView, collection: str, document: str, start: int, end: i
     rows = daemon.journal.select(_ONE, {"uuid": found.uuid, "id": document})
     if not rows:
         raise RequestProblem.at(
-            "document", 404, f"there is no document {document[:100]!r}: GET /documents lists them"
+            "document", 404, f"collection {found.name} has no document {document[:100]!r}"
         )
     store = daemon.collection(found.uuid)
     records = _within(store, document, {"start_index": {"$lt": end}}, {"end_index": {"$gt": start}})

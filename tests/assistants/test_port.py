@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Coroutine, Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -63,6 +64,41 @@ def test_the_tools_and_resources_of_stdio(client: httpx.Client, mode: str) -> No
         assert (wrong.is_error, "known: docs" in wrong.content[0].text) == (True, True)
 
     assisted(client, work, mode)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "words"),
+    [
+        ("read", {"document_id": "nothing"}, "no document 'nothing'; `list_documents` names them"),
+        ("search", {"query": "x", "collection": "other"}, "known: docs; `status` names them"),
+        ("search", {"query": "x", "top_k": 3}, "unknown argument 'top_k'; known: query, collection, n,"),
+        ("read", {"document_id": "faq", "stop": 3}, "unknown argument 'stop'; known: document_id,"),
+        ("list_documents", {"path": "x"}, "unknown argument 'path'; known: collection, match,"),
+        ("status", {"collection": "docs"}, "unknown argument 'collection'; known: none"),
+        ("search", {"query": "x", "n": 51}, "n: Input should be less than or equal to 50"),
+        ("search", {}, "query: Field required"),
+        ("search", {"query": "x", "where": {"a": {"$like": "b"}}}, "unknown operator '$like'"),
+        ("search", {"query": "x", "where": {"path": {"$contains": "ref/"}}}, "'path', which is a text"),
+        ("read", {"document_id": "faq", "start": 5, "end": 2}, "end must be a whole number"),
+    ],
+)
+def test_mistakes_of_assistants_name_tools_and_arguments(
+    client: httpx.Client, tool: str, arguments: dict[str, Any], words: str
+) -> None:
+    async def work(assistant: Any) -> Any:
+        return await assistant.call_tool(tool, arguments)
+
+    answer = assisted(client, work, "auto")
+    text = answer.content[0].text
+    assert (answer.is_error, words in text) == (True, True), text
+    assert not re.search(r"HTTP|https?:|GET |POST |\n", text), text
+
+
+def test_schemas_of_tools_are_closed(client: httpx.Client) -> None:
+    async def work(assistant: Any) -> Any:
+        return (await assistant.list_tools()).tools
+
+    assert all(tool.input_schema["additionalProperties"] is False for tool in assisted(client, work, "auto"))
 
 
 def test_answers_show_assistants_what_people_do_not_see() -> None:

@@ -1,10 +1,14 @@
 """Bounds of filters, as the search, assistants, commands and the guard apply them."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ingestor.chroma.filters import CONDITIONS, DEEPEST, VALUES, find_excess
+from ingestor.chroma.filters import CONDITIONS, DEEPEST, VALUES, find_excess, find_mistake
+from tests.chroma.laws import many
+from tests.chroma.opening import opened
 
 
 def some(number: int) -> list[dict[str, int]]:
@@ -46,3 +50,68 @@ def test_filters_beyond_a_bound_are_named(filters: tuple[Any, ...], excess: str 
     found = find_excess(*filters)
     assert (found is None) == (excess is None)
     assert excess is None or excess in str(found)
+
+
+OPERANDS = ("x", "", 1, -2, 1.5, True, None, [], [1], ["x", "y"], [1, "x"], [1, 1.5], [True, 1], [None], {})
+OPERATORS = (
+    *("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$not_contains"),
+    *("$like", "$regex", "b", "$and", ""),
+)
+
+
+def filters() -> Iterable[dict[str, Any]]:
+    """Filters of one's own key, sound and wrong: every operator with every operand, and combinations."""
+    yield from ({"own": {operator: operand}} for operator in OPERATORS for operand in OPERANDS)
+    yield from ({"own": operand} for operand in OPERANDS)
+    yield from ({key: operand} for key in ("$and", "$or", "$not", "$contains") for operand in OPERANDS)
+    sound, other = {"own": "x"}, {"own": {"$gt": 1}}
+    for key in ("$and", "$or"):
+        yield from (
+            {key: each} for each in ([sound, other], [{}], [sound, {**sound, "b": 1}], [{key: [sound]}])
+        )
+    yield from ({}, {**sound, "b": 1}, {"own": {"$gt": 1, "$lt": 3}}, {"$and": [sound], "own": 1})
+
+
+def test_mistakes_are_named_exactly_where_chroma_refuses_a_filter(served) -> None:
+    index = opened(served)
+    index.upsert(many(1))
+    for each in filters():
+        try:
+            index.check_filter(each)
+        except ValueError:
+            assert find_mistake(each), each
+        else:
+            assert find_mistake(each) is None, each
+
+
+def test_standard_keys_are_refused_exactly_where_their_type_never_matches(served) -> None:
+    values = {"path": "ref/a.md", "page": 3, "headings": ["FAQ", "Cards"]}
+    index = opened(served)
+    (record,) = many(1)
+    index.upsert([replace(record, metadata={**record.metadata, **values})])
+    operators = {"path": ("$eq", "$in"), "page": ("$eq", "$in", "$gte", "$lte"), "headings": ("$contains",)}
+    for key in values:
+        for operator in ("$eq", "$in", "$contains", "$gte"):
+            for operand in ("ref/a.md", "ref/", "FAQ", 3):
+                where = {key: {operator: [operand] if operator == "$in" else operand}}
+                mistake = find_mistake(where)
+                if mistake is None:
+                    assert operator in operators[key], where
+                else:
+                    with pytest.raises((ValueError, AssertionError)):
+                        assert index.matching([record.id], where), mistake
+
+
+@pytest.mark.parametrize(
+    ("where", "remedy"),
+    [
+        ({"path": {"$contains": "ref/"}}, "use $eq or $in"),
+        ({"headings": "FAQ"}, '{"headings": {"$contains": "FAQ"}}'),
+        ({"page": 1, "language": "en"}, '{"$and": [{"page": 1}, {"language": "en"}]}'),
+        ({"page": {"$gt": 1, "$lt": 3}}, '{"$and": [{"page": {"$gt": 1}}, {"page": {"$lt": 3}}]}'),
+        ({"page": "3"}, "'page', which is a number"),
+        ({"title": {"$like": "a"}}, "known: $eq, $ne"),
+    ],
+)
+def test_mistakes_name_what_to_write_instead(where: dict[str, Any], remedy: str) -> None:
+    assert remedy in (find_mistake(where) or "")

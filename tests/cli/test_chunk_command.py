@@ -179,8 +179,8 @@ MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"compare": ["fixed:size"]}, BadRequest, "--compare fixed: 'size' is not KEY=VALUE"),
     ({"config": Path("none.yaml")}, ConfigError, "none.yaml: does not exist"),
     ({"html": Path("docs/soil.md")}, BadRequest, "--html would overwrite the file itself"),
-    ({"file": Path("docs/none.md")}, BadRequest, "there is no file 'docs/none.md'"),
-    ({"file": Path("docs")}, BadDocument, "docs is not a file"),
+    ({"file": Path("docs/none.md")}, BadRequest, "'docs/none.md' is missing: name a file"),
+    ({"file": Path("docs")}, BadRequest, "'docs' is a folder: name a file"),
     ({"file": Path("binary")}, BadDocument, "binary: "),
 ]
 
@@ -298,3 +298,8 @@ def test_no_line_of_the_list_of_commands_is_cut_off_at_80_columns() -> None:
     commands = done.stdout.partition("Commands:")[2]
     assert "chunk " in commands
     assert "..." not in commands
+
+
+def test_chunk_of_a_folder_and_of_a_missing_file_end_alike(place: Path) -> None:
+    for name, what in (("docs", "a folder"), ("missing.md", "missing")):
+        assert called(name, code=2).stderr == f"{name!r} is {what}: name a file, such as docs/faq.md\n"
