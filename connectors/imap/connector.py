@@ -2,9 +2,9 @@
 
 Key: folder, UIDVALIDITY and UID, which identify a message permanently. A message never changes, so they are
 its version too; flags do not count. A listing asks for UIDs, sizes and dates with one request for each
-folder, and leaves out messages that are marked as deleted. A folder that cannot be opened is unknown, never
-empty. When a server renumbers a folder, or a message moves, the same bytes are listed under another key.
-Folders are opened read-only, and no message is marked as read.
+folder, and leaves out messages that are marked as deleted. A folder that cannot be opened or listed is
+unknown, never empty, and the others are listed. When a server renumbers a folder, or a message moves, the
+same bytes are listed under another key. Folders are opened read-only, and no message is marked as read.
 """
 
 import time
@@ -20,7 +20,7 @@ from ingestor.connectors.imap.session import FolderListing, FolderRefused, ImapS
 from ingestor.connectors.imap.sessions import ImapSessions
 from ingestor.connectors.shared.common_ancestors import cover
 from ingestor.model import Blob, Item
-from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale
+from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
 from ingestor.registry import Options, Plugin
 from ingestor.units import Duration, Size, seconds
 
@@ -130,7 +130,10 @@ class Imap:
             try:
                 with self._sessions.one() as session:
                     found = session.listing(raw)
-            except FolderRefused as error:
+            except Transient as error:
+                if not isinstance(error, FolderRefused):
+                    with self._sessions.one(retry=True) as session:  # raises if the server is away
+                        session.folders()
                 unknown[name] = str(error)
                 continue
             yield from self._items(name, found, earliest)

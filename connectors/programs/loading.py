@@ -17,7 +17,8 @@ from pydantic import AfterValidator, Field, SecretStr
 from ingestor.confinement.python_child import python_child
 from ingestor.connectors.programs.child import Missing, ProgramFailed, Run
 from ingestor.connectors.programs.loading_child import LoadRequest
-from ingestor.connectors.programs.spool import Given, Spool, scalar, text
+from ingestor.connectors.programs.spool import Given, Spool
+from ingestor.connectors.shared.typed import text
 from ingestor.model import Blob, Item
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.registry import tuning
@@ -149,7 +150,7 @@ def _given(message: dict[str, Any]) -> Given:
         data=b64decode(data) if content is None else content.encode("utf-8", "replace"),
         name=text(message["name"]),
         uri=text(message["uri"]),
-        metadata=tuple((text(name), scalar(value)) for name, value in sorted(message["metadata"].items())),
+        metadata=tuple((text(name), value) for name, value in sorted(message["metadata"].items())),
     )
 
 

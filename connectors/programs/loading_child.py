@@ -2,7 +2,7 @@
 
 Standard input: two pickles, the module path and the Request. Standard output: a JSON object a line, documents
 and then an error or the end mark. Output of the code itself goes to standard error. No module of ingestor is
-imported here, so that the process starts quickly.
+imported here but a small pure one, so that the process starts quickly.
 """
 
 import inspect
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from typing import IO, Any
+
+from ingestor.connectors.shared.typed import scalar
 
 _LOADING = ("lazy_load", "load", "load_data")  # of LangChain loaders and LlamaIndex readers
 _THEIRS = {"NeedsHuman": "human", "Transient": "failed"}  # errors of ingestor that the code may raise
@@ -138,13 +140,14 @@ def facts_of(document: Any, number: int, request: LoadRequest) -> dict[str, Any]
             f"document {number} of {request.call} has no key and none of {wanted}: set `key` (its metadata "
             f"has {has})"
         )
+    typed = [(str(name), scalar(value)) for name, value in metadata.items()]
     return {
         "key": key,
         "text": content if isinstance(content, str) else None,
         "data": b64encode(content).decode() if isinstance(content, bytes) else None,
         "name": key.rpartition("/")[2] if isinstance(content, bytes) else f"text{request.ending}",
         "uri": str(facts.get("uri") or key),
-        "metadata": {str(name): value for name, value in metadata.items() if _is_scalar(value)},
+        "metadata": {name: value for name, value in typed if value is not None},
     }
 
 
@@ -154,10 +157,6 @@ def _facts(document: Any) -> dict[str, Any]:
     if text is None and hasattr(document, "get_content"):
         text = document.get_content()
     return {"text": text, "metadata": getattr(document, "metadata", None)}
-
-
-def _is_scalar(value: object) -> bool:
-    return isinstance(value, str | int | float | bool)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ingestor.connectors.programs.spool import Given, scalar, text
+from ingestor.connectors.programs.spool import Given
 from ingestor.connectors.shared.template import as_text, filled, written
+from ingestor.connectors.shared.typed import scalar, text
 from ingestor.model import Scalar
 from ingestor.ports import NeedsHuman
 

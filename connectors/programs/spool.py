@@ -8,7 +8,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from math import isfinite
 
 from ingestor.connectors.programs.scratch import Scratch
 from ingestor.model import Blob, Item, Scalar
@@ -79,17 +78,3 @@ class Spool:
         except FileNotFoundError as error:
             raise Stale(f"{item.uri} must be listed again first") from error
         return Blob(data, name.decode())
-
-
-def scalar(value: Scalar) -> Scalar:
-    """The value as metadata: without lone surrogates, and only numbers that every database takes."""
-    if isinstance(value, str):
-        return text(value)
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    return str(value) if isinstance(value, int) and abs(value) >= 2**63 else value
-
-
-def text(given: str) -> str:
-    """The text without lone surrogates."""
-    return given.encode("utf-8", "replace").decode()

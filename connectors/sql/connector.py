@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,13 +19,14 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from ingestor.connectors.shared.common_ancestors import is_covered
-from ingestor.connectors.shared.template import Template, as_text, columns, filled, written
+from ingestor.connectors.shared.common_ancestors import cover, is_covered
+from ingestor.connectors.shared.template import Template, columns, filled, written
+from ingestor.connectors.shared.typed import scalar
 from ingestor.connectors.sql.database import Database
 from ingestor.connectors.sql.mark import LIMIT, Mark, Rows
 from ingestor.connectors.sql.watch import polled
-from ingestor.model import Blob, Hint, Item, Scalar
-from ingestor.ports import BadDocument, NeedsHuman, Stale, Stop
+from ingestor.model import Blob, Hint, Item
+from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Transient
 from ingestor.registry import Options, Plugin, tuning
 from ingestor.units import Duration, Size
 
@@ -109,25 +110,41 @@ class Sql:
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
-        """Reads all rows until a whole listing has shown the types of the keys."""
+        """Reads all rows until a whole listing has shown the types of the keys.
+
+        Rows without a key of their own are reported at the end, by NeedsHuman if no row has one.
+        """
         seen: set[str] = set()
+        wrong: list[str] = []
+        twice: set[str] = set()
         until = time.monotonic() + _LISTING
         with self.database.connected() as connection:
-            for row in self._rows(connection, under):
-                item = self._item(row)
-                if len(seen) >= _MOST_ROWS or time.monotonic() > until:
+            for number, row in enumerate(self._rows(connection, under), 1):
+                if number > _MOST_ROWS or time.monotonic() > until:
                     raise NeedsHuman(
                         f"the query gives more than {_MOST_ROWS:,} rows, or takes more than {_LISTING:g} s: "
                         "narrow it"
                     )
+                try:
+                    item = self._item(row)
+                except BadDocument as error:
+                    wrong.append(f"row {number} ({_excerpt(row)}): {error}")
+                    continue
                 if item.key in seen:
-                    raise NeedsHuman(
-                        f"{self._options.key} is {item.key!r} in two rows: correct `key` or `query`"
-                    )
+                    twice.add(item.key)
+                    wrong.append(f"{self._options.key} is {item.key!r} in two rows: correct `key` or `query`")
+                    continue
                 seen.add(item.key)
                 if item.key == under or is_covered(item.key, {under}):
                     yield item
         self._shown = self._shown or (not under and bool(seen))
+        if wrong:
+            more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+            raise (
+                NeedsHuman(wrong[0] + more)
+                if not seen - twice
+                else PartialScan(wrong[0] + more, cover(twice, _TOGETHER))
+            )
 
     def fetch(self, item: Item) -> Blob:
         with self.database.connected() as connection:
@@ -136,6 +153,8 @@ class Sql:
             key = _BY_NAME[item.version.partition(" ")[0]](item.key)
             statement = self._select(None).where(column(self._options.key) == key)
             rows = [_plain(row._mapping) for row in connection.execute(statement)]
+            if len(rows) > 1:
+                raise Transient(f"{self._options.key} is {item.key!r} in two rows: correct `key` or `query`")
             if not rows:
                 raise Stale(f"{item.uri} vanished since it was listed")
             if self._item(rows[0]).version != item.version:
@@ -195,25 +214,22 @@ class Sql:
         changed = row[options.version] if options.version else None
         shown = {name: row[name] for name in self._listed or row}
         uri = written(options.uri, row.__getitem__) if options.uri else f"{options.url}/{key}"
-        extra = tuple((name, _scalar(row[name])) for name in options.metadata)
+        extra = tuple((name, scalar(row[name])) for name in options.metadata)
         return Item(known, f"{type(key).__name__} {_digest(shown)}", uri, None, _seconds(changed), extra)
 
     def _key(self, key: object) -> str:
         kind, name = type(key).__name__, str(key)
         if len(name) > _LONGEST_KEY:
-            raise NeedsHuman(
-                f"{self._options.key} has more than {_LONGEST_KEY:,} characters in a row: correct `key`"
-            )
+            raise BadDocument(f"{self._options.key} has more than {_LONGEST_KEY:,} characters: correct `key`")
         if kind not in _BY_NAME or not name:
-            raise NeedsHuman(
-                f"{self._options.key} is {key!r} in a row: a key is a whole number, text or a UUID"
-            )
+            shown = "NULL" if key is None else repr(key)
+            raise BadDocument(f"{self._options.key} is {shown}: a key is a whole number, text or a UUID")
         self._kinds.add(kind)
         self._nested = self._nested or "/" in name
         return name
 
     def _hinted(self, key: object) -> str:
-        with suppress(NeedsHuman):
+        with suppress(BadDocument):
             return self._key(key)
         return ""
 
@@ -257,10 +273,9 @@ def _digest(row: _Row) -> str:
     return blake2b(whole.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def _scalar(value: object) -> Scalar:
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    return value.isoformat() if isinstance(value, date) else as_text(value)
+def _excerpt(row: _Row) -> str:
+    """The beginning of a row, for people."""
+    return ", ".join(f"{name}: {value!s:.40}" for name, value in row.items() if value is not None)[:120]
 
 
 def _exact(value: object) -> object:

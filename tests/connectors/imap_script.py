@@ -37,6 +37,7 @@ class Scripted:
     port: int = 0
     changed: threading.Condition = field(default_factory=threading.Condition)
     connections: list[socket.socket] = field(default_factory=list)
+    broken: tuple[bytes, str, bytes] | None = None  # a folder, and a command that is answered so in it
     drips: str | None = None  # the command whose answer comes a byte at a time, for ever
 
     def serve(self, listener: socket.socket) -> None:
@@ -64,6 +65,7 @@ class Scripted:
 
     def _talk(self, connection: socket.socket) -> None:
         self._count(1)
+        folder = b""
         with suppress(OSError), connection, connection.makefile("rb") as lines:
             self._say(connection, self.script[""])
             for line in lines:
@@ -78,7 +80,10 @@ class Scripted:
                     while True:
                         self._say(connection, b"x")
                         time.sleep(0.05)
+                folder = line if command.startswith("EXAMINE") else folder
                 answer = self._answer(command)
+                if self.broken and self.broken[0] in folder and command.startswith(self.broken[1]):
+                    answer = self.broken[2]
                 self._say(connection, answer.replace(b"TAG", tag.encode()))
                 if answer.startswith(b"* BYE"):
                     break

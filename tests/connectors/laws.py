@@ -95,6 +95,16 @@ def listed(connector: Connector) -> dict[str, Item]:
     return {item.key: item for item in items}
 
 
+def broken_off(connector: Connector) -> tuple[dict[str, Item], PartialScan]:
+    items: dict[str, Item] = {}
+    try:
+        for item in connector.scan():
+            items[item.key] = item
+    except PartialScan as error:
+        return items, error
+    raise AssertionError("it was read whole")
+
+
 def fetched(connector: Connector, item: Item) -> Blob:
     """The blob, however often it takes: a connector may wait until a file has come to rest."""
     deadline = time.monotonic() + PATIENCE

@@ -10,7 +10,7 @@ from ingestor.connectors.imap.connector import Imap
 from ingestor.model import Item
 from ingestor.ports import NeedsHuman, PartialScan, Stale, Transient
 from tests.connectors.imap_script import PASSWORD, scripted
-from tests.connectors.laws import listed
+from tests.connectors.laws import broken_off, listed
 
 MAIL = b"x: y\r\n\r\nz"
 KEY = "INBOX/17/7.eml"
@@ -79,7 +79,7 @@ def test_a_message_that_is_cut_off_anywhere_is_none() -> None:
             NeedsHuman,
             "'INBOX'; it has: a, b",
         ),
-        ({"UID FETCH 1:*": b"* BYE s3cret-word\r\n"}, Transient, "read now"),
+        ({"UID FETCH 1:*": b"* BYE s3cret-word\r\n"}, PartialScan, "read now"),
     ],
 )
 def test_what_the_server_says_instead(
@@ -92,6 +92,19 @@ def test_what_the_server_says_instead(
     assert type(error) is kind
     assert PASSWORD not in str(error) + caplog.text
     assert error.__cause__ is None or PASSWORD not in str(error.__cause__)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"* BYE internal error\r\n", b"nonsense\r\n", b"TAG NO [SERVERBUG] no\r\n"]
+)
+@pytest.mark.parametrize("command", ["EXAMINE", "UID FETCH 1:*"])
+def test_folder_that_fails_for_good_stops_only_itself(command: str, answer: bytes) -> None:
+    lists = b'* LIST () "/" INBOX\r\n* LIST () "/" broken\r\n* LIST () "/" last\r\nTAG OK done\r\n'
+    with scripted({"LIST": lists}) as server:
+        server.broken = (b"broken", command, answer)
+        found, error = broken_off(server.connector(folders=["*"]))
+        assert error.unknown == ("broken",)
+        assert {key.partition("/")[0] for key in found} == {"INBOX", "last"}
 
 
 def test_starttls_that_is_not_offered_sends_no_password() -> None:

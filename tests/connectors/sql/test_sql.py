@@ -1,5 +1,6 @@
 """Against SQLite. These run where sqlalchemy is installed, but for those of the options."""
 
+import re
 import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -14,7 +15,7 @@ from ingestor.connectors.sql.mark import LIMIT, Mark, changed, marked
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, Scoped, Stale, Transient, Watchable
 from tests.connectors.databases import DatabaseWorld, watched
-from tests.connectors.laws import ConnectorLaws, covers, listed, watching
+from tests.connectors.laws import ConnectorLaws, broken_off, covers, listed, watching
 
 PLAIN = {"url": "sqlite:////x.db", "query": "SELECT * FROM x", "key": "id", "text": "{body}"}
 
@@ -308,6 +309,37 @@ def test_what_needs_a_person(tmp_path: Path, options: dict[str, Any], message: s
     world.put("b.md", b"two")
     with pytest.raises(NeedsHuman, match=message):
         listed(world.connector)
+
+
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize("version", ["version", None])
+def test_row_without_a_key_of_its_own_is_named_and_stops_only_itself(
+    tmp_path: Path, version: str | None
+) -> None:
+    world = DatabaseWorld(tmp_path, version=version)
+    for name in ("a", "b"):
+        world.put(name, b"one")
+    insert = "INSERT INTO documents (\"Key\", body, version, author) VALUES (?, 'x', 9, ?)"
+    for key in (None, 1.5, "", "k" * 2000):
+        world.do(insert, key, f"author of {key!s:.5}")
+        found, error = broken_off(world.connector)
+        assert re.match(r"row 3 \(.*author of .*\): Key ", str(error))
+        assert (sorted(found), error.unknown) == (["a", "b"], ())
+        world.do("DELETE FROM documents WHERE author LIKE 'author of %'")
+
+
+@pytest.mark.usefixtures("database")
+def test_key_of_two_rows_is_reported_and_keeps_its_document(tmp_path: Path) -> None:
+    world = DatabaseWorld(
+        tmp_path, query="SELECT * FROM documents UNION ALL SELECT * FROM documents WHERE \"Key\" = 'b'"
+    )
+    for name in ("a", "b", "c"):
+        world.put(name, b"one")
+    found, error = broken_off(world.connector)
+    assert "Key is 'b' in two rows" in str(error)
+    assert (sorted(found), error.unknown) == (["a", "b", "c"], ("b",))
+    with pytest.raises(Transient, match="in two rows"):
+        world.connector.fetch(found["b"])
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 from ingestor.connectors.web.connector import Web, WebOptions
-from ingestor.model import Item
-from ingestor.ports import Connector, PartialScan
 from tests.connectors.laws import listed
 from tests.connectors.sites import Clock, Site, outside
 
@@ -17,13 +15,3 @@ def web(server: Site, cache: Path, *starts: str, clock: Clock | None = None, **o
 
 def keys(server: Site, connector: Web) -> list[str]:
     return [key.removeprefix(server.url("")) for key in listed(connector)]
-
-
-def broken_off(connector: Connector) -> tuple[dict[str, Item], PartialScan]:
-    items: dict[str, Item] = {}
-    try:
-        for item in connector.scan():
-            items[item.key] = item
-    except PartialScan as error:
-        return items, error
-    raise AssertionError("it was read whole")

@@ -16,9 +16,8 @@ from ingestor.connectors.web import feed_child, feed_process
 from ingestor.connectors.web.feed import FeedConnector, FeedOptions
 from ingestor.connectors.web.feed_entries import FeedEntry, NoFeed, ParsedFeed, entries, numbered
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
-from tests.connectors.laws import ConnectorLaws, listed
+from tests.connectors.laws import ConnectorLaws, broken_off, listed
 from tests.connectors.sites import FeedWorld, Reply, Site, atom_of, outside, site
-from tests.connectors.web.crawling import broken_off
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ingestor.ports import NeedsHuman, PartialScan, Transient
-from tests.connectors.laws import listed
+from tests.connectors.laws import broken_off, listed
 from tests.connectors.sites import Reply, Site, sitemap_of
-from tests.connectors.web.crawling import broken_off, keys, web
+from tests.connectors.web.crawling import keys, web
 
 # -- what can't be read
 

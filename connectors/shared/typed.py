@@ -1,0 +1,48 @@
+"""Values of columns and fields as metadata. Pure; imports the standard library alone."""
+
+import json
+from collections.abc import Mapping
+from datetime import date, time
+from math import isfinite
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ingestor.model import Scalar
+
+
+def scalar(value: object) -> "Scalar":
+    """The value if it is text, a boolean or a number that every database takes; else text of it.
+
+    Times are in ISO 8601, lists separated by commas, mappings in JSON. Decimals keep all their digits. None
+    for a number that is not finite, and for an object whose text is its address in memory.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return str(value) if abs(value) >= 2**63 else int(value)
+    if isinstance(value, float):
+        return float(value) if isfinite(value) else None
+    return text(_shown(value)) if type(value).__str__ is not object.__str__ or _has_repr(value) else None
+
+
+def text(given: str) -> str:
+    """The text without lone surrogates."""
+    return given.encode("utf-8", "replace").decode()
+
+
+def _has_repr(value: object) -> bool:
+    return type(value).__repr__ is not object.__repr__
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, set | frozenset):
+        return ", ".join(sorted(map(_shown, value)))
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value), ensure_ascii=False, sort_keys=True, default=_shown)
+    return str(value)
