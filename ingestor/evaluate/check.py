@@ -62,7 +62,7 @@ class Checked:
 
     @property
     def fell(self) -> float:
-        """Of the questions that were asked both times, how far their mean recall fell, 0 to 1."""
+        """Return the fall of the mean recall over questions asked both times; negative if recall rose."""
         both = self.recall.keys() & (self.before or {}).keys()
         fallen = [self.before[text] - self.recall[text] for text in both] if self.before else []
         return sum(fallen) / len(fallen) if fallen else 0.0
@@ -79,9 +79,11 @@ class Checked:
 
 
 def check(config: Config, inspection: Inspection, progress: Progress, now: float) -> Checked:
-    """``now``: POSIX seconds. The result is noted for the daemon's metrics.
+    """Measure the recall of the live collection and compare the kept recall, if any.
 
-    Raises BadRequest for questions that make no sense, NeedsHuman if there is no such collection."""
+    The first recall is kept. The result is noted for the daemon's metrics. ``now``: POSIX seconds.
+    Raises BadRequest for unusable questions, NeedsHuman if the collection is missing.
+    """
     before = _kept(inspection)
     with opened(config, inspection.collection, inspection.sample, inspection.questions, progress) as place:
         (questions,), refused = read_questions(inspection.questions, [place.sample])
@@ -120,7 +122,7 @@ def _ask(
 
 
 def _hits(index: Index, asked: Vectors, budget: int, count: Count) -> list[list[Hit]]:
-    """For each question enough hits to fill the budget, or all records."""
+    """Return enough hits for each question to fill the budget, or all records."""
     every, n = index.count(), _AT_FIRST
     while True:
         found = index.query(asked, n, None)
@@ -136,7 +138,7 @@ def _place(hit: Hit, numbers: Mapping[str, int], count: Count) -> ChunkPlace:
 
 
 def _tokens(hit: Hit, count: Count) -> int:
-    """As its metadata says, if the collection's profile has that."""
+    """Return the token count in a hit's metadata; count the tokens if the profile omits the field."""
     return max(1, int(str(hit.metadata.get("token_count") or count([hit.text])[0])))
 
 

@@ -1,4 +1,4 @@
-"""What a strategy costs for the whole collection, in proportion to the documents that were read. Pure."""
+"""Costs of a strategy for the whole collection, extrapolated from the documents that were read. Pure."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from ingestor.app.planning import needs
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """Requests to language models, the tokens of them and of the answers, and their price; 0 if unknown."""
+    """Requests to language models, tokens of requests and answers, and their price; 0 if unknown."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -23,17 +23,19 @@ class ModelUse:
         )
 
     def over(self, share: float) -> "ModelUse":
-        """Of the whole, if this is its ``share``."""
+        """Extrapolate to the whole, of which this use is the given share."""
         tokens = round(self.prompt_tokens / share), round(self.answer_tokens / share)
         return ModelUse(round(self.calls / share), *tokens, self.cost / share)
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyCosts:
-    """``embedded``: tokens that the model reads, ``passes`` times those of the text. ``seconds``: of cutting
-    and embedding, without waiting for a language model. ``asked``: what it asks one. ``money``: of both
-    models; None where no price is known. ``disk``: bytes of Chroma and the journal, by the estimate of
-    ``ingestor plan``.
+    """Costs of a strategy for a collection.
+
+    ``embedded``: tokens that the model reads, ``passes`` times the tokens of the texts.
+    ``seconds``: time for cutting and embedding, without waiting for a language model.
+    ``asked``: requests to language models. ``money``: price of both models; None if unknown.
+    ``disk``: bytes of Chroma and the journal, as ``ingestor plan`` estimates them.
     """
 
     records: int
@@ -47,7 +49,7 @@ class StrategyCosts:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Of the sample. ``text``: bytes of the chunks' texts; ``tokens``: of the documents' texts."""
+    """Measurements of the sample. ``text``: bytes of the chunks; ``tokens``: tokens of the documents."""
 
     records: int
     text: int
@@ -64,7 +66,11 @@ def price(amount: float) -> str:
 
 
 def costs(found: Measured, share: float, price: float) -> StrategyCosts:
-    """``share``: of the collection's documents that were read. ``price``: of a million tokens; 0: unknown."""
+    """Extrapolate the sample's costs to the whole collection.
+
+    ``share``: share of the collection's documents that were read.
+    ``price``: price of embedding a million tokens; 0 if unknown.
+    """
     records, embedded = round(found.records / share), round(found.embedded / share)
     asked = found.asked.over(share)
     disk = needs.disk(records, round(found.text / share), 0, found.dimensions)

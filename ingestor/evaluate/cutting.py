@@ -1,4 +1,4 @@
-"""What a strategy makes of the sample: chunks with vectors, as if the sample were a collection."""
+"""Chunks and vectors of the sample under a strategy, as if the sample were a collection."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,9 +25,11 @@ _NARROW = 64  # dimensions of vectors that stand in for those of a model
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleCut:
-    """``sample``: as the strategy reads it. ``texts``: of the chunks. ``embedded_tokens``: of all that the
-    strategy by itself has the model read; ``asked``: what it by itself asks language models. ``seconds``: of
-    cutting alone, without either model.
+    """Chunks of a strategy. ``sample``: as the strategy reads it. ``texts``: texts of the chunks.
+
+    ``embedded_tokens``: tokens that the model reads for this strategy alone.
+    ``asked``: requests to language models for this strategy alone.
+    ``seconds``: time for cutting, without either model.
     """
 
     strategy: Strategy

@@ -72,9 +72,10 @@ class Evaluation:
 def evaluate(
     config: Config, request: EvaluationRequest, progress: Progress, tell: Callable[[AskingEstimate], None]
 ) -> Evaluation:
-    """``tell``: called before a language model is asked, if one is.
+    """Compare strategies on a sample of a collection.
 
-    Raises BadRequest for a question that makes no sense, and what sources, embedder and language model raise.
+    ``tell``: called with the estimate before a language model is asked, if one is.
+    Raises BadRequest for an invalid request, and the errors of sources, embedder and language model.
     """
     endpoint = _endpoint(config, request)
     with _opened(config, request, progress) as place:
@@ -94,7 +95,7 @@ def evaluate(
 
 
 def expected(config: Config, request: EvaluationRequest, progress: Progress) -> AskingEstimate:
-    """What ``evaluate`` will ask language models. Raises BadRequest if that is nothing."""
+    """Estimate the requests of ``evaluate`` to language models. Raises BadRequest if there are none."""
     endpoint = _endpoint(config, request)
     with _opened(config, request, progress) as place:
         found = expecting.expected(request, place, endpoint)
@@ -112,7 +113,7 @@ def _opened(
 
 
 def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
-    """The language model of the config; None where it is not asked."""
+    """Return the config's language model; None if it is not asked. Raises BadRequest."""
     if not (request.ask_model or request.judge):
         return None
     if request.ask_model and request.questions is not None:
@@ -144,7 +145,7 @@ def _readings(request: EvaluationRequest, place: Workplace) -> dict[tuple[str, .
 def _questions(
     request: EvaluationRequest, place: Workplace, endpoint: Endpoint | None, samples: Sequence[Sample]
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
-    """For each of the samples."""
+    """Return the questions as each sample has them, and the refused ones. Raises BadRequest."""
     refused: list[RefusedQuestion] = []
     if request.questions is not None:
         found, refused = read_questions(request.questions, samples)
@@ -219,7 +220,7 @@ def _concluded(
     questions: Sequence[EvalQuestion],
     outcomes: Sequence[StrategyOutcome],
 ) -> Evaluation:
-    """``texts``: the excerpts of each question."""
+    """Compare the outcomes and pick a strategy. ``texts``: the excerpts of each question."""
     sample = samples[0]
     about = same_documents(questions)
     comparisons = {

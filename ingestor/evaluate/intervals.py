@@ -50,13 +50,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Of all strategies, by one metric."""
+    """Means and pairwise differences of all strategies by one metric."""
 
     means: tuple[Interval, ...]
     differences: tuple[Difference, ...]
 
     def difference(self, a: int, b: int) -> Difference:
-        """Raises KeyError for a pair that was not compared."""
+        """Return the difference of strategies ``a`` and ``b``. Raises KeyError if they were not compared."""
         for each in self.differences:
             if (each.a, each.b) == (a, b):
                 return each
@@ -66,9 +66,10 @@ class Comparison:
 
 
 def compare(scores: Floats, documents: Sequence[int], groups: int = 1) -> Comparison:
-    """``scores``: shape (strategies, questions); ``documents``: of each question, that it asks about.
+    """Compare strategies by their scores.
 
-    ``groups``: how many such comparisons are made, of different questions, of which none may mislead.
+    ``scores``: shape (strategies, questions); ``documents``: the document that each question asks about.
+    ``groups``: number of such comparisons, each of other questions; ``clear`` holds for all of them at once.
     """
     draws = _Draws(np.asarray(documents))
     pairs = list(combinations(range(len(scores)), 2))
@@ -95,7 +96,7 @@ class _Draws:
         self._of_questions = _drawn(random, len(documents))
 
     def interval(self, values: Floats, comparisons: int) -> Interval:
-        """``comparisons``: how many intervals are to hold at once."""
+        """Return the interval of a mean. ``comparisons``: number of intervals that must hold at once."""
         mean, level = float(values.mean()), 1 - (1 - _CONFIDENCE) / comparisons
         ends = [self._spread(self._of_questions @ values / len(values) - mean, level)]
         if self._groups > 1:

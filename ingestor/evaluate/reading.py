@@ -19,7 +19,7 @@ from ingestor.ports import BadDocument, NeedsHuman, Transient
 
 @dataclass(frozen=True, slots=True)
 class SampledDocument:
-    """One document of the sample."""
+    """Document of the sample, with its source and its entry in the source's listing."""
 
     source: SourceName
     item: Item
@@ -48,7 +48,7 @@ class Sample:
 
     @property
     def share(self) -> float:
-        """Of the documents that there are, how many were tried, 0 to 1."""
+        """Return the share of listed documents that the sample tried to read, 0 to 1."""
         return min(1.0, (len(self.documents) + len(self.unread)) / max(1, self.listed))
 
     @property
@@ -58,22 +58,22 @@ class Sample:
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """Of the documents, by key, address, and source and key; names of several are left out."""
+        """Return document numbers by key, by address, and by source and key, without ambiguous names."""
         names = [{each.uri, each.key, f"{each.source}:{each.key}"} for each in self.documents]
         uses = Counter(name for each in names for name in each)
         return {name: number for number, each in enumerate(names) for name in each if uses[name] == 1}
 
     @property
     def names(self) -> list[str]:
-        """One for each document, of which no other document is called."""
+        """Return a name for each document: its key, preceded by the source if several share the key."""
         keys = Counter(each.key for each in self.documents)
         return [each.key if keys[each.key] == 1 else f"{each.source}:{each.key}" for each in self.documents]
 
 
 def take(sources: Sequence[Source], count: int, named: set[str], progress: Callable[[str], None]) -> Sample:
-    """``count`` documents with text, or all; those ``named`` by key or address before any others.
+    """Read ``count`` documents with text, or all. Unreadable documents are skipped.
 
-    Documents that cannot be read are passed over.
+    ``named``: keys or addresses of documents that are read first, even if they exceed ``count``.
     """
     unread: list[tuple[str, str]] = []
     by_name = {source.name: source for source in sources}
@@ -118,7 +118,7 @@ def _listed(sources: Sequence[Source], unread: list[tuple[str, str]]) -> Iterato
 
 
 def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: float) -> Document | None:
-    """None for a document without text, or that cannot be read; others are tried again until then."""
+    """Read a document, with retries until ``until``; note the reason and return None without text."""
     _, item = listed
     try:
         document = until_readable(lambda: source.tools.reader.read(item).document(), until)

@@ -56,7 +56,7 @@ class Score:
 
 
 def score(excerpts: Sequence[Excerpt], found: Sequence[ChunkPlace]) -> Score:
-    """Of the chunks that one question retrieved."""
+    """Score the chunks that one question retrieved."""
     hit, wanted = common(excerpts, found), length(excerpts)
     retrieved = sum(place.length for place in found)
     return Score(hit / wanted, hit / retrieved if retrieved else 0.0, hit / (wanted + retrieved - hit))
@@ -113,7 +113,7 @@ def covered(spans: Iterable[Span]) -> int:
 
 
 def _overlaps(excerpts: Sequence[Excerpt], found: Sequence[ChunkPlace]) -> Iterator[Span]:
-    """``excerpts``: of one document."""
+    """Yield the overlaps of chunks with excerpts, which belong to one document."""
     for place in found:
         if place.document == excerpts[0].document:
             for low, high in place.spans:

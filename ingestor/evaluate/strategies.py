@@ -23,10 +23,11 @@ MOST_COMPARED = 8  # strategies, where none are named
 
 @dataclass(frozen=True, slots=True)
 class StrategyExtras:
-    """What a strategy sets besides its chunking.
+    """Settings of a strategy besides its chunking.
 
-    ``said``: as ``--strategies`` has it, KEY=VALUE. ``parsing``, ``types``: as those of a source, of which
-    they precede the own. ``search``: None for the way that is asked for all strategies.
+    ``said``: the settings as KEY=VALUE, as written in ``--strategies``.
+    ``parsing``, ``types``: like the fields of a source, and stronger than the source's own.
+    ``search``: mode of search; None for the modes of the request.
     """
 
     said: tuple[str, ...] = ()
@@ -56,13 +57,13 @@ class Strategy:
 
     @property
     def name(self) -> str:
-        """As in ``--strategies``, with the options that are given."""
+        """Return the name as written in ``--strategies``, with the options that are set."""
         options = (f"{key}={_shown(value)}" for key, value in self.options.items())
         return ":".join([self.choice.plugin.kind, *options, *self.beside.said])
 
     @property
     def reading(self) -> tuple[str, ...]:
-        """What it says of parsers; strategies that say the same read the same texts."""
+        """Return the settings of parsers; strategies with the same settings read the same texts."""
         return tuple(sorted(each for each in self.beside.said if each.startswith("parsing.")))
 
     def cuts_as(self, other: "Strategy") -> bool:
@@ -83,19 +84,19 @@ class Strategy:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Those that are given, less what changes speed alone."""
+        """Return the options that are set, without options that change speed alone."""
         options = self.choice.options
         given = options.model_fields_set - _implied(options)
         return {key: value for key, value in meaningful(options).items() if key in given}
 
     @property
     def extras(self) -> dict[str, Any]:
-        """What a config says of it besides the chunking: ``parsing``, of a source, and ``search``."""
+        """Return the config's settings besides the chunking: ``parsing`` of a source, and ``search``."""
         return _nested(self.beside.said)
 
     @property
     def yaml(self) -> str:
-        """For a config."""
+        """Return the strategy as YAML for a config."""
         options = {**self.options, **_tuning(self.choice.options)}
         said = {"chunking": {"strategy": self.choice.plugin.kind, **options}, **self.extras}
         return str(yaml.safe_dump(said, sort_keys=False, allow_unicode=True))
@@ -110,7 +111,10 @@ class Strategy:
 
 
 def configured(chunkings: Mapping[SourceName, Choice]) -> Strategy:
-    """As the sources of a collection say it, at least one; its name is that of most of them."""
+    """Build the strategy that the sources of a collection configure; there is at least one source.
+
+    The strategy has the name of the most common chunking.
+    """
     choices = list(chunkings.values())
     most = max(choices, key=lambda choice: sum(_same(choice, other) for other in choices))
     return Strategy(most, True, {name: c for name, c in chunkings.items() if not _same(c, most)})

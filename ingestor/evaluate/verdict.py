@@ -15,10 +15,11 @@ _WORTH_ASKING = 10  # times as many questions, for a difference that they would 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """By numbers of strategies. ``than``: the one compared with in words, the configured or the next best.
+    """Recommended strategy; strategies are given by number.
 
-    ``sure``: it is clearly better than what is configured, or as the configured one clearly better than all
-    others. ``level``: others from which no clear difference was found.
+    ``than``: strategy to compare with in words: the configured one, or the next best.
+    ``sure``: the pick is clearly better than the configured strategy, or is configured and clearly the best.
+    ``level``: strategies without a clear difference from the pick.
     """
 
     pick: int
@@ -29,8 +30,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """For the words. ``names``, ``tokens`` (embedded), ``read`` (tokens that a language model reads): of
-    strategies; ``current``: the configured one.
+    """Facts for the verdict's words. ``names``: names of the strategies; ``current``: the configured one.
+
+    ``tokens``: tokens that each strategy embeds; ``read``: tokens that a language model reads for each.
     """
 
     names: Sequence[str]
@@ -45,7 +47,10 @@ class Facts:
 
 
 def verdict(found: Comparison, current: int | None) -> Verdict:
-    """``found``: of recall at the budget that decides; one strategy at least."""
+    """Pick a strategy. ``found``: comparison of one or more strategies by recall at the deciding budget.
+
+    ``current``: number of the configured strategy.
+    """
     order = sorted(range(len(found.means)), key=lambda at: (-found.means[at].mean, at != current))
     better = [at for at in order if current not in (None, at) and _beats(found, at, current)]
     if better:
@@ -68,7 +73,10 @@ class Apart:
 
 
 def apart(by_source: Mapping[str, Comparison], picked: int) -> list[Apart]:
-    """``by_source``: of the questions about each source; ``picked``: for all."""
+    """List the sources for which another strategy is clearly better than ``picked``.
+
+    ``by_source``: comparisons on the questions about each source; ``picked``: strategy for all documents.
+    """
     found: list[Apart] = []
     for source, comparison in by_source.items():
         better = [
@@ -81,7 +89,7 @@ def apart(by_source: Mapping[str, Comparison], picked: int) -> list[Apart]:
 
 
 def words(given: Verdict, found: Comparison, facts: Facts, exceptions: Sequence[Apart] = ()) -> str:
-    """One paragraph."""
+    """Describe the verdict in one paragraph."""
     if given.than is None:
         return f"{facts.names[given.pick]} is the only strategy that was compared."
     said = [_first(given, found, facts), *_between(given, found, facts)]
@@ -148,7 +156,7 @@ def _first(given: Verdict, found: Comparison, facts: Facts) -> str:
 
 
 def _between(given: Verdict, found: Comparison, facts: Facts) -> list[str]:
-    """What cannot be told apart, and by how many questions it could be."""
+    """Name the strategies without a clear difference, and the number of questions that could show one."""
     if not given.level:
         return []
     if facts.questions < FEWEST:

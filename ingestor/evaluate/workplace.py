@@ -1,4 +1,4 @@
-"""What is open while documents are cut, embedded and searched: parts, cache and a sample of the documents."""
+"""Parts, cache and sampled documents, open while an evaluation cuts, embeds and searches."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -36,11 +36,13 @@ _ANYWHERE = EditionName("")  # nothing is written
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """``strategies``: those named, none for the configured one and what is worth comparing with it.
+    """Request to compare strategies on a collection.
 
-    ``budgets``: tokens; the first decides. ``questions``: a file to read; ``keep``: one to write.
-    ``ask_model``: whether the language model writes questions; ``judge``: to how many it judges the answers.
-    ``modes``: in which ways chunks are searched; one at least.
+    ``strategies``: empty for the configured strategy and strategies worth comparing with it.
+    ``budgets``: in tokens; the first decides. ``questions``: file to read; ``keep``: file to write.
+    ``ask_model``: whether the language model writes questions.
+    ``judge``: number of questions whose answers the language model judges.
+    ``modes``: at least one mode of search.
     """
 
     collection: CollectionName
@@ -71,7 +73,7 @@ class Workplace:
 
     @property
     def configured(self) -> Strategy:
-        """As the config has this collection cut."""
+        """Return the strategy that the config sets for this collection."""
         sources = (each for each in self.parts.config.sources if each.collection == self.collection)
         return configured({each.name: each.chunking for each in sources})
 
@@ -88,9 +90,10 @@ class Workplace:
 def opened(
     config: Config, collection: CollectionName, count: int, questions: Path | None, progress: Progress
 ) -> Iterator[Workplace]:
-    """``count``: documents to read, besides those that the file ``questions`` names.
+    """Open a collection's parts and read a sample of its documents.
 
-    Raises NeedsHuman if no document can be read, and what sources and the embedder raise.
+    ``count``: number of documents to read; documents that the file ``questions`` names are read first.
+    Raises NeedsHuman if no document can be read, and the errors of sources and the embedder.
     """
     file_permissions.make(config.state, lambda name: False)
     with journal_or_blank(config) as journal:

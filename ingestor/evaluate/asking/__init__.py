@@ -1,1 +1,1 @@
-"""What a language model is asked for an evaluation: questions, answers and judgements."""
+"""Requests to a language model for an evaluation: questions, answers and judgements."""

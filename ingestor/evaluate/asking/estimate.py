@@ -13,7 +13,7 @@ _TASKS = 600  # tokens of the instructions, the question and the excerpts, about
 
 @dataclass(frozen=True, slots=True)
 class AskingEstimate:
-    """``model``: the names of those that are asked."""
+    """Estimated requests to language models. ``model``: names of all models that are asked."""
 
     model: str
     use: ModelUse
@@ -30,19 +30,25 @@ class AskingEstimate:
 
 @dataclass(frozen=True, slots=True)
 class AskingUsage:
-    """``use``: what was sent, less what was in the cache."""
+    """Requests that were sent, beside the estimate. ``use``: without answers from the cache."""
 
     expected: AskingEstimate
     use: ModelUse
 
 
 def of_questions(endpoint: Endpoint, calls: int, prompt_tokens: int) -> ModelUse:
-    """``calls``: that are not in the cache; ``prompt_tokens``: of these."""
+    """Estimate the use for writing questions.
+
+    ``calls``: requests that the cache cannot answer; ``prompt_tokens``: tokens of these requests.
+    """
     return _priced(endpoint, calls, prompt_tokens, calls * _QUESTION)
 
 
 def of_judgements(endpoint: Endpoint, questions: int, strategies: int, budget: int) -> ModelUse:
-    """Of an answer and a judgement for each strategy and question, and some second judgements."""
+    """Estimate the use for an answer and a judgement of each strategy and question.
+
+    One answer in ``TWICE`` gets a second judgement. ``budget``: tokens of a context.
+    """
     answers = questions * strategies
     verdicts = answers + answers // TWICE
     prompts = answers * (budget + _TASKS // 2) + verdicts * (budget + _TASKS)

@@ -1,4 +1,4 @@
-"""What language models will be asked: for questions, for judgements, and by strategies that ask one."""
+"""Estimate of the requests to language models: for questions, for judgements, and by strategies."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,10 @@ from ingestor.pipeline.answers import DryRunAnswers
 def expected(
     request: EvaluationRequest, place: Workplace, endpoint: Endpoint | None
 ) -> AskingEstimate | None:
-    """Less what is cached; None where no model is asked. ``endpoint``: for questions and judgements."""
+    """Estimate the requests that the cache cannot answer; None if no model is asked.
+
+    ``endpoint``: the model that writes questions and judges answers.
+    """
     compared = [each for each in request.strategies or [place.configured] if each.models]
     names = [name for each in compared for name in each.models]
     use = _by(compared, place)
@@ -28,7 +31,7 @@ def expected(
 
 
 def used(place: Workplace, estimate: AskingEstimate) -> AskingUsage:
-    """After all was asked."""
+    """Return the requests that were sent, once the evaluation has asked everything."""
     sent = place.answers
     use = ModelUse(sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
     return AskingUsage(estimate, use)
@@ -42,11 +45,14 @@ def _by(strategies: Sequence[Strategy], place: Workplace) -> ModelUse:
 
 
 def _judged(request: EvaluationRequest) -> int:
-    """Questions of which answers are judged."""
+    """Return the number of questions whose answers are judged."""
     return request.judge if request.questions is not None else min(request.judge, request.make)
 
 
 def _most(request: EvaluationRequest) -> int:
-    """Strategies that may be compared: which ones is not known before the documents are cut."""
+    """Return the largest number of strategies that may be compared.
+
+    The strategies themselves are unknown until the documents are cut, unless they are named.
+    """
     named = sum(len(each.searched(request.modes)) for each in request.strategies)
     return named or MOST_COMPARED * len(request.modes)

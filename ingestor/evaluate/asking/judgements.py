@@ -1,4 +1,4 @@
-"""What follows from judged answers: means, differences, the judge's agreement with itself. Pure.
+"""Statistics of judged answers: means, differences, the judge's agreement with itself. Pure.
 
 Strategies are compared by the questions for which every strategy has a judged answer, so that all differences
 are paired.
@@ -17,7 +17,7 @@ CORRECTNESS, RELEVANCY, FAITHFULNESS, SIMILARITY = "correctness", "relevancy", "
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """``correctness``: 1 to 5."""
+    """Verdict on an answer. ``correctness``: 1 to 5."""
 
     correctness: int
     relevant: bool
@@ -26,9 +26,9 @@ class JudgedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Of one answer. ``again``: by a second judgement; ``similarity``: cosine of answer and excerpts.
+    """Judgement of an answer. ``verdict``: None if the answer or a valid judgement is missing.
 
-    ``verdict``: None where there was no answer, or no valid judgement of it.
+    ``again``: verdict of a second judgement; ``similarity``: cosine of answer and excerpts.
     """
 
     verdict: JudgedAnswer | None
@@ -38,9 +38,9 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Of judgements that were made twice, which share was the same.
+    """Share of twice-judged answers with the same judgement, by metric.
 
-    ``near``: in correctness, give or take 1.
+    ``count``: answers judged twice; ``near``: share whose correctness differs by 1 at most.
     """
 
     count: int
@@ -52,10 +52,11 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """``questions``: that were asked; ``compared``: of them, those with a judged answer of every strategy.
+    """Judgements of all strategies. Correctness is from 1 to 5, every other metric from 0 to 1.
 
-    ``unjudged``: by strategy, answers without a judgement. ``comparisons``: by metric; none where nothing can
-    be compared. Correctness is from 1 to 5, all others from 0 to 1.
+    ``questions``: number asked; ``compared``: number with a judged answer of every strategy.
+    ``unjudged``: answers without a judgement, by strategy.
+    ``comparisons``: by metric; empty if no question can be compared.
     """
 
     questions: int
@@ -74,7 +75,10 @@ _METRICS: Mapping[str, Callable[[Judgement, JudgedAnswer], float]] = {
 
 
 def judged(rows: Sequence[Sequence[Judgement]], about: Sequence[int]) -> Judged:
-    """``rows``: of each strategy, a judgement a question; ``about``: of each question, its document."""
+    """Compare the strategies by the questions for which every strategy has a judged answer.
+
+    ``rows``: for each strategy, a judgement for each question; ``about``: each question's document.
+    """
     whole = [at for at in range(len(about)) if all(row[at].verdict is not None for row in rows)]
     documents = [about[at] for at in whole]
     comparisons = {
@@ -87,7 +91,7 @@ def judged(rows: Sequence[Sequence[Judgement]], about: Sequence[int]) -> Judged:
 
 
 def words(found: Judged, names: Sequence[str], pick: int, than: int | None) -> str:
-    """One or two sentences. ``pick`` and ``than``: strategies by number."""
+    """Describe the judgements in one or two sentences. ``pick`` and ``than``: strategies by number."""
     if not found.comparisons:
         return "No answer could be judged."
     correctness = found.comparisons[CORRECTNESS]

@@ -34,9 +34,10 @@ def judge(
     number: int,
     budget: int,
 ) -> Judged:
-    """Of ``number`` questions, the same ones every time. Raises Transient or NeedsHuman.
+    """Have the model answer ``number`` questions from each strategy's context, and judge the answers.
 
-    ``references``: of each question, the excerpts that answer it.
+    The same questions are chosen every time. ``references``: for each question, the excerpts that answer it.
+    ``budget``: tokens of a context. Raises Transient or NeedsHuman.
     """
     chosen = _chosen(questions, number)
     model, done = LanguageModel(endpoint, place.answers), count(1)
@@ -57,13 +58,13 @@ def judge(
 
 
 def _chosen(questions: Sequence[EvalQuestion], number: int) -> list[int]:
-    """More of them hold those that fewer hold."""
+    """Choose ``number`` questions; a larger choice contains every smaller one."""
     order = sorted(range(len(questions)), key=lambda at: text_digest(questions[at].text))
     return sorted(order[:number])
 
 
 def _judgement(model: Ask, question: str, reference: str, shown: str) -> tuple[str, Judgement]:
-    """The answer, "" where there is none, and its judgement, still without similarity."""
+    """Return the answer ("" if there is none) and its judgement, still without similarity."""
     answer = (model(asking(question, shown)) or "").rpartition("</think>")[2].strip()
     if not answer:
         return "", Judgement(None)
@@ -76,7 +77,7 @@ def _judgement(model: Ask, question: str, reference: str, shown: str) -> tuple[s
 
 
 def _similarities(place: Workplace, answers: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Cosines; 0 where there is no answer."""
+    """Return the cosine of each answer and its reference; 0 without an answer."""
     there = [at for at, answer in enumerate(answers) if answer]
     ours, theirs = (place.embedding([texts[at] for at in there]) for texts in (answers, references))
     cosines = dict(zip(there, (ours * theirs).sum(axis=1).tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""What a language model is asked about answers: to give one from a context, and to judge one.
+"""Prompts about answers: to answer a question from a context, and to judge an answer.
 
 The judge sees the question, the reference (the excerpts that answer it), the context that the answer was
 given from, and the answer. Its verdict is the three of LlamaIndex's evaluators: correctness from 1 to 5,
@@ -30,7 +30,7 @@ _KEYS = {"correctness", "relevant", "faithful"}
 
 
 def context(cut: SampleCut, ranked: Sequence[int], budget: int) -> str:
-    """The texts of the best chunks that fill ``budget`` tokens; of the last one its beginning."""
+    """Return the texts of the best chunks that fill ``budget`` tokens; the last text is truncated."""
     places = [cut.places[number] for number in ranked]
     shown = []
     for number, place in zip(ranked, within(places, budget), strict=False):
@@ -44,7 +44,7 @@ def asking(question: str, context: str) -> Messages:
 
 
 def judging(question: str, reference: str, context: str, answer: str, *, turned: bool) -> Messages:
-    """``turned``: with the parts in the other order."""
+    """Build the request to judge an answer. ``turned``: reverses the parts after the question."""
     parts = [
         f"Question: {question}",
         f"Reference:\n{reference}",

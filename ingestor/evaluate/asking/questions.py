@@ -18,7 +18,7 @@ from ingestor.units import counted
 def ask(
     place: Workplace, endpoint: Endpoint, number: int
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    """At most ``number`` questions, and why there are not more. Raises Transient or NeedsHuman."""
+    """Return at most ``number`` questions, and the refused ones. Raises Transient or NeedsHuman."""
     texts, done = _texts(place), count(1)
     place.progress(f"asking {endpoint.model} for {counted(number, 'question')}")
     manner = Manner(
@@ -33,7 +33,7 @@ def ask(
 
 
 def expected(place: Workplace, endpoint: Endpoint, number: int) -> ModelUse:
-    """Nothing is asked."""
+    """Estimate the requests for ``number`` questions without sending any."""
     texts = _texts(place)
     dry_run = DryRunAnswers(place.cache, place.parts.tokens.counts)
     manner = Manner(LanguageModel(endpoint, dry_run), 1, lambda: None, lambda: None)

@@ -50,7 +50,10 @@ def read(file: Path) -> list[CsvRow]:
 def rows_of(
     questions: Iterable[EvalQuestion], quoted: Iterable[Iterable[str]], names: Sequence[str]
 ) -> list[CsvRow]:
-    """``quoted``: the excerpts of each question. ``names``: of the documents."""
+    """Return a row for each excerpt of each question.
+
+    ``quoted``: texts of each question's excerpts. ``names``: names of the documents, by number.
+    """
     return [
         CsvRow(
             0,

@@ -36,7 +36,7 @@ class Searchable:
 
 
 def locate(quotation: str, documents: Sequence[tuple[int, Searchable]]) -> Excerpt | str:
-    """``documents``: with their numbers, those that it may be from. A string says why it is refused."""
+    """Find a quotation in exactly one of the numbered documents, or return the reason of a refusal."""
     if not quotation.strip():
         return "the excerpt is empty"
     places = [(number, place) for number, text in documents if (place := text.find(quotation))]

@@ -15,7 +15,7 @@ _SHORTEST = 200
 
 
 def passages(texts: Sequence[str], count: int) -> Mapping[int, list[Span]]:
-    """``count`` passages by the number of their document; none of a document that is shorter than 200."""
+    """Choose ``count`` passages, by document number; documents under 200 characters have none."""
     weights = {at: max(1.0, len(text) / LONGEST) for at, text in enumerate(texts) if len(text) >= _SHORTEST}
     most = {at: _share(weights, at, count) for at in weights}
     turns = sorted(((n + 0.5) / weights[at], at, n) for at in weights for n in range(most[at]))

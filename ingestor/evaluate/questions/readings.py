@@ -1,6 +1,6 @@
-"""One set of questions, of the same documents read in several ways: by options of parsers.
+"""Questions about the same documents, read with several options of parsers.
 
-An excerpt that a reading does not have stands beyond the end of its text: nobody finds it, and it counts.
+An excerpt that a reading lacks is placed beyond the end of its text: no chunk holds it, and it counts.
 """
 
 from collections.abc import Iterator, Sequence

@@ -67,7 +67,10 @@ def filtered(
     questions: Sequence[EvalQuestion], texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors],
     embed_questions: Callable[[Sequence[str]], Vectors],
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:  # fmt: skip
-    """Those that stay, and those that are left out; see ``filters``."""
+    """Refuse questions whose excerpts fit badly and questions that nearly repeat another; see ``filters``.
+
+    Return the kept questions and the refused ones.
+    """
     if not questions:
         return [], []
     asked = embed_questions([question.text for question in questions])
@@ -90,7 +93,11 @@ def messages(passage: str, earlier: Sequence[str]) -> Messages:
 
 
 def read(answer: str, at: int, span: Span, texts: Sequence[str], earlier: Sequence[str]) -> EvalQuestion:
-    """``at``: the document's number; ``span``: of the passage. Raises ValueError, in words for the model."""
+    """Parse the model's answer into a question with located excerpts.
+
+    ``at``: number of the document; ``span``: place of the passage in its text.
+    Raises ValueError with a reason that is sent to the model.
+    """
     found = json_object(answer)
     text, quoted = found.get("question"), found.get("excerpts")
     if not (isinstance(text, str) and text.strip() and len(text) <= _LONGEST):

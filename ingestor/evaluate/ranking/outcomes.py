@@ -1,4 +1,4 @@
-"""What each strategy finds, and what it costs."""
+"""Search results, scores and costs of each strategy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +21,11 @@ _MEASURED = 64  # texts; fewer do not tell how fast the model reads
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StrategyOutcome:
-    """Of one strategy. ``questions``: as they are in what it reads.
+    """Outcome of one strategy. ``questions``: with excerpts as placed in the strategy's reading.
 
-    ``seconds``: of cutting the sample, and of embedding it at the speed measured here. ``rerank_seconds``: of
-    the reranker for a question, on average; None without one. ``costs``: of the whole collection.
+    ``seconds``: time to cut the sample and to embed it at the speed measured here.
+    ``rerank_seconds``: the reranker's mean time for a question; None without a reranker.
+    ``costs``: costs for the whole collection.
     """
 
     cut: SampleCut
@@ -49,7 +50,10 @@ def scored(
     questions: Mapping[tuple[str, ...], Sequence[EvalQuestion]],
     budgets: Sequence[int],
 ) -> list[StrategyOutcome]:
-    """``questions``: by ``Strategy.reading``. Raises what the embedder and the reranker raise."""
+    """Search, rerank and score every cut. ``questions``: by ``Strategy.reading``.
+
+    Raises the errors of the embedder and the reranker.
+    """
     texts = [question.text for question in questions[()]]
     place.progress(f"asking {counted(len(texts), 'question')}")
     asked, speed = place.parts.query_vectors(texts), _speed(place, cuts)
@@ -96,7 +100,7 @@ def _costs(place: Workplace, cut: SampleCut, seconds: float) -> StrategyCosts:
 
 
 def _languages(cut: SampleCut, mode: Mode) -> list[str | None]:
-    """Of each chunk; they matter to words alone."""
+    """Return the language of each chunk; None in dense mode, which does not use languages."""
     if mode == "dense":
         return [None] * len(cut.places)
     known = [identified(each.document).language for each in cut.sample.documents]

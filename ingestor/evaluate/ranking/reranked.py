@@ -37,8 +37,9 @@ def reranked(
     cache: VectorCache,
     progress: Callable[[int], None],
 ) -> Reranking:
-    """``texts``: of all chunks. ``found``: their numbers for each question, best first, without the reranker.
+    """Rerank the best chunks of every question.
 
+    ``texts``: texts of all chunks. ``found``: chunk numbers for each question, best first, before reranking.
     Raises Transient or NeedsHuman, as the reranker does.
     """
     scores = scores_of(rerank.model_copy(update={"timeout": _PATIENCE}), patient=True)

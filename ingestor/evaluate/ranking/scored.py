@@ -1,4 +1,4 @@
-"""What every question gets from a strategy, once its chunks are ranked. Pure."""
+"""Scores of a strategy's ranked chunks for every question. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ NEAREST = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """Of one strategy, one number a question, from 0 to 1. ``at``: recall by budget, in tokens.
+    """Scores of one strategy: a number from 0 to 1 for each question. ``at``: recall by budget, in tokens.
 
-    ``ranked``: numbers of the nearest chunks, best first, enough of them for the largest budget.
+    ``ranked``: numbers of the nearest chunks, best first, enough to fill the largest budget.
     """
 
     at: Mapping[int, Floats]
@@ -34,9 +34,9 @@ def scores(
     places: Sequence[ChunkPlace],
     budgets: Sequence[int],
 ) -> Scores:
-    """``ranked``: for each question, numbers of ``places``, best first.
+    """Score the ranked chunks of every question; at least one question and one chunk are required.
 
-    There is one question and one chunk at least.
+    ``ranked``: for each question, indices of ``places``, best first. ``budgets``: in tokens.
     """
     near = _by_document(places)
     rows = [_row(question, [places[at] for at in best], near, budgets)

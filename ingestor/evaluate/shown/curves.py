@@ -16,7 +16,10 @@ _LARGEST = 600  # tokens; larger chunks are in the last bar
 
 
 def curves(names: Sequence[str], comparisons: Mapping[int, Comparison], pick: int) -> str:
-    """``comparisons``: by budget. The picked strategy's line is the thickest, and only it has its band."""
+    """Draw recall against budget. ``comparisons``: by budget.
+
+    The picked strategy has the thickest line and the only band.
+    """
     budgets = sorted(comparisons)
     order = [*(at for at in range(len(names)) if at != pick), pick]  # the picked one is drawn last
     means = {at: [comparisons[budget].means[at] for budget in budgets] for at in order}
@@ -84,7 +87,7 @@ def _points(share: float) -> str:
 
 
 def _range(rows: Iterable[Sequence[Interval]]) -> tuple[float, float]:
-    """Of the vertical axis: to tenths, with all means inside."""
+    """Return the ends of the vertical axis, in tenths, with all means between them."""
     means = [each.mean for row in rows for each in row]
     low = max(0, int(10 * min(means) - 0.5)) / 10
     high = min(10, int(10 * max(means) + 1.5)) / 10

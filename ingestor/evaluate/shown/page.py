@@ -24,7 +24,7 @@ _ORIGINS = {
 
 
 def page(found: Evaluation, frame: str) -> str:
-    """``frame``: a page with $places for what is put in."""
+    """Render the page of an evaluation. ``frame``: the page's template with $placeholders."""
     outcome = found.outcomes[found.verdict.pick]
     pick, budget = outcome.cut.strategy, found.request.budgets[0]
     base = _base(found)
@@ -50,7 +50,7 @@ def page(found: Evaluation, frame: str) -> str:
 
 
 def _base(found: Evaluation) -> int:
-    """What others are compared with: the configured strategy, or else the picked one."""
+    """Return the number of the strategy to compare with: the configured one, or else the pick."""
     configured = [at for at, each in enumerate(found.outcomes) if each.cut.strategy.configured]
     return configured[0] if configured else found.verdict.pick
 
@@ -97,7 +97,7 @@ def _costs(found: Evaluation) -> str:
 
 
 def _rows(heads: Iterable[str], rows: Iterable[str], found: Evaluation) -> str:
-    """``rows``: the cells of each strategy."""
+    """Render a table's heads and rows. ``rows``: the cells of each strategy."""
     body = "".join(
         f'<tr class="{"pick" if at == found.verdict.pick else ""}">{cells}</tr>'
         for at, cells in enumerate(rows)

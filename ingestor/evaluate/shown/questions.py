@@ -28,7 +28,7 @@ def differing(found: Evaluation) -> list[int]:
 
 
 def shown(found: Evaluation, at: int) -> str:
-    """One question, closed until it is opened."""
+    """Render a question that readers can unfold."""
     budget = found.request.budgets[0]
     shares = "".join(
         f'<span class="share" style="--share:{each.scores.at[budget][at]:.2f};--own:var(--{colour(number)})"'

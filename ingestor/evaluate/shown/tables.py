@@ -13,14 +13,14 @@ _COSTS = [
 
 
 def costs(found: Evaluation) -> Rows:
-    """What each strategy costs; without the columns that are empty for all of them."""
+    """Return the table of each strategy's costs, without columns that are empty for all strategies."""
     rows = [_costs(each) for each in found.outcomes]
     kept = [at for at in range(len(_COSTS)) if any(row[at] for row in rows)]
     return [[row[at] for at in kept] for row in (_COSTS, *rows)]
 
 
 def row_head(outcome: StrategyOutcome) -> str:
-    """As people see it."""
+    """Return the strategy's name, marked if it is the configured one."""
     return outcome.name + (" (configured)" if outcome.cut.strategy.configured else "")
 
 
