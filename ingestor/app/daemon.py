@@ -171,6 +171,7 @@ class Loop:
         """The current progress, for other processes and for the screen."""
         engine, embedding = self.running.engine, self.running.embedding
         sources = [entry.source for entry in engine.flight.entries.values()]
+        stepped, left = embedding.known
         return Live(
             started=self.started,
             at=self.now(),
@@ -180,6 +181,9 @@ class Loop:
             held=engine.held(),
             tally=asdict(engine.writer.tally),
             texts=embedding.texts,
+            texts_stepped=stepped,
+            texts_left=left,
+            loading=embedding.loading,
             tokens=embedding.tokens,
             embedding_seconds=embedding.seconds,
             embedding_cost=self.running.embedding_cost,

@@ -15,6 +15,7 @@ from ingestor.cli.usage import (
     USAGE,
     ConfigOption,
     JsonOption,
+    VerboseOption,
     chosen,
     config_in_force,
     fail,
@@ -69,13 +70,14 @@ def status(
     check: Annotated[
         bool, typer.Option("--check", help="Exit with 4 unless the daemon runs and all is healthy.")
     ] = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Show the state of every source and collection."""
     from ingestor.app.queries import current_status
     from ingestor.cli.output import overview
 
     found = current_status(config_in_force(config))
-    overview.show_status(found, as_json, config)
+    overview.show_status(found, as_json, config, verbose=verbose)
     if check and not found.sound:
         raise typer.Exit(FAILED)
 

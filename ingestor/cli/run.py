@@ -22,7 +22,10 @@ from ingestor.cli.usage import (
     USAGE,
     ConfigOption,
     JsonOption,
+    QuietOption,
+    VerboseOption,
     fail,
+    log_level,
     read_config,
 )
 
@@ -62,7 +65,12 @@ def init(
     console.say({"config": str(path), "documents": str(documents)}, words + command("run", path), as_json)
 
 
-def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
+def run(
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+) -> None:
     """Keep Chroma in step with the sources, until stopped.
 
     Serves Chroma, watches the sources, and takes over a changed config file. Ends at SIGTERM, at Ctrl-C or
@@ -80,18 +88,19 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
 
     seen = stamp(config)
     checked = read_config(config)
-    set_up(checked.log.level, "json" if as_json else checked.log.format)
+    set_up(log_level(checked.log.level, verbose, quiet), "json" if as_json else checked.log.format)
     signals = Signals()
     reloader = Reloader(config, environ, signals, checked, seen)
-    with signals.heard(), opened(checked, serve=True) as running, progress.shown(as_json) as watcher:
+    with signals.heard(), opened(checked, serve=True) as running, progress.shown(as_json or quiet) as watcher:
         logging.getLogger("ingestor").info("Chroma listens at %s", running.collections.address)
         loop = Loop(running, signals, watcher)
         paging = partial(pages_of, config=lambda: loop.running.parts.config, path=config)
         with service_opened(checked.http, journal_path(checked), loop.view, paging) as unopened:
             if unopened:
                 loop.go_without_service(unopened)
-            loop.run(reloader.changed, lambda live: _ready(live, loop, config, as_json))
-        if not as_json:
+            silent = quiet and not as_json
+            loop.run(reloader.changed, lambda live: None if silent else _ready(live, loop, config, as_json))
+        if not (as_json or quiet):
             goodbye.say_goodbye()
 
 
@@ -117,7 +126,12 @@ def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:
     goodbye.greet(live, names, records, failed, question, config, unseen, page)
 
 
-def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
+def sync(
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+) -> None:
     """Bring Chroma in step once.
 
     Exits with 0 if everything is settled, 3 if some documents are quarantined, 4 if something failed or is
@@ -130,16 +144,22 @@ def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     from ingestor.cli.output import console, progress, summary
 
     checked = read_config(config)
-    set_up("warning" if as_json else checked.log.level, checked.log.format)
+    set_up(log_level("warning" if as_json else checked.log.level, verbose, quiet), checked.log.format)
     begun, signals = time.monotonic(), Signals()
-    with signals.heard(), opened(checked, serve=False) as running, progress.shown(as_json) as watcher:
+    with (
+        signals.heard(),
+        opened(checked, serve=False) as running,
+        progress.shown(as_json or quiet) as watcher,
+    ):
         loop, before = Loop(running, signals, watcher), summary.unconfigured(running)
         loop.sync()
         result = summary.of_sync(running, time.monotonic() - begun, before)
-    console.show_sync(result, as_json, config)
+    code = _sync_code(result)
+    if as_json or not quiet or code != SETTLED:
+        console.show_sync(result, as_json, config)
     if signals.stop:
         fail("interrupted: the next sync does the rest", INTERRUPTED)
-    raise typer.Exit(_sync_code(result))
+    raise typer.Exit(code)
 
 
 def _sync_code(result: dict[str, Any]) -> int:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show details, too.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show only warnings and errors.")]
 CONFIG = DEFAULT_CONFIG
 
 SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
@@ -27,6 +29,15 @@ def fail(message: str, code: int) -> NoReturn:
 
     print(spelt(message), file=sys.stderr)
     raise SystemExit(code)
+
+
+def log_level(configured: str, verbose: bool, quiet: bool) -> str:
+    """Return the level of the log. Exits if both options are given."""
+    if verbose and quiet:
+        fail("--verbose and --quiet exclude each other: give one", USAGE)
+    if quiet:
+        return configured if configured == "error" else "warning"
+    return "debug" if verbose else configured
 
 
 def read_config(path: Path) -> "Config":

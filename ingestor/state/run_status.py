@@ -31,6 +31,9 @@ class Live:
     held: int = 0  # of those in flight: prepared, and held until the statistic of their collection is known
     tally: dict[str, int] = field(default_factory=dict)
     texts: int = 0  # embedded since the start, without cached ones
+    texts_stepped: int = 0  # texts, those of the round under way included
+    texts_left: int = 0  # of documents that were read: not embedded yet
+    loading: bool = False  # a model, into memory
     tokens: int = 0
     embedding_seconds: float = 0.0
     embedding_cost: float = 0.0  # where the config has a price

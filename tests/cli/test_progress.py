@@ -11,7 +11,7 @@ from ingestor.state.run_status import Live, RunningListing
 
 
 def live(at: float, waiting: int, done: int, texts: int) -> Live:
-    return Live(at=at, waiting=waiting, tally={"added": done, "records_added": 99}, texts=texts)
+    return Live(at=at, waiting=waiting, tally={"added": done, "records_added": 99}, texts_stepped=texts)
 
 
 def test_a_stretch_begins_when_there_is_work_and_ends_when_there_is_none() -> None:
@@ -35,27 +35,48 @@ def test_a_stretch_begins_when_there_is_work_and_ends_when_there_is_none() -> No
 
 
 @pytest.mark.parametrize(
-    ("texts", "seconds", "words"),
+    ("stretch", "words"),
     [
-        (0, 0.0, "0 texts embedded"),
-        (0, 9.0, "0 texts embedded"),
-        (30, 0.5, "30 texts embedded"),
-        (2500, 10.0, "2,500 texts embedded, 250.0/s"),
+        (Stretch(0, 53, 0, 0.0, loading=True), "0 of 53 documents, loading the model"),
+        (
+            Stretch(0, 53, 0, 9.0, left=120, begun=4, loading=True),
+            "0 of 53 documents, 0 of 120 texts embedded, loading the model",
+        ),
+        (
+            Stretch(0, 40, 16, 2.0, left=304, begun=10),
+            "0 of 40 documents, 16 of 320 texts embedded, 8.0/s, 3 min left",
+        ),
+        (
+            Stretch(30, 10, 900, 90.0, left=100, begun=10),
+            "30 of 40 documents, 900 of 1,000 texts embedded, 10.0/s, 10 s left",
+        ),
+        (Stretch(30, 10, 0, 3.0), "30 of 40 documents, 1.0 s left"),
+        (Stretch(40, 0, 1000, 100.0), "40 of 40 documents, 1,000 of 1,000 texts embedded, 10.0/s"),
+        (Stretch(0, 1, 30, 0.5, begun=1), "0 of 1 document, 30 of 30 texts embedded"),
     ],
 )
-def test_a_rate_is_told_once_there_is_one(texts: int, seconds: float, words: str) -> None:
-    assert Stretch(0, 1, texts, seconds).embedded == words
+def test_progress_counts_texts_of_texts_known_with_rate_and_time_left(stretch: Stretch, words: str) -> None:
+    assert stretch.work == words
+
+
+def test_bar_moves_with_texts_while_documents_stand_still() -> None:
+    shares = [Stretch(0, 40, texts, 2.0, left=320 - texts, begun=10).share for texts in (0, 16, 160, 320)]
+    assert shares == [0.0, 16 / 1280, 160 / 1280, 320 / 1280]
 
 
 def test_prepared_documents_that_wait_for_others_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     """While they do, the number of documents that are done stands still."""
     meter = Meter(ProgressLines())
     for second, held in ((0, 0), (5, 700), (10, 1300)):
-        meter(Live(at=100.0 + second, waiting=2000, texts=3 * held, held=held))
+        meter(
+            Live(at=100.0 + second, waiting=2000, texts_stepped=3 * held, held=held, in_flight={"docs": held})
+        )
     assert capsys.readouterr().err.splitlines() == [
-        "0 of 2,000 documents, 0 texts embedded",
-        "0 of 2,000 documents, 700 prepared and waiting for the others, 2,100 texts embedded, 420.0/s",
-        "0 of 2,000 documents, 1,300 prepared and waiting for the others, 3,900 texts embedded, 390.0/s",
+        "0 of 2,000 documents",
+        "0 of 2,000 documents, 700 prepared and waiting for the others, "
+        "2,100 of 2,100 texts embedded, 420.0/s, 9.3 s left",
+        "0 of 2,000 documents, 1,300 prepared and waiting for the others, "
+        "3,900 of 3,900 texts embedded, 390.0/s, 5.4 s left",
     ]
 
 
@@ -80,8 +101,8 @@ def test_the_bar_is_there_only_while_there_is_work() -> None:
     states = []
     for waiting in (3, 0, 2, 1, 0):
         shown(Stretch(1, waiting, 0, 1.0))
-        states.append((bar.live.is_started, bar.tasks[0].total))
-    assert states == [(True, 4), (False, None), (True, 3), (True, 2), (False, None)]
+        states.append((bar.live.is_started, bar.tasks[0].total and bar.tasks[0].completed))
+    assert states == [(True, 1 / 4), (False, None), (True, 1 / 3), (True, 1 / 2), (False, None)]
 
 
 def test_a_listing_that_takes_long_is_told_now_and_then(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ingestor.cli.usage import log_level
 from tests.config.written import SOURCE
 
 SHOWS = """
@@ -23,3 +24,25 @@ def test_environment_of_commands_that_write_is_hidden_from_other_processes(tmp_p
     config.write_text(f"state: {tmp_path}/state\n{SOURCE}")
     done = subprocess.run([sys.executable, "-c", SHOWS, config], capture_output=True, text=True, check=False)
     assert done.stdout == "0\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("configured", "verbose", "quiet", "level"),
+    [
+        ("info", False, False, "info"),
+        ("info", True, False, "debug"),
+        ("error", True, False, "debug"),
+        ("debug", False, True, "warning"),
+        ("error", False, True, "error"),
+    ],
+)
+def test_log_level_verbose_and_quiet_change_the_config_both_ways(
+    configured: str, verbose: bool, quiet: bool, level: str
+) -> None:
+    assert log_level(configured, verbose, quiet) == level
+
+
+def test_log_level_verbose_with_quiet_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        log_level("info", True, True)
+    assert "--verbose and --quiet exclude each other" in capsys.readouterr().err

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 MOST = 20  # failures that are shown
 
 
-def show_status(status: Status, as_json: bool, config: Path) -> None:
+def show_status(status: Status, as_json: bool, config: Path, *, verbose: bool = False) -> None:
+    """``verbose``: also how parsers are confined, if all walls stand."""
     if as_json:
         print(json.dumps(asdict(status)))
         return
@@ -36,15 +37,14 @@ def show_status(status: Status, as_json: bool, config: Path) -> None:
     _print_sources(status, now)
     out.print()
     _print_collections(status)
-    if run := "\n".join(_of_the_run(status)):
+    if run := "\n".join(_of_the_run(status, verbose)):
         out.print(Text(f"\n{run}"))
     print_skipped(status.skipped)
     _print_short(status, config)
     _print_failures(status, now, config)
 
 
-def _of_the_run(status: Status) -> Iterator[str]:
-    """What was embedded, and how port and parsers are guarded."""
+def _of_the_run(status: Status, verbose: bool) -> Iterator[str]:
     if status.embedded_texts and status.texts_per_second and status.tokens_per_second:
         run = "this run" if status.running else "the last run"
         rates = f"{status.texts_per_second:,.1f} texts/s, {status.tokens_per_second:,.0f} tokens/s"
@@ -55,7 +55,7 @@ def _of_the_run(status: Status) -> Iterator[str]:
         yield f"Chroma's port: {line(status.guard)}"
     if status.no_service:
         yield f"service port: none ({line(status.no_service)})"
-    if status.isolation:
+    if status.isolation and (verbose or "without" in status.isolation):
         yield f"isolation: {line(status.isolation)}"
 
 
@@ -177,13 +177,13 @@ def _sick(status: Status) -> dict[str, list[str]]:
 
 
 def _print_sources(status: Status, now: float) -> None:
-    header = ("source", "settled", "due", "waiting", "in flight", "quarantined", "last scan")
+    header = ("source", "settled", "due", "waiting", "quarantined", "last scan")
     print_table(
         header,
         [
             (
                 name,
-                *map(_number, (s.settled, s.due, s.waiting, s.in_flight)),
+                *map(_number, (s.settled, s.due, s.waiting)),
                 Text(_number(s.quarantined), "yellow" if s.quarantined else ""),
                 f"{duration(max(0.0, now - s.last_scan))} ago" if s.last_scan else "never",
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ingestor.cli.output.console import err, listing_words
+from ingestor.cli.output.console import duration, err, listing_words
 from ingestor.core.escape import line
 from ingestor.state.run_status import Live
 from ingestor.units import counted
@@ -25,29 +25,51 @@ EVERY = 5.0  # seconds between two lines
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """``done``, ``waiting``, ``held``: documents. ``texts``: embedded in ``seconds``.
+    """Work from rest to rest. ``texts`` were embedded in ``seconds``; ``left`` are those of read documents.
 
-    ``held``: those of the waiting that are prepared, and written together with others: until then ``done``
-    stands still.
+    ``begun`` documents are being prepared. Of these ``held`` are prepared, and written together with others.
     """
 
-    done: int
-    waiting: int
+    done: int  # documents
+    waiting: int  # documents, those that were begun included
     texts: int
     seconds: float
     listing: str = ""  # progress of long listings; "" if there are none
     held: int = 0
+    left: int = 0
+    begun: int = 0
+    loading: bool = False  # a model, into memory
+
+    @property
+    def expected(self) -> float:
+        """Return texts of all documents: those of unread ones are estimated from the others."""
+        known = self.done + self.begun
+        average = (self.texts + self.left) / known if known else 0.0
+        return max(self.texts + self.left, average * (self.done + self.waiting))
+
+    @property
+    def share(self) -> float:
+        """Return how much of the work is done, from 0 to 1."""
+        documents = self.done + self.waiting
+        if not self.waiting:
+            return 1.0
+        return self.texts / self.expected if self.texts else self.done / documents
 
     @property
     def work(self) -> str:
-        """What is done besides whole documents."""
-        held = f"{self.held:,} prepared and waiting for the others, " if self.held else ""
-        return held + self.embedded
-
-    @property
-    def embedded(self) -> str:
-        rate = f", {self.texts / self.seconds:.1f}/s" if self.texts and self.seconds >= 1 else ""
-        return f"{counted(self.texts, 'text')} embedded{rate}"
+        """Documents and texts that are done of those that are known, the rate, and the time left."""
+        parts = [f"{self.done:,} of {counted(self.done + self.waiting, 'document')}"]
+        if self.held:
+            parts.append(f"{self.held:,} prepared and waiting for the others")
+        if self.texts + self.left:
+            parts.append(f"{self.texts:,} of {counted(self.texts + self.left, 'text')} embedded")
+        if self.loading and not self.texts:
+            parts.append("loading the model")
+        if self.texts and self.seconds >= 1:
+            parts.append(f"{self.texts / self.seconds:.1f}/s")
+        if self.waiting and 0 < self.share < 1 and self.seconds >= 1:
+            parts.append(f"{duration(self.seconds / self.share - self.seconds)} left")
+        return ", ".join(parts)
 
 
 @dataclass(slots=True)
@@ -61,8 +83,19 @@ class Meter:
     def __call__(self, live: Live) -> None:
         self._begun = live.at if self._begun is None else self._begun
         done = _done(live) - _done(self._rest)
-        texts, seconds = live.texts - self._rest.texts, live.at - self._begun
-        self.show(Stretch(done, live.waiting, texts, seconds, _listing(live), live.held))
+        self.show(
+            Stretch(
+                done,
+                live.waiting,
+                texts=live.texts_stepped - self._rest.texts_stepped,
+                seconds=live.at - self._begun,
+                listing=_listing(live),
+                held=live.held,
+                left=live.texts_left,
+                begun=sum(live.in_flight.values()),
+                loading=live.loading,
+            )
+        )
         if not live.waiting:
             self._rest, self._begun = live, None
 
@@ -122,30 +155,17 @@ class Bar:
             self._bar.remove_task(self._task)
             self._task = self._begin()
             return
-        total = stretch.done + stretch.waiting
-        self._bar.update(
-            self._task,
-            description="documents",
-            completed=stretch.done,
-            total=total,
-            work=stretch.work,
-        )
+        self._bar.update(self._task, description="", completed=stretch.share, total=1.0, work=stretch.work)
         self._bar.start()
 
     def _begin(self) -> "TaskID":
-        return self._bar.add_task("documents", total=None, work="")
+        return self._bar.add_task("", total=None, work="")
 
 
 def _columns() -> "tuple[ProgressColumn, ...]":
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn
 
-    return (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[work]}"),
-        TimeRemainingColumn(),
-    )
+    return (BarColumn(10), TextColumn("{task.description}{task.fields[work]}", markup=False))
 
 
 class ProgressLines:
@@ -163,11 +183,7 @@ class ProgressLines:
         if not total or (stretch.waiting and stretch.seconds - self._last < EVERY):
             return
         self._last = stretch.seconds if stretch.waiting else -EVERY
-        print(
-            f"{stretch.done:,} of {counted(total, 'document')}, {stretch.work}",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(stretch.work, file=sys.stderr, flush=True)
 
 
 def _listing(live: Live) -> str:

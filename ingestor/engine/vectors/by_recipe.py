@@ -82,6 +82,17 @@ class Embeddings:
         return sum(one.waiting for one in list(self._by_recipe.values()))
 
     @property
+    def known(self) -> tuple[int, int]:
+        """Return texts that models have embedded, rounds under way included, and those left."""
+        each = [one.known for one in list(self._by_recipe.values())]
+        return self._before[0] + sum(done for done, _ in each), sum(left for _, left in each)
+
+    @property
+    def loading(self) -> bool:
+        """Whether a model is being loaded."""
+        return any(one.loading for one in list(self._by_recipe.values()))
+
+    @property
     def busy_for(self) -> float:
         """Seconds that the oldest batch under way has taken so far."""
         since = [one.busy_since for one in list(self._by_recipe.values())]

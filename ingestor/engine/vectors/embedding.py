@@ -68,6 +68,8 @@ class Embedding:
         self.texts = 0  # embedded by the model, not from the cache
         self.tokens = 0
         self.seconds = 0.0
+        self.loading = False  # the model, into memory
+        self._stepped = 0  # texts of the round under way that are embedded
         self._waiting, self._expected = 0, False
         self.cached = 0  # texts whose vectors were in the cache
         self.busy_since: float | None = None  # monotonic seconds: when the step under way began
@@ -126,6 +128,12 @@ class Embedding:
     def waiting(self) -> int:
         """Texts of documents that wait, or are embedded now."""
         return self._waiting
+
+    @property
+    def known(self) -> tuple[int, int]:
+        """Return texts that the model has embedded, those of the round under way included, and those left."""
+        stepped = self._stepped
+        return self.texts + stepped, max(0, self._waiting - stepped)
 
     def stop(self) -> None:
         """Every waiting request ends with Stopped."""
@@ -242,19 +250,27 @@ class Embedding:
         """Vectors by digest. The cache is read again, since an earlier batch may have made some of them."""
         wanted = {d: t for request in requests for d, t in zip(request.digests, request.texts, strict=True)}
         if not wanted:
-            self._vectors_of.load([HARMLESS])
+            self._load([HARMLESS])
         found: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
         missing = [d for d in wanted if d not in found]
         behind = any(request.behind for request in requests)
         return found | self._embed(missing, [wanted[d] for d in missing], behind) if missing else found
 
+    def _load(self, texts: Sequence[str]) -> None:
+        self.loading = True
+        try:
+            self._vectors_of.load(texts)
+        finally:
+            self.loading = False
+
     def _embed(self, digests: list[Digest], texts: list[str], behind: bool) -> dict[Digest, Any]:
         """By digest a vector, or the error of this text alone. ``behind``: others are answered meanwhile."""
-        self._vectors_of.load(texts)
+        self._load(texts)
         begun, asked = monotonic(), 0.0
 
-        def between_steps() -> None:
+        def between_steps(embedded: int) -> None:
             nonlocal asked
+            self._stepped += embedded
             paused = monotonic()
             self._questions.answer()
             if behind and (requests := self._taken(self._requests)):
@@ -262,13 +278,17 @@ class Embedding:
             self.busy_since = monotonic()
             asked += self.busy_since - paused
 
-        answered = self._vectors_of(texts, self._stopped, between_steps)
-        self.seconds += monotonic() - begun - asked
-        found = dict(zip(digests, answered.vectors, strict=True))
-        good = [digest for digest in digests if not isinstance(found[digest], Exception)]
-        if good:
-            self._cache.put(self._recipe, good, np.array([found[digest] for digest in good]))
-        self.texts += len(good)
+        before = self._stepped
+        try:
+            answered = self._vectors_of(texts, self._stopped, between_steps)
+            self.seconds += monotonic() - begun - asked
+            found = dict(zip(digests, answered.vectors, strict=True))
+            good = [digest for digest in digests if not isinstance(found[digest], Exception)]
+            if good:
+                self._cache.put(self._recipe, good, np.array([found[digest] for digest in good]))
+            self.texts += len(good)
+        finally:
+            self._stepped = before
         self.tokens += sum(self._count_tokens(texts)) if answered.tokens is None else answered.tokens
         return found
 

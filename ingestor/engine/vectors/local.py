@@ -24,8 +24,8 @@ class LocalVectors:
             self._embedder.embed(texts[:1])
             self._loaded = True
 
-    def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[], None]) -> Answered:
-        """Raises Stopped, too."""
+    def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[int], None]) -> Answered:
+        """Embed in steps; ``between_steps`` gets the number of texts of each. Raises Stopped, too."""
         vectors: list[Vector | Exception] = [BadVectors("the embedder gave this text no vector")] * len(texts)
         model, left = self._embedder, len(texts)
         with closing(
@@ -37,7 +37,7 @@ class LocalVectors:
                 for position, vector in zip(part.positions, rows, strict=True):
                     vectors[position] = vector
                 left -= len(rows)
-                between_steps()
+                between_steps(len(rows))
                 if left and stop.is_set():
                     raise Stopped
         return Answered(vectors)

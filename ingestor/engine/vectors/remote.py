@@ -32,7 +32,7 @@ class RemoteVectors:
     def load(self, texts: Sequence[str]) -> None:
         """Nothing is loaded here."""
 
-    def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[], None]) -> Answered:
+    def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[int], None]) -> Answered:
         answered = self._remote.embed_each([HARMLESS, *texts], stop)
         now, *vectors = answered.vectors
         error = now if isinstance(now, Exception) else self._other_server(now)

@@ -292,3 +292,19 @@ def test_a_model_that_cannot_be_loaded_is_told_to_those_who_ask(cache: VectorCac
         embedding.expect()
         with pytest.raises(NeedsHuman, match="gone"):
             embedding(["a text"])
+
+
+def test_known_texts_grow_within_a_round_and_loading_is_told(cache: VectorCache) -> None:
+    seen: list[tuple[bool, tuple[int, int]]] = []
+
+    def answer(texts: Sequence[str]) -> Vectors:
+        seen.append((embedding.loading, embedding.known))
+        return good(texts)
+
+    with closing(Embedding(Model(answer), RECIPE, cache, lambda texts: [1] * len(texts))) as embedding:
+        embedding([f"text {n}" for n in range(3 * STEP)])
+        assert embedding.known[0] == embedding.texts == 3 * STEP
+    whole = 3 * STEP
+    assert seen == [
+        (True, (0, whole)), *((False, (n * STEP, whole - n * STEP)) for n in range(3)),
+    ]  # fmt: skip
