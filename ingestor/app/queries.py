@@ -9,7 +9,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
@@ -21,7 +21,7 @@ from pydantic import SecretStr
 
 from ingestor.config.hosts import local_address
 from ingestor.config.models import Config
-from ingestor.config.servers import Embedded, Supervised
+from ingestor.config.servers import Embedded, RemoteChroma, Supervised
 from ingestor.core.entries import ChromaName, Edition, Entry
 from ingestor.core.escape import raw
 from ingestor.core.shards import shard_names
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE = 30.0  # seconds
+_HEARTBEAT = 3.0  # seconds
 _SUGGESTING = 50_000  # documents; names of more are not compared with a misspelt one
 _LOST = re.compile("[\udc80-\udcff]")  # bytes of the command line that are not valid text
 
@@ -92,11 +93,29 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
     def opened(stack: ExitStack) -> Collections:
         running = is_running(config)
         place, log = (_as_served(config) if running else config).chroma, chroma_log_path(config)
+        if running or isinstance(place, RemoteChroma):
+            _check_answers(place)
         owner = Ownership(journal.owner, journal.uuids)
         return stack.enter_context(Collections(place, owner, log_path=log, attach=running))
 
     with ExitStack() as stack:
         yield retry_until_free(lambda: opened(stack), PATIENCE if patience is None else patience)
+
+
+def _check_answers(chroma: Supervised | RemoteChroma | Embedded) -> None:
+    """Raise Transient if Chroma accepts connections and does not answer: each request would wait a minute."""
+    from ingestor.chroma.api import RestApi
+
+    if isinstance(chroma, Embedded):
+        return
+    ssl = isinstance(chroma, RemoteChroma) and chroma.ssl
+    with closing(RestApi(local_address(chroma.host), chroma.port, ssl=ssl, timeout=_HEARTBEAT)) as api:
+        if api.hangs():
+            place = f"{chroma.host}:{chroma.port}"
+            raise Transient(
+                f"Chroma at {place} hangs: no answer to a heartbeat in {_HEARTBEAT:g} s; "
+                "restart it if that lasts"
+            )
 
 
 def _as_served(config: Config) -> Config:
@@ -124,7 +143,7 @@ def _as_served(config: Config) -> Config:
 
 def _listens(host: str, port: int) -> bool:
     try:
-        socket.create_connection((local_address(host), port), 5).close()
+        socket.create_connection((local_address(host), port), _HEARTBEAT).close()
     except OSError:
         return False
     return True
@@ -227,6 +246,8 @@ def search(config: Config, question: Question) -> Answer:
         if question.collection not in [edition.serves for edition in live_editions(journal)]:
             raise no_collection(journal, question.collection)
         if config.http is not None and is_running(config):
+            with suppress(Locked, NeedsHuman):  # Chroma is starting, or inside the daemon
+                _check_answers(_as_served(config).chroma)
             answer = DaemonClient(config.http, journal.owner).search(question)
             if answer is not None:
                 return answer

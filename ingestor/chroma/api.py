@@ -118,6 +118,16 @@ class RestApi:
         except (NoAnswer, NoConnection):
             return False
 
+    def hangs(self) -> bool:
+        """Whether a heartbeat gets no answer in time; False if nobody listens."""
+        try:
+            self._http.get(f"{self._base}/api/v2/heartbeat")
+        except httpx.TimeoutException:
+            return True
+        except httpx.RequestError:
+            return False
+        return False
+
     def most_records(self) -> int:
         """The most records that a request may write."""
         return int(self._sent("GET", "/api/v2/pre-flight-checks")["max_batch_size"])

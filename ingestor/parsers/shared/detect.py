@@ -42,6 +42,8 @@ from ingestor.ports import BadDocument, Unsupported
 Types = tuple[tuple[str, str], ...]  # file name patterns, and the content type that each means
 
 _HEAD = 8192  # bytes that are searched for NUL
+_SOME_TEXT = 8  # bytes beside which one NUL is damage
+_BINARY = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 _TAIL = 1_000_000  # bytes in which a zip's directory names its members
 # A mail begins with a header, and has these two.
 _HEADER = re.compile(
@@ -108,7 +110,7 @@ def rules() -> Fingerprint:
     rows = [
         sorted(map(repr, t.items() if isinstance(t, dict) else t)) for t in (*tables, XML_KINDS, PICTURES)
     ]
-    return fingerprint([reads_pictures(), *rows])
+    return fingerprint([reads_pictures(), _SOME_TEXT, *rows])
 
 
 def parser_of(blob: Blob) -> str:
@@ -188,7 +190,11 @@ def _pattern(signatures: tuple[tuple[int, bytes, str], ...]) -> re.Pattern[bytes
 
 
 def _is_binary(head: bytes) -> bool:
-    return b"\0" in head and not head.startswith(_MARKS) and utf16_without_mark(head) is None
+    """Whether NUL bytes stand in it as no text has them: a few among text alone are damage."""
+    if b"\0" not in head or head.startswith(_MARKS) or utf16_without_mark(head):
+        return False
+    few = max(len(head) >= _SOME_TEXT, len(head) // 100)
+    return head.count(0) > few or _BINARY.search(head) is not None
 
 
 def _zip_type(data: bytes) -> str | None:

@@ -205,6 +205,20 @@ def test_any_blob_has_a_type_that_is_read_or_refused(data: bytes, name: str, dec
     assert read_by or not is_text(kind)
 
 
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"# Fees\n\nA text\0 with one NUL byte.\n", "text/markdown"),
+        ("Größe\0 und Maß".encode("cp1252"), "text/markdown"),
+        (b"a line of a log\n" * 100 + b"\0" * 15, "text/markdown"),
+        (b"a line of a log\n" + b"\0" * 15, "application/octet-stream"),
+        (b"\x00\x01\x02 and some words of text", "application/octet-stream"),
+    ],
+)
+def test_few_nul_bytes_among_text_are_damage(data: bytes, expected: str) -> None:
+    assert content_type(Blob(data, "a.md", None)) == expected
+
+
 TYPES = (
     ("docs/*.txt", "text/x-rst"),
     ("*.TXT", "text/plain"),

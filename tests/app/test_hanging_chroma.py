@@ -1,0 +1,89 @@
+"""Commands that read, beside a Chroma that accepts connections and never answers."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from ingestor.app import queries
+from ingestor.app.queries import collections_of, current_status, journal_of, search
+from ingestor.chroma import api
+from ingestor.config.file import load
+from ingestor.config.models import Config
+from ingestor.core.entries import EditionName
+from ingestor.model import CollectionName
+from ingestor.ports import Transient
+from ingestor.search.values import Question
+from ingestor.state.editions import Editions
+from ingestor.state.journal import opened
+from ingestor.state.running_config import InForce
+
+
+@pytest.fixture
+def silent_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Only heartbeats may be sent: a longer request would wait for its own time limit."""
+    asked = api.RestApi._answer
+
+    def heartbeats_only(rest: api.RestApi, method: str, path: str, content: bytes | None) -> object:
+        assert path == "/api/v2/heartbeat", f"{path} is asked of a server that hangs"
+        return asked(rest, method, path, content)
+
+    monkeypatch.setattr(api.RestApi, "_answer", heartbeats_only)
+    monkeypatch.setattr(queries, "_HEARTBEAT", 0.2)
+    kept: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    kept.append(listener.accept()[0])
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    for connection in kept:
+        connection.close()
+
+
+@pytest.fixture
+def config(silent_port: int, tmp_path: Path) -> Config:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "config.yaml").write_text(
+        f"state: ./state\nchroma: {{host: 127.0.0.1, port: {silent_port}}}\nembedding: {{kind: hashing}}\n"
+        "sources:\n  - {name: docs, kind: folder, path: ./docs, collection: docs}\n"
+    )
+    config = load(tmp_path / "config.yaml", {})
+    config.state.mkdir()
+    with opened(config.state / "journal.sqlite3") as journal:
+        edition = Editions(journal).build(CollectionName("docs"), "{}", 0.0)
+        Editions(journal).become(0.0, (EditionName(edition.name), "live"))
+        with journal.transaction() as database:
+            database.execute("UPDATE collections SET choices = NULL, uuid = ?", (str(uuid4()),))
+    return config
+
+
+def test_status_beside_a_hanging_chroma_names_it(config: Config) -> None:
+    found = current_status(InForce(config)).collections["docs"]
+    assert found.healthy is False
+    assert "hangs: no answer to a heartbeat" in str(found.reason)
+
+
+def test_query_beside_a_hanging_chroma_names_it(config: Config) -> None:
+    with pytest.raises(Transient, match="hangs: no answer to a heartbeat"):
+        search(config, Question("harbour", "docs", 5))
+
+
+def test_reader_beside_no_chroma_is_not_told_that_it_hangs(config: Config, silent_port: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    rest = api.RestApi("127.0.0.1", port, timeout=0.2)
+    assert not rest.hangs()
+    rest.close()
+    with journal_of(config) as journal, pytest.raises(Transient), collections_of(config, journal):
+        pass
