@@ -2,8 +2,8 @@
 
 It can be deleted at any time: what it holds is made again from Chroma. A collection is known by Chroma's UUID
 and has tables of its own, so that its word counts are its own and its removal is cheap: its records with
-their terms (``terms.py``), and for each term who holds it (``postings.py``). One thread writes; other
-processes read (WAL).
+their terms (``terms.py``), FTS5's index of these terms, and its vocabulary (``vocabulary.py``). FTS5 only
+splits terms at spaces. One thread writes; other processes read (WAL).
 """
 
 import logging
@@ -15,30 +15,39 @@ from zlib import crc32
 
 import Stemmer
 
-from ingestor.lexical import stems
+from ingestor.lexical import stems, vocabulary
 from ingestor.ports import Transient
 from ingestor.state.file_permissions import refuse_link
 
 log = logging.getLogger("ingestor")
 
 _APPLICATION = 0x16E57C4F
-_SCHEMA = 3
+_SCHEMA = 4
 PATIENCE = 10.0  # seconds to wait for another process that holds the file
 _COLLECTIONS = """CREATE TABLE collections (
-    number INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, complete INTEGER NOT NULL DEFAULT 0)"""
+    number INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, complete INTEGER NOT NULL DEFAULT 0,
+    records INTEGER NOT NULL DEFAULT 0)"""
 _LANGUAGES = """CREATE TABLE languages (
     number INTEGER NOT NULL, language TEXT NOT NULL, PRIMARY KEY (number, language)) WITHOUT ROWID"""
 _RECORDS = """CREATE TABLE records_{0} (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text_key BLOB NOT NULL, language TEXT NOT NULL,
     terms TEXT NOT NULL)"""
+_PUNCTUATION = "_.:@/\\+&-,#>"  # that terms.py leaves inside of terms
 _TABLES = {
     "records": _RECORDS,
-    "postings": """CREATE TABLE postings_{0} (
-        block INTEGER NOT NULL, term TEXT NOT NULL, body BLOB NOT NULL,
-        PRIMARY KEY (block, term)) WITHOUT ROWID""",
-    "blocks": """CREATE TABLE blocks_{0} (
-        block INTEGER PRIMARY KEY, held INTEGER NOT NULL, lengths BLOB NOT NULL)""",
+    "words": f"""CREATE VIRTUAL TABLE words_{{0}} USING fts5(
+        terms, content='records_{{0}}', content_rowid='row', tokenize="ascii tokenchars '{_PUNCTUATION}'")""",
+    **vocabulary.TABLES,
 }
+_TRIGGERS = (
+    """CREATE TRIGGER records_{0}_new AFTER INSERT ON records_{0} BEGIN
+        INSERT INTO words_{0} (rowid, terms) VALUES (new.row, new.terms);
+        UPDATE collections SET records = records + 1 WHERE number = {0}; END""",
+    """CREATE TRIGGER records_{0}_gone AFTER DELETE ON records_{0} BEGIN
+        INSERT INTO words_{0} (words_{0}, rowid, terms) VALUES ('delete', old.row, old.terms);
+        UPDATE collections SET records = records - 1 WHERE number = {0}; END""",
+    *vocabulary.TRIGGERS,
+)
 
 
 class Unusable(Exception):
@@ -100,7 +109,7 @@ class LexicalFile:
             if found is not None:
                 return int(found[0])
             number = int(db.execute("INSERT INTO collections (uuid) VALUES (?)", (uuid,)).lastrowid or 0)
-            for statement in _TABLES.values():
+            for statement in (*_TABLES.values(), *_TRIGGERS):
                 db.execute(statement.format(number))
             return number
 
@@ -113,7 +122,7 @@ class LexicalFile:
         with self.transaction() as db:
             for (number,) in db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchall():
                 for name in _TABLES:
-                    db.execute(f"DROP TABLE {name}_{number}")
+                    db.execute(f"DROP TABLE {name}_{number}")  # with its triggers
                 db.execute("DELETE FROM languages WHERE number = ?", (number,))
             db.execute("DELETE FROM collections WHERE uuid = ?", (uuid,))
 
@@ -205,7 +214,9 @@ def require_mark(db: sqlite3.Connection) -> None:
 def is_damage(error: sqlite3.DatabaseError) -> bool:
     """Whether it means damage, or a table that is missing."""
     name = getattr(error, "sqlite_errorname", "")
-    return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or str(error).startswith("no such table")
+    return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or str(error).startswith(
+        ("no such table", "vtable constructor")
+    )
 
 
 def _prepare(db: sqlite3.Connection) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.listings.pages import pages
-from ingestor.lexical import postings
+from ingestor.lexical import vocabulary
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.stems import primary
 from ingestor.lexical.terms import terms
@@ -47,7 +47,6 @@ class LexicalIndex:
                     new.append((id_, key, language or "", whole))
             _note_languages(db, number, {language for _, _, language, _ in new})
             _replace(db, number, old, new)
-            _replace(db, number, *_moving(db, number, len(old)))
 
         self._write(write)
 
@@ -61,7 +60,6 @@ class LexicalIndex:
         def write(db: sqlite3.Connection, number: int) -> None:
             rows = [row for _, row, *_ in _rows(db, number, ids)]
             _replace(db, number, rows, [])
-            _replace(db, number, *_moving(db, number, len(rows)))
 
         self._write(write)
 
@@ -161,18 +159,11 @@ def _note_languages(db: sqlite3.Connection, number: int, languages: Iterable[str
 
 def _replace(db: sqlite3.Connection, number: int, old: Sequence[int], new: Sequence[_Kept]) -> None:
     """``old``: rows that go."""
-    db.executemany(f"DELETE FROM records_{number} WHERE row = ?", ((row,) for row in old))
-    rows = postings.append(db, number, (postings.counted(terms) for *_, terms in new))
-    added = ((row, *each) for row, each in zip(rows, new, strict=True))
-    db.executemany(f"INSERT INTO records_{number} VALUES (?, ?, ?, ?, ?)", added)
-    postings.strike(db, number, old)
-
-
-def _moving(db: sqlite3.Connection, number: int, most: int) -> tuple[list[int], list[_Kept]]:
-    """Rows that should move to the end, and their records."""
-    rows = postings.rows_to_move(db, number, most)
-    query = f"SELECT id, text_key, language, terms FROM records_{number} WHERE row = ?"
-    return rows, [db.execute(query, (row,)).fetchone() for row in rows]
+    query = f"DELETE FROM records_{number} WHERE row = ? RETURNING terms"
+    gone = [terms for row in old for (terms,) in db.execute(query, (row,)).fetchall()]
+    added = f"INSERT INTO records_{number} (id, text_key, language, terms) VALUES (?, ?, ?, ?)"
+    db.executemany(added, new)
+    vocabulary.change(db, number, gone, (terms for *_, terms in new))
 
 
 def _one(db: sqlite3.Connection, query: str, values: Sequence[object] = ()) -> int:

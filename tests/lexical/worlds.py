@@ -1,20 +1,19 @@
 """Lexical indexes beside indexes in memory, for tests."""
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from ingestor.lexical import postings
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.index import LexicalIndex, indexed, language_of
+from ingestor.lexical.vocabulary import may_be_mistyped
 from ingestor.ports import Index
 
-Rows = dict[tuple[int, str], int]  # by row and term
+Kept = tuple[Counter[tuple[int, str]], dict[str, int], Counter[tuple[int, str]], int]
 
 
 @contextmanager
@@ -61,44 +60,30 @@ def in_step(dense: Index, lexical: LexicalIndex) -> None:
     assert lexical.count() == dense.count()
 
 
-def postings_kept(db: sqlite3.Connection, number: int) -> Rows:
-    """How often each row holds each term, as the postings say."""
-    terms = [term for (term,) in db.execute(f"SELECT DISTINCT term FROM postings_{number}")]
-    lengths = postings.read_lengths(db, number)
-    found = {
-        term: body.of(lengths)
-        for start in range(0, len(terms), 500)
-        for term, body in postings.read(db, number, lengths, terms[start : start + 500]).items()
-    }
-    return {
-        (row, term): int(count)
-        for term, held in found.items()
-        for row, count in zip(lengths.rows(held.places), held.counts.tolist(), strict=True)
-    }
+def kept(db: sqlite3.Connection, number: int) -> Kept:
+    """What FTS5, the vocabulary and the trigrams hold."""
+    db.execute(f"CREATE VIRTUAL TABLE temp.kept USING fts5vocab(main, words_{number}, instance)")
+    db.execute(f"CREATE VIRTUAL TABLE temp.grams USING fts5vocab(main, trigrams_{number}, instance)")
+    try:
+        postings = Counter((row, term) for term, row in db.execute("SELECT term, doc FROM temp.kept"))
+        trigrams = Counter(db.execute("SELECT doc, term FROM temp.grams").fetchall())
+        (records,) = db.execute("SELECT records FROM collections WHERE number = ?", (number,)).fetchone()
+    finally:
+        db.execute("DROP TABLE temp.kept")
+        db.execute("DROP TABLE temp.grams")
+    held = dict(db.execute(f"SELECT term, held FROM vocabulary_{number}").fetchall())
+    return postings, held, trigrams, records
 
 
-def lengths_kept(db: sqlite3.Connection, number: int) -> dict[int, int]:
-    """How many terms each row has, as the blocks say; and they say how many records they have."""
-    lengths = postings.read_lengths(db, number)
-    held = [n for (n,) in db.execute(f"SELECT held FROM blocks_{number} ORDER BY block")]
-    places = np.flatnonzero(lengths.values)
-    assert held == np.bincount(places // postings.ROWS, minlength=len(held)).tolist()
-    return dict(zip(lengths.rows(places), (lengths.values[places] - 1).tolist(), strict=True))
-
-
-def lengths_wanted(db: sqlite3.Connection, number: int) -> dict[int, int]:
+def wanted(db: sqlite3.Connection, number: int) -> Kept:
     """The same, as the terms of the records say."""
-    rows = db.execute(f"SELECT row, terms FROM records_{number}")
-    return {row: sum(postings.counted(terms).values()) for row, terms in rows}
-
-
-def postings_wanted(db: sqlite3.Connection, number: int) -> Rows:
-    """The same, as the terms of the records say."""
-    return {
-        (row, term): count
-        for row, terms in db.execute(f"SELECT row, terms FROM records_{number}")
-        for term, count in postings.counted(terms).items()
-    }
+    records = db.execute(f"SELECT row, terms FROM records_{number}").fetchall()
+    postings = Counter((row, term) for row, terms in records for term in terms.split())
+    held = Counter(term for _, term in postings)
+    numbers = dict(db.execute(f"SELECT term, number FROM vocabulary_{number}").fetchall())
+    padded = ((numbers.get(term, -1), f"^{term}$") for term in held if may_be_mistyped(term))
+    trigrams = Counter((at, word[n : n + 3]) for at, word in padded for n in range(len(word) - 2))
+    return postings, dict(held), trigrams, len(records)
 
 
 def finish(backend: LexicalBackend, steps: int = 200) -> None:

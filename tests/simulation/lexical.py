@@ -10,7 +10,8 @@ from ingestor.lexical.file import LexicalFile, Unusable, reading
 from ingestor.lexical.index import indexed, language_of, read_rows
 from ingestor.model import Record
 from ingestor.ports import Transient
-from tests.lexical.worlds import lengths_kept, lengths_wanted, postings_kept, postings_wanted
+from tests.lexical.worlds import kept
+from tests.lexical.worlds import wanted as terms_of_records
 from tests.simulation.ports.chaos import Chaos
 
 _Rows = dict[str, tuple[bytes, str, str]]
@@ -68,8 +69,7 @@ def difference(
         found = db.execute("SELECT complete, number FROM collections WHERE uuid = ?", (uuid,)).fetchone()
         complete, number = found or (0, 0)
         if complete:
-            assert postings_kept(db, number) == postings_wanted(db, number)
-            assert lengths_kept(db, number) == lengths_wanted(db, number)
+            assert kept(db, number) == terms_of_records(db, number)
             wanted = {record.id: _row(record) for record in records}
             return {*(records_of(path, uuid).items() ^ wanted.items())}
     return {("it is not complete",)} if required and records else set()

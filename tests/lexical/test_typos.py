@@ -1,0 +1,89 @@
+"""Words that no record holds find the words that were meant."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.lexical.index import LexicalIndex
+from ingestor.lexical.ranking import ranked, telling
+from ingestor.lexical.typos import distance
+from ingestor.model import RecordId
+from tests.chroma.laws import record
+from tests.lexical.worlds import opened
+
+TEXTS = [
+    "Visitors sign the guest book.",
+    "The pump moves the water to the tank.",
+    "Tickets for children cost 4711 euros.",
+    "Die Häuser am Wald sind alt.",
+    "Call get_or_create_collection first.",
+    "Kittens need feeding, and the kitchen is closed.",
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("vistors", "0#0"),  # a letter is missing
+        ("vissitors", "0#0"),  # one too many
+        ("visitrs gest", "0#0"),
+        ("watre", "1#0"),  # two in the wrong order
+        ("pumo", "1#0"),
+        ("childern", "2#0"),
+        ("chidlern", "2#0"),  # two mistakes in a long word
+        ("Hauser", "3#0"),
+        ("Häusr", "3#0"),
+        ("collecton", "4#0"),
+        ("kitens", "5#0"),
+        ("4712", None),  # numbers are meant as they are
+        ("tnk", None),  # too short
+        ("pimple", None),
+        ("xylophone", None),
+        ("書庫記録", None),
+        ('"^pu" NEAR pum*', None),
+    ],
+)
+def test_mistyped_word_finds_what_was_meant(tmp_path: Path, question: str, found: str | None) -> None:
+    with opened(tmp_path / "lexical.sqlite3") as file:
+        LexicalIndex(file, "uuid").upsert([record(f"{n}#0", text, n) for n, text in enumerate(TEXTS)])
+        with file.transaction() as db:
+            best = [id_ for id_, _ in ranked(db, 1, question, 1).order]
+            assert best == [found] * (found is not None)
+            assert bool(telling(db, 1, question)) == (found is not None)
+
+
+def test_word_that_a_record_holds_is_never_corrected(tmp_path: Path) -> None:
+    with opened(tmp_path / "lexical.sqlite3") as file:
+        LexicalIndex(file, "uuid").upsert(
+            [record(f"{n}#0", text, n) for n, text in enumerate(["pump", "pumps", "bump"])]
+        )
+        with file.transaction() as db:
+            assert telling(db, 1, "bump") == {"bump"}
+            LexicalIndex(file, "other")
+        LexicalIndex(file, "uuid").drop([RecordId("2#0")])
+        with file.transaction() as db:
+            assert telling(db, 1, "bump") == {"pump"}, "a word of a removed record is unknown"
+
+
+WORD = st.text("abc", max_size=7)
+
+
+@given(WORD, WORD)
+def test_distance_counts_the_fewest_edits(one: str, other: str) -> None:
+    @cache
+    def fewest(a: str, b: str) -> int:
+        if not a or not b:
+            return len(a) + len(b)
+        ways = [
+            fewest(a[:-1], b) + 1,
+            fewest(a, b[:-1]) + 1,
+            fewest(a[:-1], b[:-1]) + (a[-1] != b[-1]),
+        ]
+        if len(a) > 1 and len(b) > 1 and a[-2:] == b[-1] + b[-2]:
+            ways.append(fewest(a[:-2], b[:-2]) + 1)
+        return min(ways)
+
+    assert distance(one, other) == fewest(one, other) == distance(other, one)
