@@ -12,6 +12,8 @@ ROOT = Path(__file__).parent.parent
 EXPLAINED = {
     "os._exit": "documented: ends a process without Python's cleaning up",
     "row._mapping": "SQLAlchemy's documented name; the underscore keeps it apart from columns",
+    "self._client._server": "chromadb: a public collection loads the model at every write",
+    "self._client._server._modify": "chromadb: the same",
     "super()._get_session": "aiobotocore: its session has no public switch for redirects",
     "kind._get_kwargs_from_urls": "fsspec: what `fsspec.core.url_to_fs` does, without making a file system",
     "kind._strip_protocol": "fsspec: the same",

@@ -159,7 +159,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _found(said: Any) -> DescribedCollection:
-    model = said._model
+    model = said.get_model()
     return DescribedCollection(said.id, said.name, said.metadata, model.dimension, model.configuration_json)
 
 

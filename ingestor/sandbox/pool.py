@@ -49,7 +49,7 @@ class TookTooLong(BadDocument):
     """The document exceeded its CPU time or wall time."""
 
 
-class Busy(Transient):
+class TurnLost(Transient):
     """The document did not get its CPU time: another attempt may."""
 
 
@@ -111,7 +111,7 @@ class Isolation:
             return self._waited(self._slow, lambda process: ask(process, whole))
         try:
             return self._waited(self._quick, lambda process: ask(process, first))
-        except (TookTooLong, Busy):
+        except (TookTooLong, TurnLost):
             self._known_slow.add(content)
             raise Slow(f"takes more than {first:g} s of CPU time") from None
 
@@ -211,7 +211,7 @@ class Isolation:
         except TooSlow as slow:
             raise TookTooLong(str(slow)) from None
         except Starved as starved:
-            raise Busy(str(starved)) from None
+            raise TurnLost(str(starved)) from None
         except Died as died:
             raise BadDocument(str(died)) from None
 

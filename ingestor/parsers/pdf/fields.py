@@ -1,4 +1,4 @@
-"""Place the values of form fields beside their labels in the text of a page. Pure.
+"""Place the values of form fields beside their labels in the text of a page.
 
 The label of a box to tick is on its right, that of another field on its left, else above it. A field without
 a label stands on a line of its own, after its name.

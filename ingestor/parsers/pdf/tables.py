@@ -44,13 +44,15 @@ _MARK = re.compile(r"[•‣▪■●○◦∙·–—*▶►➢❖◆✓\uf0b7\
 
 
 @dataclass(slots=True)
-class Table:
+class PageTable:
     rows: list[Row]
     header: int
     words: list[Word]
 
 
-def tagged(words: Sequence[Word], cells: Mapping[int, "Cell"], mark: Mapping[int, int]) -> Iterator[Table]:
+def tagged(
+    words: Sequence[Word], cells: Mapping[int, "Cell"], mark: Mapping[int, int]
+) -> Iterator[PageTable]:
     """Yield the tables of a page's tags; ``mark``: the marked content of a word, by its first character."""
     of: dict[int, list[tuple[Cell, Word]]] = defaultdict(list)
     for word in words:
@@ -67,12 +69,12 @@ def tagged(words: Sequence[Word], cells: Mapping[int, "Cell"], mark: Mapping[int
         rows = [tuple(_joined(said.get((row, column), ())) for column in range(wide)) for row in numbers]
         heads = {cell.row for cell, _ in placed} - {cell.row for cell, _ in placed if not cell.head}
         header = next((at for at, row in enumerate(numbers) if row not in heads), len(numbers))
-        yield Table(rows, header if 0 < header < len(rows) else header_rows(rows), [w for _, w in placed])
+        yield PageTable(rows, header if 0 < header < len(rows) else header_rows(rows), [w for _, w in placed])
 
 
-def apart(tables: Iterable[Table]) -> list[Table]:
+def apart(tables: Iterable[PageTable]) -> list[PageTable]:
     """Return tables that share no word: where tags and lines tell of one table, that with more words."""
-    taken, found = set[int](), list[Table]()
+    taken, found = set[int](), list[PageTable]()
     for table in sorted(tables, key=lambda table: -len(table.words)):
         own = {word.first for word in table.words}
         if not own & taken:
@@ -81,7 +83,7 @@ def apart(tables: Iterable[Table]) -> list[Table]:
     return found
 
 
-def ruled(text: PageText, words: Sequence[Word], grids: Iterable["Grid"]) -> Iterator[Table]:
+def ruled(text: PageText, words: Sequence[Word], grids: Iterable["Grid"]) -> Iterator[PageTable]:
     """Yield the tables that are drawn with lines, if enough of their cells hold words."""
     for grid in grids:
         left, bottom, right, top = grid.box
@@ -99,7 +101,7 @@ def ruled(text: PageText, words: Sequence[Word], grids: Iterable["Grid"]) -> Ite
             rows += _cells(text, boxes, [word for word in inside if low <= word.baseline + 1.5 < high])
         filled = sum(bool(cell) for row in rows for cell in row)
         if rows and filled >= max(4, 0.3 * len(rows) * len(rows[0])):
-            yield Table(rows, header_rows(rows), inside)
+            yield PageTable(rows, header_rows(rows), inside)
 
 
 def _cells(text: PageText, boxes: Sequence[tuple[float, ...] | None], words: Iterable[Word]) -> list[Row]:
@@ -155,7 +157,7 @@ def header_rows(rows: Sequence[Row]) -> int:
 # --- lines in the order in which they are read -------------------------------------------------------------
 
 
-def arranged(text: PageText, lines: Sequence[Sequence[Word]], tables: Sequence[Table]) -> list[Line]:
+def arranged(text: PageText, lines: Sequence[Sequence[Word]], tables: Sequence[PageTable]) -> list[Line]:
     """Return the lines of a page, with their tables. ``lines``: words in the order of the file."""
     owner = {word.first: table for table in tables for word in table.words}
     placed = set[int]()

@@ -22,7 +22,7 @@ NONE_YET = -1  # the checksum of answers and documents of earlier versions
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CacheTable:
     """``key``: the columns that identify a row; ``content``: those with its value.
 
     Every row also has ``used``, the day of its last use, and ``checksum``.
@@ -69,9 +69,9 @@ class Table:
         return " AND ".join(f"{column} = ?" for column in self.key)
 
 
-VECTORS = Table("vectors", ("embedder", "digest"), ("width", "vector"))
-ANSWERS = Table("answers", ("key",), ("text",))
-DOCUMENTS = Table("documents", ("item",), ("stamp", "data"))
+VECTORS = CacheTable("vectors", ("embedder", "digest"), ("width", "vector"))
+ANSWERS = CacheTable("answers", ("key",), ("text",))
+DOCUMENTS = CacheTable("documents", ("item",), ("stamp", "data"))
 TABLES = (VECTORS, ANSWERS, DOCUMENTS)
 
 

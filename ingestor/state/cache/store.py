@@ -24,9 +24,9 @@ from ingestor.state.cache.rows import (
     NONE_YET,
     TABLES,
     VECTORS,
+    CacheTable,
     Content,
     Key,
-    Table,
     checksum,
     packed,
     sound_before,
@@ -117,7 +117,7 @@ class VectorCache:
         if self._attempt(lambda db: _has_document(db, item), False, _READ):
             self._touch(DOCUMENTS.drop, [(bytes.fromhex(item),)])
 
-    def _get(self, table: Table, keys: Sequence[Key]) -> dict[Key, Content]:
+    def _get(self, table: CacheTable, keys: Sequence[Key]) -> dict[Key, Content]:
         """The content of existing, valid rows."""
         nothing: dict[Key, _Aged] = {}
         found = self._attempt(lambda db: _found(db, table, keys), nothing, _READ if keys[1:] else _ALONE)
@@ -125,14 +125,14 @@ class VectorCache:
         self._touch(table.touch, [(self._today, checksum(key, content), *key) for key, content in stale])
         return {key: content for key, (_, content) in found.items()}
 
-    def _put(self, table: Table, rows: Iterable[tuple[Key, Content]]) -> None:
+    def _put(self, table: CacheTable, rows: Iterable[tuple[Key, Content]]) -> None:
         whole = [(*key, *content, self._today, checksum(key, content)) for key, content in rows]
         size = sum(_ROW + sum(len(v) for v in row if isinstance(v, bytes | str)) for row in whole)
         if self._attempt(lambda db: self._add(db, table, whole, size), True):
             self._shrink()
 
     def _add(
-        self, db: sqlite3.Connection, table: Table, rows: Sequence[tuple[object, ...]], size: int
+        self, db: sqlite3.Connection, table: CacheTable, rows: Sequence[tuple[object, ...]], size: int
     ) -> bool:
         """Whether the file may be too large now."""
         db.executemany(table.put, rows)
@@ -294,7 +294,7 @@ def _has_document(db: sqlite3.Connection, item: Digest) -> bool:
     return db.execute("SELECT 1 FROM documents WHERE item = ?", (bytes.fromhex(item),)).fetchone() is not None
 
 
-def _found(db: sqlite3.Connection, table: Table, keys: Iterable[Key]) -> dict[Key, _Aged]:
+def _found(db: sqlite3.Connection, table: CacheTable, keys: Iterable[Key]) -> dict[Key, _Aged]:
     """Existing, valid rows."""
     query = table.find
     rows = ((key, db.execute(query, key).fetchone()) for key in keys)
@@ -302,7 +302,13 @@ def _found(db: sqlite3.Connection, table: Table, keys: Iterable[Key]) -> dict[Ke
 
 
 def _aged(
-    db: sqlite3.Connection, table: Table, key: Key, row: int, used: object, found: object, *content: object
+    db: sqlite3.Connection,
+    table: CacheTable,
+    key: Key,
+    row: int,
+    used: object,
+    found: object,
+    *content: object,
 ) -> _Aged | None:
     """Day and content of a row; None if it is damaged, which SQLite does not always notice.
 
@@ -317,6 +323,6 @@ def _aged(
     return None
 
 
-def _owns(db: sqlite3.Connection, table: Table, row: int, key: Key) -> bool:
+def _owns(db: sqlite3.Connection, table: CacheTable, row: int, key: Key) -> bool:
     """Whether the row itself holds this key."""
     return bool(db.execute(table.own_key, (row,)).fetchone() == key)
