@@ -144,19 +144,19 @@ def _search(answers: Answers) -> Tool:
     ) -> dict[str, Any]:
         """Find passages in the user's documents.
 
-        Each passage has its text, `source`, `heading_path`, `lines` or `page`, its span (`start`, `end`), and
-        `document_id`, by which `read` shows more. `also_in` names near-duplicates. `needed_tokens` is the
-        least budget that the best passage fits, if this budget was too small.
+        Each passage has its text, `title`, `author`, `path`, `source`, `heading_path`, `lines` or `page`, its
+        span (`start`, `end`), its `score` from 0 to 1, and `document_id`, by which `read` shows more.
+        `also_in` names near-duplicates. `needed_tokens` is the least budget that the best passage fits, if
+        this budget was too small.
         """
         body = {
             "query": query, "collection": collection, "n": n, "budget_tokens": budget_tokens, "mode": mode,
             "where": where, "expand": expand, "distinct": True,
         }  # fmt: skip
         found = await answers("POST", "/search", body)
-        keys = ("text", "source", "heading_path", "lines", "page", "start", "end", "also_in")
+        left_out = ("ids", "previous", "next")
         passages = [
-            {"document_id": one["ids"][0].rpartition("#")[0], **{key: one[key] for key in keys}}
-            for one in found["passages"]
+            {key: value for key, value in one.items() if key not in left_out} for one in found["passages"]
         ]
         return {"passages": passages, **{key: found[key] for key in ("mode", "fallback", "needed_tokens")}}
 

@@ -12,7 +12,7 @@ from ingestor.lexical.check import words_of
 from ingestor.lexical.ranking import telling
 from ingestor.page.document import CHUNKS
 from ingestor.page.shown.text import marked
-from ingestor.search.values import MODES, Answer, Found, Mode, Question, checked
+from ingestor.search.values import MODES, Answer, Found, Mode, Question, checked, heading_of
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import answered, collection_of, problems
 from ingestor.state.queries.browsing import rows_of
@@ -105,7 +105,7 @@ def _result(hit: Found, known: Mapping[str, tuple[str, str]], wanted: set[str]) 
     index = meta.get("chunk_index")
     at = index if isinstance(index, int) else 0
     source, key = known.get(id_, ("", str(meta.get("source") or id_)))
-    heading, language = meta.get("heading_path"), meta.get("language")
+    language = meta.get("language")
     return Result(
         hit.score,
         hit.ranks.dense,
@@ -115,7 +115,7 @@ def _result(hit: Found, known: Mapping[str, tuple[str, str]], wanted: set[str]) 
         id_,
         at + 1,
         at // CHUNKS * CHUNKS,
-        "" if heading is None else str(heading),
+        heading_of(meta) or "",
         marked(hit.document, None if language is None else str(language), wanted, SHOWN),
     )
 

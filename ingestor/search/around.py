@@ -5,10 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ingestor.model import Record, RecordId
-from ingestor.search.passages import document_of
+from ingestor.search.passages import document_of, neighbours_of
 from ingestor.search.values import Expand
-
-_PREVIOUS, _NEXT = "2", "3"  # keys of ``relationships``
 
 
 class _Store(Protocol):
@@ -47,7 +45,7 @@ class Around:
         """By the ids that it names, else by its position, where the collection's profile leaves those out."""
         at = hit.metadata.get("chunk_index")
         if "relationships" in hit.metadata:
-            return self._store.read(_related(hit))
+            return self._store.read(list(neighbours_of(hit).values()))
         if not isinstance(at, int):
             return []
         return self._select(
@@ -62,11 +60,3 @@ class Around:
         if key not in self._selected:
             self._selected[key] = self._store.select(where)
         return self._selected[key]
-
-
-def _related(hit: Record) -> list[RecordId]:
-    try:
-        related = json.loads(str(hit.metadata.get("relationships") or "{}"))
-    except ValueError:
-        return []
-    return [RecordId(related[key]) for key in (_PREVIOUS, _NEXT) if key in related]

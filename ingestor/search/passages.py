@@ -6,12 +6,14 @@ lines tell, then with spaces, and the text is as long as its span. A text that i
 language model, or of several spans) stays alone.
 """
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ingestor.model import Record, RecordId
-from ingestor.search.values import Passage
+from ingestor.search.values import Passage, heading_of
 
+PREVIOUS, NEXT = "2", "3"  # keys of ``relationships``
 Count = Callable[[Sequence[str]], list[int]]
 
 
@@ -81,6 +83,15 @@ def within(
     return used, list(chosen.values())
 
 
+def neighbours_of(record: Record) -> dict[str, RecordId]:
+    """The records that ``relationships`` names, by its keys."""
+    try:
+        related = json.loads(str(record.metadata.get("relationships") or "{}"))
+    except ValueError:
+        return {}
+    return {key: RecordId(related[key]) for key in (PREVIOUS, NEXT) if key in related}
+
+
 def cost(records: Sequence[Record], count: Count) -> int:
     """The tokens of the records and of what joins them."""
     return sum(count([record.text for record in records])) + len(records)
@@ -94,15 +105,22 @@ def _part(record: Record) -> _Part:
     meta = record.metadata
     lines = _whole(meta.get("start_line")), _whole(meta.get("end_line"))
     index = _whole(meta.get("chunk_index"))
+    related = neighbours_of(record)
     passage = Passage(
         record.text,
         str(meta.get("source") or ""),
-        None if meta.get("heading_path") is None else str(meta["heading_path"]),
+        heading_of(meta),
         _whole(meta.get("start_index")),
         _whole(meta.get("end_index")),
         None if lines[0] is None or lines[1] is None else (lines[0], lines[1]),
         _whole(meta.get("page")),
         (record.id,),
+        document_of(record),
+        _text(meta.get("title")),
+        _text(meta.get("path")),
+        _text(meta.get("author")),
+        previous=related.get(PREVIOUS),
+        next=related.get(NEXT),
     )
     at = -2 if index is None else index
     return _Part(passage, document_of(record), at, at)
@@ -125,6 +143,7 @@ def _joined(one: _Part, other: _Part) -> _Part | None:
         end=max(a.end, b.end),
         lines=lines,
         ids=a.ids + b.ids,
+        next=b.next if b.end > a.end else a.next,
     )
     return replace(one, passage=joined, last=max(one.last, other.last))
 
@@ -137,3 +156,7 @@ def _gap(a: Passage, b: Passage, length: int) -> str:
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -82,8 +82,13 @@ class Searcher:
         copies = {one.id: tuple(_copy(records[id_]) for id_ in search.copies.get(one.id, ())) for one in used}
         hits = tuple(_found(one, records[one.id], copies[one.id]) for one in used)
         order = [document_of(records[one.id]) for one in used]
+        scores = {one.id: one.score for one in used}
         texts = (
-            replace(each, also_in=tuple(chain.from_iterable(copies.get(id_, ()) for id_ in each.ids)))
+            replace(
+                each,
+                score=max((scores[id_] for id_ in each.ids if id_ in scores), default=None),
+                also_in=tuple(chain.from_iterable(copies.get(id_, ()) for id_ in each.ids)),
+            )
             for each in passages(shown, order)
         )
         reasons = "; ".join(filter(None, (unready, unranked)))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import isfinite
+from pathlib import PurePath
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
@@ -86,7 +87,8 @@ class Found:
 class Passage:
     """Text of one document. Offsets count code points from 0, lines from 1, pages from 0.
 
-    ``also_in``: near-duplicates of its hits.
+    ``heading_path`` begins with the document's title. ``score``: of its best hit. ``previous``, ``next``: the
+    records before and behind it in its document. ``also_in``: near-duplicates of its hits.
     """
 
     text: str
@@ -97,6 +99,13 @@ class Passage:
     lines: tuple[int, int] | None
     page: int | None
     ids: tuple[RecordId, ...]
+    document_id: str = ""
+    title: str | None = None
+    path: str | None = None
+    author: str | None = None
+    score: float | None = None
+    previous: RecordId | None = None
+    next: RecordId | None = None
     also_in: tuple[Copy, ...] = ()
 
 
@@ -115,6 +124,18 @@ class Answer:
     seconds: float
     fallback: str | None = None
     needed_tokens: int | None = None
+
+
+def heading_of(metadata: Metadata) -> str | None:
+    """The heading path, with the document's own title first if the path lacks it."""
+    path, title, name = metadata.get("heading_path"), metadata.get("title"), metadata.get("file_name")
+    known = None if path is None else str(path)
+    own = "" if title is None else " ".join(str(title).split())
+    if not own or own == PurePath(str(name or "")).stem:  # a title that the file's name stands in for
+        return known
+    if known is None or own.casefold() in (part.casefold() for part in known.split(" > ")):
+        return known or own
+    return f"{own} > {known}"
 
 
 def question_of(value: object) -> Question:

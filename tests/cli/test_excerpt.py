@@ -182,7 +182,7 @@ def test_copies_are_named_below_the_text(
     monkeypatch.chdir(tmp_path)
     copies = tuple(Copy(RecordId(f"c{at}#{at}"), "c", str(tmp_path / "old" / "faq.md")) for at in range(2))
     found = Found(HIT.id, 0.5, "Four weeks.", {}, Ranks(1, None), also_in=copies)
-    passage = Passage("Four weeks.", "/d", None, None, None, None, None, (HIT.id,), copies)
+    passage = Passage("Four weeks.", "/d", None, None, None, None, None, (HIT.id,), also_in=copies)
     said = Answer((found,), (passage,), "dense", 0.1)
     for show in (show_hits, show_passages):
         show(said, as_json=False)

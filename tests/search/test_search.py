@@ -160,6 +160,28 @@ def test_what_stands_around_is_added(tmp_path: Path, expand: str, ids: set[str])
     assert [hit.id for hit in answer.hits] == ["faq#0"]
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
+def test_passages_name_document_author_score_and_neighbours(tmp_path: Path, mode: str) -> None:
+    with searcher(tmp_path) as search:
+        store: Store = search.store  # type: ignore[assignment]
+        for id_, record in store.records.items():
+            own = {"title": "Library rules", "author": "Ada", "path": "rules/faq.md"}
+            store.records[id_] = Record(id_, record.text, {**record.metadata, **own}, record.vector)
+        asked = Question("With a card, at the desk.", n=1, mode=mode)  # type: ignore[arg-type]
+        alone = search.answer(asked)
+        wide = search.answer(replace(asked, expand="section"))
+    (passage,) = alone.passages
+    assert (passage.document_id, passage.title, passage.author, passage.path) == (
+        "faq", "Library rules", "Ada", "rules/faq.md",
+    )  # fmt: skip
+    assert passage.heading_path == "Library rules > Part 0"
+    assert passage.score == alone.hits[0].score
+    assert (passage.previous, passage.next) == ("faq#0", "faq#2")
+    (merged,) = wide.passages
+    assert merged.ids == ("faq#0", "faq#1")
+    assert (merged.previous, merged.next, merged.score) == (None, "faq#2", alone.hits[0].score)
+
+
 @pytest.mark.parametrize("left_out", [{"relationships"}, {"relationships", "chunk_index"}])
 def test_neighbours_are_found_by_position_where_records_do_not_name_them(
     tmp_path: Path, left_out: set[str]

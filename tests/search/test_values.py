@@ -2,7 +2,18 @@ import json
 
 import pytest
 
-from ingestor.search.values import Answer, BadQuestion, Found, Passage, Question, Ranks, as_json, question_of
+from ingestor.model import RecordId
+from ingestor.search.values import (
+    Answer,
+    BadQuestion,
+    Found,
+    Passage,
+    Question,
+    Ranks,
+    as_json,
+    heading_of,
+    question_of,
+)
 
 
 def test_a_question_is_read() -> None:
@@ -45,7 +56,10 @@ def test_a_bad_question_is_explained(value: object, why: str) -> None:
 
 def test_an_answer_is_json_of_a_stable_form() -> None:
     hit = Found("d#0", 0.5, "text", {"page": 1, "headings": ["A"]}, Ranks(1, None))  # type: ignore[arg-type]
-    passage = Passage("text", "/d", "A > B", 0, 4, (1, 1), 0, ("d#0",))  # type: ignore[arg-type]
+    passage = Passage(
+        "text", "/d", "A > B", 0, 4, (1, 1), 0, (RecordId("d#0"),), "d", None, "d.md", None, 0.5, None,
+        RecordId("d#1"),
+    )  # fmt: skip
     found = json.loads(json.dumps(as_json(Answer((hit,), (passage,), "hybrid", 0.25))))
     assert found == {
         "hits": [{
@@ -54,7 +68,27 @@ def test_an_answer_is_json_of_a_stable_form() -> None:
         }],
         "passages": [{
             "text": "text", "source": "/d", "heading_path": "A > B", "start": 0, "end": 4, "lines": [1, 1],
-            "page": 0, "ids": ["d#0"], "also_in": [],
+            "page": 0, "ids": ["d#0"], "document_id": "d", "title": None, "path": "d.md",
+            "author": None, "score": 0.5, "previous": None, "next": "d#1", "also_in": [],
         }],
         "mode": "hybrid", "fallback": None, "seconds": 0.25, "needed_tokens": None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("metadata", "heading"),
+    [
+        ({}, None),
+        (
+            {"heading_path": "Notes > Caution", "title": "Pumps", "file_name": "a.html"},
+            "Pumps > Notes > Caution",
+        ),
+        ({"heading_path": "FAQ > Loans", "title": "FAQ", "file_name": "a.md"}, "FAQ > Loans"),
+        ({"heading_path": "faq > Loans", "title": "FAQ ", "file_name": "a.md"}, "faq > Loans"),
+        ({"heading_path": "Loans", "title": "rules", "file_name": "rules.md"}, "Loans"),
+        ({"title": "rules", "file_name": "rules.md"}, None),
+        ({"title": "Your\nloan", "file_name": "1795582549.M958622P"}, "Your loan"),
+    ],
+)
+def test_title_stands_first_if_the_path_lacks_it(metadata: dict[str, str], heading: str | None) -> None:
+    assert heading_of(metadata) == heading

@@ -14,7 +14,7 @@ from rich.text import Text
 from ingestor.cli.invocation import command
 from ingestor.cli.output.console import out, print_wrapped
 from ingestor.core.escape import line, spelt
-from ingestor.search.values import NOT_RERANKED
+from ingestor.search.values import NOT_RERANKED, heading_of
 from ingestor.search.values import as_json as as_parsed
 from ingestor.units import counted
 
@@ -40,8 +40,8 @@ def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
     _tell_fallback(answer)
     for hit in answer.hits:
         out.print(Text.assemble((f"{hit.score:5.3f}  ", "bold green"), (line(_place(hit.metadata)), "cyan")))
-        if hit.metadata.get("heading_path"):
-            print_wrapped(Text(line(str(hit.metadata["heading_path"])), "bold"), INDENT)
+        if heading := heading_of(hit.metadata):
+            print_wrapped(Text(line(heading), "bold"), INDENT)
         for shown in excerpt(hit.document, min(out.width, WIDEST) - len(INDENT)):
             out.print(Text(INDENT + shown))
         _tell_copies(hit.also_in, INDENT)
