@@ -109,7 +109,7 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoggedCommit:
     """A commit in the log: its parents, and the paths that differ from the first of them."""
 
     touch: Touch
@@ -218,7 +218,7 @@ class Git:
         return True
 
 
-def steps_of(log: bytes, *, combined: bool = False) -> Iterator[Step]:
+def steps_of(log: bytes, *, combined: bool = False) -> Iterator[LoggedCommit]:
     """The commits in what ``git log -z --name-only`` printed in our format.
 
     Fields end in NUL. A commit follows an empty field, and a line feed precedes its first path. In a log of
@@ -235,13 +235,13 @@ def steps_of(log: bytes, *, combined: bool = False) -> Iterator[Step]:
         while fields and fields[0]:
             path = fields.popleft()
             paths.append(os.fsdecode(path if paths or combined else path.removeprefix(b"\n")))
-        yield Step(_touch(facts), tuple(parents.split()), frozenset(paths))
+        yield LoggedCommit(_touch(facts), tuple(parents.split()), frozenset(paths))
 
 
 def newest(
     commit: str,
     paths: set[str],
-    steps: Iterable[Step],
+    steps: Iterable[LoggedCommit],
     merged: Mapping[str, frozenset[str]],
     known: Mapping[str, Touches],
 ) -> Touches | None:

@@ -40,7 +40,6 @@ class Run:
 
     command: Sequence[str]
     environment: Mapping[str, str]
-    folder: str | None = None
     seconds: float = 3600.0
     longest: int = 10**8
     secrets: Sequence[str] = ()
@@ -74,7 +73,6 @@ class Run:
             return subprocess.Popen(  # noqa: S603 - the command is the config's
                 self.command,
                 env=self.environment,
-                cwd=self.folder,
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -6,16 +6,15 @@ Its client leaves ``#``, ``?`` and ``%`` as they are, and asks for another path.
 from typing import Any
 from urllib.parse import quote
 
-from httpx import URL
 from webdav4.client import Client
 from webdav4.fsspec import WebdavFileSystem
 
 
 class _Encoding(Client):  # type: ignore[misc]
-    def join_url(self, path: str, add_trailing_slash: bool = False) -> URL:
+    def join_url(self, path: str, add_trailing_slash: bool = False) -> Any:
         parts = [*filter(None, (*self.base_url.path.split("/"), *path.split("/")))]
         encoded = "/" + quote("/".join(parts)) + "/" * add_trailing_slash
-        base: URL = self.base_url
+        base = self.base_url
         return base.copy_with(raw_path=encoded.encode())
 
 

@@ -21,13 +21,12 @@ from ingestor.connectors.http.url import file_name, folder, origin
 from ingestor.connectors.shared.gitignore import rules
 from ingestor.connectors.shared.patterns import Pattern
 from ingestor.connectors.web.content import (
-    are_copies,
     blob_name,
     documents,
     is_html,
     item_of,
-    shingles,
 )
+from ingestor.connectors.web.copies import are_copies, shingles
 from ingestor.connectors.web.crawl import Bounds, Crawl, Follow
 from ingestor.connectors.web.mirror import Mirror, short
 from ingestor.connectors.web.options import HttpOptions, Url

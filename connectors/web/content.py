@@ -20,7 +20,6 @@ from ingestor.connectors.web.page import PageLinks, said_by
 from ingestor.connectors.web.sitemap import Sitemap
 from ingestor.model import Item
 
-_COPY = 0.7  # share of the words in a row that two versions of one page have in common
 _HTML = ("text/html", "application/xhtml+xml")
 _NO_DOCUMENTS = re.compile(r"(image|audio|video|font)/|text/css$|(text|application)/(x-)?javascript$")
 # Types of files that no parser reads; they are not requested.
@@ -113,21 +112,6 @@ def documents(pages: Mapping[str, Page], is_copy: Callable[[Page, Page], bool]) 
         else:
             own.append(page)
     return sorted((*chosen.values(), *own), key=lambda page: page.url)
-
-
-def shingles(data: bytes) -> frozenset[int]:
-    """Hashes of three words in a row in the text of an HTML page, without its navigation."""
-    from selectolax.lexbor import LexborHTMLParser
-
-    tree = LexborHTMLParser(data)
-    tree.strip_tags(["script", "style", "noscript", "template", "nav", "header", "footer", "aside"])
-    words = re.findall(r"\w+", tree.body.text(separator=" ") if tree.body else "")
-    places = range(max(1, len(words) - 2)) if words else ()
-    return frozenset(hash(tuple(words[place : place + 3])) for place in places)
-
-
-def are_copies(one: frozenset[int], other: frozenset[int]) -> bool:
-    return len(one & other) >= _COPY * len(one | other)
 
 
 def blob_name(page: Page) -> str:

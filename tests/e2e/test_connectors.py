@@ -9,7 +9,7 @@ import pytest
 from tests.connectors.databases import DatabaseWorld, PostgresWorld
 from tests.connectors.laws import World
 from tests.connectors.mailboxes import mail_world
-from tests.connectors.program_worlds import source_world, table_world, tap_world
+from tests.connectors.program_worlds import table_world
 from tests.connectors.proxy import before
 from tests.connectors.pushing import PushedWorld, endpoints
 from tests.connectors.repositories import GitWorld, over_http
@@ -17,7 +17,6 @@ from tests.connectors.servers import postgres_server
 from tests.connectors.shelves import ShelfWorld
 from tests.connectors.sites import FeedWorld, SiteWorld, site
 from tests.connectors.stores import ServedWorld, in_s3, s3_server
-from tests.connectors.taps import TapWorld
 from tests.e2e.project import Project, wait
 
 Made = tuple[World, dict[str, object]]
@@ -115,24 +114,6 @@ def _llamahub(folder: Path) -> Iterator[Made]:
     yield world, {"kind": "llamahub", "reader": "SimpleDirectoryReader", "arguments": arguments}
 
 
-@contextmanager
-def _singer(folder: Path) -> Iterator[Made]:
-    world = TapWorld("singer", folder / "root")
-    yield world, {"kind": "singer", **world.source}
-
-
-@contextmanager
-def _tap(folder: Path) -> Iterator[Made]:
-    world = tap_world(folder / "served")
-    yield world, {"kind": "singer", **world.source}
-
-
-@contextmanager
-def _airbyte(folder: Path) -> Iterator[Made]:
-    with source_world(folder / "served") as world:
-        yield world, {"kind": "airbyte", **world.source}
-
-
 MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
     "git": _git,
     "git-http": _git_http,
@@ -144,9 +125,6 @@ MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
     "python": _python,
     "langchain": _langchain,
     "llamahub": _llamahub,
-    "singer": _singer,
-    "tap": _tap,
-    "airbyte": _airbyte,
     "push": _push,
     "web": _web,
     "feed": _feed,

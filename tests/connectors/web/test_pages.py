@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ingestor.connectors.http.answers import Page
 from ingestor.connectors.http.body import Broken, TooLarge
 from ingestor.connectors.web.content import blob_name, documents
+from ingestor.connectors.web.copies import are_copies, shingles
 from ingestor.connectors.web.page import said_by
 from ingestor.connectors.web.sitemap import Sitemap, sitemap
 
@@ -47,6 +48,7 @@ def test_what_a_page_says() -> None:
 @pytest.mark.timeout(20)
 def test_a_tangled_page_is_read_in_no_time(page: str) -> None:
     said_by(page.encode(), None, "https://x.test/", "ingestor")
+    shingles(page.encode())
 
 
 @given(st.text(alphabet="<>a =\"'/hrefmt!-s", max_size=60))
@@ -153,3 +155,14 @@ def test_pages_that_are_no_copies_of_their_canonical_page_are_documents_of_their
 )
 def test_the_name_of_a_file(path: str, content_type: str | None, expected: str) -> None:
     assert blob_name(Page(f"https://x.test/{path}", content_type=content_type)) == expected
+
+
+def test_words_outside_navigation_are_compared() -> None:
+    text = "<p>Boats pay a f&eacute;e of ten crowns for each night in the harbour.</p>"
+    plain = shingles(text.encode())
+    framed = (
+        f"<head><title>x</title></head><nav>Home <nav>News</nav> About</nav><SCRIPT>a</SCRIPT>{text}<footer>!"
+    )
+    assert shingles(framed.encode()) == plain
+    assert are_copies(plain, shingles(f"{text}<p>Print</p>".encode()))
+    assert not are_copies(plain, shingles(b"<p>Pilots come aboard off the northern cape at dawn.</p>"))
