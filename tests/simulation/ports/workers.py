@@ -14,10 +14,13 @@ from tests.simulation.ports.files import Files
 
 
 class Inline:
-    """A pool without threads: work is done when it is handed in."""
+    """A pool without threads: work is done when it is handed in.
 
-    def __init__(self, chaos: Chaos) -> None:
-        self.chaos, self.outcomes = chaos, list[Outcome]()
+    Nothing strikes where no ``chaos`` is given.
+    """
+
+    def __init__(self, chaos: Chaos | None = None) -> None:
+        self.chaos, self.outcomes = chaos or Chaos(Random(0)), list[Outcome]()
 
     def submit(
         self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
