@@ -36,7 +36,7 @@ from ingestor.nodes.ray_cluster import connected
 from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import prepare
-from ingestor.ports import Embedder
+from ingestor.ports import Embedder, NeedsHuman
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import asking_prices
 from ingestor.rechunk.swap import KeptEdition, Swaps
@@ -225,8 +225,10 @@ def opened(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator[Run
 
 @contextmanager
 def _state(config: Config, ports: Ports) -> Iterator[StateFiles]:
-    """Open journal and cache, and note the config in force."""
+    """Open journal and cache, and note the config in force. Raises NeedsHuman if their disk is full."""
     file_permissions.make(config.state, _is_ours(config))
+    if full := file_permissions.full_disk(config.state):
+        raise NeedsHuman(full)
     with hold(lock_path(config)):
         running_config.keep(config, ports.clock())
         with ports.journal(journal_path(config)) as journal:

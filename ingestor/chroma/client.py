@@ -205,6 +205,8 @@ def _meaning_of_status(error: Refused, text: str) -> Exception | None:
     status = error.status
     if status in (401, 403):
         return NeedsHuman(f"{text}; Chroma refuses the request: check the token")
-    if status >= 500 or status in (408, 429):
+    if status == 500:  # no overload, but an error within Chroma
+        return Transient(f"{text}; if this repeats, its data is damaged: ingestor verify --repair --rebuild")
+    if status > 500 or status in (408, 429):
         return Transient(text) if error.wait is None else Later(text, error.wait)
     return None

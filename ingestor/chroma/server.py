@@ -25,7 +25,7 @@ from ingestor.config.hosts import local_address
 from ingestor.confinement.python_child import python_child
 from ingestor.confinement.walls import described
 from ingestor.ports import NeedsHuman, Transient
-from ingestor.state.file_permissions import open_own
+from ingestor.state.file_permissions import full_disk, open_own
 from ingestor.state.lock import Lock
 
 _CHILD = Path(__file__).with_name("child.py")
@@ -199,7 +199,11 @@ class ChromaServer:
         while time.monotonic() < until:
             if (status := self._process.poll()) is not None:
                 self._bound().close()  # raises if the port is taken, the most likely reason
-                said = f"Chroma ended {_status(status)} while starting in {self.path}{self._last_error()}"
+                full = full_disk(self.log_path.parent) or full_disk(self.path)
+                said = (
+                    full
+                    or f"Chroma ended {_status(status)} while starting in {self.path}{self._last_error()}"
+                )
                 raise NeedsHuman(f"{said}; {REMEDY}") if damaged(said) else Transient(said)
             line += self._heard()
             if line.endswith(b"\n") and self._answers():

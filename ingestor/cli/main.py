@@ -71,9 +71,14 @@ def _explain(error: Exception) -> None:
     from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
 
     match error:
+        case MemoryError() | RuntimeError(args=("can't start new thread",)):
+            remedy = "raise its limits (ulimit -v and -u), or set fewer `workers`"
+            fail(f"the system refuses memory or threads: {remedy}", FAILED)
         case ConfigError() | BadRequest():
             fail(str(error), USAGE)
-        case NeedsHuman() | Transient() | Torn() | Gone() | BadDocument() | OSError():
+        case Torn():
+            fail(f"{describe(error)}; `ingestor sync` writes the collection again, without embedding", FAILED)
+        case NeedsHuman() | Transient() | Gone() | BadDocument() | OSError():
             fail(describe(error), FAILED)
 
 

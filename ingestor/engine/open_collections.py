@@ -149,7 +149,9 @@ class OpenCollections:
         elif others is None or others:
             self.doubt(name, others)
         unmarked = generation_of(facts) is None  # somebody replaced the metadata, or the first shard is new
-        if others is not None and verdict == "restored" and not (unmarked and (others or uuid in self._seen)):
+        harmless = unmarked and (others or uuid in self._seen)
+        compared = others is not None and verdict == "restored" and not harmless
+        if compared:
             log.warning("collection %s: it or the journal was restored; its records are compared", name)
             edition, why = self._editions.named(name), restore_order(self._journal, index, name)
             if why is not None and edition.role == "live":
@@ -157,7 +159,8 @@ class OpenCollections:
                 Requests(self._journal).arrange()
             self._backend.refill(uuid)
         row = replace(self._journal.collection(name), uuid=uuid, embedder=model.recipe)
-        expected = tuple(filter(None, (generation_of(index.facts()),)))
+        # A comparison drops records: a backup with the old generation may still have them.
+        expected = () if compared else tuple(filter(None, (generation_of(index.facts()),)))
         self._journal.note_collection(name, replace(row, generations=expected))
         self._journal.renew(renew(self._journal, index, Renewal(name, expected), self.home))
         self._seen.add(uuid)

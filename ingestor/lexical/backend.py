@@ -12,7 +12,7 @@ from ingestor.lexical.file import LexicalFile, Unusable
 from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import RecordId
-from ingestor.ports import Gone, Index, Torn, Transient
+from ingestor.ports import Gone, Index, NeedsHuman, Torn, Transient
 
 log = logging.getLogger("ingestor")
 
@@ -96,7 +96,7 @@ class LexicalBackend:
             self._fill()
         except Unusable:
             self._lost()
-        except (Transient, Gone, Torn) as error:  # the writer deals with what ails Chroma
+        except (Transient, Gone, Torn, NeedsHuman) as error:  # the writer deals with what ails Chroma
             log.debug("lexical index: %s; will retry", error)
             self._not_before = self._clock() + _AGAIN
         except Exception as error:

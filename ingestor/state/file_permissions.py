@@ -9,6 +9,7 @@ import grp
 import logging
 import os
 import pwd
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,6 +20,18 @@ from ingestor.ports import NeedsHuman
 log = logging.getLogger("ingestor")
 
 UMASK = 0o077
+ROOM = 1_000_000  # free bytes below which no state is opened: SQLite needs some before it writes a row
+
+
+def full_disk(folder: Path) -> str | None:
+    """Say that the disk of a folder is full, and what to do; None if it has room, or cannot be asked."""
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return None
+    if free >= ROOM:
+        return None
+    return f"the disk of {folder} is full ({free:,} bytes left): free some space, or use another disk"
 
 
 def make(folder: Path, ours: Callable[[str], bool]) -> None:

@@ -38,7 +38,7 @@ from ingestor.state.columns import (
     to_entry,
     unpack,
 )
-from ingestor.state.file_permissions import refuse_link
+from ingestor.state.file_permissions import full_disk, refuse_link
 from ingestor.state.receipts import TOGETHER, adopt, known_of, take_out, write_failure, write_receipts
 from ingestor.state.schema import migrate
 
@@ -66,8 +66,9 @@ def opened(path: Path) -> Iterator[Journal]:
             ) from error
         if isinstance(error, sqlite3.OperationalError):
             raise NeedsHuman(
-                f"the journal {path} cannot be used ({error}): check that this user may write there and that "
-                "the disk has room"
+                full_disk(path.parent)
+                or f"the journal {path} cannot be used ({error}): check that this user may write there and "
+                "that the disk has room"
             ) from error
         raise
 

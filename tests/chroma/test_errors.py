@@ -149,6 +149,8 @@ def test_a_server_too_old_for_lists_is_told() -> None:
         ("database disk image is malformed", NeedsHuman, "verify --repair --rebuild"),
         ("Failed to apply logs to the metadata segment", Full, "if it has room, the database is damaged"),
         ("Nothing found on disk", Torn, "Nothing found on disk"),
+        ("Error loading hnsw index: hnsw segment reader", Torn, "hnsw segment"),
+        ("a refusal of a later Chroma", Transient, "if this repeats, .*: ingestor verify --repair --rebuild"),
     ],
 )
 def test_damage_is_named_with_its_remedy(text: str, error: type[Exception], remedy: str) -> None:

@@ -84,3 +84,29 @@ def test_a_start_on_a_full_disk_is_refused_in_a_few_words(
     assert str(disk) in (refused.stderr + refused.stdout).replace("\n", ""), refused
     ballast.unlink()
     assert project.json("sync")["documents"]["added"] == FIRST
+
+
+@pytest.mark.parametrize("left", [0, 80_000])
+def test_full_disk_of_the_state_is_named_at_the_start(tmp_path: Path, left: int) -> None:
+    with small_disk(tmp_path / "disk", 8) as disk:
+        project = Project(tmp_path / "project", {"state": str(disk / "state")})
+        (project.docs / "a.txt").write_text("some words")
+        assert project.call("sync").returncode == 0
+        fill(disk, left)
+        for command in ("sync", "run"):
+            refused = project.call(command)
+            assert refused.returncode == 4
+            assert f"the disk of {disk / 'state'} is full" in refused.stdout + refused.stderr
+            assert "Traceback" not in refused.stderr
+        (disk / "ballast").unlink()
+        assert project.call("sync").returncode == 0
+
+
+@pytest.mark.parametrize("megabytes", [600, 1200])
+def test_limited_address_space_ends_without_a_traceback(project: Project, megabytes: int) -> None:
+    (project.docs / "a.txt").write_text("some words")
+    project.under = ("prlimit", f"--as={megabytes * 1_000_000}")
+    found = project.call("sync")
+    assert "Traceback" not in found.stderr
+    if found.returncode:
+        assert "ulimit -v" in found.stderr or "out of memory" in found.stderr

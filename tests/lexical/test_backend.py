@@ -14,7 +14,7 @@ from ingestor.lexical.file import LexicalFile, Unusable, reading
 from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import CollectionName, Fingerprint
-from ingestor.ports import Transient
+from ingestor.ports import NeedsHuman, Transient
 from tests.chroma.laws import many, record
 from tests.lexical.worlds import OneCollection, finish, in_step, opened
 from tests.memory_index import MemoryIndex
@@ -207,3 +207,18 @@ def test_an_unknown_error_is_logged_once_with_a_traceback(
         assert not backend.complete
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "a defect" in caplog.text
+
+
+def test_damaged_chroma_is_no_unexpected_error(
+    store: OneCollection, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Filling) -> None:
+        raise NeedsHuman("Chroma's database is damaged")
+
+    monkeypatch.setattr(Filling, "step", refuse)
+    with opened(tmp_path / NAME) as file:
+        backend = backend_of(store, file)
+        backend.open(DOCS, MODEL)
+        backend.work()
+    assert "Traceback" not in caplog.text
+    assert not caplog.records

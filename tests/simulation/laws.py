@@ -39,6 +39,7 @@ OWN = "a record is in the collection that its source feeds, and in no other"
 APPROVED = "a change that a person must approve, or undid, is not carried out by itself"
 STOOD = "a document that stands still is in every answer"
 OTHERS = "a document that changes while it is read keeps no other one waiting"
+STAMPED = "a collection has a generation that the journal expects, unless one was restored"
 ALIVE = "no error of a port ends the program"
 
 

@@ -8,6 +8,7 @@ from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.requests import Requests
 from ingestor.state.sources import SourceRows
+from tests.simulation import restores
 from tests.simulation.checks.at_rest import check
 from tests.simulation.checks.readers import EMBEDDERS, OTHER_MODEL
 from tests.simulation.lexical import harm
@@ -54,8 +55,11 @@ def act(world: World, random: Random) -> None:
     """One thing that a person, an editor or the disk does."""
     files = world.files if len(world.places) == 1 else random.choice(list(world.places.values()))
     existing = sorted(files.contents)
-    deed = random.choice([*COMMON, "rare", "rare", "rare", *["move", "several"] * world.several])
-    if deed == "rare":
+    deeds = [*COMMON, "rare", "rare", "rare", *["move", "several"] * world.several]
+    deed = random.choice([*deeds, *restores.DEEDS * world.restores])
+    if deed in restores.DEEDS:
+        world.backups.do(deed, random)
+    elif deed == "rare":
         rare(world, random, files)
     elif deed == "several":
         with_several(world, random, random.choice(SEVERAL))

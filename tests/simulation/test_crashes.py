@@ -26,7 +26,7 @@ from ingestor.pipeline.reading import Reader
 from ingestor.rechunk import policy
 from ingestor.state import receipts
 from ingestor.state.editions import Editions
-from ingestor.state.journal import Journal
+from ingestor.state.journal import Journal, _renew
 from ingestor.state.queries import backlog, reports
 from ingestor.state.queries.backlog import Backlog
 from tests.simulation.histories import FindOut, Variants, crashes
@@ -141,6 +141,7 @@ def _keep_receipts(self, intents, renewal=None):
                    VALUES (?, ?, '', '', '', 1) ON CONFLICT DO NOTHING""",
                 ((intent.row, slot) for slot in intent.slots),
             )
+        _renew(db, renewal)
 
 
 def _forget_before_dropping(journal, index, entries, home):

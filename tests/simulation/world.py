@@ -45,6 +45,7 @@ from tests.simulation.ports.files import MAX_LOSS, SMALL, Files
 from tests.simulation.ports.journal import CrashingJournal
 from tests.simulation.ports.making import Forgetful, Remembered
 from tests.simulation.ports.workers import AtOnce, Stepwise
+from tests.simulation.restores import Backups
 
 FILES, MORE, ELSE = SourceName("files"), SourceName("more"), SourceName("else")
 DOCS, NOTES = CollectionName("docs"), CollectionName("notes")
@@ -79,6 +80,7 @@ class World:
     sliced: bool = False  # sources are renamed while documents of theirs are partly written
     watched: bool = False  # nothing that people do is missed, and nothing is listed just because of the time
     dated: bool = False  # the journal has the world's clock
+    restores: bool = False  # people restore backups, and strangers replace metadata
     dwindling: bool = False  # folders are deleted one after the other, each listed whole
     two: bool = False  # the second source feeds a collection of its own, by a recipe of its own
     remote: bool = False  # a server embeds
@@ -100,7 +102,7 @@ class World:
         self.all_readers = [self.readers, *([Readers(self.shelves, NOTES)] if self.two else [])]
         self.disturbed = True  # what readers see may change as a whole
         self.server_away, self.server_model, self.revision = False, "", 0
-        self.approved = Approvals(self)
+        self.approved, self.backups = Approvals(self), Backups(self)
         self.places: dict[SourceName, Files] = {FILES: self.files}
         self.gone_since: dict[int, float] = {}  # by row of the journal
         self.apart: list[Files] = []  # of sources that have left the config

@@ -90,6 +90,7 @@ class Shelves:
     chaos: Chaos
     serial: Iterator[int] = field(default_factory=count)
     collections: dict[str, tuple[CrashingIndex, str]] = field(default_factory=dict)
+    restored: bool = False  # somebody restored it or the journal, or replaced metadata
 
     def open(self, name: str, model: Model) -> tuple[Index, str]:
         self.chaos.request("open")
