@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.engine import open_collections, protocol
-from ingestor.engine.open_collections import OpenCollections
+from ingestor.engine import open_collections
 from tests.simulation.histories import FindOut, Variants, crashes
-from tests.simulation.laws import CLEAN, EXACT, KNOWN_WORDS, LEXICAL, REST, SUPERSET
+from tests.simulation.laws import CLEAN, EXACT, KNOWN_WORDS, LEXICAL, SUPERSET
 
 
 def restores(seed: int) -> dict[str, object]:
@@ -25,27 +24,12 @@ def test_so_do_a_thousand_more(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(12, 1012), restores).total() > 5_000
 
 
-def _keep_generation(journal, index, collection, home, intents):
-    """As if only starts renewed the generation."""
-    facts = index.facts()
-    if protocol.judge(facts, journal.collection(collection).generations, home) != "same":
-        raise protocol.Transient("changed from outside")
-    journal.intend(intents)
-    return protocol.Renewal(collection, tuple(filter(None, [protocol.generation_of(facts)])))
-
-
-def _keep_handle(self, name, error):
-    self._backend.trouble(self.shown(name), error)
-
-
 FOUND = {EXACT, CLEAN, LEXICAL, SUPERSET, KNOWN_WORDS}
 
 BROKEN: Variants = {
     "restored records are believed": (
         open_collections, "restore_order", lambda *args: None, FOUND,
     ),
-    "a batch keeps the generation": (protocol, "_begin", _keep_generation, FOUND),
-    "a collection whose metadata was replaced stays open": (OpenCollections, "failed", _keep_handle, {REST}),
 }  # fmt: skip
 
 
