@@ -1,4 +1,4 @@
-"""What this machine has, found out without loading torch unless there is an NVIDIA driver."""
+"""Hardware of this machine, detected without loading torch unless there is an NVIDIA driver."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,12 +51,12 @@ def has_amx() -> bool:
 
 
 def cpu_flags() -> frozenset[str]:
-    """As Linux lists them on x86; empty elsewhere."""
+    """Return the processor's flags as Linux lists them on x86; empty elsewhere."""
     return frozenset(processor().get("flags", "").split())
 
 
 def processor() -> dict[str, str]:
-    """What Linux tells of the first processor."""
+    """Return Linux's facts about the first processor; empty if Linux lists none."""
     try:
         first = _CPUINFO.read_text(errors="replace").partition("\n\n")[0]
     except OSError:

@@ -63,7 +63,7 @@ def _features(text: str) -> list[str]:
 
 
 def _scaled(vector: Floats, length: float) -> Floats:
-    """Of that length. The sum of squares is a whole number, so the same on every machine."""
+    """Scale a vector to ``length``. The sum of squares is a whole number, so equal on every machine."""
     return vector * (length / sqrt(max(float(np.square(vector).sum()), 1.0)))
 
 

@@ -1,4 +1,4 @@
-"""What a model's own files say of it, in the layout of sentence-transformers: read without loading the model.
+"""Facts from a model's own files, in the layout of sentence-transformers; the model is not loaded.
 
 ``modules.json`` names the stages and their folders; each stage has a configuration of its own.
 """
@@ -29,7 +29,7 @@ class Prompts:
 
 
 def dimensions(folder: Path) -> int | None:
-    """Of the model's vectors, where its configuration says so."""
+    """Return the length of the model's vectors; None if the configuration does not state the length."""
     found = None
     for kind, place in modules(folder):
         config = read_json(place / "config.json")
@@ -79,7 +79,7 @@ def modules(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def pooling_modes(config: dict[str, Any]) -> tuple[str, ...]:
-    """Of a pooling stage; the vectors of several modes are joined."""
+    """Return the modes of a pooling stage; the vectors of several modes are joined."""
     if (mode := config.get("pooling_mode")) is not None:
         return (mode,) if isinstance(mode, str) else tuple(mode)
     return tuple(mode for key, mode in _LEGACY_POOLING.items() if config.get(key) is True) or ("mean",)

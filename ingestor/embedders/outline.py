@@ -124,7 +124,7 @@ def _check_transformer(place: Path) -> None:
 
 
 def _dtypes(file: Path) -> list[str]:
-    """Of all tensors, from the header: 8 bytes of its length, then JSON."""
+    """Return the data types of all tensors, from the file's header: 8 bytes of length, then JSON."""
     with file.open("rb") as opened:
         header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
     return [tensor["dtype"] for name, tensor in header.items() if name != "__metadata__"]

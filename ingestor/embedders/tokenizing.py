@@ -9,7 +9,7 @@ from ingestor.embedders.model_files import read_json
 
 
 def from_folder(folder: Path) -> Tokenizer | None:
-    """That of the transformer in the folder, if it has one in the common format. Without truncation.
+    """Load the tokenizer of the transformer in the folder, without truncation; None if there is no file.
 
     ``do_lower_case`` of sentence_bert_config.json is obeyed as sentence-transformers does.
     """

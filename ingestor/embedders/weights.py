@@ -117,7 +117,7 @@ def _quiet() -> Iterator[None]:
 
 
 def unusable(name: str, error: Exception) -> NeedsHuman:
-    """What to tell people when the model could not be loaded."""
+    """Return the error that reports a model that could not be loaded."""
     reason = str(error).strip().partition("\n")[0]
     return NeedsHuman(
         f"embedding model {name!r} can't be loaded ({type(error).__name__}: {reason}): check its name and the"

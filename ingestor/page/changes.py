@@ -39,7 +39,7 @@ def changes(daemon: DaemonView, found: Situation, config: Config, planner: Plann
 
 
 def deeds(config: Callable[[], Config], planner: Planner) -> dict[str, Deed]:
-    """What forms do, by their addresses."""
+    """Return the actions of the forms, by address."""
 
     def retry(form: Form) -> FormResult:
         if (wanted := form.get("document")) is None:

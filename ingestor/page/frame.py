@@ -28,7 +28,7 @@ FILES = ("page/page.css", "page/page.js", "page/icon.svg", "chunk_list.css")
 
 
 def render(name: str, values: Mapping[str, Any]) -> str:
-    """``name``: of a file in ``templates/page``."""
+    """Render a template. ``name``: file in ``templates/page``."""
     return _environment().get_template(name).render(values)
 
 

@@ -1,4 +1,4 @@
-"""Puts the pages together."""
+"""Assembly of the pages."""
 
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ LIVE = ("headline", "under_way", "charts", "sources", "collections", "failures")
 
 
 def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
-    """``config``: the one in force. ``path``: its file."""
+    """Assemble the pages. ``config``: returns the config in force; ``path``: the config's file."""
     daemon, now = common.daemon, common.situation.value
     site = Site(common, Sessions(common.http.token.get_secret_value() if common.http.token else None))
     history, plans = History(now), planner(path)

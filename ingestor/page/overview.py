@@ -73,7 +73,7 @@ def collections_now(daemon: DaemonView, found: Situation) -> list[ShownCollectio
 
 
 def _records(daemon: DaemonView, uuid: str | None) -> int | None:
-    """None if Chroma cannot say."""
+    """Count a collection's records; None if Chroma cannot count them."""
     try:
         return None if uuid is None else daemon.collection(uuid).count()
     except (Gone, Transient, NeedsHuman, Torn):

@@ -46,7 +46,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What one mode finds. ``note``: why it was asked otherwise, or could not be asked."""
+    """Results of one mode. ``note``: why another mode answered, or why the search was refused."""
 
     title: str
     about: str

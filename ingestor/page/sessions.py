@@ -45,7 +45,7 @@ class Sessions:
 
 
 def _passwords(headers: Sequence[Header]) -> list[bytes]:
-    """Those of HTTP's basic authentication (RFC 7617)."""
+    """Return the passwords of HTTP basic authentication (RFC 7617)."""
     found = []
     for value in values(headers, b"authorization"):
         scheme, _, rest = value.partition(b" ")

@@ -1,6 +1,6 @@
-"""What all pages have in common: who may see them, their frame, and how mistakes are shown.
+"""Common parts of all pages: access, the frame, and pages for refusals.
 
-A page is made by a worker thread, of which a few work at once; the server's event loop only waits.
+A few worker threads make the pages; the server's event loop only waits.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ Show = Callable[[Request], Values]  # what a page shows
 
 @dataclass(frozen=True, slots=True)
 class FormResult:
-    """What a form did. ``address``: the page to go on with, which then says ``told``."""
+    """Result of a form. ``address``: page to open next; ``told``: message that this page shows."""
 
     address: str
     told: str = ""
@@ -41,7 +41,10 @@ Deed = Callable[[Form], FormResult]
 
 
 class Site:
-    """``common``: what the service port knows. Any thread, but for ``sessions``."""
+    """Frame, access and worker threads of the pages. ``common``: resources of the service port.
+
+    Any thread may use a site, but not ``sessions``.
+    """
 
     def __init__(self, common: Common, sessions: Sessions) -> None:
         self.common, self.sessions = common, sessions
@@ -99,7 +102,7 @@ class Site:
         return Response(await self._turns.run(made), status, HEADERS, "text/html")
 
     def frame(self, request: Request) -> Values:
-        """What the frame of every page needs."""
+        """Return the values for the frame of a page."""
         return {
             "path": request.url.path,
             "form_token": self.sessions.form_token if self.sessions.admits(request) else "",

@@ -1,4 +1,4 @@
-"""What the page draws beside a strategy's chunks: their sizes, and what a strategy saw of the text. Pure."""
+"""Figures beside a strategy's chunks: sizes, and the similarities that the strategy saw. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ _LARGER = '<button type="button" class="larger" aria-pressed="false" title="larg
 
 
 def sizes(tokens: Sequence[int], scale: Run) -> str:
-    """``scale``: its ends, which strategies side by side share."""
+    """Draw a histogram of chunk sizes. ``scale``: ends of the axis, shared by strategies side by side."""
     return _figure(
         "sized",
         preview_plot.histogram(tokens, *scale),

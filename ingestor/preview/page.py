@@ -1,7 +1,7 @@
-"""One page that shows how strategies cut a document: self-contained, and safe for any text. Pure.
+"""Page that shows how strategies cut a document: self-contained, and safe for any text. Pure.
 
-Everything that comes from outside is escaped; besides, the page's own policy lets no script run but ours, and
-lets it load nothing. Long documents are shown in part, and the page says so: see ``SHOWN`` and ``LISTED``.
+All text from outside is escaped. The page's own policy runs no script but ours, and loads nothing.
+Long documents are truncated, and the page reports that: see ``SHOWN`` and ``LISTED``.
 """
 
 from base64 import b64encode
@@ -38,7 +38,7 @@ class Assets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sheet:
-    """What all columns share. ``lender``: a strategy that saw something, for those that did not."""
+    """Values that all columns share. ``lender``: cut with vectors, shown by strategies without vectors."""
 
     text: str
     aligned: Sequence[Run]  # tables and code
@@ -47,7 +47,7 @@ class _Sheet:
 
 
 def page(name: str, document: Document, cuts: Sequence["Cut"], assets: Assets) -> str:
-    """``name``: what the document is called."""
+    """Render the page. ``name``: name of the document."""
     sheet = _Sheet(
         flowing(document),
         [(block.start, block.end) for block in document.blocks if block.kind in ("table", "code")],
@@ -107,7 +107,7 @@ def _head(at: int, found: "Cut", share: float) -> str:
 
 
 def _options(found: "Cut") -> str:
-    """Those that differ from the defaults at a glance, all of them on demand."""
+    """Render the options: changed options in the summary, all options on demand."""
     values = found.choice.options.model_dump(mode="json")
     changed = found.choice.options.model_dump(mode="json", exclude_defaults=True)
     glance = " · ".join(f"{key} {value}" for key, value in changed.items()) or "default options"

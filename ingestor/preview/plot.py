@@ -66,7 +66,7 @@ def curve(distances: Floats, bounds: Floats | None, chunks: Sequence[Sequence[Ru
 
 
 def scale(distances: Floats, bounds: Floats | None) -> tuple[float, float]:
-    """What the lower and the upper edge of a curve stand for."""
+    """Return the values at the lower and the upper edge of a curve."""
     shown = distances if bounds is None else np.concatenate([distances, bounds[np.isfinite(bounds)]])
     low, high = float(shown.min(initial=0)), float(shown.max(initial=0))
     return low, high if high > low else low + 1

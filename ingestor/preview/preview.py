@@ -42,7 +42,7 @@ NAMED_BY_THE_INDEX = ("source_name", "document_id", "doc_id", "ref_doc_id", "rel
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What applies to a file: as the source says that it belongs to, else the config's top level."""
+    """Settings for a file: from the source that takes the file, or else from the config's top level."""
 
     embedding: Choice
     chunking: Choice
@@ -52,7 +52,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """What one strategy made of a document, and what it took by itself. ``seen`` only where asked for."""
+    """Chunks of a document by one strategy, and the time of this strategy alone.
+
+    ``seen``: units and vectors that the strategy saw; only if requested.
+    """
 
     choice: Choice
     chunks: tuple[Chunk, ...]
@@ -100,7 +103,7 @@ def _limits(config: Config | None) -> Limits:
 
 
 def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbedding", look: bool) -> Cut:
-    """``look``: also at what the strategy saw, which is not counted in the seconds."""
+    """Cut a document and measure the time. ``look``: also return what the strategy saw, outside that time."""
     tokens = reading.tokens
     chunker: Chunker = choice.plugin.build(choice.options, tokens)
     if isinstance(chunker, Asking):
@@ -149,7 +152,7 @@ class CountedEmbedding:
         self._asked: set[str] = set()
 
     def begin(self) -> None:
-        """For another strategy."""
+        """Reset the measurements for another strategy."""
         self.waited = 0.0
         self._asked = set()
 

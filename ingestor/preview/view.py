@@ -25,7 +25,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What stands in a chunk's margin."""
+    """Contents of a chunk's margin."""
 
     tokens: str  # "120 tokens"
     lines: str  # "lines 3-9", or "page iv, lines 3-9"

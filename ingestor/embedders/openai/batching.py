@@ -34,11 +34,11 @@ def batches(tokens: Sequence[int], most_texts: int, most_tokens: int) -> Iterato
 
 
 def resolved(batch: Positions, send: Send, check: Callable[[str], None]) -> Outcome:
-    """For each position a vector or an error.
+    """Return a vector or an error for each position of a batch.
 
-    ``send``: raises TextsRefused where a text of these may be at fault, else Transient or NeedsHuman.
-    ``check``: raises one of the latter if the server does not take a harmless text either; it is given the
-    reason.
+    ``send``: raises TextsRefused if one of the texts may be at fault, else Transient or NeedsHuman.
+    ``check``: takes the reason of a refusal; raises Transient or NeedsHuman if the server refuses a harmless
+    text, too.
     """
     try:
         found, parts, reason = _sent(batch, send)

@@ -37,7 +37,7 @@ class OpenAIEmbedder:
 
     @property
     def identity(self) -> dict[str, object]:
-        """What its vectors depend on, as far as the config can say; the address is no part of it."""
+        """Return the options that the vectors depend on; the server's address is no part of them."""
         told = self._options.model_dump(
             include={"model", "dimensions", "prompt", "parameters", "revision"}, mode="json"
         )
@@ -45,7 +45,10 @@ class OpenAIEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """Those of the first answer, where the options do not say. Raises Transient and NeedsHuman."""
+        """Return the length of the vectors: from the options, or else from the first answer.
+
+        Raises Transient and NeedsHuman.
+        """
         known = self._options.dimensions or self._sender.width
         return known or self.embed([HARMLESS]).shape[1]
 

@@ -18,9 +18,9 @@ _LOOK = 0.1  # seconds between two looks at the flag
 
 
 def in_parallel(work: Callable[[T], R], parts: Sequence[T], lanes: int, stop: Stop) -> list[R]:
-    """What ``work`` returns for each part, in their order, by so many threads at most.
+    """Run ``work`` on each part in at most ``lanes`` threads; return the results in order of the parts.
 
-    Raises Stopped soon after ``stop`` is set, even if work is under way, and what ``work`` raises.
+    Raises the errors of ``work``, and Stopped soon after ``stop`` is set, even if work is under way.
     """
     waiting: SimpleQueue[int] = SimpleQueue()
     done: SimpleQueue[tuple[int, R | BaseException]] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""What the config says of an embedding server."""
+"""Options of an embedding server."""
 
 from pathlib import Path
 from typing import Any

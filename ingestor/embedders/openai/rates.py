@@ -12,7 +12,7 @@ MINUTE = 60.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """In a minute."""
+    """Limits of a minute."""
 
     requests: float = inf
     tokens: float = inf
@@ -36,7 +36,7 @@ def earliest(sent: Sequence[Sent], limits: RateLimits, now: float, tokens: int) 
 
 
 def recent(sent: Sequence[Sent], now: float) -> list[Sent]:
-    """Those that count in the minute that ends now."""
+    """Return the requests that count in the minute that ends ``now``."""
     return [one for one in sent if one.at + MINUTE > now]
 
 

@@ -92,7 +92,10 @@ class Sender:
 
 
 class Call:
-    """What the requests of one call share. ``tokens``: as the server counted them, None if it did not."""
+    """Requests of one call, with the prompt, fields and stop flag that they share.
+
+    ``tokens``: sum of the server's counts; None if an answer had no count.
+    """
 
     def __init__(self, sender: Sender, prompt: str, more: Mapping[str, Any], stop: Stop) -> None:
         self._sender, self._prompt, self._more, self._stop = sender, prompt, more, stop

@@ -21,7 +21,7 @@ _Inputs = Mapping[str, Any]
 
 
 class Streams:
-    """Of one compiled model. Threads may share it; a call may begin between the outputs of another."""
+    """Streams of one compiled model. Threads may share them; calls of ``outputs`` may interleave."""
 
     def __init__(self, compiled: openvino.CompiledModel) -> None:
         self._compiled = compiled
@@ -29,7 +29,7 @@ class Streams:
         self._idle: list[openvino.InferRequest] = []  # each has memory of its own
 
     def outputs(self, batches: Iterable[_Inputs]) -> Generator[Floats]:
-        """Of each batch, in their order. Each is overwritten once the next is asked for."""
+        """Yield the output of each batch, in order. An output is overwritten once the next is requested."""
         running: deque[tuple[openvino.InferRequest, _Inputs]] = deque()  # their inputs are not copied
         try:
             for inputs in batches:

@@ -1,1 +1,1 @@
-"""What the pages show of what they know: pure, but for the templates."""
+"""Texts, figures and charts of the pages: pure, but for the templates."""

@@ -1,4 +1,4 @@
-"""What the overview says of a daemon's figures. Pure."""
+"""Overview of a daemon's figures. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -37,9 +37,9 @@ class ShownCounts:
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """What the journal says of a source.
+    """Facts about a source, from the journal.
 
-    ``held``: why nothing of it is removed; ``loss``: a person may accept that.
+    ``held``: why no document of the source is removed; ``loss``: whether a person may accept the loss.
     """
 
     held: str | None = None
@@ -64,9 +64,9 @@ class ShownSource:
 
 @dataclass(frozen=True, slots=True)
 class CollectionFacts:
-    """What the journal and Chroma say of a collection.
+    """Facts about a collection, from the journal and Chroma.
 
-    ``waits``: why a changed config is not applied. ``delayed``: why a new collection does not replace it yet.
+    ``waits``: why a changed config is not applied. ``delayed``: why a new collection is not swapped in yet.
     """
 
     records: int | None = None

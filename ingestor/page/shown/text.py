@@ -43,7 +43,7 @@ def _chunk(record: Record, base: int) -> Chunk:
 
 
 def _span(record: Record) -> Span | None:
-    """None if the text is not that of its span."""
+    """Return the record's span in its document; None if the text's length differs from the span's."""
     start, end = _whole(record.metadata, "start_index"), _whole(record.metadata, "end_index")
     if start is None or end is None or len(record.text) != end - start:
         return None
