@@ -27,7 +27,7 @@ def installed() -> bool:
 
 
 def routes(app: ASGIApp) -> list[BaseRoute]:
-    """``app``: what the tools ask."""
+    """Return the route of the tools. ``app``: application that the tools send requests to."""
     return [Route("/mcp", _Endpoint(app), methods=["POST"])]
 
 

@@ -220,7 +220,7 @@ def _check_token(found: Check, token: str, host: str, at: Where) -> None:
 def _source(
     found: Check, data: Mapped, at: Where, defaults: Settings | None, chunking: Choice | None, base: Mapped
 ) -> SourceConfig | None:
-    """``chunking`` and ``base``: the top level's, checked and as given."""
+    """Check a source and fill in defaults. ``chunking``, ``base``: top level, checked and as written."""
     common = SourceSettings.model_fields
     settings = found.model(SourceSettings, {k: v for k, v in data.items() if k in common}, at)
     connector = None
@@ -256,7 +256,7 @@ def _chunking(found: Check, own: Mapped, at: Where, chunking: Choice | None, bas
 
 
 def parsers_of(found: Check, data: Mapped, at: Where) -> tuple[Choice, ...]:
-    """Those whose options ``data``, the ``parsing`` of a source, sets."""
+    """Check the parsers whose options a source sets. ``data``: the ``parsing`` of the source."""
     choices = []
     for kind, options in data.items():
         if kind == "types":

@@ -24,7 +24,7 @@ def checked(path: Path, text: str, env: Mapping[str, str]) -> Config:
 
 
 def read(path: Path) -> str:
-    """Its text. Raises ConfigError."""
+    """Return the text of the file. Raises ConfigError."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

@@ -109,7 +109,7 @@ def _problem(
 
 
 def _message(errors: list[ErrorDetails], raw: str | None) -> str:
-    """``raw``: the value as the file has it, if it holds a variable."""
+    """Word the errors of one value. ``raw``: the value as the file has it, if it holds a variable."""
     value = errors[0]["input"]
     own = [
         str(error["ctx"]["error"]) for error in errors if error["type"] in ("value_error", "assertion_error")

@@ -288,7 +288,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """One source, with the top level's settings filled in."""
+    """Source with the top level's settings filled in."""
 
     name: SourceName
     collection: CollectionName

@@ -1,4 +1,4 @@
-"""What a Chroma that somebody else runs lets clients write and read. Pure.
+"""Limits on writes and reads of a Chroma that somebody else runs. Pure.
 
 The defaults are those that Chroma Cloud publishes (docs.trychroma.com/cloud/quotas-limits, July 2026).
 """

@@ -31,7 +31,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class ReaderToken(Options):
-    """What programs that send a token may do."""
+    """Rights of programs that send a token."""
 
     token: SecretStr | None = Field(
         default=None,

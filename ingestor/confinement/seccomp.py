@@ -85,7 +85,7 @@ ARCHITECTURES = {
 
 
 def limits(process: int) -> dict[str, tuple[Test, ...]]:
-    """What the arguments of some calls must be; ``process`` is the id of the filtered process."""
+    """Return the tests of some calls' arguments. ``process``: id of the filtered process."""
     return {
         "clone": (Test(0, (_THREAD,), _THREAD | _NAMESPACES),),  # a thread, and no process
         "open": (Test(1, (0,), _WRITING),),
@@ -129,5 +129,5 @@ def _checked(tests: tuple[Test, ...]) -> list[bytes]:
 
 
 def _step(operation: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
-    """``then`` and ``otherwise``: how many steps to leave out."""
+    """Encode an instruction. ``then``, ``otherwise``: number of steps to skip."""
     return operation.to_bytes(2, "little") + bytes([then, otherwise]) + value.to_bytes(4, "little")

@@ -40,7 +40,7 @@ class AccessRules:
     origins: frozenset[str] = frozenset()
 
     def judge(self, target: bytes, headers: Sequence[Header], *, open_to_all: bool = False) -> Refusal | None:
-        """None if the request may pass. ``open_to_all``: no token is needed."""
+        """Return a refusal, or None if the request may pass. ``open_to_all``: no token is needed."""
         if not target.startswith(b"/"):
             return Refusal(400, "the target of a request must be a path")
         hosts = values(headers, b"host")
@@ -79,7 +79,7 @@ def rules(
     key: str = "chroma",
     origins: Iterable[str] = (),
 ) -> AccessRules:
-    """``names``: host names besides localhost. ``token``: None allows everybody."""
+    """Build the rules. ``names``: host names besides localhost. ``token``: None allows everybody."""
     ours = frozenset(name.lower().removesuffix(".") for name in names)
     return AccessRules(
         ours, None if token is None else digest(token.encode()), server, key, frozenset(origins)

@@ -20,9 +20,9 @@ async def read_body(request: Request, most: int) -> bytes:
 
 
 async def read_form(request: Request, most: int) -> dict[str, str]:
-    """``most``: bytes. The fields of a form that a browser sends; of those with one name the last.
+    """Read the fields of a browser's form; the last of several fields with one name wins.
 
-    Raises RequestRefused.
+    ``most``: bytes of the body. Raises RequestRefused.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -35,7 +35,7 @@ async def read_form(request: Request, most: int) -> dict[str, str]:
 
 
 async def read_object(request: Request, most: int) -> dict[str, Any]:
-    """``most``: bytes. Raises RequestRefused unless the body is a JSON object of that size at most."""
+    """Read a JSON object. Raises RequestRefused for any other body and for more than ``most`` bytes."""
     body = await read_body(request, most)
     try:
         found = json.loads(body)

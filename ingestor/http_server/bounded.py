@@ -37,7 +37,7 @@ class RequestRefused(Exception):
 
 
 def json_response(status: int, body: object, headers: Mapping[str, str] | None = None) -> Response:
-    """``body``: shown as one line of JSON."""
+    """Build a response with ``body`` as one line of JSON."""
     return Response(json.dumps(body) + "\n", status, headers, media_type="application/json")
 
 

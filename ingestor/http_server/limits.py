@@ -1,4 +1,4 @@
-"""What bounds every request to a server of ours. Pure."""
+"""Limits of every request to a server of ours. Pure."""
 
 from dataclasses import dataclass
 

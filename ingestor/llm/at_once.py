@@ -9,10 +9,10 @@ B = TypeVar("B")
 
 
 def at_once(do: Callable[[A], B], items: Sequence[A], threads: int, stop: Callable[[], None]) -> list[B]:
-    """``do`` of each item, in their order. Raises the first item's error; what did not begin is left out.
+    """Run ``do`` on each item in so many threads; return the results in order of the items.
 
-    ``stop`` is called before that, and ends what waits for another try. Answers to requests under way are
-    awaited.
+    The first failed item's error is raised, after items that did not begin are cancelled.
+    ``stop`` is called before the error is raised, and ends waits for retries. Requests under way are awaited.
     """
     with ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(do, item) for item in items]

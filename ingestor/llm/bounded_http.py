@@ -20,7 +20,7 @@ _until: ContextVar[float] = ContextVar("_until")  # monotonic seconds; each thre
 
 
 class UnusableAnswer(Exception):
-    """An answer that is not taken in: too long, or compressed."""
+    """An answer that is not read to the end: too long, or compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,10 @@ class Reply:
 
 
 def client(base_url: str, headers: Mapping[str, str], seconds: float, connections: int) -> "httpx.Client":
-    """``seconds``: for a request and its answer; ``connections``: more requests wait for one."""
+    """Create a client. ``seconds``: limit of a request with its answer.
+
+    ``connections``: number of connections; further requests wait for a free one.
+    """
     import httpx
 
     return httpx.Client(
@@ -44,7 +47,10 @@ def client(base_url: str, headers: Mapping[str, str], seconds: float, connection
 
 
 def post(client: "httpx.Client", path: str, body: Mapping[str, Any], most: int) -> Reply:
-    """``most``: bytes. Raises UnusableAnswer, httpx.TimeoutException or another httpx.TransportError."""
+    """Send a JSON body and read an answer of at most ``most`` bytes.
+
+    Raises UnusableAnswer, httpx.TimeoutException or another httpx.TransportError.
+    """
     seconds = client.timeout.read
     assert seconds is not None
     with client.stream("POST", path, json=body, extensions={"trace": partial(_trace, seconds)}) as response:

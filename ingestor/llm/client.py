@@ -39,7 +39,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What the model said ("": nothing that can be used), the tokens that the server counted, their price."""
+    """Answer of the model ("": unusable), the tokens that the server counted, and their price."""
 
     text: str
     prompt_tokens: int = 0
@@ -51,14 +51,14 @@ Ask = Callable[[Messages], str | None]  # None: must not be asked now
 
 
 class Answers(Protocol):
-    """Through which questions are asked. Threads share it."""
+    """Store or channel of answers, through which questions are asked. Threads share an object."""
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
-        """What is known already, or what ``ask`` says; None where it must not be asked now."""
+        """Return a known answer, or else the text of ``ask``; None if ``ask`` must not be called now."""
         ...
 
     def wait(self, seconds: float) -> None:
-        """Before the next try of one question."""
+        """Wait before the next try of a question."""
         ...
 
 
@@ -67,7 +67,7 @@ class Asking(Protocol):
     """A chunker that asks a language model."""
 
     def through(self, answers: Answers) -> Chunker:
-        """The same chunker, asking through these."""
+        """Return the same chunker, asking through ``answers``."""
         ...
 
 

@@ -53,7 +53,7 @@ class RequestNotTaken(Exception):
 
 
 class ModelRequests:
-    """To one server. Threads may share it. ``called``: what messages call the server."""
+    """Requests to one server. Threads may share an object. ``called``: name of the server in messages."""
 
     def __init__(self, server: ModelServer, called: str, model: str) -> None:
         self._server, self._called, self._model = server, called, model
@@ -103,13 +103,16 @@ class ModelRequests:
         return f"{self._called} at {self._server.base_url} {what}"
 
     def quoted(self, text: str) -> str:
-        """In one line, not too long, and without the key."""
+        """Return the text in one line, truncated, and without the key."""
         line = " ".join((text.replace(self._key, "***") if self._key else text).split())
         return line if len(line) <= 300 else f"{line[:299]}…"
 
 
 def patiently(ask: Callable[[], T], retries: int, wait: Callable[[float], None]) -> T:
-    """What ``ask`` returns, after some retries; or raises the last TryAgain. ``wait`` takes seconds."""
+    """Return the result of ``ask``, after at most ``retries`` retries. ``wait`` takes seconds.
+
+    Raises the last TryAgain, without a retry if the server asks for a wait beyond ``LONGEST_WAIT``.
+    """
     for attempt in count(1):
         try:
             return ask()
@@ -122,7 +125,7 @@ def patiently(ask: Callable[[], T], retries: int, wait: Callable[[float], None])
 
 
 def token_count(value: object) -> int:
-    """As a server reports it. Raises ValueError, TypeError or OverflowError."""
+    """Parse a number of tokens that a server reports. Raises ValueError, TypeError or OverflowError."""
     number = int(value)  # type: ignore[call-overload]
     if not 0 <= number <= _MOST_TOKENS:
         raise ValueError
@@ -143,5 +146,5 @@ def _reason(reply: Reply) -> tuple[str, str]:
 
 
 def _word(value: object) -> str:
-    """Nothing for what is nested, which can be so deep that it can't be shown."""
+    """Return a text or number as a text; empty for nested values, which can be too deep to show."""
     return str(value) if isinstance(value, str | int) else ""

@@ -9,7 +9,10 @@ from ingestor.rerankers.in_time import in_time
 
 
 def scores_of(options: Rerank, *, patient: bool) -> Callable[[str, Sequence[str]], Sequence[float]]:
-    """``patient``: a cross-encoder is waited for, which takes seconds to load."""
+    """Return the scores of the configured reranker.
+
+    ``patient``: sets no time limit for a cross-encoder, which takes seconds to load.
+    """
     if options.url is not None:
         return in_time(endpoint(options), options.timeout, AT_ONCE)
     model = cross_encoder(str(options.model))

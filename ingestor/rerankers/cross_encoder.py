@@ -12,7 +12,10 @@ _LONGEST = 512  # tokens of question and text together, where the model's files 
 
 
 def cross_encoder(model: str) -> Callable[[str, Sequence[str]], Sequence[float]]:
-    """``model``: a folder, or a name on the Hugging Face hub."""
+    """Return the scores of a cross-encoder, which is loaded by the first call.
+
+    ``model``: a folder, or a name on the Hugging Face hub.
+    """
     loaded = cache(lambda: _loaded(model))
 
     def scores(question: str, texts: Sequence[str]) -> Sequence[float]:

@@ -18,7 +18,7 @@ _MOST = 5_000_000  # bytes of an answer: servers may repeat the texts
 
 
 def endpoint(options: Rerank) -> Callable[[str, Sequence[str]], Sequence[float]]:
-    """``options``: with ``url``."""
+    """Return the scores of a reranker server. ``options`` must have a ``url``."""
     url = str(options.url).rstrip("/").removesuffix("/rerank")
     server = ModelServer(
         base_url=url, api_key=options.api_key, timeout=options.timeout, retries=0, concurrency=AT_ONCE
@@ -41,7 +41,7 @@ def _body(model: str | None, question: str, texts: Sequence[str]) -> dict[str, A
 
 
 def _scores(content: bytes, number: int) -> list[float]:
-    """One for each text. Raises TryAgain."""
+    """Parse the score of each text from an answer. Raises TryAgain."""
     try:
         found = json.loads(content)
         rows = found["results"] if isinstance(found, dict) else found

@@ -9,7 +9,10 @@ Scores = Callable[[str, Sequence[str]], Sequence[float]]
 
 
 def in_time(scores: Scores, seconds: float, at_once: int) -> Scores:
-    """``at_once``: calls of ``scores``. More calls wait; the one that is late is not made any more."""
+    """Return ``scores`` with a time limit, after which a call raises Transient.
+
+    ``at_once``: number of parallel calls. Further calls wait, and are cancelled at the limit.
+    """
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="rerank")
 
     def bounded(question: str, texts: Sequence[str]) -> Sequence[float]:

@@ -17,7 +17,7 @@ _SAID = 2**16  # bytes of a message why it does not start
 
 
 def main(memory: int, folders: list[str]) -> None:
-    """``folders``: of plugins that are not on the search path."""
+    """Confine this process and serve requests. ``folders``: plugins' folders outside the search path."""
     pipe = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDWR)
     _go_first()

@@ -243,16 +243,16 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True)
 class Opener:
-    """``limits``: in words; what can't be opened under these may be under others."""
+    """Opener of containers. ``limits``: in words; other limits may open a container that these refuse."""
 
     _open: Callable[[Blob, bool], Unpacked | None]
     limits: str
 
     def __call__(self, blob: Blob, archives: bool) -> Unpacked | None:
-        """What is in an archive, mailbox or mail, and in those within it; None when nothing can be.
+        """Unpack an archive, mailbox or mail, with nested containers; None if the blob can't have members.
 
-        ``archives``: whether archives within it are opened. Raises what ``Isolation.parse`` raises, and
-        OSError.
+        ``archives``: whether archives are opened, not only mails.
+        Raises the errors of ``Isolation.parse``, and OSError.
         """
         return self._open(blob, archives)
 
@@ -289,7 +289,7 @@ def _lane(processes: int) -> _Lane:
 
 
 def _idle(lane: _Lane) -> Iterator[Process]:
-    """Those that nobody asks just now. Their places stay."""
+    """Take the idle processes out of a lane."""
     for _ in range(lane.maxsize):
         try:
             process = lane.get_nowait()
@@ -315,7 +315,7 @@ def _add(unpacked: Unpacked, told: list[list[Any]], content: bytes) -> None:
 
 
 def _added(unpacked: Unpacked, members: list[Member], content: memoryview) -> memoryview:
-    """What of the content belongs to others."""
+    """Add the members, and return the content that belongs to later members."""
     size = sum(member.size for member in members if not member.problem)
     unpacked.add(members, content[: max(size, 0)])
     return content[max(size, 0) :]
@@ -324,7 +324,7 @@ def _added(unpacked: Unpacked, members: list[Member], content: memoryview) -> me
 def _member(
     name: Any, version: Any, size: Any, modified: Any, kind: Any, problem: Any, opened: Any
 ) -> Member:
-    """Of the right types, whatever was sent."""
+    """Build a member with fields of the right types, whatever the process sent."""
     kind, problem = (None if value is None else str(value) for value in (kind, problem))
     time = None if modified is None else float(modified)
     return Member(str(name), str(version), int(size), time, kind, problem, bool(opened))

@@ -1,6 +1,6 @@
-"""One confined process, seen from the daemon: started, asked, watched, and ended.
+"""Confined process, seen from the daemon: started, asked, watched, and ended.
 
-Its answers are not trusted, because it has read hostile bytes.
+The answers of a process are not trusted, because the process has read hostile bytes.
 """
 
 import errno
@@ -42,7 +42,7 @@ _WORKS = 0.03  # share of the elapsed time that a parser at work gets of a busy 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of each process: bytes of memory, CPU seconds a document; and how many processes there may be."""
+    """Limits of a process (bytes of memory, CPU seconds a document), and the number of processes."""
 
     memory: int = 2 * 10**9
     seconds: float = 60.0
@@ -62,11 +62,11 @@ class Starved(Died):
 
 
 class Killed(Died):
-    """Another program killed it, most likely the system because memory is short."""
+    """Another program killed the process, most likely the system because memory is short."""
 
 
 class Process:
-    """One running child. ``over``: it can't be asked again; ``layers``: see confinement/walls.py."""
+    """Running child. ``over``: the child can't be asked again; ``layers``: see confinement/walls.py."""
 
     def __init__(self, limits: Limits, stopped: Event) -> None:
         """Raises Transient when it does not start, Stopped."""

@@ -34,7 +34,7 @@ def send(pipe: socket.socket, *frames: bytes) -> None:
 
 
 def send_watched(pipe: socket.socket, watch: Callable[[], None], *frames: bytes) -> None:
-    """``watch`` is called every ``TICK`` seconds or sooner; what it raises ends the sending."""
+    """Send frames. ``watch``: called at least every ``TICK`` seconds; may raise to end the sending."""
     for frame in frames:
         for part in (_LENGTH.pack(len(frame)), frame):
             rest = memoryview(part)

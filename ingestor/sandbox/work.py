@@ -1,4 +1,4 @@
-"""What a confined process does: parse one document, or open one container, at a time.
+"""Work of a confined process: parse one document, or open one container, at a time.
 
 A request is a frame of JSON and a frame with the bytes. The answer is a frame of JSON. The members of a
 container come before it, in batches: a frame of JSON that describes them and a frame with their bytes.

@@ -135,7 +135,7 @@ class Solutions:
 
 @cache
 def undivided() -> Solutions:
-    """Of a single unit: one chunk at every level, as ``solve`` finds at some cost."""
+    """Return the solutions of a single unit: one chunk at every level, as ``solve`` finds at some cost."""
     sizes = np.ones((1, LEVELS), np.uint8)
     sizes.flags.writeable = False
     return Solutions(sizes)
@@ -168,7 +168,7 @@ def solve(costs: Integers, penalties: Integers, weights: Integers | None = None)
 
 
 def contribution(tokens: Integers, solutions: Solutions) -> Sums:
-    """What one document, solved at every level, adds to its collection's state; shape (1 + LEVELS,)."""
+    """Return a document's addend to its collection's state, from every level; shape (1 + LEVELS,)."""
     return np.concatenate([[tokens.sum()], solutions.counts()])
 
 

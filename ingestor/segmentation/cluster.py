@@ -46,7 +46,7 @@ Cuts = tuple[int, ...]  # the exclusive ends of the segments, ascending; the las
 
 
 def contribution(pieces: Fixed) -> Sums:
-    """What one document adds to its collection's state; shape (2 + dimensions,)."""
+    """Return a document's addend to its collection's state; shape (2 + dimensions,)."""
     return np.concatenate([[len(pieces), squares(pieces).sum()], pieces.sum(axis=0)])
 
 
@@ -140,9 +140,9 @@ class Programme:
 
 
 def programme(pieces: Fixed, longest: int, allowed: npt.NDArray[np.bool_] | None = None) -> Programme:
-    """``longest``: L, in pieces. ``allowed``: shape (n, at least L), all if None.
+    """Build the dynamic programme of a document. Raises ValueError if n L is 2^25 or more.
 
-    Raises ValueError for n L of 2^25 and more.
+    ``longest``: L, in pieces. ``allowed``: shape (n, at least L); None allows all segments.
     """
     longest = max(1, min(longest, len(pieces)))
     if len(pieces) * longest >= _LARGEST:

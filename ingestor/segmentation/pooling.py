@@ -32,7 +32,7 @@ def pooled(
 
 
 def weighted_sums(units: Fixed, tokens: Integers, members: Sequence[Segment]) -> Integers:
-    """One row of ``members``: the sum of its units' vectors, each times its tokens."""
+    """Sum the vectors of each chunk's units, each times the unit's tokens; one row a chunk."""
     sums = np.empty((len(members), units.shape[1]), np.int64)
     for row, (first, end) in enumerate(members):
         np.matmul(tokens[first:end], units[first:end], out=sums[row])
@@ -59,7 +59,7 @@ def mix(vectors: Vectors, weight: float, apart: Sequence[Segment] = (), across: 
 def _between(
     apart: Sequence[Segment], distance: int, pairs: int, weight: float, across: float
 ) -> npt.NDArray[np.int32]:
-    """What each of two rows so far from each other takes of the other one, in 1 / _SHARES."""
+    """Return the share, in 1 / _SHARES, that two rows at ``distance`` take from each other."""
     found = np.full(max(pairs, 0), round(weight * _SHARES), np.int32)
     parted = [before[1] != after[0] for before, after in zip(apart, apart[distance:], strict=False)]
     found[np.flatnonzero(parted)] = round(weight * across * _SHARES)

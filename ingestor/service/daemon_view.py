@@ -1,4 +1,4 @@
-"""What the service port sees of the daemon. Every function may be called from any thread."""
+"""View of the daemon for the service port. Every function may be called from any thread."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class DaemonView:
     checks: Callable[[], list[CheckResult]]
 
     def close(self) -> None:
-        """Of what was opened for it alone."""
+        """Close the readers that were opened for this view alone."""
         self.journal.close()
         self.lexical.close()
         self.written.close()

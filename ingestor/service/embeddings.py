@@ -77,9 +77,10 @@ def _text(asked: Mapping[str, Any], key: str) -> str | None:
 
 
 def _chosen(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> Embedding:
-    """``wanted``: a collection, or the fingerprint of an embedder; None: the embedder of any collection.
+    """Find an embedder by a collection's name or the embedder's fingerprint. Raises RequestRefused.
 
-    ``strict``: an unknown one is refused. Raises RequestRefused.
+    ``wanted``: the name or fingerprint; None takes the embedder of any collection.
+    ``strict``: refuses an unknown name, which otherwise takes the embedder of any collection.
     """
     if wanted and (found := daemon.embeddings.asking(wanted)):
         return found

@@ -172,7 +172,7 @@ def _named(name: str) -> dict[str, Any]:
 
 
 def _call(summary: str, answer: dict[str, Any] | None, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    """``answer``: None if it is text. ``body``: None if the request has none."""
+    """Describe a call. ``answer``: None for plain text. ``body``: None if the request has no body."""
     found = {"application/json": {"schema": answer}} if answer else {"text/plain": {"schema": _TEXT}}
     refusal = {"application/json": {"schema": _named("Refusal")}}
     request = {"requestBody": {"required": True, "content": {"application/json": {"schema": body}}}}

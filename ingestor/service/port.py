@@ -25,7 +25,7 @@ from ingestor.service.situation import Situation
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What the groups of addresses share."""
+    """Resources that the groups of addresses share."""
 
     daemon: DaemonView
     http: Http
@@ -74,7 +74,7 @@ def application(shared: Common, pages: Pages) -> ASGIApp:
 
 
 def _origins(public_url: str | None) -> list[str]:
-    """Of the pages under the address that a proxy serves."""
+    """Return the origin of the pages under the address that a proxy serves."""
     if public_url is None:
         return []
     parts = urlsplit(public_url.lower())
@@ -82,7 +82,7 @@ def _origins(public_url: str | None) -> list[str]:
 
 
 def _routed(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
-    """``pages`` are not named to a program that asks for an unknown address."""
+    """Route requests; the error for an unknown address lists ``routes``, without ``pages``."""
     paths = sorted({route.path for route in routes if isinstance(route, Route)})
 
     async def unknown(scope: Scope, receive: Receive, send: Send) -> None:

@@ -127,13 +127,16 @@ def answered(daemon: DaemonView, question: Question) -> Answer:
 def written_vectors(
     daemon: DaemonView, collection: Collection, texts: Mapping[RecordId, bytes]
 ) -> dict[RecordId, Vector]:
-    """As Chroma returns them, bit for bit. ``texts``: digests of the records'; records may be left out."""
+    """Return the records' vectors bit for bit as Chroma does; records may be missing.
+
+    ``texts``: digests of the records' texts.
+    """
     ids, vectors = daemon.written.of(collection.uuid, collection.embedder, texts)
     return dict(zip(ids, as_returned(vectors), strict=True))
 
 
 def collection_of(daemon: DaemonView, wanted: str) -> Collection:
-    """``wanted``: its name; empty: the only one. Raises RequestProblem."""
+    """Find a collection. ``wanted``: name; empty takes the only collection. Raises RequestProblem."""
     known = {
         name: Collection(name, uuid, recipe or "") for name, uuid, recipe in daemon.journal.select(_LIVE)
     }

@@ -7,7 +7,7 @@ SLOW = 60.0  # seconds without a turn, or for one batch of texts, after which re
 
 @dataclass(frozen=True, slots=True)
 class SourceFigures:
-    """Times are POSIX seconds."""
+    """Figures of a source. Times are POSIX seconds."""
 
     last_listing: float | None = None
     held: bool = False
@@ -18,7 +18,7 @@ class SourceFigures:
 
 @dataclass(frozen=True, slots=True)
 class CheckFigures:
-    """Of the last check of search's quality. ``recall`` and ``fell``: from 0 to 1; ``at``: POSIX seconds."""
+    """Figures of the last check of search quality. ``fell``: fall of recall; ``at``: POSIX seconds."""
 
     recall: float
     fell: float
@@ -59,7 +59,7 @@ UNLISTED = "a source was never listed whole"
 
 
 def obstacles(found: Situation) -> list[str]:
-    """What keeps the daemon from being ready."""
+    """Return the reasons for which the daemon is not ready."""
     unlisted = [one for one in found.sources.values() if one.interval and one.last_listing is None]
     reasons = {
         "Chroma does not answer": not found.chroma_up,
