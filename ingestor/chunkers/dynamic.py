@@ -15,7 +15,8 @@ from ingestor.chunkers.options import ChunkerOptions
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.text.limits import SMALLEST, Ruler, limit
+from ingestor.text.bonds import settle
+from ingestor.text.limits import SMALLEST, Ruler
 from ingestor.text.sections import headings
 from ingestor.text.sentences import paragraphs, sentences
 from ingestor.text.spans import Span, boundary, break_before, chunks, is_boundary, owner, trim
@@ -53,7 +54,7 @@ class Dynamic:
         )
         whole = trim(text, (0, len(text)))
         spans = _grown(Ruler(text, whole, tokens), whole, pauses, options.min_tokens, options.max_tokens)
-        return Chunking(chunks(text, limit(text, spans, tokens, options.min_tokens, options.max_tokens)))
+        return Chunking(chunks(text, settle(document, spans, tokens, options.min_tokens, options.max_tokens)))
 
 
 def _grown(

@@ -12,8 +12,9 @@ from ingestor.chunkers.options import OverlapOptions, require_smaller
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.text.limits import SMALLEST, limit, windows
-from ingestor.text.spans import by_characters, chunks
+from ingestor.text.bonds import settle
+from ingestor.text.limits import SMALLEST, count, windows
+from ingestor.text.spans import Span, by_characters, chunks
 from ingestor.text.tokens import Tokens
 
 
@@ -40,7 +41,12 @@ class Fixed:
             spans = windows(text, whole, self._tokens, options.size, options.overlap)
         else:
             spans = by_characters(text, whole, options.size, options.overlap)
-        kept = limit(text, spans, self._tokens, options.min_tokens, options.max_tokens)
+
+        def within(span: Span) -> bool:
+            by_tokens = options.unit == "tokens"
+            return (count(text, span, self._tokens) if by_tokens else span[1] - span[0]) <= options.size
+
+        kept = settle(document, spans, self._tokens, options.min_tokens, options.max_tokens, within)
         return Chunking(chunks(text, kept))
 
 

@@ -25,7 +25,8 @@ from ingestor.chunkers.recursive import fitting
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Options, Plugin
-from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.bonds import Tails, settle
+from ingestor.text.limits import SMALLEST
 from ingestor.text.packing import pack
 from ingestor.text.sections import sections
 from ingestor.text.sentences import paragraphs, sentences
@@ -100,6 +101,7 @@ class Hierarchical:
             "paragraph": paragraphs(text),
             "sentence": sentences(text, language=document.language),
         }
+        tails = Tails(document)
         nodes = [_Node((0, len(text)))]
         for depth, level in enumerate(levels):
             found = units[level.unit]
@@ -107,18 +109,19 @@ class Hierarchical:
             nodes = [
                 _Node(span, _lineage(node, levels[depth - 1].name, number) if depth else ())
                 for number, node in enumerate(nodes)
-                for span in self._cut(text, inside(found, node.span), level, last)
+                for span in self._cut(tails, inside(found, node.span), level, last)
             ]
         return Chunking(tuple(_chunk(text, node, levels[-1].name) for node in nodes))
 
-    def _cut(self, text: str, units: Sequence[Span], level: Level, last: bool) -> list[Span]:
+    def _cut(self, tails: Tails, units: Sequence[Span], level: Level, last: bool) -> list[Span]:
         """The spans of one level within one span of the level above; limits are those of the last."""
+        text = tails.document.text
         most = smaller(level.max_tokens, self._options.max_tokens) if last else level.max_tokens
         parts = fitting(text, units, self._tokens, most)
         spans: Sequence[Span] | Iterator[Span] = parts
         if level.unit != "section":
             spans = pack(text, parts, self._tokens, most)
-        return limit(text, spans, self._tokens, self._options.min_tokens if last else None, most)
+        return settle(tails, spans, self._tokens, self._options.min_tokens if last else None, most)
 
 
 def _lineage(node: _Node, name: str, number: int) -> tuple[tuple[str, int, int, int], ...]:

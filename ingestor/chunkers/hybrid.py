@@ -14,7 +14,7 @@ from ingestor.chunkers.options import OverlapOptions, require_smaller
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.text.limits import limit
+from ingestor.text.bonds import settle
 from ingestor.text.sentences import paragraphs
 from ingestor.text.sentences import sentences as sentences_of
 from ingestor.text.spans import Span, by_characters, chunks
@@ -47,9 +47,12 @@ class Hybrid:
         units = list(_units(text, sentences, options.max_size))
         starts = sorted({start for start, _ in (*sentences, *units)})
         spans = _packed(units, starts, options.max_size, options.overlap)
-        return Chunking(
-            chunks(text, limit(text, spans, self._tokens, options.min_tokens, options.max_tokens))
-        )
+
+        def within(span: Span) -> bool:
+            return span[1] - span[0] <= options.max_size
+
+        kept = settle(document, spans, self._tokens, options.min_tokens, options.max_tokens, within)
+        return Chunking(chunks(text, kept))
 
 
 def _units(text: str, sentences: Sequence[Span], size: int) -> Iterator[Span]:

@@ -7,7 +7,8 @@ from ingestor.chunkers.recursive import fitting
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.bonds import settle
+from ingestor.text.limits import SMALLEST
 from ingestor.text.packing import pack
 from ingestor.text.sentences import paragraphs
 from ingestor.text.spans import chunks
@@ -37,7 +38,7 @@ class Paragraph:
         text, tokens, options = document.text, self._tokens, self._options
         units = fitting(text, paragraphs(text), tokens, options.max_tokens)
         spans = pack(text, units, tokens, options.max_tokens, options.max_paragraphs, options.overlap)
-        return Chunking(chunks(text, limit(text, spans, tokens, options.min_tokens, options.max_tokens)))
+        return Chunking(chunks(text, settle(document, spans, tokens, options.min_tokens, options.max_tokens)))
 
 
 PLUGIN = Plugin(kind="paragraph", version=2, options=ParagraphOptions, build=Paragraph)

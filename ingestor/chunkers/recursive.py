@@ -22,6 +22,7 @@ from ingestor.chunkers.options import OverlapOptions, require_smaller, smaller
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
+from ingestor.text.bonds import settle
 from ingestor.text.limits import SMALLEST, count, limit
 from ingestor.text.spans import Span, chunks, clusters, trim
 from ingestor.text.tokens import Tokens
@@ -63,7 +64,7 @@ class Recursive:
         size = smaller(options.size, options.max_tokens)
         overlap = min(options.overlap, size - 1)
         spans = packed(text, (0, len(text)), self._tokens, size, overlap, options.separators)
-        return Chunking(chunks(text, limit(text, spans, self._tokens, options.min_tokens, size)))
+        return Chunking(chunks(text, settle(document, spans, self._tokens, options.min_tokens, size)))
 
 
 def pieces(text: str, span: Span, tokens: Tokens, size: int) -> list[Span]:

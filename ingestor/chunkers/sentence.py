@@ -6,7 +6,8 @@ from ingestor.chunkers.options import OverlapOptions, require_smaller
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.bonds import settle
+from ingestor.text.limits import SMALLEST
 from ingestor.text.packing import pack
 from ingestor.text.sentences import sentences
 from ingestor.text.spans import chunks
@@ -36,7 +37,7 @@ class Sentence:
         text, options = document.text, self._options
         units = sentences(text, language=document.language)
         spans = pack(text, units, self._tokens, options.max_tokens, options.max_sentences, options.overlap)
-        kept = limit(text, spans, self._tokens, options.min_tokens, options.max_tokens)
+        kept = settle(document, spans, self._tokens, options.min_tokens, options.max_tokens)
         return Chunking(chunks(text, kept))
 
 

@@ -19,8 +19,9 @@ from ingestor.core.content_types import code_language
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
+from ingestor.text.bonds import settle
 from ingestor.text.code_units import NoGrammar, Unit, groups, groups_by_layout, versions
-from ingestor.text.limits import SMALLEST, Ruler, limit
+from ingestor.text.limits import SMALLEST, Ruler
 from ingestor.text.nested_units import INDENTED, groups_by_indentation
 from ingestor.text.packing import pack
 from ingestor.text.sections import sections, units
@@ -47,7 +48,7 @@ class Structure:
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         language = code_language(document.content_type)
-        return Chunking(self._code(document.text, language) if language else self._prose(document))
+        return Chunking(self._code(document, language) if language else self._prose(document))
 
     def _prose(self, document: Document) -> tuple[Chunk, ...]:
         text, blocks = document.text, units(document)
@@ -55,9 +56,10 @@ class Structure:
         spans: list[Span] = []
         for start, end in sections(document, self._options.depth):
             spans += self._packed(text, blocks[bisect_left(starts, start) : bisect_left(starts, end)])
-        return chunks(text, self._limited(text, spans))
+        return chunks(text, self._limited(document, spans))
 
-    def _code(self, text: str, language: str) -> tuple[Chunk, ...]:
+    def _code(self, document: Document, language: str) -> tuple[Chunk, ...]:
+        text = document.text
         ruler = Ruler(text, (0, len(text)), self._tokens)
         fallback: Extra = ()
 
@@ -76,7 +78,7 @@ class Structure:
         named = _Symbols([unit for group in found for unit in group])
         return tuple(
             Chunk(start, end, text[start:end], extra=(*named.within((start, end)), *fallback))
-            for start, end in self._limited(text, spans)
+            for start, end in self._limited(document, spans)
         )
 
     def _packed(self, text: str, units: Sequence[Span]) -> Iterator[Span]:
@@ -85,8 +87,8 @@ class Structure:
         parts = introduced(text, fitting(text, units, self._tokens, most), self._tokens, most)
         return pack(text, parts, self._tokens, most)
 
-    def _limited(self, text: str, spans: Sequence[Span]) -> list[Span]:
-        return limit(text, spans, self._tokens, self._options.min_tokens, self._options.max_tokens)
+    def _limited(self, document: Document, spans: Sequence[Span]) -> list[Span]:
+        return settle(document, spans, self._tokens, self._options.min_tokens, self._options.max_tokens)
 
 
 class _Symbols:

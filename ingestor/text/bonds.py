@@ -1,20 +1,25 @@
-"""Places at which a cut would leave the text before it hanging. Pure.
+"""Text that belongs to the text after it, and chunks that do not end with such text. Pure.
 
-Text that belongs to the text after it: a line that ends with a colon, which introduces a list, a table or an
-example; in code, a comment or a decorator; the beginning of a sentence. A sentence that is too long to be
-kept whole is cut like any text. Headings and labels are joined to the following text earlier
-(chunkers/semantic/parts.py).
+``leads`` finds such text by a document's blocks: headings, labels and comments; terms of definitions; the
+sentence that introduces a table or list; caption, units and header of a table. ``settle`` is the last step of
+every strategy whose chunks follow the text: it holds the limits, and moves leads from a chunk's end to the
+next chunk. ``bound`` tells a strategy that weighs cuts which ones to avoid: also those after a colon, after a
+comment in code, and inside a sentence that can be kept whole.
 """
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ingestor.model import Document
-from ingestor.text.limits import count
+from ingestor.model import Block, Document
+from ingestor.text.limits import count, limit
+from ingestor.text.outline import LEADING
+from ingestor.text.sections import label_spans
 from ingestor.text.sentences import paragraphs, sentences
-from ingestor.text.spans import Span, owner
+from ingestor.text.spans import Span, owner, trim, trimmed
+from ingestor.text.table_headers import header_end
 
 if TYPE_CHECKING:
     from ingestor.text.tokens import Tokens
@@ -25,6 +30,13 @@ _REMARK = re.compile(  # a line of a comment, or a decorator, annotation or attr
     rf"\s*(?:#(?!\s*(?:{_DIRECTIVES})\b)|//|--\s|;|%|/\*|\*/|\*\s|@\w|\[\w[^\[\]]*\]\s*$)"
 )
 _WORDY = 16  # characters a token; a sentence with more of them than that is long
+_POINTING = re.compile(
+    r"\b(?:follow(?:s|ing)|below|tables?|folgend\w*|tabellen?|suivante?s?|tableaux?|siguientes?|tablas?)\b",
+    re.I,
+)
+_LABEL, _SENTENCE = 120, 500  # characters of the longest line and sentence that lead to a table or list
+_LABELS = 3  # lines above a table: a title, what it counts in, a date
+_TRIES = 16  # places at which a chunk is divided
 _NOT_PROSE = frozenset(("code", "table", "math", "figure", "front_matter", "properties", "html"))
 
 
@@ -42,9 +54,10 @@ def bound(document: Document, spans: Sequence[Span], tokens: "Tokens", longest: 
     text, blocks = document.text, document.blocks
     starts = [block.start for block in blocks]
     midst = _Sentences(document, tokens, longest)
+    tails = Tails(document)
 
     def belongs(span: Span, following: Span) -> bool:
-        if announces(text, span, following):
+        if announces(text, span, following) or tails.begins(span):
             return True
         at = owner(starts, span[1] - 1)
         kind = blocks[at].kind if at >= 0 and span[1] <= blocks[at].end else ""
@@ -53,6 +66,136 @@ def bound(document: Document, spans: Sequence[Span], tokens: "Tokens", longest: 
         return kind not in _NOT_PROSE and midst.holds(following[0])
 
     return [*map(belongs, spans, spans[1:]), *(False for _ in spans[:1])]
+
+
+def settle(
+    document: "Document | Tails",
+    spans: Iterable[Span],
+    tokens: "Tokens",
+    minimum: int | None,
+    maximum: int | None,
+    within: Callable[[Span], bool] = lambda span: True,
+) -> list[Span]:
+    """The spans with the limits held (see ``limit``), none ending with a lead whose body fits.
+
+    ``within``: tells whether a span keeps the strategy's own limit, where that is no count of tokens.
+    """
+    tails = document if isinstance(document, Tails) else Tails(document)
+    document, text = tails.document, tails.document.text
+    kept = limit(text, spans, tokens, minimum, maximum)
+    if not tails.leads or len(kept) < 2:
+        return kept
+
+    def fits(span: Span) -> bool:
+        return within(span) and (maximum is None or count(text, span, tokens) <= maximum)
+
+    done: list[Span] = []
+    waiting = kept[::-1]
+    while waiting:
+        span = waiting.pop()
+        for begin in tails.begins(span) if waiting else ():
+            following = (min(begin, waiting[-1][0]), waiting[-1][1])
+            parts = [following] if following == waiting[-1] or fits(following) else []
+            if parts := parts or _divided(document, following, tails, fits):
+                waiting[-1:] = parts[::-1]
+                span = trim(text, (span[0], begin))
+                break
+        if span[0] < span[1] and not (done and span[1] <= done[-1][1]):
+            done.append(span)
+    return done if minimum is None else limit(text, done, tokens, minimum, maximum)
+
+
+def leads(document: Document) -> list[Span]:
+    """The spans that belong to the text after them: trimmed, in order, none within another."""
+    text, blocks = document.text, document.blocks
+    found = label_spans(document)
+    for at, block in enumerate(blocks):
+        labels = list(_labels(document, at)) if block.kind == "table" else []
+        found += labels
+        if block.kind == "definition":
+            found.append((block.start, block.end))
+        elif block.kind == "table" and (end := header_end(text, block)) < block.end:
+            found.append((block.start, end))
+        if at > len(labels):
+            found += _introduction(document, blocks[at - len(labels) - 1], block.kind)
+    ordered: list[Span] = []
+    for span in sorted(trimmed(text, found)):
+        if not ordered or span[0] >= ordered[-1][1]:
+            ordered.append(span)
+    return ordered
+
+
+def _labels(document: Document, table: int) -> Iterator[Span]:
+    """Caption and units: lines above a table that end no sentence, or that its parser calls its caption."""
+    blocks, text = document.blocks, document.text
+    for block in reversed(blocks[max(table - _LABELS, 0) : table]):
+        words = text[block.start : block.end].strip()
+        label = (
+            len(words) <= _LABEL and "\n" not in words and not words.endswith((".", "!", "?", "。", *_COLONS))
+        )
+        if block.kind != "paragraph" or not (label or words == blocks[table].caption):
+            return
+        yield block.start, block.end
+
+
+def _introduction(document: Document, block: Block, kind: str) -> list[Span]:
+    """The last sentence of a block, if it introduces the block of that ``kind`` after it."""
+    text = document.text
+    if block.kind in _NOT_PROSE or block.kind in ("heading", "definition", *LEADING) or kind == "heading":
+        return []
+    start, end = trim(text, (block.start, block.end))
+    colon = text.endswith(_COLONS, start, end)
+    if not colon and kind not in ("table", "list"):
+        return []
+    last = sentences(text, (max(start, end - 2 * _SENTENCE), end), document.language)[-1:]
+    kept = last and last[0][1] - last[0][0] <= _SENTENCE and (colon or _POINTING.search(text, *last[0]))
+    return last if kept else []
+
+
+def _divided(document: Document, span: Span, tails: "Tails", fits: Callable[[Span], bool]) -> list[Span]:
+    """The span in two that fit, near its middle: between blocks, else rows or sentences, else words.
+
+    Empty if it begins with a lead that leaves no room.
+    """
+    text, (start, end) = document.text, span
+    blocks = document.blocks[max(owner(tails.blocks, start), 0) : owner(tails.blocks, end - 1) + 1]
+    rows = [
+        at + 1
+        for block in blocks
+        if block.kind in _NOT_PROSE or block.kind == "list"
+        for at in range(max(block.start, start), min(block.end, end))
+        if text[at] == "\n"
+    ]
+    finer = [*rows, *(first for first, _ in sentences(text, span, document.language))]
+    words = [at for at in range(start + 1, end) if text[at - 1].isspace() and not text[at].isspace()]
+    for places in ([block.start for block in blocks], finer, words):
+        nearest = sorted({at for at in places if start < at < end}, key=lambda at: abs(2 * at - start - end))
+        for at in nearest[:_TRIES]:
+            first, second = trim(text, (start, at)), trim(text, (at, end))
+            if not tails.begins(first) and fits(first) and fits(second):
+                return [first, second]
+    return []
+
+
+class Tails:
+    """The leads of a document, ready for bisection: give them to ``settle`` to find them once."""
+
+    def __init__(self, document: Document) -> None:
+        self.document, self.leads = document, leads(document)
+        self.blocks = [block.start for block in document.blocks]
+        self._text = document.text
+        self._starts = [start for start, _ in self.leads]
+
+    def begins(self, span: Span) -> list[int]:
+        """Where the leads begin that a trimmed span ends with, or ends inside; the outermost lead first."""
+        at, found = span[1], list[int]()
+        while at > span[0] and (place := bisect_left(self._starts, at) - 1) >= 0:
+            start, end = self.leads[place]
+            if end <= span[0] or self._text[end:at].strip():
+                break
+            at = max(start, span[0])
+            found.append(at)
+        return found[::-1]
 
 
 class _Sentences:

@@ -36,12 +36,12 @@ def _above(table: Block, end: int, header: str, chunk: Chunk) -> str:
 
 def _header(text: str, table: Block) -> tuple[int, str]:
     """Where it ends, and its text; "" where that is too long."""
-    end = _header_end(text, table)
+    end = header_end(text, table)
     header = text[table.start : end].rstrip()
     return end, header if len(header) <= _LONGEST else ""
 
 
-def _header_end(text: str, table: Block) -> int:
+def header_end(text: str, table: Block) -> int:
     """Return the end of the header: by its parser, else of the first line or of a rule below it."""
     if table.header_rows is not None:
         at = table.start

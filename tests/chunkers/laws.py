@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ingestor.core.metadata_keys import EXTRAS
-from ingestor.model import Chunk, Chunking, Document, Vectors
+from ingestor.model import Block, Chunk, Chunking, Document, Vectors
 from ingestor.registry import Plugin
 from ingestor.text.tokens import Tokens
 
@@ -83,6 +83,66 @@ WHOLES = [FAMILY, "👍🏽", "🇫🇷", "e\u0301", "क्\u200dष", SCOTLAND
 texts = st.lists(
     st.sampled_from([*WORDS, *SCRIPTS, *JOINED, *LOOSE, *HEAVY, *ENDS, *GAPS, *GAPS]), max_size=120
 ).map("".join)
+PARTS = {  # kinds of blocks, and how one is written around a few words
+    "heading": "About {0}",
+    "definition": "--{0}",
+    "introduction": "Nothing here. The {0} is as follows:",
+    "pointer": "It rains. The following table shows {0}.",
+    "units": "(in millions of {0})",
+    "table": "year {0}\n2021 1,000\n2022 {0} 30\n2023 7",
+    "list": "- {0}\n- another {0}",
+    "paragraph": "{0} does a thing. Another {0} does not, and that is all.",
+}
+KINDS = {"introduction": "paragraph", "pointer": "paragraph", "units": "paragraph"}
+outlines = st.lists(
+    st.tuples(st.sampled_from([*PARTS]), st.sampled_from(WORDS[:5]), st.integers(1, 9)),
+    min_size=6,
+    max_size=30,
+)
+
+
+def composed(outline: Sequence[tuple[str, str, int]]) -> tuple[Document, list[tuple[int, int, int]]]:
+    """A document with blocks; for each lead its start, its end, and the end of its body."""
+    text, blocks, names = "", list[Block](), list[str]()
+    for name, word, number in outline:
+        written = PARTS[name].format(" ".join([word] * number))
+        blocks.append(
+            Block(
+                KINDS.get(name, name), len(text), len(text) + len(written), level=name == "heading",
+                title=written if name == "heading" else None, header_rows=1 if name == "table" else None,
+            )
+        )  # fmt: skip
+        names.append(name)
+        text += f"{written}\n\n"
+    found = list[tuple[int, int, int]]()
+    for at in range(len(blocks) - 1, -1, -1):
+        block, name = blocks[at], names[at]
+        if name == "table":
+            header = text.index("\n", block.start)
+            found.append((block.start, header, text.index("\n", header + 1)))
+        elif leads_to(name, _following(names, at)):
+            start = block.start + text[block.start : block.end].rfind(". ") + 1
+            chained = found and found[-1][0] == blocks[at + 1].start
+            found.append((start, block.end, found[-1][2] if chained else blocks[at + 1].end))
+    return Document(text, tuple(blocks)), found
+
+
+def _following(names: Sequence[str], at: int) -> str:
+    """What comes next; for units what comes after all of them, as they may be up to three."""
+    return next((other for other in names[at + 1 : at + 4] if (names[at], other) != ("units", "units")), "")
+
+
+def leads_to(name: str, following: str) -> bool:
+    match name:
+        case "heading" | "definition":
+            return bool(following)
+        case "introduction":
+            return following not in ("", "heading")
+        case "pointer" | "units":
+            return following == "table"
+    return False
+
+
 odd_texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=80)
 
 
@@ -162,6 +222,8 @@ class ChunkerLaws:
     overlaps: ClassVar[bool] = False  # chunks may repeat text of the one before
     local: ClassVar[bool] = True  # an edit at the end leaves the chunks of the first half alone
     contiguous: ClassVar[bool] = True  # chunks are single spans
+    leads: ClassVar[bool] = True  # no chunk ends with a heading, term or the like whose body fits
+    room: ClassVar[int] = 40  # tokens that a lead and its body may take in any chunk
     joins: ClassVar[bool] = True  # no chunk below the minimum whose neighbour has room for it
     large: ClassVar[int] = 100_000  # code points of the large prose; a twentieth of it of the odder texts
 
@@ -234,6 +296,19 @@ class ChunkerLaws:
         sizes = TOKENS.counts([chunk.text for chunk in self.cut(text, **options)])
         most = options.get("max_tokens")
         assert most is None or all(size <= most for size in sizes)
+
+    @searching
+    @given(outlines)
+    def test_no_chunk_ends_with_a_lead_whose_body_fits(self, outline: Sequence[tuple[str, str, int]]) -> None:
+        if not self.leads:
+            pytest.skip("this strategy does not follow the text")
+        document, bodies = composed(outline)
+        chunks = cut(self.plugin, document, **{**self.options, **self.limited})
+        self.check(document.text, chunks)
+        for start, end, body in bodies:
+            torn = any(start < chunk.end <= end for chunk in chunks)
+            kept = any(chunk.start <= start + 1 and chunk.end > end for chunk in chunks)
+            assert kept or not torn or TOKENS.count(document.text[start:body]) > self.room
 
     @searching
     @given(texts | odd_texts)

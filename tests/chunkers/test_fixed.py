@@ -14,6 +14,7 @@ from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, refusa
 class TestFixed(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"size": 30}
+    room = 30
     tight: ClassVar[Sequence[Options]] = (
         {"size": 4},
         {"size": 5, "overlap": 0},
@@ -24,6 +25,7 @@ class TestFixed(ChunkerLaws):
 class TestFixedWithOverlap(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"size": 30, "overlap": 12}
+    room = 30
     tight: ClassVar[Sequence[Options]] = (
         {"size": 4, "overlap": 1},
         {"size": 5, "overlap": 4},
@@ -35,6 +37,7 @@ class TestFixedWithOverlap(ChunkerLaws):
 class TestFixedInCharacters(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"size": 120, "overlap": 40, "unit": "characters"}
+    room = 15
     overlaps = True
 
 

@@ -14,12 +14,14 @@ from tests.chunkers.laws import ChunkerLaws, Options, cut, essay, refusal
 
 class TestHybrid(ChunkerLaws):
     plugin = PLUGIN
+    room = 12  # characters are what this strategy counts
     options: ClassVar[Options] = {"max_size": 150, "overlap": 0}
     tight: ClassVar[Sequence[Options]] = ({"max_size": 50}, {"max_size": 51, "max_tokens": 4})
 
 
 class TestHybridWithOverlap(ChunkerLaws):
     plugin = PLUGIN
+    room = 12  # characters are what this strategy counts
     options: ClassVar[Options] = {"max_size": 200, "overlap": 80}
     tight: ClassVar[Sequence[Options]] = (
         {"max_size": 50, "overlap": 1},

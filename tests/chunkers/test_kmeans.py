@@ -15,6 +15,7 @@ from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, searching
 
 class TestKmeans(ChunkerLaws):
     plugin = PLUGIN
+    leads = False  # a chunk is a set of sentences from anywhere
     options: ClassVar[Options] = {"clusters": 4, "max_tokens": 60}
     local = False  # a new sentence may move every centre
     contiguous = False

@@ -3,7 +3,7 @@
 import pytest
 
 from ingestor.model import Block, Document
-from ingestor.text.bonds import announces, bound
+from ingestor.text.bonds import announces, bound, leads, settle
 from ingestor.text.spans import Span
 from tests.chunkers.laws import TOKENS
 
@@ -65,3 +65,64 @@ def test_nothing_is_bound_in_nothing() -> None:
         True,
         False,
     ]
+
+
+BLOCKS = [
+    ("heading", "Results"),
+    ("paragraph", "It rained. The following table shows sales."),
+    ("paragraph", "Sales by region"),
+    ("paragraph", "(in millions)"),
+    ("table", "2022 2021\nNorth 3 4\nSouth 5 6"),
+    ("paragraph", "Nothing follows from this."),
+    ("definition", "--password"),
+    ("paragraph", "The word. It has two parts:"),
+    ("list", "- one\n- two"),
+]
+
+
+def blocks() -> Document:
+    text, found = "", list[Block]()
+    for kind, written in BLOCKS:
+        header = 1 if kind == "table" else None
+        found.append(Block(kind, len(text), len(text) + len(written), header_rows=header))
+        text += f"{written}\n\n"
+    return Document(text, tuple(found))
+
+
+def test_leads_are_headings_terms_introductions_captions_units_and_headers() -> None:
+    document = blocks()
+    assert [document.text[start:end] for start, end in leads(document)] == [
+        "Results",
+        "The following table shows sales.",
+        "Sales by region",
+        "(in millions)",
+        "2022 2021",
+        "--password",
+        "It has two parts:",
+    ]
+
+
+def test_lead_at_a_chunks_end_moves_to_the_next_chunk() -> None:
+    document = blocks()
+    text = document.text
+    cuts = [text.index(words) + len(words) for words in ("sales.", "2022 2021", "--password", "parts:")]
+    found = settle(document, zip([0, *cuts], [*cuts, len(text)], strict=True), TOKENS, None, 60)
+    assert [text[start:end].split("\n")[0] for start, end in found] == [
+        "Results",
+        "The following table shows sales.",
+        "--password",
+        "It has two parts:",
+    ]
+
+
+def test_chunk_that_gets_too_large_by_a_lead_is_divided_between_rows() -> None:
+    rows = "\n".join(f"row {number} {number}" for number in range(12))
+    text = f"Before.\n\nHeading\n\n{rows}"
+    begin = text.index("row 0")
+    document = Document(text, (Block("heading", 9, 16, level=1), Block("table", begin, len(text))))
+    most = TOKENS.count(rows)
+    found = settle(document, [(0, 16), (begin, len(text))], TOKENS, None, most)
+    assert text[slice(*found[0])] == "Before."
+    assert text[slice(*found[1])].startswith("Heading\n\nrow 0")
+    assert [text[start:end].split("\n")[0] for start, end in found[2:]] == ["row 6 6"]
+    assert settle(document, [(0, 16), (begin, len(text))], TOKENS, None, most + 9)[1] == (9, len(text))

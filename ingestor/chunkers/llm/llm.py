@@ -26,7 +26,8 @@ from ingestor.model import Chunk, Chunking, Document, Sums
 from ingestor.ports import Chunker, Embed
 from ingestor.registry import Plugin
 from ingestor.text.anchors import stretches
-from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.bonds import settle
+from ingestor.text.limits import SMALLEST
 from ingestor.text.spans import Span
 from ingestor.text.tokens import Tokens
 
@@ -72,7 +73,7 @@ class Llm:
                 if not valid:
                     unanswered.append(part)
                 cuts += [part] if valid else self._otherwise(document, part, embed)
-        kept = limit(text, cuts, self._tokens, options.min_tokens, options.max_tokens)
+        kept = settle(document, cuts, self._tokens, options.min_tokens, options.max_tokens)
         return Chunking(tuple(self._chunk(text, span, unanswered) for span in kept))
 
     def _windows(self, text: str, spans: Sequence[Span], sizes: Sequence[int]) -> Iterator[tuple[Span, bool]]:

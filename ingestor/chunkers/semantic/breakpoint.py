@@ -28,7 +28,7 @@ from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.segmentation.fixed_point import Integers
-from ingestor.text.limits import limit
+from ingestor.text.bonds import settle
 from ingestor.text.tokens import Tokens
 
 Threshold = Literal["percentile", "standard_deviation", "interquartile", "gradient"]
@@ -54,7 +54,7 @@ class Breakpoint:
             return Chunking(())
         stretches = Stretches(text, spans, options, embed, self._tokens)
         cuts = breakpoints(distances(stretches, options.buffer), stretches.tokens, options)
-        kept = limit(text, joined(spans, cuts), self._tokens, options.min_tokens, options.max_tokens)
+        kept = settle(document, joined(spans, cuts), self._tokens, options.min_tokens, options.max_tokens)
         return finished(document, kept, stretches.units, options, embed, self._tokens)
 
 

@@ -22,7 +22,8 @@ from ingestor.ports import BadDocument, Embed
 from ingestor.registry import Plugin
 from ingestor.segmentation.cluster import MEAN_BITS, Programme, contribution, mean, programme
 from ingestor.segmentation.fixed_point import running_sums
-from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.bonds import settle
+from ingestor.text.limits import SMALLEST
 from ingestor.text.tokens import Tokens
 
 _VERSION = 2
@@ -63,7 +64,7 @@ class Cluster:
         value = mean(own if others is None else own + others)
         solved = solvable(found, options)
         cuts = solved.cuts(value)
-        kept = limit(text, joined(spans, cuts), self._tokens, None, options.max_tokens)
+        kept = settle(document, joined(spans, cuts), self._tokens, None, options.max_tokens)
         made = finished(document, kept, found, options, embed, self._tokens)
         if options.scope == "document":
             return made

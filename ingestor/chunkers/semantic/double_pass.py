@@ -22,7 +22,8 @@ from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.segmentation.cluster import Segment
-from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.bonds import settle
+from ingestor.text.limits import SMALLEST
 from ingestor.text.tokens import Tokens
 
 
@@ -47,7 +48,7 @@ class DoublePass:
         first = stretches.rehearsed(lambda: list(grown(stretches, options)))
         stretches.fetch(first)
         found = [stretches.span(chunk) for chunk in merged(stretches, first, options)]
-        kept = limit(text, found, self._tokens, options.min_tokens, options.max_tokens)
+        kept = settle(document, found, self._tokens, options.min_tokens, options.max_tokens)
         return finished(document, kept, stretches.units, options, embed, self._tokens)
 
 

@@ -24,8 +24,7 @@ from ingestor.segmentation.changepoint import (
 )
 from ingestor.segmentation.cluster import Cuts
 from ingestor.segmentation.fixed_point import Integers
-from ingestor.text.bonds import bound
-from ingestor.text.limits import limit
+from ingestor.text.bonds import bound, settle
 from ingestor.text.tokens import Tokens
 
 
@@ -64,8 +63,8 @@ class Changepoint:
         return Chunking(made.chunks, made.vectors, own, (low - slack, high + slack))
 
     def _made(self, document: Document, found: Units, cuts: Cuts, embed: Embed) -> Chunking:
-        text, options = document.text, self._options
-        kept = limit(text, joined(found.spans, cuts), self._tokens, options.min_tokens, options.most)
+        options = self._options
+        kept = settle(document, joined(found.spans, cuts), self._tokens, options.min_tokens, options.most)
         return finished(document, kept, found, options, embed, self._tokens, options.structure)
 
 

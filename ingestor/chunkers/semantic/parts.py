@@ -1,12 +1,13 @@
 """The parts of a document that semantic strategies compare: sentences, paragraphs or small pieces.
 
-A heading is no part of its own, and neither is a label: it belongs to the next one.
+A lead (see ingestor/text/bonds.py), such as a heading, is no part of its own: it belongs to the next one.
 """
 
 from collections.abc import Sequence
 
 from ingestor.chunkers.recursive import fitting
 from ingestor.model import Document
+from ingestor.text.bonds import leads
 from ingestor.text.limits import count
 from ingestor.text.pieces import pieces
 from ingestor.text.sections import label_spans
@@ -35,8 +36,8 @@ def whole_paragraphs(document: Document, tokens: Tokens, most: int | None) -> li
 
 
 def join_labels(document: Document, spans: Sequence[Span], tokens: Tokens, most: int | None) -> list[Span]:
-    """Each with the headings and labels just before it, unless all have more than ``most`` tokens."""
-    leading = label_spans(document)
+    """Each with the headings and other leads just before it, unless all have more than ``most`` tokens."""
+    leading = leads(document)
     starts = [start for start, _ in leading]
     found: list[Span] = []
     belongs = False

@@ -20,7 +20,8 @@ from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.segmentation.cluster import Segment
-from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.bonds import settle
+from ingestor.text.limits import SMALLEST
 from ingestor.text.tokens import Tokens
 
 
@@ -42,7 +43,7 @@ class Similarity:
             return Chunking(())
         stretches = Stretches(text, spans, options, embed, self._tokens)
         grown = [stretches.span(chunk) for chunk in grow(stretches, options.threshold, options.max_tokens)]
-        kept = limit(text, grown, self._tokens, options.min_tokens, options.max_tokens)
+        kept = settle(document, grown, self._tokens, options.min_tokens, options.max_tokens)
         return finished(document, kept, stretches.units, options, embed, self._tokens)
 
 

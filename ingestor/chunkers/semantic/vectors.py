@@ -24,6 +24,7 @@ from ingestor.segmentation.fixed_point import Fixed, Integers, blocks, fixed, sq
 from ingestor.segmentation.pooling import mix, pooled, weighted_sums
 from ingestor.text.context import contexts
 from ingestor.text.spans import Span, chunks
+from ingestor.text.table_headers import headers
 from ingestor.text.tokens import Tokens
 
 _REHEARSALS = 8
@@ -77,6 +78,7 @@ def finished(
         return Chunking(made)
     dimensions = found.vectors.shape[1]
     before = _weighted(contexts(document, made, options.context), dimensions, embed, tokens)
+    before += _weighted(headers(document, made), dimensions, embed, tokens)
     own = pooled(found.vectors, found.tokens, _members(found.spans, spans), before)
     apart = touched(document, spans) if structure else ()
     return Chunking(made, mix(own, options.neighbours, apart, 1 - structure))
@@ -89,7 +91,7 @@ def _members(parts: Sequence[Span], spans: Sequence[Span]) -> list[Segment]:
 
 
 def _weighted(lines: Sequence[str], dimensions: int, embed: Embed, tokens: Tokens) -> Integers:
-    """What ``context`` puts in front of a chunk is pooled like one more unit: its vector times its tokens."""
+    """Pool a line in front of each chunk (context, a table's header) like one more unit, by its tokens."""
     distinct = sorted({line for line in lines if line})
     known = {"": np.zeros(dimensions, np.int64)}
     if distinct:
