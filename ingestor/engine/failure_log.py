@@ -1,10 +1,13 @@
-"""Logs documents that fail: a few for each reason, since one cause can strike thousands."""
+"""Logs what can strike thousands of documents by one cause: failures by reason, truncation by source."""
 
 import logging
 from collections import Counter
 
 from ingestor.core.decisions import Failure
 from ingestor.core.entries import Entry
+from ingestor.model import SourceName
+from ingestor.pipeline.prepare import Prepared
+from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
 
@@ -39,3 +42,28 @@ class FailureLog:
         trace = f"\n{failure.detail}" if failure.detail and number == 1 else ""
         shown = level if number <= alike else logging.DEBUG
         log.log(shown, message + "%s%s", entry.key, entry.source, failure.reason, more, trace)
+
+
+class TruncationLog:
+    """Counts chunks that exceed the model's window, and reports each source once, when all is in step."""
+
+    def __init__(self) -> None:
+        self._chunks, self._documents = Counter[SourceName](), Counter[SourceName]()
+        self._reported = set[SourceName]()
+
+    def note(self, prepared: Prepared) -> None:
+        source = prepared.entry.source
+        if prepared.truncated and source not in self._reported:
+            self._chunks[source] += prepared.truncated
+            self._documents[source] += 1
+
+    def report(self) -> None:
+        for source, chunks in sorted(self._chunks.items()):
+            documents = counted(self._documents[source], "document")
+            log.info(
+                "%s: %s of %s truncated by the model; use smaller chunks",
+                source, counted(chunks, "chunk"), documents,
+            )  # fmt: skip
+        self._reported |= self._chunks.keys()
+        self._chunks.clear()
+        self._documents.clear()

@@ -17,7 +17,7 @@ from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.engine.dispatcher import AHEAD, IN_FLIGHT_BYTES, Dispatcher, InFlight
-from ingestor.engine.failure_log import FailureLog
+from ingestor.engine.failure_log import FailureLog, TruncationLog
 from ingestor.engine.first_pass import FirstPass
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outbox import BATCH
@@ -88,7 +88,7 @@ class Engine:
         )  # fmt: skip
         self.scanner = Scanner(journal, parts.pool, clock, random, self.writer.check)
         self._first_pass = FirstPass(journal, clock)
-        self._failures = FailureLog()
+        self._failures, self._truncated = FailureLog(), TruncationLog()
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only after it is processed whole
 
     # --- what the shell calls ------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class Engine:
         editions that readers see but that cannot be reproduced; their documents stay. Raises
         sqlite3.OperationalError when the journal cannot be written.
         """
-        self.leaving = leaving
+        self.leaving, self._truncated = leaving, TruncationLog()
         for prepared in self._first_pass.clear():
             self._landed(prepared.entry)
         self.sources = {source.feed: source for source in sources}
@@ -207,6 +207,7 @@ class Engine:
             if outcome.value.empties and not self._may_withdraw(entry, EMPTIED):
                 return
             self._first_pass.note(outcome.value)
+            self._truncated.note(outcome.value)
             if begun.final or not self._first_pass.hold(outcome.value):
                 self.writer.put(outcome.value)
         elif outcome.error is not None:
@@ -344,6 +345,7 @@ class Engine:
                 sources = sorted({name for name, _ in ready})
                 self.guard.settle(sources)
                 self.source_rows.rest(sources, self.clock())
+                self._truncated.report()
             for entry in drifted:
                 self._start(Job(entry, self._others(entry), force=True))
 

@@ -123,6 +123,7 @@ class Prepared:
     patches: tuple[tuple[RecordId, Metadata], ...] = ()
     drops: tuple[RecordId, ...] = ()
     added: int = 0  # how many of ``records`` are new
+    truncated: int = 0  # chunks whose end the model does not read
 
     @property
     def empties(self) -> bool:
@@ -199,8 +200,8 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
     else:
         cut = holding(document.text, chunks, compress(parts, tools.exceeds_window(list(parts))))
     if any(cut):
-        log.info("%s (%s): the embedding model does not read the end of %d of its %s; smaller ones help",
-                 entry.key, entry.source, sum(cut), counted(len(chunks), "chunk"))  # fmt: skip
+        log.debug("%s (%s): %d of %s truncated by the model",
+                  entry.key, entry.source, sum(cut), counted(len(chunks), "chunk"))  # fmt: skip
         return replace(chunking, chunks=tuple(map(_marked, chunks, cut)))
     return chunking
 
@@ -293,6 +294,7 @@ def _compose(
         tuple((ids[position], metas[position]) for position in change.patch),
         tuple(record_id(owner.document_id, slot) for slot in change.drop),
         len(change.add),
+        sum(("truncated", True) in chunk.extra for chunk in chunks),
     )
 
 
