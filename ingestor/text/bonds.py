@@ -36,6 +36,7 @@ _POINTING = re.compile(
 )
 _LABEL, _SENTENCE = 120, 500  # characters of the longest line and sentence that lead to a table or list
 _LABELS = 3  # lines above a table: a title, what it counts in, a date
+_BODY = 24  # characters of a body that is cut between words, beside its lead
 _TRIES = 16  # places at which a chunk is divided
 _NOT_PROSE = frozenset(("code", "table", "math", "figure", "front_matter", "properties", "html"))
 
@@ -168,6 +169,7 @@ def _divided(document: Document, span: Span, tails: "Tails", fits: Callable[[Spa
     ]
     finer = [*rows, *(first for first, _ in sentences(text, span, document.language))]
     words = [at for at in range(start + 1, end) if text[at - 1].isspace() and not text[at].isspace()]
+    words = [at for at in words if not tails.begins((start, at - _BODY))]
     for places in ([block.start for block in blocks], finer, words):
         nearest = sorted({at for at in places if start < at < end}, key=lambda at: abs(2 * at - start - end))
         for at in nearest[:_TRIES]:
