@@ -2,13 +2,16 @@
 
 A cluster with an autoscaler sees a hired process that finds no room as demand, and a dismissed one as room.
 So what finds no room is withdrawn, too, when no work waits for it any more.
+
+Every process can prepare and embed. A crew without a process borrows one of another crew, so a cluster with
+room for a single process makes progress.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from time import monotonic
 from typing import Protocol
 
@@ -20,6 +23,7 @@ log = logging.getLogger("ingestor")
 
 IDLE = 60.0  # seconds after which a process without work is dismissed, or its hiring withdrawn
 RETRY = 15.0  # seconds between attempts to hire after one that failed
+BORROW = 10.0  # seconds without a process, after which a crew borrows one
 
 
 class NoRoom(Transient):
@@ -50,6 +54,7 @@ class Crew:
 
     ``hire`` may take long; it raises NeedsHuman or Transient when there is no hand to be had, and Withdrawn
     once ``wanted`` says no. ``kept``: while it says yes, one hand stays, though it be idle.
+    ``lenders``: crews whose hands do the work while this crew has none.
     """
 
     def __init__(
@@ -59,12 +64,15 @@ class Crew:
         *,
         idle: float = IDLE,
         kept: Callable[[], bool] = lambda: False,
+        lenders: Callable[[], Sequence["Crew"]] = tuple,
     ) -> None:
         self.most = most
-        self._hire, self._idle_for, self._kept = hire, idle, kept
+        self._hire, self._idle_for, self._kept, self._lenders = hire, idle, kept, lenders
         self._changed = Condition()
         self._free: list[tuple[float, Hand]] = []  # since when, monotonic seconds; the longest free first
         self._all: set[Hand] = set()
+        self._lending, self._lent = Lock(), set[tuple[Crew, Hand]]()  # a leaf lock; borrower and hand
+        self._lacking: float | None = None  # since when a caller lacks any hand
         self._coming, self._waiting, self._stopped = 0, 0, False
         self._needed = monotonic()  # when all that come were last waited for
         self._empty = monotonic()  # since when none is here
@@ -96,13 +104,27 @@ class Crew:
             return False
 
     @contextmanager
-    def hand(self, avoid: frozenset[str] = frozenset(), patience: float = inf) -> Iterator[Hand]:
+    def hand(
+        self, avoid: frozenset[str] = frozenset(), patience: float = inf, *, own: bool = False
+    ) -> Iterator[Hand]:
         """A hand for one caller; one on a node not to be avoided, if such a one is free.
 
         Raises Stopped, or the error for which none can be hired; NoRoom after ``patience`` seconds in which
-        there was none. A hand that died is not used again.
+        there was none. A hand that died is not used again. ``own``: never a borrowed hand.
         """
-        hand = self._taken(avoid, patience)
+        hand, lender = self._taken(avoid, patience, own)
+        if lender is not None:
+            try:
+                yield hand
+            except ProcessLost:
+                lender._discard(hand)
+                raise
+            finally:
+                with lender._lending:
+                    lender._lent.discard((self, hand))
+                with self._changed:
+                    self._changed.notify_all()
+            return
         try:
             yield hand
         except ProcessLost:
@@ -113,7 +135,8 @@ class Crew:
             self._discard(hand)
             raise
         with self._changed:
-            self._free.append((monotonic(), hand))
+            if hand in self._all:  # a borrower may have found it dead
+                self._free.append((monotonic(), hand))
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -125,20 +148,42 @@ class Crew:
         for hand in hands:
             hand.dismiss()
 
-    def _taken(self, avoid: frozenset[str], patience: float) -> Hand:
+    def _lend(self, borrower: "Crew", avoid: frozenset[str]) -> Hand | None:
+        """Return a hand that this crew keeps using: a process answers calls of several crews in turn."""
+        with self._lending:
+            spare = [hand for hand in [*self._all] if (borrower, hand) not in self._lent]
+            hand = min(spare, key=lambda each: each.node in avoid, default=None)
+            if hand is not None:
+                self._lent.add((borrower, hand))
+            return hand
+
+    def _borrowed(self, avoid: frozenset[str]) -> tuple[Hand, "Crew"] | None:
+        """Return a hand of another crew, if this one has lacked any for ``BORROW`` seconds."""
+        now = monotonic()
+        if self._all:
+            return None
+        if self._lacking is None:
+            self._lacking = now
+        if now - self._lacking < BORROW:
+            return None
+        return next(((hand, each) for each in self._lenders() if (hand := each._lend(self, avoid))), None)
+
+    def _taken(self, avoid: frozenset[str], patience: float, own: bool) -> tuple[Hand, "Crew | None"]:
         with self._changed:
             self._waiting += 1
             begun = monotonic()
             try:
                 while not self._free:
+                    if not own and not self._stopped and (borrowed := self._borrowed(avoid)):
+                        return borrowed
                     self._go_on()
                     if not self._all and monotonic() - max(begun, self._empty) > patience:
                         raise NoRoom(f"no process came within {patience:g} seconds")
                     self._grow()
-                    self._changed.wait(min(RETRY, patience))
+                    self._changed.wait(min(RETRY, BORROW, patience))
                 self._go_on()
                 best = next((at for at, (_, hand) in enumerate(self._free) if hand.node not in avoid), 0)
-                return self._free.pop(best)[1]
+                return self._free.pop(best)[1], None
             finally:
                 if self._coming <= self._waiting:
                     self._needed = monotonic()
@@ -180,7 +225,7 @@ class Crew:
             if trouble is not None:
                 self._trouble = monotonic(), trouble
             elif hand is not None and not self._stopped:
-                self._trouble = None
+                self._trouble, self._lacking = None, None
                 self._all.add(hand)
                 self._free.append((monotonic(), hand))
             self._changed.notify_all()
@@ -191,6 +236,7 @@ class Crew:
     def _discard(self, hand: Hand) -> None:
         with self._changed:
             self._all.discard(hand)
+            self._free = [pair for pair in self._free if pair[1] is not hand]
             self._empty = monotonic()
             self._changed.notify_all()
 
@@ -200,7 +246,10 @@ class Crew:
                 self._changed.wait(self._idle_for / 2)
                 since = monotonic() - self._idle_for
                 spare = len(self._all) - self._kept()
-                for at, hand in [pair for pair in self._free if pair[0] < since][:spare]:
-                    self._free.remove((at, hand))
-                    self._all.discard(hand)
-                    hand.dismiss()
+                with self._lending:
+                    lent = {hand for _, hand in self._lent}
+                    idle = [(at, hand) for at, hand in self._free if at < since and hand not in lent]
+                    for at, hand in idle[:spare]:
+                        self._free.remove((at, hand))
+                        self._all.discard(hand)
+                        hand.dismiss()

@@ -7,6 +7,7 @@ from typing import Literal
 
 TWICE = 2  # processes that a document may kill before it is quarantined
 LOST_NODES = 3  # in a row, that one attempt outlives
+LOST_STARTS = 3  # in a row, before what waits for a process waits as after other errors
 SHORT_OF_MEMORY = 4  # processes that the machine ended for want of memory, before the document is blamed
 
 Cause = Literal["crash", "node", "memory"]

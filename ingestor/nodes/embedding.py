@@ -13,6 +13,7 @@ from ingestor.model import Answered, Vector, Vectors
 from ingestor.nodes.crew import Crew
 from ingestor.nodes.deaths import Death, ProcessLost, judged
 from ingestor.nodes.messages import FailedCall, pack, unpack_answer
+from ingestor.nodes.preparing import Setup, teach
 from ingestor.ports import Asymmetric, BadDocument, Embedder, Stop, Transient
 
 SLICE = 64  # texts that a process gets at once, of similar lengths
@@ -20,10 +21,13 @@ PATIENCE = 120.0  # seconds; while no process embeds for longer, documents make 
 
 
 class OnNodesEmbedder:
-    """See ports.Embedder and ports.Remote. ``own``: the same model in this process, for questions."""
+    """See ports.Embedder and ports.Remote.
 
-    def __init__(self, own: Embedder, crew: Crew) -> None:
-        self._own, self._crew = own, crew
+    ``own``: the same model in this process, for questions; ``setup``: how a process makes the model.
+    """
+
+    def __init__(self, own: Embedder, crew: Crew, setup: Setup) -> None:
+        self._own, self._crew, self._setup = own, crew, setup
         self._threads = ThreadPoolExecutor(crew.most, "embedder")
         if isinstance(own, Asymmetric):
             self.embed_queries = own.embed_queries
@@ -80,7 +84,8 @@ class OnNodesEmbedder:
         while True:
             try:
                 with self._crew.hand(frozenset(death.node for death in deaths), PATIENCE) as hand:
-                    answer = unpack_answer(hand.call("embed", pack(list(texts))))
+                    teach(hand, self._setup)
+                    answer = unpack_answer(hand.call("embed", self._setup.key, pack(list(texts))))
             except ProcessLost as died:
                 deaths.append(died.death)
                 verdict = judged(deaths)

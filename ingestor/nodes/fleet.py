@@ -1,23 +1,26 @@
 """All that the daemon has on nodes: processes that prepare documents, and processes that embed."""
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from functools import partial
 from threading import Lock
-from typing import Any
 
 from ingestor.config.workers import Workers
 from ingestor.core.entries import Feed
 from ingestor.model import Fingerprint
 from ingestor.nodes.crew import IDLE, Crew, NoRoom
+from ingestor.nodes.deaths import LOST_STARTS, Death, ProcessLost, described
 from ingestor.nodes.embedding import OnNodesEmbedder
 from ingestor.nodes.facts import MODEL
 from ingestor.nodes.preparing import OnNodes, Resting, Setup, teach
 from ingestor.nodes.ray_cluster import EmbeddingProcess, RayCluster, RayHand, Room
-from ingestor.nodes.workshop import Desk, EmbedderOf, ToolsOf, Workshop
+from ingestor.nodes.workshop import EmbedderOf, ToolsOf, Workshop
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Embedder, NeedsHuman, Remote, Transient
+
+log = logging.getLogger("ingestor")
 
 _AT_ONCE = 16  # nodes that are checked at the same time
 
@@ -34,11 +37,11 @@ class Fleet:
         resting: Resting = nullcontext,
     ) -> None:
         self._cluster, self._workers = cluster, workers
-        self._workshop, self._desk = partial(Workshop, tools_of), partial(Desk, embedder_of)
+        self._make = partial(Workshop, tools_of, embedder_of)
         self._setups: dict[tuple[Feed, str], Setup] = {}
         self._coming: dict[tuple[Feed, str], Setup] = {}  # of a config that is being taken over
         self._desks: dict[Fingerprint, tuple[Crew, OnNodesEmbedder]] = {}
-        self.crew = Crew(self._hire_preparing, workers.count)
+        self.crew = Crew(self._hire_preparing, workers.count, lenders=self._crews_that_embed)
         self.preparing = OnNodes(self.crew, self._setup_of, workers.in_flight, resting)
         self._checked = False
         self._reserving = Lock()
@@ -56,10 +59,15 @@ class Fleet:
             room = Room(self._workers.embedder_cpus, self._workers.embedder_gpus, EmbeddingProcess)
 
             def hire() -> RayHand:
-                return self._hire(self._desk, room, crew.wanted, only=setup)
+                return self._hire(room, crew.wanted, only=setup)
 
-            crew = Crew(hire, self._workers.embedders, kept=lambda: self._keeps(recipe))
-            self._desks[recipe] = crew, OnNodesEmbedder(own, crew)
+            def lenders() -> list[Crew]:
+                """Processes that prepare hold no GPU."""
+                others = [each for each in self._crews_that_embed() if each is not crew]
+                return others if self._workers.embedder_gpus else [self.crew, *others]
+
+            crew = Crew(hire, self._workers.embedders, kept=lambda: self._keeps(recipe), lenders=lenders)
+            self._desks[recipe] = crew, OnNodesEmbedder(own, crew, setup)
         return self._desks[recipe][1]
 
     def take_over(self) -> None:
@@ -88,12 +96,22 @@ class Fleet:
     def _setup_of(self, feed: Feed, tools: Tools) -> Setup | None:
         return self._setups.get((feed, tools.recipe("")))
 
+    def _crews_that_embed(self) -> list[Crew]:
+        return [crew for crew, _ in [*self._desks.values()]]
+
     def _checked_node(self, node: str) -> str | None:
-        """What is wrong with it."""
-        try:
-            self._hired(self._workshop, Room(0), node=node).dismiss()
-        except (NeedsHuman, Transient) as error:
-            return str(error)
+        """Return what is wrong with the node. If its processes are lost, it is checked when it gets work."""
+        lost: list[Death] = []
+        while len(lost) < LOST_STARTS:
+            try:
+                self._hired(Room(0), node=node).dismiss()
+                return None
+            except ProcessLost as died:
+                lost.append(died.death)
+            except (NeedsHuman, Transient) as error:
+                return str(error)
+        log.warning("node %s is not checked yet: processes ended while they started (%s)",
+                    node[:8], described(lost))  # fmt: skip
         return None
 
     def _needs(self, recipe: Fingerprint) -> bool:
@@ -112,24 +130,24 @@ class Fleet:
         """One that embeds comes first, and stays: those that wait for its vectors leave no room for it."""
         with self._reserving:
             while (needed := self._needed()) and not any(crew.size for crew in needed):
-                with suppress(NoRoom), needed[0].hand(patience=IDLE):
+                with suppress(NoRoom), needed[0].hand(patience=IDLE, own=True):
                     pass
-        return self._hire(self._workshop, Room(self._workers.cpus), self.crew.wanted)
+        return self._hire(Room(self._workers.cpus), self.crew.wanted)
 
     def _hired(
         self,
-        make: Callable[[], Any],
         room: Room,
         wanted: Callable[[], bool] = lambda: True,
         *,
         only: Setup | None = None,
         node: str | None = None,
+        spread: bool = False,
     ) -> RayHand:
         """A process with the tools of all setups, or of one.
 
-        Raises NeedsHuman, Transient, Stopped, Withdrawn.
+        Raises NeedsHuman, Transient, Stopped, Withdrawn; ProcessLost if the process ends meanwhile.
         """
-        hand = self._cluster.hire(make, room, node, wanted)
+        hand = self._cluster.hire(self._make, room, node, wanted, spread=spread)
         for setup in [*self._setups.values()] if only is None else [only]:
             try:
                 self._cluster.require(hand, partial(teach, hand, setup))
@@ -138,13 +156,19 @@ class Fleet:
                 raise
         return hand
 
-    def _hire(
-        self, make: Callable[[], Any], room: Room, wanted: Callable[[], bool], *, only: Setup | None = None
-    ) -> RayHand:
-        """As ``_hired``, on any node; where one is refused, on another."""
-        while True:
+    def _hire(self, room: Room, wanted: Callable[[], bool], *, only: Setup | None = None) -> RayHand:
+        """As ``_hired``, on any node; a refused or lost start is tried again, if possible on another node.
+
+        Raises Transient in place of ProcessLost.
+        """
+        lost: list[Death] = []
+        while len(lost) < LOST_STARTS:
             try:
-                return self._hired(make, room, wanted, only=only)
+                return self._hired(room, wanted, only=only, spread=bool(lost))
+            except ProcessLost as died:
+                lost.append(died.death)
+                log.info("a process ended while it started on %s; another is started", described(lost[-1:]))
             except NeedsHuman:
                 if not self._cluster.nodes(room):
                     raise
+        raise Transient(f"processes end while they start on nodes ({described(lost)})")

@@ -73,15 +73,24 @@ class RayHand:
     def __init__(self, cluster: "RayCluster", actor: Any, node_id: str, node: str) -> None:
         self._cluster, self._actor, self.node_id, self.node = cluster, actor, node_id, node
         self._known: set[str] = set()
+        self._dismissed = False
+        self._preparing = False  # whether the process works at a document, or loads what it needs
 
     def call(self, method: str, *arguments: Any) -> bytes:
+        embeds = method == "embed"
+        self._preparing |= not embeds
         try:
             answer: bytes = self._cluster.ray.get(self._actor.call.remote(method, arguments))
         except self._cluster.ray.exceptions.RayTaskError:
             raise  # a defect of ours: what a document raises is an answer
         except self._cluster.ray.exceptions.RayError as error:
-            self.dismiss()
-            raise ProcessLost(self._cluster.death(self, error)) from None
+            if self._dismissed or (embeds and self._preparing):
+                death = Death(self.node, "node", "its process ended in the work of another caller")
+            else:
+                death = self._cluster.death(self, error)
+            self._end()
+            raise ProcessLost(death) from None
+        self._preparing &= embeds
         return answer
 
     def knows(self, setup: str) -> bool:
@@ -90,6 +99,10 @@ class RayHand:
         return known
 
     def dismiss(self) -> None:
+        self._dismissed = True
+        self._end()
+
+    def _end(self) -> None:
         with contextlib.suppress(Exception):
             self._cluster.ray.kill(self._actor, no_restart=True)
 
@@ -101,6 +114,7 @@ class RayCluster:
         self.ray = ray
         self._stopped = threading.Event()
         self._refused: dict[str, str] = {}  # node ids, and why they get no work
+        self._short: dict[Room, object] = {}  # rooms whose want is logged until a process gets such a room
 
     def stop(self) -> None:
         """Hiring ends, and the deaths that follow are told as such at once."""
@@ -122,17 +136,22 @@ class RayCluster:
         room: Room,
         node: str | None = None,
         wanted: Callable[[], bool] = lambda: True,
+        *,
+        spread: bool = False,
     ) -> RayHand:
         """A new process, once a node has room for it; on that ``node`` only, if one is given.
 
-        Raises NeedsHuman if it runs other versions than this one, or does not start; Stopped after ``stop``;
-        Withdrawn if it is no longer ``wanted`` before there was room.
+        Raises NeedsHuman if it runs other versions than this one; ProcessLost if it ends while it starts, and
+        Transient if it cannot start; Stopped after ``stop``; Withdrawn if it is no longer ``wanted`` before
+        there was room. ``spread``: prefer a node without such processes.
         """
         options: dict[str, Any] = {"num_cpus": room.cpus, "num_gpus": room.gpus, "max_restarts": 0}
         if node is not None:
             affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
             options["scheduling_strategy"] = affinity(node, soft=False)
-        elif self._refused:
+        elif spread:
+            options["scheduling_strategy"] = "SPREAD"
+        if node is None and self._refused:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(self._refused))})"}
         actor = self.ray.remote(room.shown).options(**options).remote(make)
         try:
@@ -183,17 +202,33 @@ class RayCluster:
         asked, since, told = actor.about.remote(), monotonic(), False
         while not self._stopped.is_set():
             try:
-                return self.ray.get(asked, timeout=_TICK)
+                began = self.ray.get(asked, timeout=_TICK)
             except self.ray.exceptions.GetTimeoutError:
                 if not wanted():
                     raise Withdrawn from None
                 if not told and monotonic() - since > _PATIENCE:
                     told = True
-                    log.warning("no node has had room for a process of %g CPUs and %g GPUs for %d seconds",
-                                room.cpus, room.gpus, _PATIENCE)  # fmt: skip
+                    if self._short.setdefault(room, actor) is actor:
+                        log.warning(
+                            "no node has had room for a process of %g CPUs and %g GPUs for %d seconds",
+                            room.cpus, room.gpus, _PATIENCE,
+                        )  # fmt: skip
             except self.ray.exceptions.RayError as error:
+                if isinstance(error, self._losses()) and not getattr(error, "actor_init_failed", False):
+                    raise ProcessLost(Death("a node", "crash", _short(error))) from None
                 raise Transient(f"a process did not start on a node: {_short(error)}") from None
+            else:
+                self._short.pop(room, None)
+                return began
         raise Stopped
+
+    def _losses(self) -> tuple[type[Exception], ...]:
+        """Return Ray's errors that name a lost process or node, and no defect of what was to run."""
+        errors = self.ray.exceptions
+        return (
+            errors.RayActorError, errors.ActorUnschedulableError, errors.NodeDiedError,
+            errors.WorkerCrashedError, errors.OutOfMemoryError,
+        )  # fmt: skip
 
 
 def _alive() -> bool:

@@ -1,4 +1,4 @@
-"""What a process on a node does: prepare one document at a time, and ask for vectors meanwhile.
+"""What a process on a node does: prepare one document at a time, ask for vectors meanwhile, and embed.
 
 The document is prepared on a thread of its own by the same function as everywhere, so that its records are
 the same, bit for bit. When it needs vectors, the thread waits, and the question is the process's answer.
@@ -41,24 +41,42 @@ EmbedderOf = Callable[[bytes], tuple[Embedder, Fingerprint]]  # and its recipe
 
 
 class Workshop:
-    """``tools_of``: makes the tools that a packed setup describes. Methods are called one after another."""
+    """Prepares and embeds. Methods are called one after another; ``embed`` also while a document waits.
 
-    def __init__(self, tools_of: ToolsOf) -> None:
-        self._tools_of = tools_of
+    ``tools_of``, ``embedder_of``: make what a packed setup describes.
+    """
+
+    def __init__(self, tools_of: ToolsOf, embedder_of: EmbedderOf) -> None:
+        self._tools_of, self._embedder_of = tools_of, embedder_of
         self._tools: dict[str, Tools] = {}
+        self._embedders: dict[str, Embedder] = {}
         self._document: _Document | None = None
 
     def learn(self, setup: str, packed: bytes, recipes: bytes) -> bytes:
-        """Make the tools of a setup; they must have these recipes. Empty, or a packed ``FailedCall``."""
+        """Make the tools of a setup, or the embedder if the recipes name nothing but a model.
+
+        What is made must have these recipes. Returns nothing, or a packed ``FailedCall``.
+        """
+        ours = unpack(recipes)
         try:
-            tools = self._tools_of(packed)
-            require_same(
-                unpack(recipes), recipes_of(tools), "its part in the config, or its package, differs"
-            )
-            self._tools[setup] = tools
+            if ours.keys() == {MODEL}:
+                embedder, recipe = self._embedder_of(packed)
+                require_same(ours, {MODEL: recipe}, "its model, or its processor, differs")
+                self._embedders[setup] = embedder
+            else:
+                tools = self._tools_of(packed)
+                require_same(ours, recipes_of(tools), "its part in the config, or its package, differs")
+                self._tools[setup] = tools
         except BaseException as error:  # noqa: BLE001 - who asked decides what it means
             return pack(failed(error))
         return b""
+
+    def embed(self, setup: str, packed: bytes) -> bytes:
+        """Return vectors of packed texts, or a ``FailedCall``, packed."""
+        try:
+            return pack(self._embedders[setup].embed(unpack(packed)))
+        except BaseException as error:  # noqa: BLE001 - who asked decides what it means
+            return pack(failed(error))
 
     def begin(self, packed: bytes) -> bytes:
         """Begin a packed task; one that was begun before and abandoned ends. Returns a packed TaskAnswer."""
@@ -155,29 +173,3 @@ def _reader(task: Task, tools: Tools, kept: list[Keep]) -> Any:
 def _given(blob: Blob, item: Item) -> Blob:
     del item
     return blob
-
-
-class Desk:
-    """What a process that embeds does. ``embedder_of``: makes the embedder that a packed setup describes."""
-
-    def __init__(self, embedder_of: EmbedderOf) -> None:
-        self._embedder_of = embedder_of
-        self._embedder: Embedder | None = None
-
-    def learn(self, setup: str, packed: bytes, recipes: bytes) -> bytes:
-        """Load the embedder; its recipe must be the same. Empty, or a packed ``FailedCall``."""
-        del setup
-        try:
-            self._embedder, recipe = self._embedder_of(packed)
-            require_same(unpack(recipes), {MODEL: recipe}, "its model, or its processor, differs")
-        except BaseException as error:  # noqa: BLE001 - who asked decides what it means
-            return pack(failed(error))
-        return b""
-
-    def embed(self, packed: bytes) -> bytes:
-        """Vectors of packed texts, or a ``FailedCall``, packed."""
-        assert self._embedder is not None
-        try:
-            return pack(self._embedder.embed(unpack(packed)))
-        except BaseException as error:  # noqa: BLE001 - who asked decides what it means
-            return pack(failed(error))

@@ -17,7 +17,7 @@ from ingestor.nodes.preparing import Setup
 from ingestor.nodes.workshop import Workshop
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Reader
-from ingestor.ports import BadDocument, Later, NeedsHuman, Parser, Stale, Transient
+from ingestor.ports import BadDocument, Embedder, Later, NeedsHuman, Parser, Stale, Transient
 from ingestor.registry import find
 from ingestor.text.tokens import Tokens
 
@@ -90,8 +90,7 @@ def embed(texts: Sequence[str]) -> Vectors:
     for text in texts:
         if "unembeddable" in text:
             raise BadDocument("the model cannot take it")
-    embedder = find("embedders", "hashing")
-    return embedder.build(embedder.options(dimensions=DIMENSIONS)).embed(texts)  # type: ignore[no-any-return]
+    return embedder_of(b"")[0].embed(texts)
 
 
 def never(texts: Sequence[str]) -> Vectors:
@@ -118,6 +117,13 @@ def tools(strategy: str, texts: Texts, vectors: Callable[[Sequence[str]], Vector
     )  # fmt: skip
 
 
+def embedder_of(setup: bytes) -> tuple[Embedder, Fingerprint]:
+    """As a process makes it."""
+    embedder = find("embedders", "hashing")
+    options = embedder.options.model_validate({"dimensions": DIMENSIONS})
+    return embedder.build(options), Fingerprint("hashing")
+
+
 def setup(strategy: str) -> Setup:
     return Setup(strategy, packed(strategy), recipes_of(tools(strategy, Texts())))
 
@@ -132,7 +138,7 @@ class LocalHand:
 
     def __init__(self, node: str = "here", cause: Cause = "crash") -> None:
         self.node, self._cause = node, cause
-        self._shop, self._known, self.dead = Workshop(tools_of), set[str](), False
+        self._shop, self._known, self.dead = Workshop(tools_of, embedder_of), set[str](), False
         self.calls: list[str] = []
 
     def call(self, method: str, *arguments: object) -> bytes:

@@ -27,12 +27,9 @@ from ingestor.nodes.fleet import Fleet
 from ingestor.nodes.preparing import Setup
 from ingestor.nodes.ray_cluster import EmbeddingProcess, Room
 from ingestor.pipeline.prepare import Job, Tools
-from ingestor.ports import NeedsHuman, Stop
-from ingestor.registry import find
+from ingestor.ports import NeedsHuman, Stop, Transient
 from tests.nodes import shop
 from tests.nodes.laws import nobody, outcomes, pooled
-
-HASHING = find("embedders", "hashing")
 
 
 class Process:
@@ -73,8 +70,15 @@ class SmallCluster:
         self.embedding: list[Process] = []
 
     def hire(
-        self, make: Callable[[], Any], room: Room, node: str | None, wanted: Callable[[], bool]
+        self,
+        make: Callable[[], Any],
+        room: Room,
+        node: str | None,
+        wanted: Callable[[], bool],
+        *,
+        spread: bool,
     ) -> Process:
+        del spread
         while not self._rooms.acquire(timeout=0.05):
             if self._stopped.is_set():
                 raise Stopped
@@ -94,10 +98,6 @@ class SmallCluster:
         self._stopped.set()
 
 
-def embedder_of(packed: bytes) -> Any:
-    return HASHING.build(HASHING.options(dimensions=shop.DIMENSIONS)), Fingerprint("hashing")
-
-
 def vectors_of(embedder: Any, texts: Sequence[str]) -> Vectors:
     answers = embedder.embed_each(texts, Stop()).vectors
     for answer in answers:
@@ -107,11 +107,11 @@ def vectors_of(embedder: Any, texts: Sequence[str]) -> Vectors:
 
 
 @contextmanager
-def fleet_in(cluster: SmallCluster, count: int) -> Iterator[Callable[[int], list[Outcome]]]:
+def fleet_in(cluster: SmallCluster, count: int, gpus: int = 0) -> Iterator[Callable[[int], list[Outcome]]]:
     """Prepares so many documents on its processes."""
-    workers = Workers(kind="ray", count=count)
-    fleet = Fleet(cluster, workers, shop.tools_of, embedder_of)  # type: ignore[arg-type]
-    embedder: Any = fleet.embedder(embedder_of(b"")[0], Setup("hashing", b"", {MODEL: "hashing"}))
+    workers = Workers(kind="ray", count=count, embedder_gpus=gpus)
+    fleet = Fleet(cluster, workers, shop.tools_of, shop.embedder_of)  # type: ignore[arg-type]
+    embedder: Any = fleet.embedder(shop.embedder_of(b"")[0], Setup("hashing", b"", {MODEL: "hashing"}))
 
     def run(number: int) -> list[Outcome]:
         texts = shop.Texts({f"{each}.txt": f"{shop.TEXT} {each}" for each in range(number)})
@@ -138,10 +138,11 @@ def test_processes_that_prepare_leave_room_for_one_that_embeds() -> None:
 
 
 def test_where_the_last_that_embeds_is_lost_another_gets_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Documents wait meanwhile as after other errors."""
+    """Documents wait meanwhile as after other errors: processes that prepare have no GPU."""
     monkeypatch.setattr(embedding, "PATIENCE", 0.2)
+    monkeypatch.setattr(crews, "BORROW", 0.1)
     cluster = SmallCluster(3)
-    with fleet_in(cluster, count=4) as run:
+    with fleet_in(cluster, count=4, gpus=1) as run:
         assert len(run(4)) == 4
         cluster.embedding[-1].lose()
         errors = [each.error for each in run(8) if each.error]
@@ -152,6 +153,91 @@ def test_where_the_last_that_embeds_is_lost_another_gets_room(monkeypatch: pytes
     assert len(cluster.embedding) > 1
 
 
+@pytest.mark.parametrize("count", [1, 4])
+def test_room_for_one_process_prepares_and_embeds_there(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(crews, "BORROW", 0.1)
+    cluster = SmallCluster(1)
+    with fleet_in(cluster, count) as run:
+        found = run(8)
+    assert [each.error for each in found] == [None] * 8
+    assert len(cluster.embedding) == 1
+
+
+def test_lost_node_that_embedded_leaves_embedding_to_process_that_prepares(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(crews, "BORROW", 0.1)
+    cluster = SmallCluster(2)
+    with fleet_in(cluster, count=4) as run:
+        assert len(run(4)) == 4
+        cluster.embedding[-1].lose()
+        found = run(8)
+    assert [each.error for each in found] == [None] * 8
+    assert len(cluster.embedding) == 1
+
+
+def test_borrowed_process_is_kept_while_its_lender_is_idle() -> None:
+    lender = Crew(shop.LocalHand, 1, idle=0.1)
+    with lender.hand():
+        pass
+    borrower = Crew(iter(()).__next__, 1, lenders=lambda: [lender])
+    borrower._lacking = monotonic() - crews.BORROW
+    with borrower.hand() as borrowed:
+        Event().wait(0.5)
+        assert not borrowed.dead  # type: ignore[attr-defined]
+    for _ in range(500):
+        if borrowed.dead:  # type: ignore[attr-defined]
+            break
+        Event().wait(0.02)
+    assert borrowed.dead  # type: ignore[attr-defined]
+    lender.stop()
+    borrower.stop()
+
+
+class LosesStarts(SmallCluster):
+    """Its first processes end while they start: before they answer, or while they learn."""
+
+    def __init__(self, lost: int, learning: bool) -> None:
+        super().__init__(4)
+        self._lost, self._learning = iter(range(lost)), learning
+        self.starts: list[bool] = []  # whether the node of the start before was avoided
+
+    def hire(self, *arguments: Any, spread: bool) -> Process:
+        self.starts.append(spread)
+        lost = next(self._lost, None) is not None
+        if lost and not self._learning:
+            raise ProcessLost(Death("a node", "crash", "killed"))
+        made = super().hire(*arguments, spread=spread)
+        if lost:
+            made.lose()
+            self._rooms.release()
+        return made
+
+    def nodes(self, room: Room) -> Sequence[str]:
+        return ("a",)
+
+
+@pytest.mark.parametrize("learning", [False, True])
+def test_lost_start_is_tried_again_elsewhere(learning: bool) -> None:
+    """The check of the node loses one start, and the first process that embeds another."""
+    cluster = LosesStarts(1, learning)
+    with fleet_in(cluster, count=1) as run:
+        assert [each.error for each in run(1)] == [None]
+        assert len(cluster.starts) == 4
+        cluster._lost = iter(range(2))
+        cluster.embedding[-1].lose()
+        assert [each.error for each in run(4)] == [None] * 4
+    assert cluster.starts[4:] == [False, True, True]
+
+
+def test_processes_lost_at_every_start_are_an_error_of_documents(caplog: pytest.LogCaptureFixture) -> None:
+    with fleet_in(LosesStarts(100, learning=True), count=1) as run:
+        (found,) = run(1)
+    assert type(found.error) is Transient
+    assert "processes end while they start" in str(found.error)
+    assert "Traceback" not in caplog.text
+
+
 def test_an_embedder_that_no_longer_is_needed_holds_up_no_other_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -160,15 +246,15 @@ def test_an_embedder_that_no_longer_is_needed_holds_up_no_other_process(
     awaited = Event()
 
     class WithoutGPU(SmallCluster):
-        def hire(self, make: Any, room: Room, node: str | None, wanted: Callable[[], bool]) -> Process:
+        def hire(self, make: Any, room: Room, *others: Any, spread: bool) -> Process:
             if room.shown is not EmbeddingProcess:
-                return super().hire(make, room, node, wanted)
+                return super().hire(make, room, *others, spread=spread)
             awaited.set()
             self._stopped.wait()
             raise Stopped
 
-    fleet = Fleet(WithoutGPU(2), Workers(kind="ray", count=2), shop.tools_of, embedder_of)  # type: ignore[arg-type]
-    fleet.embedder(embedder_of(b"")[0], Setup("large", b"", {MODEL: "large"}))
+    fleet = Fleet(WithoutGPU(2), Workers(kind="ray", count=2), shop.tools_of, shop.embedder_of)  # type: ignore[arg-type]
+    fleet.embedder(shop.embedder_of(b"")[0], Setup("large", b"", {MODEL: "large"}))
     texts = shop.Texts({"a.txt": shop.TEXT})
     tools, setup = shop.tools("sentence", texts), shop.setup("sentence")
     fleet.know(shop.entry("a.txt").feed, tools, replace(setup, recipes={MODEL: "large"}))
@@ -188,13 +274,13 @@ def test_two_models_take_turns_where_there_is_room_for_one(monkeypatch: pytest.M
     monkeypatch.setattr(fleets, "IDLE", 0.2)
     monkeypatch.setattr(crews, "RETRY", 0.2)
     monkeypatch.setattr(embedding, "PATIENCE", 0.5)
-    monkeypatch.setitem(Crew.__init__.__kwdefaults__, "idle", 0.2)
+    monkeypatch.setitem(Crew.__init__.__kwdefaults__ or {}, "idle", 0.2)
 
     def tools_of(packed: bytes) -> Tools:
         return replace(shop.tools_of(shop.packed("sentence")), embedder_recipe=Fingerprint(packed.decode()))
 
     def model_of(packed: bytes) -> Any:
-        return embedder_of(packed)[0], Fingerprint(packed.decode())
+        return shop.embedder_of(packed)[0], Fingerprint(packed.decode())
 
     fleet = Fleet(SmallCluster(2), Workers(kind="ray", count=2), tools_of, model_of)  # type: ignore[arg-type]
     texts = shop.Texts({f"{each}.txt": f"{shop.TEXT} {each}" for each in range(3)})
@@ -257,7 +343,7 @@ def test_a_process_that_nobody_waits_for_any_more_is_not_hired() -> None:
     crew.append(Crew(hire, 3, idle=0.3))
     with pooled(3) as pool:
         for each in range(3):
-            pool.submit(each, partial(used, crew[0]))  # type: ignore[arg-type]
+            pool.submit(each, partial(used, crew[0]))
         assert len(outcomes(pool, 3)) == 3
     for _ in range(500):
         if not crew[0].active:
@@ -279,7 +365,7 @@ def test_where_every_node_is_refused_documents_learn_why(monkeypatch: pytest.Mon
     crew = Crew(hire, 4)
     with pooled(4) as pool:
         for each in range(4):
-            pool.submit(each, partial(used, crew))  # type: ignore[arg-type]
+            pool.submit(each, partial(used, crew))
         found = [pool.next(20) for _ in range(4)]
         crew.stop()
     assert {type(each.error) for each in found if each} == {NeedsHuman}

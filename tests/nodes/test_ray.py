@@ -47,7 +47,7 @@ def fresh(connection: RayCluster) -> OnNodes:
 
 
 def made(connection: RayCluster, most: int = 2) -> OnNodes:
-    hire = partial(connection.hire, partial(Workshop, shop.tools_of), Room(0.5))
+    hire = partial(connection.hire, partial(Workshop, shop.tools_of, shop.embedder_of), Room(0.5))
     return OnNodes(Crew(hire, most), by_strategy, 10**6)
 
 

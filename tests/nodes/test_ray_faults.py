@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.project import free_port, wait
 from tests.nodes.cluster import cluster
-from tests.nodes.test_ray_runs import ODD, at_work, by_threads, project, synced, write
+from tests.nodes.test_ray_runs import ODD, at_work, by_threads, project, synced, with_whole_cpus, write
 from tests.plugins import installed
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
@@ -59,7 +59,7 @@ def test_a_process_that_stands_still_holds_up_one_document(tmp_path: Path) -> No
         one = project(tmp_path / "ray", raylets, count=2, chunking=odd)
         write(one, 30)
         running = at_work(one, trace, 6)
-        stopped = preparing()[0]
+        stopped = processes("Preparing")[0]
         os.kill(stopped, signal.SIGSTOP)
         try:
             wait(lambda: trace.stat().st_size >= 29)
@@ -69,12 +69,54 @@ def test_a_process_that_stands_still_holds_up_one_document(tmp_path: Path) -> No
     assert one.essence() == by_threads(one).essence()
 
 
-def preparing() -> list[int]:
-    """Process ids."""
-    told = subprocess.run(
-        ["pgrep", "-f", "^ray::PreparingProcess"], capture_output=True, text=True, check=True
-    )
-    return [int(number) for number in told.stdout.split()]
+def processes(work: str) -> list[int]:
+    """Return ids of processes for this work, also of those that start."""
+    listed = subprocess.run(["pgrep", "-f", f"^ray::{work}Process"], capture_output=True, text=True)
+    return [int(number) for number in listed.stdout.split()]
+
+
+def test_processes_killed_while_they_start_cost_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One on each node in the check, and one that gets a document; each while it loads its plugin."""
+    starts = tmp_path / "starts"
+    starts.write_text("xxx")
+    monkeypatch.setenv("ODD_STARTS", str(starts))
+    with cluster(nodes=2, cpus=1) as raylets:
+        one = project(tmp_path / "ray", raylets, chunking={"strategy": "odd"})
+        write(one, 6)
+        done = one.call("sync", "--json", env={})
+    assert (done.returncode, starts.read_text()) == (0, ""), done.stderr
+    assert "Traceback" not in done.stderr
+    assert one.essence() == by_threads(one).essence()
+
+
+def test_cluster_of_one_cpu_prepares_and_embeds_in_one_process(tmp_path: Path) -> None:
+    with cluster(nodes=1, cpus=1) as raylets:
+        one = with_whole_cpus(tmp_path / "ray", raylets)
+        write(one, 8)
+        synced(one)
+    assert one.essence() == by_threads(one).essence()
+
+
+@pytest.mark.parametrize("lost", ["Preparing", "Embedding"])
+def test_node_lost_at_work_leaves_one_cpu_which_goes_on(tmp_path: Path, lost: str) -> None:
+    """Of two nodes of one CPU each, one prepares and the other embeds; either agent is killed."""
+    odd, trace = slowly(tmp_path, 0.2)
+    with cluster(nodes=2, cpus=1) as raylets:
+        one = with_whole_cpus(tmp_path / "ray", raylets, chunking=odd)
+        write(one, 40)
+        running = at_work(one, trace, 6)
+        try:
+            agent = int(Path(f"/proc/{processes(lost)[0]}/stat").read_text().rsplit(")", 1)[1].split()[1])
+            os.kill(agent, signal.SIGKILL)
+            code = running.wait(300)
+        finally:
+            running.kill()
+        log = (one.folder / "log").read_text()
+    assert code == 0, log
+    assert log.count("no node has had room") <= 1
+    assert one.essence() == by_threads(one).essence()
 
 
 def test_by_rays_client(tmp_path: Path) -> None:

@@ -23,10 +23,20 @@ DOCUMENTS = Path(__file__).parents[2] / "documents"
 SECRET = "wE4kn3ss-of-a-key"
 MARK = "Zwischenlandungsprotokoll"  # a word of a document, that no log may hold
 ODD = """
-import os, time
+import os, signal, sys, time
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.chunkers.sentence import Sentence, SentenceOptions
 from ingestor.registry import Plugin, tuning
+
+STARTS = os.environ.get("ODD_STARTS")  # a file with the letters of starts that are still to be lost
+if STARTS and sys.argv[0].endswith("default_worker.py"):
+    with open(STARTS, "r+") as starts:
+        left = starts.read()
+        starts.seek(0)
+        starts.truncate()
+        starts.write(left[1:])
+    if left:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 class OddOptions(ChunkerOptions):
     pause: float = tuning(0.0)
@@ -70,6 +80,12 @@ def project(
     where = address or raylets.address
     ray = {"kind": "ray", "address": where, "count": count, "cpus": 0.4, "embedder_cpus": 0.1}
     return Project(folder, {"workers": ray, "chroma": {"path": "./chroma", "embedded": True}} | settings)
+
+
+def with_whole_cpus(folder: Path, raylets: Any, **settings: Any) -> Project:
+    """Sixteen processes at most, each of one CPU, as by default."""
+    workers = {"kind": "ray", "address": raylets.address}
+    return Project(folder, {"workers": workers, "chroma": {"path": "./chroma", "embedded": True}} | settings)
 
 
 def by_threads(project: Project) -> Project:
