@@ -13,6 +13,7 @@ from ingestor.config.models import Config
 from ingestor.core.backoff import LONGEST as LONGEST_WAIT
 from ingestor.core.decisions import NEVER
 from ingestor.core.error_text import describe
+from ingestor.core.events import event
 from ingestor.engine import memory
 from ingestor.lexical.readers import LexicalReaders
 from ingestor.ports import NeedsHuman
@@ -235,7 +236,7 @@ class Loop:
             self.running.ports.sleep(TICK)
             return False
         if self._complained:
-            log.info("the state folder can be written again")
+            log.info("the state folder can be written again", extra=event("state_writable"))
             self._complained = ""
         return True
 
@@ -244,7 +245,11 @@ class Loop:
         before, self._now = self._now, self.now()
         if self._now > before - PUT_BACK:
             return
-        log.warning("the clock was put back by %.0f s: waiting retries run now", before - self._now)
+        log.warning(
+            "the clock was put back by %.0f s: waiting retries run now",
+            before - self._now,
+            extra=event("clock_put_back", seconds=round(before - self._now)),
+        )
         self.shown = replace(self.shown, at=0.0)
         self.running.engine.scanner.wait_no_longer()
         self.running.engine.writer.wait_no_longer()
@@ -264,7 +269,12 @@ class Loop:
         if describe(error) != self._complained:
             self._complained = describe(error)
             folder = self.running.parts.config.state
-            log.error("the state folder %s cannot be written, will retry: %s", folder, describe(error))
+            log.error(
+                "the state folder %s cannot be written, will retry: %s",
+                folder,
+                describe(error),
+                extra=event("state_unwritable", reason=describe(error)),
+            )
 
     def _show(self) -> None:
         before, now = self.shown, self.live()
@@ -281,4 +291,9 @@ class Loop:
 def _log_refused(error: Exception) -> None:
     """Log why a changed config is not taken over. Only an unknown error has a traceback."""
     trace = None if isinstance(error, NeedsHuman) else error
-    log.error("changed config not taken over, the old one stays in force: %s", error, exc_info=trace)
+    log.error(
+        "changed config not taken over, the old one stays in force: %s",
+        error,
+        exc_info=trace,
+        extra=event("config_refused", reason=str(error)),
+    )

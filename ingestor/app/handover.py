@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from ingestor.app.renames import Renames, SourcePlace, find_renames, in_choices, origin
 from ingestor.config.models import Config
+from ingestor.core.events import event
 from ingestor.model import CollectionName, SourceName
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import Choices, packed, unpacked
@@ -70,7 +71,13 @@ def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
         _rename(journal, renames)
     for old, new in renames.items():
         rows = journal.select("SELECT DISTINCT key FROM documents WHERE source = ?", (new,))
-        log.info("source %s was renamed to %s and keeps its %s", old, new, counted(len(rows), "document"))
+        log.info(
+            "source %s was renamed to %s and keeps its %s",
+            old,
+            new,
+            counted(len(rows), "document"),
+            extra=event("source_renamed", source=new, former=old, documents=len(rows)),
+        )
         parses.rename(old, new, [key for (key,) in rows])
 
 

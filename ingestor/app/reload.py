@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ingestor.config.file import load
 from ingestor.config.models import Config, ConfigError
+from ingestor.core.events import event
 from ingestor.state.running_config import settled_at_start
 
 log = logging.getLogger("ingestor")
@@ -46,18 +47,27 @@ class Reloader:
         try:
             config = load(self._path, self._env)
         except ConfigError as error:
-            log.error("changed config not taken over, the old one stays in force:\n%s", error)
+            log.error(
+                "changed config not taken over, the old one stays in force:\n%s",
+                error,
+                extra=event("config_refused", reason=str(error)),
+            )
             return None
         if settled := settled_at_start(self._config, config):
             log.error(
-                "changed: %s; this takes effect at a restart, and nothing else of the file is taken over "
-                "until then", ", ".join(settled),
-            )  # fmt: skip
+                "config needs a restart: %s changed; until then nothing else of it applies",
+                ", ".join(settled),
+                extra=event("config_restart_needed", keys=settled),
+            )
             return None
         late = [
             name for name, key in _AT_NEXT_START.items() if getattr(self._config, key) != getattr(config, key)
         ]
-        log.info("the config is taken over%s", f"; {' and '.join(late)} at the next start" if late else "")
+        log.info(
+            "the config is taken over%s",
+            f"; {' and '.join(late)} at the next start" if late else "",
+            extra=event("config_reloaded"),
+        )
         self._config = config
         return config
 

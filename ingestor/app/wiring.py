@@ -21,6 +21,7 @@ from ingestor.chroma.shards.backend import ShardedBackend
 from ingestor.config.models import Config
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
+from ingestor.core.events import event
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.dispatcher import AHEAD
 from ingestor.engine.loop import Engine, EngineParts
@@ -175,9 +176,10 @@ class Running:
         parts = self.parts.by(standing.choices)
         if parts is None:
             log.warning(
-                "%s: plugins or model that made its documents are not available here; the collection stays "
-                "unchanged until a new one is complete", standing.serves,
-            )  # fmt: skip
+                "%s: plugins or model are missing; kept unchanged until a new collection is complete",
+                standing.serves,
+                extra=event("collection_unusable", collection=str(standing.serves)),
+            )
             return []
         self.models[standing.edition] = parts.model
         setting = parts.config.embedding.options

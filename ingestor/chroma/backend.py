@@ -33,6 +33,7 @@ from ingestor.config.hosts import local_address
 from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition
+from ingestor.core.events import event
 from ingestor.core.shards import separate
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 
@@ -229,7 +230,12 @@ class Collections:
             raise Gone(f"collection {name!r} does not exist")
         if (model := self._models.get(index.uuid)) is not None:
             for words in changed_settings(self._client, name, model.reader, known=model.known, restore=True):
-                log.warning("collection %s: another program changed a setting, now restored: %s", name, words)
+                log.warning(
+                    "collection %s: another program changed a setting, now restored: %s",
+                    name,
+                    words,
+                    extra=event("collection_changed_elsewhere", collection=str(name)),
+                )
         self._looks += 1
         return probe(index, self._looks)
 
@@ -275,7 +281,7 @@ class Collections:
     def _restart(self, server: ChromaServer, reason: str) -> bool:
         """Whether it started; if not, the next tick retries."""
         if not self._down:
-            log.error("Chroma is restarted: %s", reason)
+            log.error("Chroma is restarted: %s", reason, extra=event("chroma_restarted", reason=str(reason)))
         self._restarted = monotonic()
         self._silences.clear()
         self._loaded = set()
@@ -284,10 +290,14 @@ class Collections:
             server.restart()
         except (Transient, NeedsHuman, OSError) as error:
             if self._down != str(error):
-                log.error("Chroma did not start, will retry: %s", error)
+                log.error(
+                    "Chroma did not start, will retry: %s",
+                    error,
+                    extra=event("chroma_down", reason=str(error)),
+                )
             self._down = str(error)
             return False
-        log.info("Chroma is up again")
+        log.info("Chroma is up again", extra=event("chroma_up"))
         self._down = ""
         return True
 
@@ -302,7 +312,12 @@ class Collections:
             )
             self._stack.callback(self._server.stop)
             self._start(self._server)
-            log.log(logging.INFO if self._serve else logging.DEBUG, "Chroma's port: %s", self._server.level)
+            log.log(
+                logging.INFO if self._serve else logging.DEBUG,
+                "Chroma's port: %s",
+                self._server.level,
+                extra=event("listening", guard=self._server.level),
+            )
         return self._another()
 
     def _start(self, server: ChromaServer) -> None:
@@ -314,7 +329,11 @@ class Collections:
             except Transient as error:
                 if monotonic() > until:
                     raise
-                log.warning("Chroma did not start, will retry: %s", error)
+                log.warning(
+                    "Chroma did not start, will retry: %s",
+                    error,
+                    extra=event("chroma_down", reason=str(error)),
+                )
             else:
                 return
         server.start()
@@ -338,7 +357,11 @@ class Collections:
         now = server.look()
         if hangs(self._silences.since(name, before.at, now.at), before, now):
             return True
-        log.info("Chroma does not answer for collection %s yet, but works: it gets more time", name)
+        log.info(
+            "Chroma does not answer for collection %s yet, but works: it gets more time",
+            name,
+            extra=event("chroma_slow", collection=str(name)),
+        )
         return False
 
     def _answers(self, name: ChromaName) -> bool:

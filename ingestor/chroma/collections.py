@@ -15,6 +15,7 @@ from ingestor.chroma.api import INVALID, DescribedCollection, Refused
 from ingestor.chroma.client import Client, translated
 from ingestor.chroma.index import ChromaIndex, listed
 from ingestor.core.entries import ChromaName
+from ingestor.core.events import event
 from ingestor.core.generation import Home, home_of
 from ingestor.model import ReaderModel
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
@@ -81,7 +82,11 @@ def open_collection(
         _restore(client, found, model, known or model is not None)
     index = ChromaIndex(client, found.id, found.name)
     if _mark(found) is None and str(found.id) in owner.uuids():
-        _log.warning("collection %s: its metadata was replaced; ingestor's mark is restored", name)
+        _log.warning(
+            "collection %s: its metadata was replaced; ingestor's mark is restored",
+            name,
+            extra=event("collection_changed_elsewhere", collection=str(name)),
+        )
         index.note({OWNER: owner.mark})
     return index
 
@@ -113,7 +118,12 @@ def _restore(client: Client, found: DescribedCollection, model: ReaderModel | No
         with translated():
             client.api.reconfigure(found.id, right)
     except (Refused, NeedsHuman) as error:
-        _log.warning("collection %s: its settings cannot be restored: %s", found.name, error)
+        _log.warning(
+            "collection %s: its settings cannot be restored: %s",
+            found.name,
+            error,
+            extra=event("collection_changed_elsewhere", collection=found.name, reason=str(error)),
+        )
 
 
 def _right_settings(found: DescribedCollection, model: ReaderModel | None, known: bool) -> dict[str, Any]:

@@ -9,10 +9,12 @@ import json
 import logging
 import re
 import sys
+import threading
 from datetime import UTC, datetime
 from typing import Any
 
 from ingestor.core.escape import spelt
+from ingestor.core.events import event
 
 _OTHERS = (
     "chromadb",
@@ -28,12 +30,30 @@ _STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskNam
 
 
 def set_up(level: str, form: str) -> None:
-    """``level``: debug, info, warning, error; ``form``: text or json. Loggers of libraries are kept quiet."""
+    """``level``: debug, info, warning, error; ``form``: text or json. Loggers of libraries are kept quiet.
+
+    Warnings of libraries go to the log. With json, so does an error that ends the program or a thread.
+    """
     handler = Stderr()
     handler.setFormatter(Json() if form == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.captureWarnings(True)
+    if form == "json":
+        sys.excepthook = lambda kind, error, trace: _log_defect(error)
+        threading.excepthook = lambda found: _log_defect(found.exc_value)
     for name in _OTHERS:
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.ERROR)
+
+
+def is_json() -> bool:
+    """Whether lines of the log are JSON objects."""
+    return any(isinstance(handler.formatter, Json) for handler in logging.getLogger().handlers)
+
+
+def _log_defect(error: BaseException | None) -> None:
+    logging.getLogger("ingestor").critical(
+        "unexpected error: %s", error, exc_info=error, extra=event("ended")
+    )
 
 
 class Stderr(logging.Handler):
@@ -50,15 +70,21 @@ class Stderr(logging.Handler):
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        fields = "".join(f" {name}={_quoted(value)}" for name, value in _extra(record).items())
-        trace = "\n" + self.formatException(record.exc_info) if record.exc_info else ""
+        extra = _extra(record)
+        trace = extra.pop("trace", None) or (record.exc_info and self.formatException(record.exc_info))
+        shown = {} if "event" in extra else extra  # the message of an event names its fields
+        fields = "".join(f" {name}={_quoted(value)}" for name, value in shown.items())
+        trace = f"\n{trace.rstrip()}" if trace else ""
         said = f"{at} {record.levelname:7} {record.getMessage()}{fields}{trace}"
         return spelt(said).replace("\n", "\n    ")
 
 
 class Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
+        ours = record.name.partition(".")[0] == "ingestor"
         line = {
+            "event": "message" if ours else "library",
+            **({} if ours else {"logger": record.name}),
             **_extra(record),
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

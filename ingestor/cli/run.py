@@ -28,9 +28,11 @@ from ingestor.cli.usage import (
     log_level,
     read_config,
 )
+from ingestor.core.events import event
 
 if TYPE_CHECKING:
     from ingestor.app.daemon import Loop
+    from ingestor.config.models import Config
     from ingestor.state.run_status import Live
 
 
@@ -87,12 +89,18 @@ def run(
     from ingestor.state.files import journal_path
 
     seen = stamp(config)
-    checked = read_config(config)
+    checked = read_config(config, logged=True)
+    as_json |= checked.log.format == "json"
     set_up(log_level(checked.log.level, verbose, quiet), "json" if as_json else checked.log.format)
+    _log_warnings(config, checked)
     signals = Signals()
     reloader = Reloader(config, environ, signals, checked, seen)
     with signals.heard(), opened(checked, serve=True) as running, progress.shown(as_json or quiet) as watcher:
-        logging.getLogger("ingestor").info("Chroma listens at %s", running.collections.address)
+        logging.getLogger("ingestor").info(
+            "Chroma listens at %s",
+            running.collections.address,
+            extra=event("listening", address=running.collections.address),
+        )
         loop = Loop(running, signals, watcher)
         paging = partial(pages_of, config=lambda: loop.running.parts.config, path=config)
         with service_opened(checked.http, journal_path(checked), loop.view, paging) as unopened:
@@ -102,6 +110,11 @@ def run(
             loop.run(reloader.changed, lambda live: None if silent else _ready(live, loop, config, as_json))
         if not (as_json or quiet):
             goodbye.say_goodbye()
+
+
+def _log_warnings(path: Path, config: "Config") -> None:
+    for warning in config.warnings:
+        logging.getLogger("ingestor").warning("%s: %s", path, warning, extra=event("config_warning"))
 
 
 def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:
@@ -115,7 +128,7 @@ def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:
     records = sum(reports.records(editions.live(name).name) for name in names)
     failed = len(reports.failures())
     if as_json:
-        logging.getLogger("ingestor").info("in step", extra={"records": records, "failed": failed})
+        logging.getLogger("ingestor").info("in step", extra=event("in_step", records=records, failed=failed))
         return
     rows = SourceRows(loop.running.journal)
     known = {source.name: rows.of(source.name) for source in loop.running.parts.config.sources}
@@ -143,13 +156,15 @@ def sync(
     from ingestor.cli.log import set_up
     from ingestor.cli.output import console, progress, summary
 
-    checked = read_config(config)
+    checked = read_config(config, logged=True)
     set_up(log_level("warning" if as_json else checked.log.level, verbose, quiet), checked.log.format)
+    _log_warnings(config, checked)
+    silent = as_json or quiet or checked.log.format == "json"
     begun, signals = time.monotonic(), Signals()
     with (
         signals.heard(),
         opened(checked, serve=False) as running,
-        progress.shown(as_json or quiet) as watcher,
+        progress.shown(silent) as watcher,
     ):
         loop, before = Loop(running, signals, watcher), summary.unconfigured(running)
         loop.sync()

@@ -1,5 +1,6 @@
 """Shared by all commands: common options, reading of the config, exit codes."""
 
+import logging
 import sys
 from os import environ, umask
 from pathlib import Path
@@ -9,6 +10,7 @@ import typer
 
 from ingestor.cli.invocation import DEFAULT_CONFIG
 from ingestor.core.escape import spelt
+from ingestor.core.events import event
 from ingestor.state.file_permissions import UMASK
 
 if TYPE_CHECKING:
@@ -26,8 +28,11 @@ SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
 
 
 def fail(message: str, code: int) -> NoReturn:
-
-    print(spelt(message), file=sys.stderr)
+    """End with a message: an object of the log, if that is JSON."""
+    if "ingestor.cli.log" in sys.modules and sys.modules["ingestor.cli.log"].is_json():
+        logging.getLogger("ingestor").critical("%s", message, extra=event("ended", code=code))
+    else:
+        print(spelt(message), file=sys.stderr)
     raise SystemExit(code)
 
 
@@ -40,8 +45,8 @@ def log_level(configured: str, verbose: bool, quiet: bool) -> str:
     return "debug" if verbose else configured
 
 
-def read_config(path: Path) -> "Config":
-    """The config, for commands that write.
+def read_config(path: Path, *, logged: bool = False) -> "Config":
+    """The config, for commands that write. ``logged``: the caller logs its warnings.
 
     Files that are made from now on are for this user alone, and so are memory and environment, where secrets
     stand.
@@ -52,7 +57,7 @@ def read_config(path: Path) -> "Config":
     hide()
     umask(UMASK)
     config = load(path, environ)
-    for warning in config.warnings:
+    for warning in () if logged else config.warnings:
         print(spelt(f"{path}: warning: {warning}"), file=sys.stderr)
     return config
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from ingestor.core.backend import Registrar
 from ingestor.core.entries import ChromaName, Edition
+from ingestor.core.events import event
 from ingestor.ports import Transient
 
 log = logging.getLogger("ingestor")
@@ -38,7 +39,12 @@ def _rename(registrar: Registrar, uuid: str, name: ChromaName) -> None:
     for _ in range(ATTEMPTS):
         if registrar.rename(uuid, name):
             return
-        log.warning("another collection took the name %s meanwhile: it is %s", name, registrar.evict(name))
+        log.warning(
+            "another collection took the name %s meanwhile: it is %s",
+            name,
+            registrar.evict(name),
+            extra=event("collection_renamed", collection=str(name)),
+        )
     raise Transient(
         f"some client makes a collection {name!r} again and again; stop it while names are swapped"
     )

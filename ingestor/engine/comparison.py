@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ingestor.core.entries import EditionName
+from ingestor.core.events import event
 from ingestor.core.fingerprint import halved, metadata_digest, text_digest, vector_digest
 from ingestor.core.listings.key_set import KeySet
 from ingestor.core.listings.pages import pages
@@ -56,8 +57,11 @@ def restore_order(journal: Journal, index: Index, collection: EditionName) -> st
     index.drop(orphans)
     log.warning(
         "collection %s: %s wrong or missing, will be written again; %s of no document deleted",
-        collection, counted(wrong, "record"), len(orphans),
-    )  # fmt: skip
+        collection,
+        counted(wrong, "record"),
+        len(orphans),
+        extra=event("collection_compared", collection=str(collection), records=wrong, dropped=len(orphans)),
+    )
     if wrong + len(orphans) <= FEW_STALE * known:
         return None
     return f"{wrong + len(orphans):,} of {counted(known, 'record')} differ from what was written"

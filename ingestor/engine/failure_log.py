@@ -5,6 +5,7 @@ from collections import Counter
 
 from ingestor.core.decisions import Failure
 from ingestor.core.entries import Entry
+from ingestor.core.events import Event, event
 from ingestor.model import SourceName
 from ingestor.pipeline.prepare import Prepared
 from ingestor.units import counted
@@ -24,6 +25,7 @@ class FailureLog:
     def note(
         self,
         entry: Entry,
+        name: Event,
         message: str,
         failure: Failure,
         *,
@@ -39,9 +41,15 @@ class FailureLog:
         self._counts[failure.reason] += 1
         number = self._counts[failure.reason]
         more = "; others like it are only listed, by `ingestor status`" if number == alike else ""
-        trace = f"\n{failure.detail}" if failure.detail and number == 1 else ""
+        about = event(
+            name,
+            source=str(entry.source),
+            document=entry.key,
+            reason=failure.reason,
+            trace=failure.detail if failure.detail and number == 1 else None,
+        )
         shown = level if number <= alike else logging.DEBUG
-        log.log(shown, message + "%s%s", entry.key, entry.source, failure.reason, more, trace)
+        log.log(shown, message + "%s", entry.key, entry.source, failure.reason, more, extra=about)
 
 
 class TruncationLog:
@@ -63,6 +71,9 @@ class TruncationLog:
             log.info(
                 "%s: %s of %s truncated by the model; use smaller chunks",
                 source, counted(chunks, "chunk"), documents,
+                extra=event(
+                    "document_truncated", source=str(source), chunks=chunks, documents=self._documents[source]
+                ),
             )  # fmt: skip
         self._reported |= self._chunks.keys()
         self._chunks.clear()

@@ -15,6 +15,7 @@ from ingestor.core.backoff import LONGEST, delay
 from ingestor.core.decisions import Failure
 from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
+from ingestor.core.events import event
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.engine.dispatcher import AHEAD, IN_FLIGHT_BYTES, Dispatcher, InFlight
 from ingestor.engine.failure_log import FailureLog, TruncationLog
@@ -231,22 +232,44 @@ class Engine:
         if failure.quarantined and entry.item is not None:
             if self._may_withdraw(entry, failure):
                 if isinstance(error, Unsupported):
-                    self._failures.note(entry, "skipped %s (%s): %s", failure, alike=1, level=logging.INFO)
+                    self._failures.note(
+                        entry,
+                        "document_unsupported",
+                        "skipped %s (%s): %s",
+                        failure,
+                        alike=1,
+                        level=logging.INFO,
+                    )
                 else:
-                    self._failures.note(entry, "quarantined %s (%s): %s", failure)
+                    self._failures.note(entry, "document_quarantined", "quarantined %s (%s): %s", failure)
                 parser = NO_PARSER if isinstance(error, Unsupported) else ""
                 recipe = refused or source.tools.recipe("")
                 self.writer.put(withdraw(entry, _nothing(entry, recipe, failure, parser)))
             return
         if isinstance(error, NeedsHuman):
-            log.error("source %s is held: %s", entry.source, error)
+            log.error(
+                "source %s is held: %s",
+                entry.source,
+                error,
+                extra=event("source_held", source=str(entry.source), reason=str(error)),
+            )
             self.source_rows.hold(entry.source, str(error))
         if isinstance(error, Stale):
             self.scanner.look_again(entry.source, entry.key)
         if failure.detail is not None:
-            self._failures.note(entry, "%s (%s) failed, keeps its records and will be retried: %s", failure)
+            self._failures.note(
+                entry, "document_failed", "%s (%s) failed, keeps its records and will be retried: %s", failure
+            )
         elif not entry.attempts:
-            log.info("%s (%s): %s; will be retried", entry.key, entry.source, failure.reason)
+            log.info(
+                "%s (%s): %s; will be retried",
+                entry.key,
+                entry.source,
+                failure.reason,
+                extra=event(
+                    "document_retried", source=str(entry.source), document=entry.key, reason=failure.reason
+                ),
+            )
         self._put_off(entry, failure)
 
     def _landed(self, entry: Entry) -> None:

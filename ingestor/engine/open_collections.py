@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from ingestor.core.backend import Backend, Model
 from ingestor.core.entries import ChromaName, EditionName, Renewal
+from ingestor.core.events import event
 from ingestor.core.generation import NOWHERE, Home, generation_of, home_of, judge
 from ingestor.core.metadata_keys import KEYS
 from ingestor.core.shards import separate, shard_of
@@ -132,7 +133,13 @@ class OpenCollections:
         self.see_to_names()
         row, model = self._journal.collection(name), self._model(name)
         if row.embedder not in (None, model.recipe):
-            log.warning("collection %s: the embedder changed; it is written again", name)
+            log.warning(
+                "collection %s: the embedder changed; it is written again",
+                self.serves(name),
+                extra=event(
+                    "collection_rebuilt", collection=self.serves(name), reason="the embedder changed"
+                ),
+            )
             self._journal.doubt(name)
             self._backend.delete(self.shown(name))
         index, uuid = self._backend.open(self.shown(name), model)
@@ -142,7 +149,15 @@ class OpenCollections:
             raise NeedsHuman(self._fenced(name, facts))
         others = _others(row.uuid or "", uuid)
         if others is None and index.count():
-            log.warning("collection %s: its records are not in the journal; it is written again", name)
+            log.warning(
+                "collection %s: its records are not in the journal; it is written again",
+                self.serves(name),
+                extra=event(
+                    "collection_rebuilt",
+                    collection=self.serves(name),
+                    reason="its records are not in the journal",
+                ),
+            )
             self._journal.doubt(name)
             self._backend.delete(self.shown(name))
             index, uuid = self._backend.open(self.shown(name), model)
@@ -152,7 +167,11 @@ class OpenCollections:
         harmless = unmarked and (others or uuid in self._seen)
         compared = others is not None and verdict == "restored" and not harmless
         if compared:
-            log.warning("collection %s: it or the journal was restored; its records are compared", name)
+            log.warning(
+                "collection %s: it or the journal was restored; its records are compared",
+                self.serves(name),
+                extra=event("collection_compared", collection=self.serves(name)),
+            )
             edition, why = self._editions.named(name), restore_order(self._journal, index, name)
             if why is not None and edition.role == "live":
                 Requests(self._journal).put("rebuild", edition.serves, why)
@@ -191,8 +210,12 @@ class OpenCollections:
         return set()
 
     def shown(self, name: EditionName) -> ChromaName:
-        """Its name in Chroma, which people know it by."""
+        """Return the collection's name in Chroma."""
         return self._editions.named(name).shown
+
+    def serves(self, name: EditionName) -> str:
+        """Return the name that readers use."""
+        return str(self._editions.named(name).serves)
 
 
 def _others(before: str, now: str) -> set[int] | None:

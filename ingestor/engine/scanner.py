@@ -9,6 +9,7 @@ from ingestor.core.backoff import delay
 from ingestor.core.decisions import Changes, QueueTurns, Scope
 from ingestor.core.entries import EditionName, Feed, SourceRow
 from ingestor.core.error_text import describe
+from ingestor.core.events import event
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.workers.outcomes import Outcome, Work
 from ingestor.model import Hint, SourceName
@@ -225,11 +226,21 @@ class Scanner:
         if outcome.error is not None:
             if failed_before:
                 return  # what it missed since, regular listings find
-            log.warning("watching %s failed: %s; regular listings continue", name, describe(outcome.error))
+            log.warning(
+                "watching %s failed: %s; regular listings continue",
+                name,
+                describe(outcome.error),
+                extra=event("source_watch_failed", source=str(name), reason=describe(outcome.error)),
+            )
         hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
         meant = name if hint.source is None else hint.source
         if meant not in self._watches:
-            log.warning("source %s sends a hint for source %r, which is not in the config", name, meant)
+            log.warning(
+                "source %s sends a hint for source %r, which is not in the config",
+                name,
+                meant,
+                extra=event("source_watch_failed", source=str(name)),
+            )
         self.look_again(meant, hint.under)
 
     def scanned(self, scan: Scan, outcome: Outcome) -> None:
@@ -319,15 +330,28 @@ class Scanner:
         else:
             self.source_rows.troubled(source.name, reason)
             if not isinstance(outcome.error, Transient):
-                log.error("%s", outcome.trace)
+                log.error(
+                    "source %s: unexpected error",
+                    source.name,
+                    extra=event("source_failed", source=str(source.name), trace=outcome.trace),
+                )
         state.next_scan = self._later(source, state.attempts)
         state.attempts += 1
 
     def _say(self, source: Source, state: _Watch, trouble: str | None) -> None:
         if trouble is None and state.said is not None:
-            log.info("source %s: listed whole again", source.name)
+            log.info(
+                "source %s: listed whole again",
+                source.name,
+                extra=event("source_listed", source=str(source.name)),
+            )
         elif trouble != state.said:
-            log.warning("source %s: %s", source.name, trouble)
+            log.warning(
+                "source %s: %s",
+                source.name,
+                trouble,
+                extra=event("source_failed", source=str(source.name), reason=trouble),
+            )
         state.said = trouble
 
     def _later(self, source: Source, attempts: int) -> float:

@@ -13,7 +13,8 @@ from typing import Literal
 
 from ingestor.core.backoff import delay, has_passed
 from ingestor.core.decisions import NEVER
-from ingestor.core.entries import ChromaName, EditionName, Entry
+from ingestor.core.entries import EditionName, Entry
+from ingestor.core.events import event
 from ingestor.engine import protocol
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outbox import BATCH, Outbox, UnderWay
@@ -138,7 +139,12 @@ class Writer:
                 index, home = self._collections.open(collection), self._collections.home
                 removed, dropped = protocol.remove(self._journal, index, gone, home)
             except Foreign as error:
-                log.warning("%s forgotten instead of removed: %s", counted(len(gone), "document"), error)
+                log.warning(
+                    "%s forgotten instead of removed: %s",
+                    counted(len(gone), "document"),
+                    error,
+                    extra=event("documents_forgotten", collection=str(collection), documents=len(gone)),
+                )
                 self._journal.remove([entry.row for entry in gone])
                 self._collections.disown(collection)
                 for _ in gone:
@@ -149,9 +155,22 @@ class Writer:
             self.tally.records_dropped += dropped
             for _ in removed:
                 self.tally.count(RemoveDocument(0))
-            shown, documents = self._collections.shown(collection), named(removed or gone[:1])
+            shown, documents = self._collections.serves(collection), named(removed or gone[:1])
             done = "removed" if removed else "is being removed"
-            log.info("%s: %s: %s, %s dropped", shown, documents, done, counted(dropped, "record"))
+            log.info(
+                "%s: %s: %s, %s dropped",
+                shown,
+                documents,
+                done,
+                counted(dropped, "record"),
+                extra=event(
+                    "documents_removed",
+                    collection=shown,
+                    document=(removed or gone)[0].key,
+                    documents=len(removed),
+                    dropped=dropped,
+                ),
+            )
             if dropped >= MANY:
                 self.check(collection)
 
@@ -217,13 +236,24 @@ class Writer:
         except sqlite3.OperationalError as error:
             self._pause(collection, error, f"the journal cannot be written: {error}")
         except NeedsHuman as error:
-            log.error("collection %s cannot be used: %s", collection, error)
+            log.error(
+                "collection %s cannot be used: %s",
+                self._collections.serves(collection),
+                error,
+                extra=event(
+                    "collection_unusable", collection=self._collections.serves(collection), reason=str(error)
+                ),
+            )
             self._hold(collection, error)
             return "dropped"
         except sqlite3.Error:
             raise
         except Exception as error:
-            log.exception("collection %s: unexpected error", collection)
+            log.exception(
+                "collection %s: unexpected error",
+                self._collections.serves(collection),
+                extra=event("collection_failed", collection=self._collections.serves(collection)),
+            )
             self._pause(collection, error, f"{type(error).__name__}: {error}")
         return "again"
 
@@ -280,7 +310,7 @@ class Writer:
         building = self._collections.building(collection)
         for prepared in batch:
             self.tally.count(write_of(prepared, building=building))
-        _report(self._collections.shown(collection), batch)
+        _report(self._collections.serves(collection), batch)
 
     def _refused(self, prepared: Prepared, error: Exception) -> None:
         """The index refuses this document: it waits no longer, whatever becomes of the rest of its batch."""
@@ -295,13 +325,24 @@ class Writer:
         outbox.attempts += 1
         outbox.not_before = self._clock() + max(wait, told)
         if reason != outbox.said:
-            log.warning("collection %s: write failed, will retry: %s", collection, reason)
+            log.warning(
+                "collection %s: write failed, will retry: %s",
+                self._collections.serves(collection),
+                reason,
+                extra=event(
+                    "collection_failed", collection=self._collections.serves(collection), reason=reason
+                ),
+            )
         outbox.said = reason
 
     def _resume(self, collection: EditionName) -> None:
         outbox = self._outbox(collection)
         if outbox.said is not None:
-            log.info("collection %s can be used again", collection)
+            log.info(
+                "collection %s can be used again",
+                self._collections.serves(collection),
+                extra=event("collection_usable", collection=self._collections.serves(collection)),
+            )
         outbox.attempts, outbox.said = 0, None
 
     def _rebuild(self, collection: EditionName, error: Exception, shard: int | None) -> None:
@@ -309,7 +350,15 @@ class Writer:
         self._collections.doubt(collection, None if shard is None else [shard])
         self._collections.discard(collection, torn=isinstance(error, Torn), shard=shard)
         which = "" if shard is None else f", shard {shard},"
-        log.error("collection %s%s is rebuilt: %s", collection, which, error)
+        log.error(
+            "collection %s%s is rebuilt: %s",
+            self._collections.serves(collection),
+            which,
+            error,
+            extra=event(
+                "collection_rebuilt", collection=self._collections.serves(collection), reason=str(error)
+            ),
+        )
 
 
 def named(entries: Sequence[Entry]) -> str:
@@ -318,14 +367,27 @@ def named(entries: Sequence[Entry]) -> str:
     return entries[0].key + (f" and {counted(more, 'more document')}" if more else "")
 
 
-def _report(collection: ChromaName, batch: Sequence[Prepared]) -> None:
+def _report(collection: str, batch: Sequence[Prepared]) -> None:
     touched = [prepared for prepared in batch if prepared.intent.slots]
     if touched:
+        records = sum(len(prepared.records) for prepared in touched)
+        patched = sum(len(prepared.patches) for prepared in touched)
+        dropped = sum(len(prepared.drops) for prepared in touched)
         log.info(
             "%s: %s: %s written, %d patched, %d dropped",
             collection,
             named([prepared.entry for prepared in touched]),
-            counted(sum(len(prepared.records) for prepared in touched), "record"),
-            sum(len(prepared.patches) for prepared in touched),
-            sum(len(prepared.drops) for prepared in touched),
+            counted(records, "record"),
+            patched,
+            dropped,
+            extra=event(
+                "documents_written",
+                source=str(touched[0].entry.source),
+                collection=collection,
+                document=touched[0].entry.key,
+                documents=len(touched),
+                records=records,
+                patched=patched,
+                dropped=dropped,
+            ),
         )

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ingestor.core.events import event
 from ingestor.http_server.limits import ServerLimits
 
 _log = logging.getLogger(__name__)
@@ -71,7 +72,12 @@ class Bounded:
         except ClientDisconnect:
             return
         except Exception:
-            _log.exception("%s %r failed", scope["method"], scope["path"])
+            _log.exception(
+                "%s %r failed",
+                scope["method"],
+                scope["path"],
+                extra=event("request_failed", path=scope["path"]),
+            )
             if request.answered:
                 raise
             error = RequestRefused(500, "a defect of this program; its log has more")
@@ -94,9 +100,12 @@ class Bounded:
             self._logged = monotonic()
             port, client = scope["server"][1], (scope.get("client") or ["unknown"])[0]
             _log.warning(
-                "port %s: %d wrong tokens so far, the last from %s; if nobody mistyped it, restrict who may "
-                "reach the port", port, self._wrong, client,
-            )  # fmt: skip
+                "port %s: %d wrong tokens, the last from %s; consider restricting access",
+                port,
+                self._wrong,
+                client,
+                extra=event("request_failed", client=str(client)),
+            )
         if (connection := _connection(scope)) is not None:
             connection.is_punished = True
         await asyncio.sleep(self._limits.penalty)
@@ -139,7 +148,13 @@ class _Request:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.answered = True
-            _log.debug("%s %s: %d", self._method, self._path, message["status"])
+            _log.debug(
+                "%s %s: %d",
+                self._method,
+                self._path,
+                message["status"],
+                extra=event("request", path=self._path),
+            )
             more = [(b"x-content-type-options", b"nosniff"), *([(b"connection", b"close")] * self._unread)]
             set_now = {name for name, _ in more}
             kept = [each for each in message.get("headers", []) if each[0] not in set_now]

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from ingestor.core.backend import Backend, Model
 from ingestor.core.entries import ChromaName
+from ingestor.core.events import event
 from ingestor.core.shards import separate
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.file import LexicalFile, Unusable
@@ -97,11 +98,13 @@ class LexicalBackend:
         except Unusable:
             self._lost()
         except (Transient, Gone, Torn, NeedsHuman) as error:  # the writer deals with what ails Chroma
-            log.debug("lexical index: %s; will retry", error)
+            log.debug("lexical index: %s; will retry", error, extra=event("words_failed"))
             self._not_before = self._clock() + _AGAIN
         except Exception as error:
             if repr(error) != self._complained:  # once, not at every attempt
-                log.exception("lexical index is not in step: unexpected error; will retry")
+                log.exception(
+                    "lexical index is not in step: unexpected error; will retry", extra=event("words_failed")
+                )
             self._complained, self._not_before = repr(error), self._clock() + _AGAIN
 
     def _look_after_file(self, now: float) -> None:

@@ -15,6 +15,7 @@ from zlib import crc32
 
 import Stemmer
 
+from ingestor.core.events import event
 from ingestor.lexical import stems, vocabulary
 from ingestor.ports import Transient
 from ingestor.state.file_permissions import refuse_link
@@ -153,7 +154,12 @@ class LexicalFile:
         self._db = self._opened()
 
     def _remove(self, why: str) -> None:
-        log.warning("the lexical index %s is made again from Chroma: %s", self._path, why)
+        log.warning(
+            "the lexical index %s is made again from Chroma: %s",
+            self._path,
+            why,
+            extra=event("words_failed", reason=str(why)),
+        )
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from itertools import islice
 
+from ingestor.core.events import event
 from ingestor.core.listings.key_set import KeySet
 from ingestor.lexical.composed import as_kept
 from ingestor.lexical.index import LexicalIndex
@@ -66,6 +67,10 @@ class Filling:
             self._lexical.set_complete(True)
             self.done = True
             if self._moved or surplus:
-                log.info("a lexical index is complete: %s", counted(self._lexical.count(), "record"))
+                log.info(
+                    "a lexical index is complete: %s",
+                    counted(self._lexical.count(), "record"),
+                    extra=event("words_complete"),
+                )
         elif not (self._moved or surplus):
             raise Transient("a collection does not list as many records as it counts")

@@ -15,6 +15,7 @@ from threading import Condition, Lock, Thread
 from time import monotonic
 from typing import Protocol
 
+from ingestor.core.events import event
 from ingestor.core.interruptions import Stopped
 from ingestor.nodes.deaths import ProcessLost
 from ingestor.ports import NeedsHuman, Transient
@@ -218,7 +219,7 @@ class Crew:
         except (NeedsHuman, Transient, Stopped) as error:
             trouble = error
         except Exception as error:
-            log.exception("no process can be started on a node")
+            log.exception("no process can be started on a node", extra=event("node"))
             trouble = Transient(f"no process can be started on a node: {error}")
         with self._changed:
             self._coming -= 1

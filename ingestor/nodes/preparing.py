@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from ingestor.core.document_json import Parsed
 from ingestor.core.entries import Entry, Feed
+from ingestor.core.events import event
 from ingestor.core.interruptions import Stopped
 from ingestor.model import Blob, Item
 from ingestor.nodes.crew import Crew, Hand, NoRoom
@@ -141,8 +142,13 @@ class OnNodes:
             deaths = self._deaths.setdefault(_version(entry), [])
             deaths.append(death)
             self.lost += 1
-        log.warning("%s (%s): the process that prepared it ended (%s)",
-                    entry.key, entry.source, described([death]))  # fmt: skip
+        log.warning(
+            "%s (%s): the process that prepared it ended (%s)",
+            entry.key,
+            entry.source,
+            described([death]),
+            extra=event("node", source=str(entry.source), document=entry.key),
+        )
         verdict = judged(deaths)
         if verdict == "quarantine":
             self._forget(entry)
@@ -222,4 +228,9 @@ def _version(entry: Entry) -> tuple[Feed, str, str]:
 
 def _tell(lines: Sequence[LogLine]) -> None:
     for line in lines:
-        log.log(line.level, "%s", line.message)
+        log.log(
+            line.level,
+            "%s",
+            line.message,
+            extra=event("node"),
+        )

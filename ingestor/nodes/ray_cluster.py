@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any
 
 from ingestor.config.workers import Workers
+from ingestor.core.events import event
 from ingestor.core.interruptions import Stopped
 from ingestor.nodes.crew import Withdrawn
 from ingestor.nodes.deaths import Death, ProcessLost
@@ -174,7 +175,7 @@ class RayCluster:
         except NeedsHuman as error:
             told = f"node {hand.node}: {error}"
             if self._refused.setdefault(hand.node_id, told) is told:
-                log.error("%s; it gets no work", told)
+                log.error("%s; it gets no work", told, extra=event("node"))
             raise NeedsHuman(told) from None
 
     def death(self, hand: RayHand, error: Exception) -> Death:
@@ -211,7 +212,7 @@ class RayCluster:
                     if self._short.setdefault(room, actor) is actor:
                         log.warning(
                             "no node has had room for a process of %g CPUs and %g GPUs for %d seconds",
-                            room.cpus, room.gpus, _PATIENCE,
+                            room.cpus, room.gpus, _PATIENCE, extra=event("node"),
                         )  # fmt: skip
             except self.ray.exceptions.RayError as error:
                 if isinstance(error, self._losses()) and not getattr(error, "actor_init_failed", False):
@@ -297,7 +298,7 @@ def _told_by_log(ray: Any) -> None:
 
     def tell(data: Mapping[str, Any], *_: object, **__: object) -> None:
         for line in data["lines"]:
-            log.info("Ray: %s", line)
+            log.info("Ray: %s", line, extra=event("node"))
 
     ray._private.worker.print_to_stdstream = tell
 

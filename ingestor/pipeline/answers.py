@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from threading import Event, Lock
 
+from ingestor.core.events import event
 from ingestor.core.interruptions import Stopped
 from ingestor.llm.client import Completion, Prompt
 from ingestor.state.cache.store import VectorCache
@@ -46,7 +47,7 @@ class CachedAnswers:
         """Send no more requests; the answer to a running one is still cached."""
         self._stopped.set()
         if self.calls:
-            _log.info("language models were asked", extra=self.counts())
+            _log.info("language models were asked", extra=event("models_asked", **self.counts()))
 
     def counts(self) -> dict[str, float]:
         return {

@@ -16,6 +16,7 @@ from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core import slots as core_slots
 from ingestor.core.completeness import shortfall
 from ingestor.core.entries import EditionName, Entry, Intent, Receipt
+from ingestor.core.events import event
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
 from ingestor.core.metadata_keys import Profile
 from ingestor.model import (
@@ -200,8 +201,14 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
     else:
         cut = holding(document.text, chunks, compress(parts, tools.exceeds_window(list(parts))))
     if any(cut):
-        log.debug("%s (%s): %d of %s truncated by the model",
-                  entry.key, entry.source, sum(cut), counted(len(chunks), "chunk"))  # fmt: skip
+        log.debug(
+            "%s (%s): %d of %s truncated by the model",
+            entry.key,
+            entry.source,
+            sum(cut),
+            counted(len(chunks), "chunk"),
+            extra=event("document_truncated", source=str(entry.source), document=entry.key, chunks=sum(cut)),
+        )
         return replace(chunking, chunks=tuple(map(_marked, chunks, cut)))
     return chunking
 

@@ -16,6 +16,7 @@ from ingestor.config.models import Rechunk
 from ingestor.core.backoff import has_passed
 from ingestor.core.decisions import too_many
 from ingestor.core.entries import Edition, EditionName, Feed
+from ingestor.core.events import event
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
@@ -81,7 +82,11 @@ class Swaps:
         )
         self._notices.put("waits", serves, decision.why and f"{decision.why}; {_listed(decision)}")
         if building is not None and decision.act in ("follow", "build", "keep"):
-            log.info("%s: the collection in building is dropped", serves)
+            log.info(
+                "%s: the collection in building is dropped",
+                serves,
+                extra=event("collection_dropped", collection=str(serves)),
+            )
             self._editions.become(self._clock(), (building.name, "deleted"))
         standing = [KeptEdition(live.name, serves, _choices(live))]
         if decision.act in ("follow", "keep"):
@@ -91,14 +96,25 @@ class Swaps:
             rebuild = self._requests.get("rebuild", serves)
             made = self._begun(serves, decision.choices, fresh=bool(rebuild))
             reason = rebuild or _listed(decision)
-            log.info("%s: building a new collection beside the old one: %s", serves, reason)
+            log.info(
+                "%s: building a new collection beside the old one: %s",
+                serves,
+                reason,
+                extra=event("collection_building", collection=str(serves), reason=str(reason)),
+            )
             standing.append(KeptEdition(made.name, serves, decision.choices))
         else:
             assert building is not None
             self._editions.choose(building.name, serves, packed(decision.choices))  # perhaps with new sources
             standing.append(KeptEdition(building.name, serves, decision.choices))
         if decision.act == "keep":
-            log.warning("%s: the new config is not applied: %s; %s", serves, decision.why, _listed(decision))
+            log.warning(
+                "%s: the new config is not applied: %s; %s",
+                serves,
+                decision.why,
+                _listed(decision),
+                extra=event("collection_waits", collection=str(serves), reason=str(decision.why)),
+            )
         return standing
 
     def advance(
@@ -123,7 +139,12 @@ class Swaps:
                 self._changed |= self._moved_on(edition, settings, listed)
                 del self._failed_at[edition.name]
             except Transient as error:
-                log.debug("%s: %s; tried again", edition.name, error)
+                log.debug(
+                    "%s: %s; tried again",
+                    edition.name,
+                    error,
+                    extra=event("collection_failed", collection=str(edition.serves), reason=str(error)),
+                )
             except NeedsHuman as error:
                 self._delay(edition, str(error))
             except sqlite3.Error:
@@ -140,7 +161,11 @@ class Swaps:
             self._collections.discard(edition.name, torn=True)
             self._editions.forget(edition.name)
         elif self._clock() >= edition.since + settings.grace:
-            log.info("%s: the previous collection is deleted", edition.serves)
+            log.info(
+                "%s: the previous collection is deleted",
+                edition.serves,
+                extra=event("collection_dropped", collection=str(edition.serves)),
+            )
             self._editions.become(self._clock(), (edition.name, "deleted"))
         return False
 
@@ -151,7 +176,12 @@ class Swaps:
         try:
             promoted = self._promote(building)
         except (Torn, Gone) as error:
-            log.error("%s: %s; it is written again", building.name, error)
+            log.error(
+                "%s: %s; it is written again",
+                building.name,
+                error,
+                extra=event("collection_rebuilt", collection=str(building.serves), reason=str(error)),
+            )
             self._journal.doubt(building.name)
             self._collections.discard(building.name, torn=True)
             return False
@@ -163,7 +193,12 @@ class Swaps:
 
         Cached vectors are used.
         """
-        log.warning("%s: %s; it is written into a new collection", serves, why)
+        log.warning(
+            "%s: %s; it is written into a new collection",
+            serves,
+            why,
+            extra=event("collection_building", collection=str(serves), reason=str(why)),
+        )
         self._requests.put("rebuild", serves, why)
 
     def _must_rebuild(self) -> bool:
@@ -195,7 +230,11 @@ class Swaps:
         self._changed = True
         self._see_to_names()
         self._notices.put("waits", serves, policy.UNDONE)
-        log.info("%s: readers see it as it was before the last change of the config", serves)
+        log.info(
+            "%s: readers see it as it was before the last change of the config",
+            serves,
+            extra=event("collection_rolled_back", collection=str(serves)),
+        )
 
     def _forget_leave(self, wanted: Choices) -> None:
         """Forget approved removals of sources that are in the config again."""
@@ -228,7 +267,11 @@ class Swaps:
             self._wait(building.serves, loss)
             return False
         self._verify(building.name)
-        log.info("%s: the new collection takes the old one's place", building.serves)
+        log.info(
+            "%s: the new collection takes the old one's place",
+            building.serves,
+            extra=event("collection_swapped", collection=str(building.serves)),
+        )
         older = [(one.name, "deleted") for one in self._editions.of(building.serves, "previous")]
         roles = [(live.name, "previous"), (building.name, "live"), *older]
         self._collections.roles_changed()
@@ -255,18 +298,33 @@ class Swaps:
     def _wait(self, serves: CollectionName, why: str) -> None:
         if self._notices.get("waits", serves) != why:
             self._notices.put("waits", serves, why)
-            log.warning("%s: the new collection waits for apply: %s", serves, why)
+            log.warning(
+                "%s: the new collection waits for apply: %s",
+                serves,
+                why,
+                extra=event("collection_waits", collection=str(serves), reason=str(why)),
+            )
 
     def _delay(self, edition: Edition, why: str) -> None:
         """Note why a new collection cannot replace the old one yet; "" if nothing is in the way."""
         if edition.role != "staging":
             if self._logged.get(edition.name) != why:
-                log.warning("%s: %s", edition.name, why)
+                log.warning(
+                    "%s: %s",
+                    edition.name,
+                    why,
+                    extra=event("collection_waits", collection=str(edition.serves), reason=str(why)),
+                )
             self._logged[edition.name] = why
         elif (self._notices.get("delayed", edition.serves) or "") != why:
             self._notices.put("delayed", edition.serves, why)
             if why:
-                log.warning("%s: the new collection waits: %s", edition.serves, why)
+                log.warning(
+                    "%s: the new collection waits: %s",
+                    edition.serves,
+                    why,
+                    extra=event("collection_waits", collection=str(edition.serves), reason=str(why)),
+                )
 
     def _see_to_names(self) -> None:
         try:
@@ -276,7 +334,11 @@ class Swaps:
             raise
         except Exception as error:  # noqa: BLE001 - as in advance
             if self._logged.get("") != str(error):
-                log.warning("collections could not be renamed to match their roles: %s; will retry", error)
+                log.warning(
+                    "collections could not be renamed to match their roles: %s; will retry",
+                    error,
+                    extra=event("collection_failed", reason=str(error)),
+                )
             self._logged[""] = str(error)
 
     def _verify(self, name: EditionName) -> None:

@@ -22,6 +22,7 @@ from ingestor.archives.spool import Unpacked
 from ingestor.archives.unpack import holds_members
 from ingestor.confinement.walls import described
 from ingestor.core.document_json import decode
+from ingestor.core.events import event
 from ingestor.core.fingerprint import digest
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.model import Blob, Digest, Document
@@ -236,8 +237,10 @@ class Isolation:
             weak = process.layers["landlock"] or process.layers["seccomp"]
             log.log(
                 logging.WARNING if weak else logging.DEBUG,
-                "isolation of the processes that parse: %s", described(process.layers),
-            )  # fmt: skip
+                "isolation of the processes that parse: %s",
+                described(process.layers),
+                extra=event("isolation", walls=described(process.layers)),
+            )
         return process
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ingestor.chroma import processes
 from ingestor.config.servers import Http
+from ingestor.core.events import event
 from ingestor.http_server.limits import ServerLimits
 from ingestor.http_server.server import Server
 from ingestor.service.daemon_view import DaemonView
@@ -37,13 +38,15 @@ def opened(
     try:
         server = Server(application(shared, pages), http.host, http.port, LIMITS)
     except OSError as error:
-        log.error("no service port: %s", _advice(http, error))
+        log.error(
+            "no service port: %s", _advice(http, error), extra=event("message", reason=_advice(http, error))
+        )
         pages.close()
         shared.daemon.close()
         yield _reason(http, error)
         return
     server.start()
-    log.info("the service port listens at %s", http.url)
+    log.info("the service port listens at %s", http.url, extra=event("listening", address=http.url))
     try:
         yield ""
     finally:

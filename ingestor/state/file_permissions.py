@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from ingestor.core.events import event
 from ingestor.ports import NeedsHuman
 
 log = logging.getLogger("ingestor")
@@ -55,9 +56,17 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
     if refused:
         path, why = refused[0]
         more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
-        log.warning("other users may read %s%s, and it can't be closed to them: %s", path, more, why)
+        log.warning(
+            "other users may read %s%s, and it can't be closed to them: %s",
+            path,
+            more,
+            why,
+            extra=event("other_users"),
+        )
     if closed:
-        log.warning("other users could read %s: it is closed to them now", closed[0])
+        log.warning(
+            "other users could read %s: it is closed to them now", closed[0], extra=event("other_users")
+        )
 
 
 def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
@@ -66,7 +75,10 @@ def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
         paths = list(folder.iterdir())
     except OSError as error:
         log.warning(
-            "%s can't be listed, so that other users may read what is in it: %s", folder, error.strerror
+            "%s can't be listed, so that other users may read what is in it: %s",
+            folder,
+            error.strerror,
+            extra=event("other_users"),
         )
         return
     if paths and all(ours(path.name) for path in paths):

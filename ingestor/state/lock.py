@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
+from ingestor.core.events import event
 from ingestor.ports import NeedsHuman
 from ingestor.state.file_permissions import open_own, read_own, refuse_link
 
@@ -113,7 +114,9 @@ def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
             if time.monotonic() > until:
                 raise
             if not said:
-                log.info("waiting up to %.0f s: %s", seconds, error)
+                log.info(
+                    "waiting up to %.0f s: %s", seconds, error, extra=event("waiting", reason=str(error))
+                )
             said = True
             time.sleep(0.1)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from ingestor.core import decisions
 from ingestor.core.decisions import Failure
 from ingestor.core.entries import EditionName, Entry
+from ingestor.core.events import event
 from ingestor.model import DocumentId, SourceName
 from ingestor.state.journal import Journal
 
@@ -118,7 +119,12 @@ class WithdrawalGuard:
             return True
         if self._table.kept(entry.source) is None:
             reason = f"{kept}; their records are kept; if that is right, run: ingestor accept {entry.source}"
-            log.error("source %s: %s", entry.source, reason)
+            log.error(
+                "source %s: %s",
+                entry.source,
+                reason,
+                extra=event("source_held", source=str(entry.source), reason=reason),
+            )
             self._table.keep(entry.source, reason)
         return False
 

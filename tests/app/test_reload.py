@@ -115,4 +115,4 @@ def test_what_needs_a_restart_is_named_and_not_taken_over(
     asked.reload = True
     assert sources(reloader) is None
     key = line.partition(":")[0]
-    assert f"changed: {key}; this takes effect at a restart, and nothing else of the file" in caplog.text
+    assert f"config needs a restart: {key} changed; until then nothing else" in caplog.text

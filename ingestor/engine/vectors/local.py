@@ -1,12 +1,17 @@
 """Vectors of an embedder that computes them in this process."""
 
+import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from time import monotonic
 
+from ingestor.core.events import event
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.vectors.check import BadVectors, checked
 from ingestor.model import Answered, EmbeddedPart, Vector
 from ingestor.ports import Embedder, Gradual, Stop
+
+log = logging.getLogger("ingestor")
 
 STEP = 16  # texts of documents that a model which is not gradual embeds before questions have their turn
 
@@ -21,8 +26,11 @@ class LocalVectors:
     def load(self, texts: Sequence[str]) -> None:
         """Load the model, which does not count as embedding."""
         if not self._loaded:
+            begun = monotonic()
+            log.info("loading the model", extra=event("model_loading"))
             self._embedder.embed(texts[:1])
-            self._loaded = True
+            self._loaded, seconds = True, round(monotonic() - begun, 3)
+            log.info("model loaded in %.1f s", seconds, extra=event("model_loaded", seconds=seconds))
 
     def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[int], None]) -> Answered:
         """Embed in steps; ``between_steps`` gets the number of texts of each. Raises Stopped, too."""

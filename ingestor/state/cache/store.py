@@ -17,6 +17,7 @@ from threading import Lock
 from time import time
 from typing import TYPE_CHECKING, TypeVar
 
+from ingestor.core.events import event
 from ingestor.model import Digest, Fingerprint
 from ingestor.state.cache.rows import (
     ANSWERS,
@@ -193,7 +194,7 @@ class VectorCache:
     def _say(self, message: str) -> None:
         if message not in self._said:
             self._said.add(message)
-            _log.warning(message)
+            _log.warning(message, extra=event("cache_trouble"))
 
 
 class _Foreign(sqlite3.DatabaseError):
@@ -216,7 +217,7 @@ def _connect(path: Path | str) -> sqlite3.Connection:
 
 
 def _renewed(path: Path) -> sqlite3.Connection:
-    _log.warning("the cache %s is deleted and created again", path)
+    _log.warning("the cache %s is deleted and created again", path, extra=event("cache_trouble"))
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     return _connect(path)
