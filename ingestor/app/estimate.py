@@ -49,6 +49,7 @@ class Estimate:
     renames: Renames = field(default_factory=dict)  # renamed sources
     unusable: Mapping[str, str] = field(default_factory=dict)  # collections with the reason
     running: bool = False  # whether a daemon or a sync runs
+    elsewhere: str | None = None  # the config file of what runs, if it is another one
     restart: tuple[str, ...] = ()  # keys for which what runs takes over nothing of the config
 
     @property

@@ -52,13 +52,15 @@ def plan(
     from ingestor.cli.log import set_up
     from ingestor.cli.output import progress
     from ingestor.cli.output.plan import show_plan
-    from ingestor.state.running_config import in_force
+    from ingestor.state.running_config import in_force, running_file
 
     checked = read_config(config)
     set_up("warning", checked.log.format)
     with progress.busy("Reading what is new", as_json) as say:
         estimate = make_plan(checked, None if everything else Sampling.of(sample), say)
     estimate = replace(estimate, restart=in_force(config, environ).restart)
+    if estimate.running and (file := running_file(checked.state)) not in (None, str(config.absolute())):
+        estimate = replace(estimate, elsewhere=file)
     show_plan(estimate, as_json, config, machines)
     quarantined = QUARANTINED if estimate.plan.documents["quarantined"] else SETTLED
     raise typer.Exit(quarantined if estimate.complete else FAILED)

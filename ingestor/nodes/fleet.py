@@ -9,6 +9,7 @@ from threading import Lock
 
 from ingestor.config.workers import Workers
 from ingestor.core.entries import Feed
+from ingestor.core.events import event
 from ingestor.model import Fingerprint
 from ingestor.nodes.crew import IDLE, Crew, NoRoom
 from ingestor.nodes.deaths import LOST_STARTS, Death, ProcessLost, described
@@ -111,7 +112,7 @@ class Fleet:
             except (NeedsHuman, Transient) as error:
                 return str(error)
         log.warning("node %s is not checked yet: processes ended while they started (%s)",
-                    node[:8], described(lost))  # fmt: skip
+                    node[:8], described(lost), extra=event("node"))  # fmt: skip
         return None
 
     def _needs(self, recipe: Fingerprint) -> bool:
@@ -167,7 +168,11 @@ class Fleet:
                 return self._hired(room, wanted, only=only, spread=bool(lost))
             except ProcessLost as died:
                 lost.append(died.death)
-                log.info("a process ended while it started on %s; another is started", described(lost[-1:]))
+                log.info(
+                    "a process ended while it started on %s; another is started",
+                    described(lost[-1:]),
+                    extra=event("node"),
+                )
             except NeedsHuman:
                 if not self._cluster.nodes(room):
                     raise

@@ -78,6 +78,14 @@ def in_force(path: Path, env: Mapping[str, str]) -> InForce:
     return InForce(found[0], f"{what}; nothing of it is taken over until then", found[1], restart)
 
 
+def running_file(state: Path) -> str | None:
+    """Return the config file of the program that runs with this state folder; None if none runs."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        if held(state / "lock"):
+            return _kept(state / NAME)["file"]
+    return None
+
+
 def _running(
     path: Path, env: Mapping[str, str], words: Iterable[str], read_now: Config | None = None
 ) -> tuple[Config, float] | None:

@@ -26,7 +26,7 @@ from ingestor.model import Blob, Item
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.ports import Transient
 from ingestor.state.journal import Journal
-from ingestor.state.running_config import NAME, in_force
+from ingestor.state.running_config import NAME, in_force, keep
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.in_process import Ask, plan_of
 from tests.e2e.project import Project
@@ -155,6 +155,23 @@ def test_a_plan_leaves_it_to_what_runs(synced: Project, ask: Ask) -> None:
     with opened(load(synced.config, {}), serve=False):
         answer = ask("plan")
     assert answer.out.splitlines()[-1] == "Nothing was changed. The running ingestor does it by itself."
+
+
+def test_plan_of_another_file_beside_a_daemon_names_the_file_that_is_followed(
+    synced: Project, ask: Ask
+) -> None:
+    (synced.docs / "c.txt").write_text("more words")
+    other = synced.config.with_name("new.yaml")
+    other.write_text(synced.config.read_text())
+    config = load(synced.config, {})
+    with opened(config, serve=False):
+        keep(config, 0.0)
+        answer = ask("plan", "--config", str(other))
+        same = ask("plan")
+    last = " ".join(answer.out.split())
+    assert f"The running ingestor follows {synced.config}, not {other}: to do it, put the change" in last
+    assert "does it by itself" not in last
+    assert same.out.splitlines()[-1] == "Nothing was changed. The running ingestor does it by itself."
 
 
 def test_a_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> None:

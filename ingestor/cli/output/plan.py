@@ -152,6 +152,11 @@ def _then(estimate: Estimate, config: Path) -> str:
             f"Nothing was changed. The config file differs in {keys}, which takes effect at a restart; until "
             "then the running ingestor takes over nothing of the file."
         )
+    if estimate.elsewhere:
+        return (
+            f"Nothing was changed. The running ingestor follows {line(estimate.elsewhere)}, not {config}: "
+            "to do it, put the change into that file."
+        )
     if not (_works(estimate.plan) or estimate.renames):
         return "Nothing to do." if estimate.complete else "Nothing else to do in what could be examined."
     if any(change.waits for change in estimate.changes):
@@ -234,5 +239,6 @@ def _plan_json(estimate: Estimate, machines: int) -> dict[str, Any]:
         "unseen": plan.unseen,
         "unusable": dict(estimate.unusable),
         "running": estimate.running,
+        "follows": estimate.elsewhere,
         "restart": list(estimate.restart),
     }
