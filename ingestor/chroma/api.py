@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
-import httpx
 import orjson
 
 from ingestor.core.backoff import ceiling, retry_after
 from ingestor.model import Metadata, RecordId
 
 if TYPE_CHECKING:
+    import httpx
+
     from ingestor.model import Vector
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ BROKEN = 3  # more attempts when nobody answers, or the connection breaks: peopl
 
 _CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accepts at once
 _CEILING = 32.0  # seconds; a quarter of it is the longest wait, unless the server asks for more
-_CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+_KEPT = 64  # connections
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
@@ -92,6 +93,8 @@ class RestApi:
         The token goes along as a bearer token and as X-Chroma-Token; which one is read depends on what guards
         the server. Proxies named in the environment are not asked for addresses of this machine.
         """
+        import httpx  # here, since it takes longer than many commands run
+
         of_token = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
         ours = {
             "Accept-Encoding": "identity", "Content-Type": "application/json", "User-Agent": "ingestor"
@@ -100,7 +103,7 @@ class RestApi:
         self._http = httpx.Client(
             timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT), pool=None),
             headers={**ours, **of_token, **(headers or {})},
-            limits=_CONNECTIONS,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT),
             verify=ssl,  # without TLS, the machine's certificates are not read
             trust_env=host not in _THIS_MACHINE,
         )
@@ -120,6 +123,8 @@ class RestApi:
 
     def hangs(self) -> bool:
         """Whether a heartbeat gets no answer in time; False if nobody listens."""
+        import httpx
+
         try:
             self._http.get(f"{self._base}/api/v2/heartbeat")
         except httpx.TimeoutException:
@@ -226,6 +231,8 @@ class RestApi:
         return send_patiently(ask, self._patience) if self._patience else ask()
 
     def _answer(self, method: str, path: str, content: bytes | None) -> httpx.Response:
+        import httpx
+
         try:
             return self._http.request(method, f"{self._base}{path}", content=content)
         except httpx.TimeoutException as error:

@@ -11,7 +11,6 @@ import typer
 from ingestor.cli.invocation import DEFAULT_CONFIG
 from ingestor.core.escape import spelt
 from ingestor.core.events import event
-from ingestor.state.file_permissions import UMASK
 
 if TYPE_CHECKING:
     from ingestor.config.models import Config
@@ -55,7 +54,7 @@ def read_config(path: Path, *, logged: bool = False) -> "Config":
     from ingestor.confinement.walls import hide
 
     hide()
-    umask(UMASK)
+    umask(0o077)  # new files are closed to other users
     config = load(path, environ)
     for warning in () if logged else config.warnings:
         print(spelt(f"{path}: warning: {warning}"), file=sys.stderr)
@@ -66,7 +65,7 @@ def config_in_force(path: Path) -> "InForce":
     """The config in force, for commands that read: of the running daemon, if the file has an error."""
     from ingestor.state.running_config import in_force
 
-    umask(UMASK)
+    umask(0o077)  # new files are closed to other users
     found = in_force(path, environ)
     if found.error is None:
         for warning in found.config.warnings:

@@ -23,14 +23,15 @@ class MailParser:
         subject = mail.header(message, "Subject")
         sender = mail.addresses(message, "From")
         people = {
-            name: ", ".join(written(*pair) for pair in mail.addresses(message, name))
-            for name in ("From", "To", "Cc")
+            key: ", ".join(written(*pair) for pair in mail.addresses(message, key))
+            for key in ("from", "to", "cc")  # names of headers and of metadata
         }
         composer = Composer()
-        raw_words = add_letter(composer, subject, people, mail.bodies(message))
+        heads = {key.title(): text for key, text in people.items()}
+        raw_words = add_letter(composer, subject, heads, mail.bodies(message))
         extra = {
             "author": next((name or address for name, address in sender), None),
-            **{name.lower(): shown for name, shown in people.items()},
+            **people,
             "date": mail.date(message),
         }
         return Document(
