@@ -19,6 +19,21 @@ Variant = tuple[Any, str, Any, set[str]]
 Variants = Mapping[str, Variant]  # by what is removed
 MOST = 300  # histories in which a variant must be found out
 
+# Histories that found variants out which most others miss, by variant or test. Changes of the simulation move
+# seeds: an old one costs a history, then the search begins at 0. Renew it from what the test prints.
+FOUND_BY = {
+    "what was held is let go before it is written": 148,
+    "an acceptance counts for what was listed before": 53,
+    "hints for what is being listed are forgotten": 34,
+    "unsure slots are trusted": 32,
+    "an edition is deleted by a name that another one may have": 32,
+    "a stale preparation is written": 25,
+    "test_a_batch_that_lands_only_after_all_others_is_found_out": 25,
+    "a folder that can't be read counts as empty": 17,
+    "statistics that moved disturb nobody": 15,
+    "any collection of that name is believed": 13,
+}
+
 
 def no_settings(seed: int) -> Mapping[str, object]:
     return {}
@@ -44,22 +59,25 @@ def crashes(
 FindOut = Callable[[Variant, Callable[[Iterable[int]], object]], None]
 
 
-def finding_out(cache: pytest.Cache, test: str, monkeypatch: pytest.MonkeyPatch) -> FindOut:
-    """The function by which a test has its histories find a variant out.
+def finding_out(cache: pytest.Cache | None, test: str, monkeypatch: pytest.MonkeyPatch) -> FindOut:
+    """Make the function by which a test has its histories find a variant out.
 
-    Histories are played from the first on, but the one that found the variant out last time goes before them.
-    Its seed is kept in pytest's cache, not in the source: every change of the simulation moves it.
+    Histories are played from the first on. Two go before them: the one that found the variant out last time,
+    whose seed is in pytest's cache, and the one of ``FOUND_BY``.
     """
 
     def find_out(variant: Variant, histories: Callable[[Iterable[int]], object]) -> None:
         owner, attribute, broken, laws = variant
         at = f"simulation/{text_digest(test)}"
-        known = cache.get(at, None)
+        known = [] if cache is None else [cache.get(at, None)]
+        known.append(FOUND_BY.get(test.partition("[")[2].rstrip("]") or test.rpartition("::")[2]))
+        first = dict.fromkeys(seed for seed in known if seed is not None)
         monkeypatch.setattr(owner, attribute, broken, raising=attribute != "sorted")
         tried: list[int] = []
         with pytest.raises(LawBroken) as found:
-            histories(_noted([*([] if known is None else [known]), *range(MOST)], tried))
-        cache.set(at, tried[-1])
+            histories(_noted([*first, *range(MOST)], tried))
+        if cache is not None:
+            cache.set(at, tried[-1])
         print(f"found out by history {tried[-1]}, the {len(tried)}. of those tried: {found.value.law}")
         assert found.value.law in laws
 
