@@ -29,7 +29,7 @@ class Unpacked:
         self.broken: dict[str, str] = {}
 
     def add(self, members: Sequence[Member], content: bytes | memoryview) -> None:
-        """``content``: the bytes of all members in order, except those with a problem.
+        """Add members. ``content``: the bytes of all members in order, except members with a problem.
 
         Raises BadDocument if the sizes do not match, OSError if the disk is full.
         """

@@ -54,7 +54,7 @@ class EpubParser:
         )
 
     def _add(self, composer: Composer, part: str, source: str) -> int:
-        """``part``: the chapter's name. Returns how many words it holds."""
+        """Add a chapter and return its number of words. ``part``: the chapter's name."""
         begin = len(composer.blocks)
         words = self._html.add(composer, source)
         for at, block in enumerate(composer.blocks[begin:], begin):

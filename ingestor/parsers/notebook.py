@@ -103,7 +103,7 @@ def _loaded(blob: Blob) -> Mapping[str, Any]:
 
 
 def _cells(notebook: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Of every version: those before 4 have worksheets."""
+    """Yield the cells of a notebook of any version; before version 4 cells stand in worksheets."""
     sheets = [notebook, *_list(notebook.get("worksheets"))]
     for sheet in sheets:
         yield from (cell for cell in _list(_mapping(sheet).get("cells")) if isinstance(cell, Mapping))

@@ -53,7 +53,7 @@ _DATES = (("creatim", "created"), ("revtim", "modified"))
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a group inherits. ``hidden``: the rule by which its text is left out."""
+    """State that a group inherits. ``hidden``: the rule by which the group's text is left out."""
 
     silent: bool = False
     hidden: str = ""

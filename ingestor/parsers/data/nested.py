@@ -65,7 +65,7 @@ class Cutter:
 
     @property
     def depth(self) -> int:
-        """Of nodes that are open and seen."""
+        """Number of nodes that are open and seen."""
         depth, node = 0, self.node
         while node.parent is not None:
             depth, node = depth + 1, node.parent
@@ -85,7 +85,7 @@ class Cutter:
 
 
 def blocks(text: str, cuts: list[tuple[int, str]], language: str) -> Iterator[Block]:
-    """``cuts``: where a block begins, and its path; ascending."""
+    """Yield the blocks between cuts. ``cuts``: start and path of each block, ascending."""
     kept = cuts if cuts and not text[: cuts[0][0]].strip() else [(0, ""), *cuts]
     for (begin, path), (end, _) in pairwise([*kept, (len(text), "")]):
         for start, last in trimmed(text, begin, end):

@@ -40,7 +40,7 @@ class TomlParser:
 
 
 def _escapes(text: str, name: str, language: str) -> Iterator[Edit]:
-    """Those of TOML's strings, and those that Java writes into its properties."""
+    """Yield edits that resolve the escapes in TOML's strings and in Java's properties."""
     if language == "toml":
         for string in _STRING.finditer(text):
             if string[0][0] == '"':

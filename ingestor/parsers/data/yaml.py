@@ -36,7 +36,7 @@ class YamlParser:
 
 
 def _escapes(text: str) -> Iterator[Edit]:
-    """Those of quoted scalars, up to the first place that is no YAML."""
+    """Yield edits that resolve the escapes of quoted scalars, up to the first place that is no YAML."""
     import yaml  # slow to import
 
     try:

@@ -215,7 +215,7 @@ class _Walk:
         )
 
     def _list(self, root: Node) -> str:
-        """Its items, a line each; the level shows in the indentation."""
+        """Return the items of a list, a line each, indented by level."""
         lines: list[tuple[str, list[str]]] = [("", [])]  # an item's mark, and the parts of its text
         depth, todo = 0, _last_first(root)
         while todo:
@@ -245,7 +245,7 @@ class _Walk:
 
 
 def _last_first(node: Node) -> list[Node | str]:
-    """Its children, as a stack takes them."""
+    """Return the children of a node, last first, as a stack takes them."""
     found: list[Node | str] = []
     child = node.last_child
     while child is not None:
@@ -315,7 +315,7 @@ def _marks(root: Node) -> dict[int, str]:
 
 
 def _language(pre: Node) -> str | None:
-    """Of code: named by a class of the element, of its only child or of what it stands in."""
+    """Return the language of code, named by a class of ``pre``, its ``code`` or its ancestors."""
     near = [pre, pre.css_first("code"), pre.parent, pre.parent.parent if pre.parent else None]
     classes = " ".join((node.attributes.get("class") or "") for node in near if node is not None)
     named = (found[1].lower() for found in _LANGUAGE.finditer(classes))

@@ -42,8 +42,9 @@ _HTML = _FORMATTING | words(
 
 
 def check(source: str) -> dict[str, str]:
-    """What stands in its tags, each once, to the tag's name; that of the end of an element begins with a
-    slash. Raises BadDocument.
+    """Check the tags of a source, and return the name of each distinct tag by the tag's text.
+
+    The name of an end tag begins with a slash. Raises BadDocument.
     """
     tags = _WRITTEN.findall(source)
     if any("<" in tag for tag in frozenset(tags)):
@@ -86,7 +87,7 @@ def _most_open(steps: str) -> int:
 
 
 def check_all(source: str) -> None:
-    """As exact as the estimate is. Raises BadDocument."""
+    """Estimate depth, unclosed formatting and attributes tag by tag. Raises BadDocument beyond a limit."""
     elements = formatting = repeated = 0  # open at this tag; of formatting ones, the sum over all tags
     foreign = False
     for tags, (end, name, rest) in enumerate(_TAG.findall(source)):

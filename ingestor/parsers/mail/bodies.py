@@ -1,4 +1,4 @@
-"""What mails of all formats share: the choice of a body, people's names, and the blocks of a letter."""
+"""Rules for mails of all formats: the choice of a body, people's names, and the blocks of a letter."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -109,7 +109,7 @@ class _Rules:
         return FoundBlock(_KINDS[mark[0]], last, language=language or (fence[3] or "").lower() or None)
 
     def _loose(self, at: int, row: str) -> FoundBlock | None:
-        """What has no delimiters: rules, lists and indented literal text."""
+        """Return the block at a row that has no delimiters: a rule, a list or indented literal text."""
         if row in ("'''", "---", "***", "<<<"):
             return FoundBlock("rule", at + 1)
         if _ITEM.match(row):

@@ -79,7 +79,10 @@ def _value(fields: Mapping[Any, Any], *names: str) -> str | None:
 
 
 def _scalar(value: Any) -> str | None:
-    """One line of text; lists one level deep only, for aliases can nest them without end."""
+    """Return a value as one line of text.
+
+    Lists are read one level deep only, because aliases can nest lists without end.
+    """
     values = value if isinstance(value, list) else [value]
     values = [item.isoformat() if isinstance(item, date) else item for item in values]
     named = (item.get("name") if isinstance(item, Mapping) else item for item in values)

@@ -109,7 +109,10 @@ class _Rules:
 
 
 def argument(text: str, at: int) -> tuple[str, int]:
-    """What the brace at ``at`` and its partner enclose, and where that is; else the line, and 0."""
+    """Return the text between the brace at ``at`` and its partner, and the partner's place.
+
+    A brace without a partner gives the rest of the line, and 0.
+    """
     depth = 0
     for brace in _BRACE.finditer(text, at, at + _LONGEST):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)

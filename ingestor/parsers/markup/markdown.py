@@ -90,14 +90,16 @@ def _blocks(text: str, start: int) -> Iterator[Block]:
 
 
 def _readable(source: str) -> str:
-    """As long as before; pulldown-cmark takes neither "\r" alone for the end of a line nor a fence with a tab
-    behind it for the end of code.
+    """Rewrite what pulldown-cmark misreads; the length stays the same.
+
+    pulldown-cmark takes no lone carriage return for the end of a line. A fence followed by a tab does not
+    end its code.
     """
     return _BEHIND_MARKS.sub(lambda found: " " * len(found[0]), _NEWLINE.sub("\n", source))
 
 
 def _in_order(found: list[_Found], size: int) -> Iterator[_Found]:
-    """As they follow each other, without definitions inside other blocks; at the end an empty one."""
+    """Yield blocks by their start, without definitions inside other blocks; an empty definition ends them."""
     end = 0
     for one in sorted(found, key=lambda one: one.start):
         if one.start >= end:

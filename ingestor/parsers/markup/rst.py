@@ -96,13 +96,16 @@ Styles = dict[tuple[str, bool], int]  # level by mark of the underline, and whet
 
 
 def read(text: str, styles: Styles) -> tuple[Block, ...]:
-    """``styles``: those that were seen in earlier parts of the same document; new ones are added."""
+    """Return the blocks of a text.
+
+    ``styles``: heading styles seen in earlier parts of the same document; new styles are added.
+    """
     lines = lines_of(text)
     return tuple(blocks(lines, _Rules(lines, styles)))
 
 
 class _Rules:
-    """What begins at a line. Remembers the language that was last set."""
+    """Rules for the block that begins at a line. The language that was set last is remembered."""
 
     def __init__(self, lines: Lines, styles: Styles) -> None:
         self._lines = lines
@@ -234,7 +237,7 @@ def plain(markup: str) -> str:
 
 
 def _shown(role: str | None, text: str) -> str:
-    """What a role shows: a link's text, the last name of a dotted one after ``~``, a numbered paper."""
+    """Return the text of a role: a link's text, the last part of a name after ``~``, a numbered paper."""
     text = _POINTER.sub("", text)
     if text.startswith("~"):
         return text.rpartition(".")[2].lstrip("~")

@@ -41,7 +41,7 @@ _IN_LINE = (f"{DRAW}frame", f"{DRAW}a", f"{DRAW}image", f"{DRAW}object")  # no s
 
 @dataclass(slots=True)
 class OdfStyles:
-    """What styles say, their own or inherited: programs make up styles that inherit from named ones."""
+    """Properties of styles, own or inherited: programs make up styles that inherit from named styles."""
 
     _parents: dict[str, str] = field(default_factory=dict)
     _shows: dict[str, bool] = field(default_factory=dict)  # text

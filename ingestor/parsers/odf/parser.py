@@ -111,7 +111,10 @@ class Flat:
 
 
 def _declared(package: Package | Flat) -> str:
-    """Its content type; the manifest says it, too, for programs that leave the part ``mimetype`` out."""
+    """Return the content type that a document declares.
+
+    The manifest is read for programs that leave the part ``mimetype`` out.
+    """
     if isinstance(package, Flat):
         found = _MIMETYPE.search(package.read(_CONTENT), 0, _START)
         return found[1].decode() if found else "application/vnd.oasis.opendocument.text"

@@ -55,7 +55,7 @@ class DocxParser:
     isolated = True
 
     def __init__(self, options: DocxOptions, *, inserts: bool = True) -> None:
-        """``inserts``: whether parts in other formats are read."""
+        """Create a parser; ``inserts`` decides whether parts in other formats are read."""
         self._options, self._inserts = options, inserts
 
     def parse(self, blob: Blob) -> Document:

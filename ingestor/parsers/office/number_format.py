@@ -61,7 +61,10 @@ class _Section:
 
 
 def formats(styles: Element, from_1904: bool) -> Formats:
-    """``styles``: the workbook's part of that name."""
+    """Return the writers of a workbook's cell formats by index, and under "" the writer for no format.
+
+    ``styles``: the workbook's part of that name.
+    """
     own = {form.get("numFmtId", ""): form.get("formatCode", "") for form in styles.iter(f"{_S}numFmt")}
     cells = styles.find(f"{_S}cellXfs")
     ids = [form.get("numFmtId", "0") for form in cells] if cells is not None else []

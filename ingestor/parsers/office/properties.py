@@ -1,4 +1,4 @@
-"""What Office documents (DOCX, PPTX, XLSX) say of themselves: title, author, dates, language."""
+"""Properties of Office documents (DOCX, PPTX, XLSX): title, author, dates, language."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,7 +27,7 @@ class Named(Protocol):
 
 
 def pictures_only(package: Named, composer: Composer) -> tuple[str, ...]:
-    """What is lost of a document without text: its pictures, for a reader of pictures."""
+    """Report the pictures of a document without text as lost, and name OCR as the remedy."""
     pictures = sum(
         name.lower().endswith(_PICTURES) and "thumbnail" not in name.lower() for name in package.names
     )

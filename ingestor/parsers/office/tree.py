@@ -132,7 +132,7 @@ class _Reader:
         self._asides, self._pictures, self._slides = asides, pictures, slides
 
     def block(self, block: "Block", counted: str = "") -> None:
-        """``counted``: the number of the item in which a heading stands."""
+        """Add a block to the flow. ``counted``: number of the list item in which a heading stands."""
         if block.kind in ("heading", "paragraph"):
             self._paragraph(block, counted)
         elif block.list is not None:

@@ -188,7 +188,7 @@ def _rows(data: bytes, part: str, cells: "_Cells", composer: Composer) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """What the cells of rows show. ``strings``: by number, in digits; ``formats``: writers of numbers."""
+    """Texts of cells. ``strings``: shared texts by number, in digits; ``formats``: writers of numbers."""
 
     strings: dict[str, str]
     formats: Formats
@@ -233,7 +233,10 @@ class _Cells:
         return cells
 
     def _shown(self, cell: Element) -> str | None:
-        """None where it has a style, but no value: such a cell is not counted in the raw content either."""
+        """Return the text that a cell shows; None if the cell has a style, but no value.
+
+        Such a cell is not counted in the raw content either.
+        """
         kind = cell.get("t", "n")
         if kind == "inlineStr":
             return "".join(_text(item) for item in cell.iter(f"{_S}is"))
@@ -247,7 +250,7 @@ class _Cells:
             return value
 
     def _said(self, kind: str, value: str) -> str | None:
-        """Of a cell that holds no number."""
+        """Return the text of a cell that holds no number. Raises BadDocument if a shared text is missing."""
         if kind == "s":
             text = self.strings.get(str(whole(value, -1)))
             if text is None:
@@ -262,7 +265,7 @@ class _Cells:
 
 @lru_cache(1000)
 def _is_known(attributes: str) -> bool:
-    """Of a row: whether none stands twice, or says something that is unknown."""
+    """Return whether all attributes of a row are known and none is repeated."""
     names = _NAME.findall(attributes)
     return len(names) == len(set(names)) and _ROW_ATTRIBUTES.issuperset(names)
 

@@ -112,7 +112,7 @@ def unpacked(packed: bytes) -> bytes:
 
 
 def _text(file: Any, number: str, folder: str = "") -> str:
-    """Of a property, in UTF-16 or else in the code page that the message names."""
+    """Return the text of a property, in UTF-16 or else in the code page that the message names."""
     wide = _bytes(file, f"{folder}__substg1.0_{number}001F")
     if wide:
         return wide.decode("utf-16-le", "replace").replace("\0", "")
@@ -131,7 +131,10 @@ def _bytes(file: Any, path: str) -> bytes:
 
 
 def _property(file: Any, tag: int) -> int:
-    """Of those that are no texts: 8 bytes behind tag and flags, after a head of 32 bytes."""
+    """Return the value of a property that is no text; 0 if missing.
+
+    After a head of 32 bytes, each value has 8 bytes behind its tag and flags.
+    """
     properties = _bytes(file, "__properties_version1.0")
     for at in range(32, len(properties) - 15, 16):
         if struct.unpack_from("<I", properties, at)[0] == tag:

@@ -61,7 +61,7 @@ def _unread(*_: object, **__: object) -> None:
 
 
 def _begin(book: Any) -> None:
-    """As xlrd's own, which tells the class of ``book`` by which functions it reads formats."""
+    """Set the functions that read formats on the class of ``book``, as xlrd's own function does."""
     from xlrd import formatting
 
     formatting.initialise_colour_map(book)
@@ -72,7 +72,7 @@ def _begin(book: Any) -> None:
 
 
 def _cell_format(book: Any, data: bytes) -> None:
-    """Of a cell format, only the format of numbers, from Excel 5 on."""
+    """Read only the number format of a cell format, from Excel 5 on."""
     from xlrd import formatting
 
     if book.biff_version < _EXCEL_5:
@@ -90,7 +90,10 @@ def _cell_format(book: Any, data: bytes) -> None:
 
 
 def _rows(book: Any, sheet: Any, writers: dict[int | None, Writer]) -> Iterator[Row]:
-    """``writers``: of numbers, by the index of the cell's format; those that are missing are added."""
+    """Yield the rows of a sheet, numbered from 1.
+
+    ``writers``: writers of numbers, by the index of the cell's format; missing writers are added.
+    """
     for at in range(sheet.nrows):
         row: dict[int, str] = {}
         for column, (kind, value) in enumerate(zip(sheet.row_types(at), sheet.row_values(at), strict=True)):

@@ -100,7 +100,7 @@ def _line(field: Field) -> Line:
 
 
 def form_lines(template: Element, data: Element) -> Iterator[str]:
-    """What the form says, and its values beside their labels; those without a field follow by name."""
+    """Yield the lines of a form, with values beside their labels; values without a field follow by name."""
     values: dict[str, deque[str]] = {}
     for leaf in data.iter():
         if not len(leaf) and (said := _said(leaf)):

@@ -73,7 +73,7 @@ def _annotations(page: "PdfPage") -> Iterator[Any]:
 
 
 def _field(form: Any, annotation: Any, text: PageText) -> Iterator[Field]:
-    """One, or none of a button, a signature or a password."""
+    """Yield the field of an annotation; no field for a button, a signature or a password."""
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
     if kind not in (*_TICKED, *_WRITTEN) or raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
         return

@@ -29,9 +29,9 @@ _Key = tuple[str, int]  # what a line of the margin says, and where
 
 
 def without_furniture(pages: Sequence[PageLines]) -> list[PageLines]:
-    """Less outermost lines that are the same on several pages, but for the page's number.
+    """Remove outermost lines that are the same on several pages, apart from the page's number.
 
-    Behind a line that is left out the next one is the outermost; it must be the same on half of the pages.
+    After a removal the next line is the outermost: that line must be the same on half of the pages.
     """
     body = body_size(pages)
     kept = _without_outermost(_without_numbers(pages), body, max(_REPEATED, len(pages) // 50))
@@ -103,10 +103,11 @@ def _keys(line: Line, label: str) -> set[_Key]:
 
 
 def running_heads(pages: Sequence[PageLines], size: float, leading: float) -> list[set[int]]:
-    """Of each page, its outermost lines where most pages have one at that place, away from the text.
+    """Return each page's outermost lines, by index, where most pages have a line at that place.
 
-    Fewer pages are enough if most of these lines repeat what stands elsewhere, as the title of a section.
-    ``size``: of the text; ``leading``: between two lines of it, in units of its size.
+    The lines stand away from the text. Fewer pages are enough if most of these lines repeat other lines,
+    for example the title of a section. ``size``: font size of the text; ``leading``: distance between two
+    lines of text, in units of ``size``.
     """
     edges = [_edges(page, size, leading) for page in pages]
     places = Counter(place for edge in edges for place in set(edge.values()))

@@ -100,7 +100,10 @@ class Bookmark:
 
 
 def body_size(pages: Iterable[PageLines]) -> float:
-    """That in which most of the text is set, code aside unless there is hardly any other; 0 of nothing."""
+    """Return the font size of most of the text; 0 if there is no text.
+
+    Code counts only if there is hardly any other text.
+    """
     sizes: Counter[float] = Counter()
     code: Counter[float] = Counter()
     for page in pages:

@@ -29,7 +29,7 @@ _PARAMETERS = {
 
 
 def recognised(page: "PdfPage") -> tuple[Line, ...]:
-    """Its lines, in points. Raises BadDocument where rapidocr is not installed."""
+    """Return the lines that OCR finds, in points. Raises BadDocument if rapidocr is not installed."""
     width, height = page.get_size()
     scale = min(SIDE / max(width, height), _SCALE)
     _engine()  # where it is missing, nothing is drawn

@@ -51,7 +51,7 @@ class Tags:
 
 
 def tags(page: "PdfPage") -> Tags:
-    """Of a page that is not tagged: none."""
+    """Return the tags of a page; empty if the page is not tagged."""
     tree = raw.FPDF_StructTree_GetForPage(page)
     if not tree:
         return Tags()

@@ -40,7 +40,7 @@ _ASCII = range(0x20, 0x7F)
 
 
 def meanings(codes: Sequence[int], fonts: Sequence[str]) -> list[str]:
-    """One character for each unmapped one; ``fonts``: their names, lower case, empty for bitmap fonts."""
+    """Return a character for each unmapped code; ``fonts``: names in lower case, empty for bitmap fonts."""
     bitmap = _encoding(code for code, font in zip(codes, fonts, strict=True) if not font)
     return [_meaning(code, font, bitmap) for code, font in zip(codes, fonts, strict=True)]
 

@@ -35,7 +35,7 @@ class Composer:
         self._append(kind, clean(text), facts, close)
 
     def _append(self, kind: str, body: str, facts: Mapping[str, Any], close: bool = False) -> None:
-        """``body``: as ``clean`` leaves it."""
+        """Append a block, unless ``body`` is empty. ``body``: text as ``clean`` returns it."""
         if not body:
             return
         if self._parts:
@@ -90,7 +90,7 @@ class Composer:
 
     @property
     def title(self) -> str | None:
-        """That of the first heading of the outermost level, if it opens the document."""
+        """Title of the first heading, if that heading has the outermost level."""
         first = next((block for block in self.blocks if block.kind == "heading"), None)
         return first.title if first and first.level == 1 else None
 

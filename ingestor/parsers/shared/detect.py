@@ -183,7 +183,7 @@ def _signed(head: bytes, signatures: tuple[tuple[int, bytes, str], ...]) -> str 
 
 @cache
 def _pattern(signatures: tuple[tuple[int, bytes, str], ...]) -> re.Pattern[bytes]:
-    """One group a signature; the first of them that fits matches."""
+    """Compile a pattern with one group a signature; the first signature that fits matches."""
     return re.compile(
         b"|".join(b".{%d}(%s)" % (at, re.escape(magic)) for at, magic, _ in signatures), re.DOTALL
     )

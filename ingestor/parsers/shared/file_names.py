@@ -4,12 +4,12 @@ from pathlib import PurePosixPath
 
 
 def file_name(key: str) -> str:
-    """As ``PurePosixPath(key).name``."""
+    """Return ``PurePosixPath(key).name``, in most cases without making a path."""
     name = key.rpartition("/")[2]
     return PurePosixPath(key).name if name in ("", ".") else name
 
 
 def suffix(name: str) -> str:
-    """As ``PurePosixPath(name).suffix``, of a name without "/"."""
+    """Return ``PurePosixPath(name).suffix`` of a name without "/"."""
     at = name.rfind(".")
     return name[at:] if 0 < at < len(name) - 1 else ""

@@ -50,7 +50,7 @@ class Flow:
         self._figures.append((name, described(description)))
 
     def caption(self, text: str) -> None:
-        """Of the picture above; a paragraph where there is none."""
+        """Add the caption of the pictures above; a paragraph if there is no picture."""
         figures, self._figures = self._figures, []
         self._flush_lines()
         if figures:
@@ -74,7 +74,7 @@ class Flow:
             self._lines.append("")
 
     def heading(self, text: str, level: int, number: str = "") -> None:
-        """``number`` as it stands in front of the text, "2.1." for one."""
+        """Add a heading. ``number``: as printed in front of the text, for example "2.1."."""
         self._flush_lines()
         self.composer.heading(f"{number} {text}" if number else text, level, number.strip(".():") or None)
         self._flush_notes()
@@ -84,7 +84,7 @@ class Flow:
         self.heading(text, 1)
 
     def item(self, text: str, level: int, marker: str) -> None:
-        """Of a list; ``level`` 0 is the outermost."""
+        """Add an item of a list; ``level`` 0 is the outermost."""
         self._gather("list", f"{'  ' * min(level, _INDENT)}{marker} {' '.join(text.split())}")
 
     def chart(self, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

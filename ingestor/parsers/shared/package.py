@@ -89,7 +89,7 @@ class Package:
             raise BadDocument(f"is damaged: {error}; save it again, or exclude it") from None
 
     def _member(self, info: zipfile.ZipInfo) -> bytes:
-        """As zipfile reads it, in less time where nothing is unusual."""
+        """Read a member as zipfile does, in less time if nothing is unusual."""
         head = (
             self._data[info.header_offset : info.header_offset + _LOCAL] if info.header_offset >= 0 else b""
         )

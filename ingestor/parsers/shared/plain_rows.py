@@ -76,7 +76,7 @@ class PlainRows(Generic[T]):
         )
 
     def _folded(self, rows: bytes) -> bytes | None:
-        """None where a tag may be no tag from here on."""
+        """Replace plain rows by placeholders; return None if text from here on may only look like a tag."""
         try:
             texts = rows.decode().split(f"</{self._tag}>")
         except UnicodeDecodeError:
@@ -97,7 +97,7 @@ class PlainRows(Generic[T]):
         return "".join(out).encode()
 
     def _placeholder(self, runs: list[list[T]]) -> str:
-        """Of the last run, if it has rows; another one is opened then."""
+        """Return the placeholder of the last run and open another run; "" if the last run has no rows."""
         if not runs[-1]:
             return ""
         runs.append([])

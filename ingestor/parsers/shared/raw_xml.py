@@ -44,7 +44,7 @@ def of_odf(content: bytes) -> int:
 
 
 def _untagged(part: bytes) -> bytes:
-    """Its text, found in a fifth of the time that taking the tags away costs."""
+    """Return the text of a part: finding text takes a fifth of the time of removing tags."""
     return b"".join(_TEXT.findall(part))
 
 

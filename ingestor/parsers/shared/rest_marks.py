@@ -23,7 +23,10 @@ RULES = tuple(pattern.pattern for pattern in (_RULE, _MARKUP, _DIRECTIVE, _LINE)
 
 
 def looks_restructured(head: bytes) -> bool:
-    """``head``: the first bytes of a text in an encoding that ASCII is part of."""
+    """Return whether a text looks like reStructuredText.
+
+    ``head``: the first bytes of the text, in an encoding that extends ASCII.
+    """
     if _DIRECTIVE.search(head) and _LINE.search(head):
         return True
     text = head.replace(b"\r\n", b"\n")

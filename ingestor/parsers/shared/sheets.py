@@ -11,9 +11,10 @@ _CELLS = 5_000_000
 
 
 def add_sheet(composer: Composer, number: int, name: str, rows: Iterable[Row]) -> None:
-    """``number`` counts from 0 and becomes the page, the name its label; of an empty sheet nothing is said.
+    """Add a sheet, unless it is empty: its name as heading, its rows as paragraphs and tables.
 
-    Raises BadDocument when it is far too large.
+    ``number`` counts from 0 and becomes the page; ``name`` becomes the page's label. Raises BadDocument if
+    the sheet is far too large.
     """
     composer.page, composer.page_label = number, name
     for at, group in enumerate(_groups(rows)):
