@@ -35,7 +35,7 @@ PATIENCE = 30.0  # seconds for which a sync retries failures without progress
 
 
 def _folders(config: Config) -> dict[str, Path]:
-    """What is kept on disk, by its name."""
+    """Return the folders that the program keeps on disk, by name."""
     chroma = getattr(config.chroma, "path", None)
     return {"state": config.state} | ({"chroma": chroma} if chroma else {})
 
@@ -143,7 +143,7 @@ class Loop:
         )
 
     def view(self, journal: JournalReader) -> DaemonView:
-        """What the service port sees."""
+        """Return the figures that the service port shows."""
         return DaemonView(
             journal=journal,
             embeddings=self.running.embedding,
@@ -215,7 +215,7 @@ class Loop:
             self.running.engine.journal.set("tokens_per_second", f"{rate:.1f}")
 
     def _step(self, *, watch: bool) -> bool:
-        """One step of the engine. Returns False after an error of disk or journal, and retries."""
+        """Run a step of the engine. Return False after an error of disk or journal, which is retried."""
         running, self.turned = self.running, self.running.ports.ticks()
         engine, lexical = running.engine, running.lexical
         try:

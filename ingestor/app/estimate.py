@@ -114,7 +114,9 @@ def make_plan(
 def _needs(
     config: Config, plan: Plan, records: int, beside: int, dimensions: int, seconds: float | None
 ) -> Needs:
-    """``records``: there are by now, in the collections that are written. ``beside``: in those that they
+    """Estimate disk, memory and time of a plan.
+
+    ``records``: number by now in the collections that are written. ``beside``: number in those that they
     replace, which Chroma has loaded meanwhile. ``seconds``: of embedding."""
     added, chroma = plan.records["added"], config.chroma
     prices = chroma.prices if isinstance(chroma, servers.RemoteChroma) else servers.Prices()

@@ -26,7 +26,7 @@ Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """One collection.
+    """A collection in Chroma.
 
     ``state``: mark of the state that wrote it. ``role``: its role in our journal, if any. ``in_config``:
     whether sources of the config feed it. ``documents``: number of this state's documents in it. ``records``:

@@ -1,4 +1,4 @@
-"""What a sync would do: all of it is done but embedding and writing."""
+"""The plan of a sync: every step is taken but embedding and writing."""
 
 import json
 from collections import Counter, defaultdict
@@ -161,7 +161,7 @@ def _plan_source(doing: _Doing, source: Source, rebuilt: bool) -> Counter[str]:
 def _prepared(
     doing: _Doing, source: Source, entry: Entry, predecessor: Predecessor, counts: Counter[str]
 ) -> Prepared | None:
-    """What a sync would write of a document; None, and a count, if it would write nothing."""
+    """Return the writes of a document; None, and a count, if a sync would write nothing."""
     try:
         return until_readable(partial(prepare, Job(entry), source.tools, predecessor), doing.until)
     except Unsupported as error:
@@ -219,7 +219,7 @@ def _unlisted(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SourceDifference:
-    """Of a source and the journal. ``trouble``: why the listing is incomplete, if so."""
+    """Differences between a source and the journal. ``trouble``: why the listing is incomplete, if so."""
 
     documents: int = 0
     examples: tuple[str, ...] = ()  # the first documents, with the reason of those that failed
@@ -227,7 +227,7 @@ class SourceDifference:
 
 
 def difference(journal: Journal, source: Source) -> SourceDifference:
-    """What a sync would change, or try again."""
+    """Return the documents that a sync would change or retry."""
     try:
         found = listing.take(source, Scope(), [LastListing(journal, source.feed)])
     except Exception as error:  # noqa: BLE001 - as in ``make``

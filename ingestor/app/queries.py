@@ -307,7 +307,7 @@ def live_editions(journal: Journal) -> list[Edition]:
 
 
 def no_collection(journal: Journal, wanted: str) -> Exception:
-    """That a collection is not there, or not in Chroma."""
+    """Return the error for a collection that is unknown, or gone from Chroma."""
     known = [edition.serves for edition in live_editions(journal)]
     if wanted in known:
         return NeedsHuman(f"collection {wanted!r} is gone from Chroma; `ingestor sync` writes it again")
@@ -363,7 +363,7 @@ def find_documents(journal: Journal, wanted: str) -> list[Entry]:
 
 
 def _spellings(wanted: str) -> Iterator[str]:
-    """As given, as a path, as `ls` escapes keys, and members as keys and as paths have them."""
+    """Yield spellings of a name: as given, as a path, as `ls` escapes keys, as members are written."""
     for text in dict.fromkeys((wanted, raw(wanted))):
         yield text
         yield str(Path(text).absolute())

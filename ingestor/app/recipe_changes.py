@@ -1,4 +1,4 @@
-"""What a config changes about existing collections, before anything is done. Reads only."""
+"""Changes that a config means for existing collections, before anything is done. Reads only."""
 
 from dataclasses import dataclass, replace
 
@@ -15,7 +15,7 @@ from ingestor.state.journal import Journal
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a config means for one collection. ``waits``: why it needs ``apply``; "" if it does not."""
+    """Consequence of a config for a collection. ``waits``: why it needs ``apply``; "" if it does not."""
 
     serves: CollectionName
     edition: EditionName  # to which the documents would be written
@@ -31,7 +31,7 @@ class Outlook:
 
 
 def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
-    """One for each collection of the config."""
+    """Return the outlook of each collection of the config."""
     return [_outlook(parts, journal, serves) for serves in parts.config.collections]
 
 

@@ -27,7 +27,7 @@ from ingestor.state.withdrawals import Withdrawals
 
 @dataclass(slots=True)
 class SourceStatus:
-    """One source: documents by state. Times are POSIX seconds."""
+    """Status of a source: documents by state. Times are POSIX seconds."""
 
     settled: int = 0
     due: int = 0  # new, changed or gone, those that wait for a retry included
@@ -60,7 +60,7 @@ class FailedDocument:
 
 @dataclass(slots=True)
 class CollectionStatus:
-    """One collection. ``healthy``: it answers; None if it could not be asked. ``records``: by the journal."""
+    """Status of a collection. ``healthy``: None if not asked. ``records``: number in the journal."""
 
     records: int = 0
     healthy: bool | None = None

@@ -65,7 +65,7 @@ Store = AbstractContextManager[Collections]
 
 @dataclass(frozen=True)
 class Ports:
-    """What a running program takes from outside. The defaults are the real world; simulations pass their own.
+    """Inputs of a running program from outside. The defaults are the real world; simulations pass their own.
 
     ``clock``: POSIX seconds. ``ticks``: seconds that only grow. ``random``: evenly drawn from [0, 1).
     ``store``: Chroma, not connected yet; True: it serves others, too. ``pool``: so many workers.
@@ -98,7 +98,7 @@ class StateFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """What prepares documents. ``fleet``: where that is done on nodes."""
+    """Parts that prepare documents. ``fleet``: the processes on nodes, if documents are prepared there."""
 
     pool: Work
     embedding: Embeddings

@@ -37,7 +37,7 @@ def request_of(
 
 
 def run(config: Config, request: EvaluationRequest, html: Path | None, *, write: bool, as_json: bool) -> None:
-    """What the command does."""
+    """Run the command."""
     with output.progress(as_json) as progress:
         found = evaluate(config, request, progress, lambda one: print(one.text, file=sys.stderr))
     report = report_json(found)
@@ -55,7 +55,7 @@ def run(config: Config, request: EvaluationRequest, html: Path | None, *, write:
 
 
 def run_estimate(config: Config, request: EvaluationRequest, *, as_json: bool) -> None:
-    """What ``--estimate`` does."""
+    """Run the command with ``--estimate``."""
     with output.progress(as_json) as progress:
         found = expected(config, request, progress)
     print(json.dumps(estimate_as_json(found)) if as_json else found.text)
@@ -72,7 +72,7 @@ def run_check(
     accept: bool,
     as_json: bool,
 ) -> bool:
-    """What ``--check`` does. Returns whether recall is within the tolerance, in points."""
+    """Run the command with ``--check``. Return whether recall is within the tolerance, in points."""
     name = _collection(config, collection)
     asked = Inspection(name, questions, sample, _budgets(budget)[0], tolerance / 100, accept)
     with output.progress(as_json) as progress:

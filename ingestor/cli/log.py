@@ -30,7 +30,7 @@ _STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskNam
 
 
 def set_up(level: str, form: str) -> None:
-    """``level``: debug, info, warning, error; ``form``: text or json. Loggers of libraries are kept quiet.
+    """Set up the log; loggers of libraries are kept quiet. ``level``: debug to error; ``form``: text or json.
 
     Warnings of libraries go to the log. With json, so does an error that ends the program or a thread.
     """

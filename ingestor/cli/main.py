@@ -28,7 +28,7 @@ _ALLOCATIONS = 20_000  # between two collections; by default Python makes so man
 
 class _Commands(TyperGroup):
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
-        """As its own, with typer's messages less the words that pydantic puts before them."""
+        """Invoke the command; messages of typer lose the words that pydantic puts before them."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:

@@ -54,7 +54,7 @@ def _strategy(config: Config, own: Mapping[SourceName, Choice], word: str) -> St
 
 
 def _endpoint(config: Config, name: str) -> dict[str, Any]:
-    """What the config says of its language model, for a strategy that asks one; not the length of answers."""
+    """Return the config's language model for a strategy that asks one, without the length of answers."""
     plugin = find("chunkers", name) if name in kinds("chunkers") else None
     if plugin is None or not issubclass(plugin.options, Endpoint) or config.language_model is None:
         return {}

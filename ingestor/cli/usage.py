@@ -74,7 +74,7 @@ def config_in_force(path: Path) -> "InForce":
 
 
 def looked_up(path: Path) -> "Config":
-    """As ``config_in_force``; an error of the file is printed on standard error."""
+    """Return ``config_in_force``; print an error of the file on standard error."""
 
     found = config_in_force(path)
     if found.error is not None:

@@ -64,7 +64,7 @@ def _for_nodes(config: Config, source: SourceConfig | None) -> Config:
 
 @dataclass(frozen=True)
 class OnNode:
-    """What a process on a node is told: ``embedder``: the recipe; ``origin``, ``near``: of the connector."""
+    """Task of a process on a node. ``embedder``: the recipe; ``origin``, ``near``: see the connector."""
 
     config: Config
     embedder: Fingerprint

@@ -223,7 +223,7 @@ class Parts:
         return Model(self.embedder_recipe, self._reader_model(), lambda: embedder.dimensions)
 
     def _reader_model(self) -> ReaderModel | None:
-        """What readers embed their questions by: the service port, or the model in their own process."""
+        """Return how readers embed questions: by the service port, or by the model in their own process."""
         http = self.config.http
         if http is None or self.unserved or not readers_ask_service(http, self.config.chroma):
             return self.embedder.reader_model() if isinstance(self.embedder, Loadable) else None
@@ -295,7 +295,7 @@ class Parts:
     def reader(
         self, source: SourceConfig, fetch: Fetch, place: str, *, near: bool, memory: Memory | None
     ) -> Reader:
-        """``place``: the origin of the source. ``near``, ``memory``: see Connector and Reader."""
+        """Build a source's reader. ``place``: the origin; ``near``, ``memory``: see Connector and Reader."""
         parsers = {choice.plugin.kind: choice for choice in parsing(source)}
         return Reader(
             source.name,

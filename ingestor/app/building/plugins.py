@@ -1,4 +1,4 @@
-"""What plugins build from their options."""
+"""Parts that plugins build from their options."""
 
 from typing import Literal
 

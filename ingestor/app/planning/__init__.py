@@ -1,1 +1,1 @@
-"""What a plan counts, and what a sample of documents says of all of them."""
+"""Figures of a plan, and estimates for all documents from a sample of them."""

@@ -67,7 +67,7 @@ class DueDocuments:
         return found
 
     def others(self, keys: Sequence[str]) -> set[str]:
-        """Those of these keys whose documents are not due."""
+        """Return the given keys whose documents are not due."""
         return {*self._other_keys.absent(self._listed_keys.absent(keys))}
 
     def _entries_of(self, items: Sequence[Item]) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""What the new records of a plan need: disk, memory of Chroma, time, and what Chroma Cloud takes. Pure."""
+"""Needs of the new records of a plan: disk, memory of Chroma, time, and the price of Chroma Cloud. Pure."""
 
 import math
 from dataclasses import dataclass, field
@@ -48,7 +48,7 @@ class Needs:
 
 
 def disk(records: int, text: int, embedded: int, dimensions: int) -> Disk:
-    """Of ``records`` with ``text`` bytes of text, and of ``embedded`` new vectors.
+    """Estimate the disk for ``records`` with ``text`` bytes of text, and for ``embedded`` new vectors.
 
     Within 11 % of seven collections of 550 to 7,000 records on Chroma 1.5.9, which keeps some thirty rows of
     metadata for each record, and an index of the text.
@@ -63,12 +63,12 @@ def memory(records: int, dimensions: int) -> int:
 
 
 def write_seconds(added: int, before: int) -> float:
-    """Of new records, to collections that have so many."""
+    """Estimate seconds for writing ``added`` records to collections that hold ``before``."""
     return _written(before + added) - _written(before)
 
 
 def _written(records: int) -> float:
-    """Of all records, from the first on. Chroma looks for the neighbours of each in a graph that grows.
+    """Estimate seconds for all records from the first. Chroma searches a growing graph for neighbours.
 
     Of 16,000 records of 384 dimensions these are 91 seconds, and a core of an EPYC (Zen 3) took 89; of
     100,000 of 64 dimensions they are 876, and it took 598.
@@ -80,7 +80,7 @@ def _written(records: int) -> float:
 
 
 def gibibytes(records: int, text: int, metadata: int, dimensions: int) -> float:
-    """Of new records as they are sent: texts, metadata and vectors."""
+    """Return the size of new records as sent: texts, metadata and vectors."""
     return (text + metadata + 4 * dimensions * records) / _GIB
 
 

@@ -1,4 +1,4 @@
-"""What stands for the embedder and the chunkers while a plan is made."""
+"""Substitutes for the embedder and the chunkers while a plan is made."""
 
 from collections.abc import Sequence
 

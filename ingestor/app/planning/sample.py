@@ -13,7 +13,7 @@ Figures = Counter[str]  # what one document adds to a plan, by name
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Of a source with more than ``above`` documents to read, about ``documents`` are drawn, by ``seed``."""
+    """Bounds of a sample: sources with over ``above`` documents give about ``documents``, by ``seed``."""
 
     documents: int = 2_000
     above: int = 20_000
@@ -27,7 +27,7 @@ class Sampling:
 
 @dataclass(slots=True)
 class SampledSource:
-    """What was drawn of one source. ``figures``: of ``drawn``, in that order."""
+    """Documents drawn from a source. ``figures``: those of ``drawn``, in that order."""
 
     source: SourceName
     strata: Sequence[Stratum]
@@ -40,13 +40,13 @@ class SampledSource:
         return sum(stratum.documents for stratum in self.strata)
 
     def of(self, name: str) -> list[tuple[Stratum, list[Drawn]]]:
-        """One figure by stratum. Documents are counted, whatever their size."""
+        """Return a figure by stratum. Documents are counted, whatever their size."""
         rows = zip(self.drawn, self.figures, strict=True)
         strata = [replace(each, size=0) for each in self.strata] if _is_count(name) else self.strata
         return [(stratum, [_drawn(stratum, *next(rows), name) for _ in stratum.chosen]) for stratum in strata]
 
     def missing(self, name: str) -> float:
-        """What the documents that were not drawn add to a figure, estimated."""
+        """Estimate the share of a figure that documents outside the sample add."""
         return total(self.of(name)).value - sum(one[name] for one in self.figures)
 
 

@@ -121,7 +121,7 @@ def _ratio(stratum: Stratum, drawn: Sequence[Drawn]) -> _Part:
 
 
 def _quantile(parts: Sequence[_Part]) -> float:
-    """Of Student's distribution; its degrees of freedom are Satterthwaite's."""
+    """Return the quantile of Student's distribution with Satterthwaite's degrees of freedom."""
     squares = sum(part.variance**2 / part.freedom for part in parts)
     if not squares:
         return _Z

@@ -1,4 +1,4 @@
-"""What a plan counts. Pure."""
+"""Counts of a plan. Pure."""
 
 from collections import Counter
 from dataclasses import dataclass, field

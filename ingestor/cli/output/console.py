@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs.
+"""Output of commands: tables for people, JSON for programs.
 
 The JSON keys are stable (docs/commands.md); texts for people may change. ``excerpt`` shows texts,
 ``overview`` a status, and ``progress`` the running work.
@@ -99,7 +99,7 @@ def show_sync(result: dict[str, Any], as_json: bool, config: Path) -> None:
 
 
 def _unconfigured(documents: Mapping[str, int], config: Path) -> str:
-    """Of a source that left the config."""
+    """Describe the documents of a source that left the config."""
     removed, kept = (counted(documents[kind], "document") for kind in ("removed", "kept"))
     told = [f"{removed} removed"] if documents["removed"] else []
     told += [f"{kept} kept until: {command('apply', config)}"] if documents["kept"] else []
@@ -199,7 +199,7 @@ def show_documents(sources: Sequence[str], documents: Iterator[Document], as_jso
 
 
 def _print_list(values: Iterable[object]) -> None:
-    """As ``json.dumps`` has the whole list."""
+    """Print values one by one, in the form that ``json.dumps`` gives the whole list."""
     between = "["
     for value in values:
         print(between, json.dumps(value), sep="", end="")

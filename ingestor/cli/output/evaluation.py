@@ -34,7 +34,7 @@ _JUDGED = ("correct", "relevant", "faithful", "similar")
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Progress]:
-    """What is being done, on a terminal."""
+    """Show the current step on a terminal."""
     err = Console(stderr=True)
     if quiet or not err.is_terminal:
         yield lambda what: None
@@ -155,7 +155,7 @@ def _judgement_cells(found: Evaluation, at: int) -> Iterator[str]:
 
 
 def _print(out: Console, rows: Rows, pick: int) -> None:
-    """``pick``: the row below the heads that is set off on a terminal."""
+    """Print a table. ``pick``: the row below the heads that a terminal sets off."""
     if not out.is_terminal:
         out.print(_plain(rows))
         return
@@ -180,7 +180,7 @@ def _plain(rows: Rows) -> Text:
 
 
 def _found(found: Evaluation) -> Rows:
-    """What each strategy finds."""
+    """Return a row for each strategy with its recall."""
     budgets = [f"recall {budget:,}" for budget in found.request.budgets]
     judged = _JUDGED if found.judged is not None and found.judged.comparisons else ()
     heads = ["strategy", "tokens", *budgets, "recall@5", "IoU@5", "prec. Ω", "nDCG@5", *judged]

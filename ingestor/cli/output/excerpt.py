@@ -33,7 +33,7 @@ _OWN_LINE = re.compile(r"\s*(?:[|>#]|[-*+] |\d+[.)] )|\s{4}")  # Markdown that m
 
 
 def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
-    """``unsearchable``: documents whose last change readers do not see yet, told where nothing was found."""
+    """Print hits. ``unsearchable``: documents with a change unseen by readers, named if nothing is found."""
     if as_json:
         print(json.dumps(as_parsed(answer)))
         return

@@ -25,7 +25,7 @@ MOST = 20  # failures that are shown
 
 
 def show_status(status: Status, as_json: bool, config: Path, *, verbose: bool = False) -> None:
-    """``verbose``: also how parsers are confined, if all walls stand."""
+    """Print a status. ``verbose``: also how parsers are confined, if all walls stand."""
     if as_json:
         print(json.dumps(asdict(status)))
         return
@@ -161,7 +161,7 @@ def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
 
 
 def _kept(name: str, collection: CollectionStatus, left: float, config: Path) -> str:
-    """What `rollback` would do, and how long it can."""
+    """Describe the effect of `rollback`, and until when it works."""
     what = "rollback" if collection.old_undone else "change"
     back = command(f"rollback {name}", config)
     return f"its state before the last {what} is kept for another {duration(left)}; to return to it: {back}"

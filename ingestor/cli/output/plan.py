@@ -1,4 +1,4 @@
-"""What ``plan`` prints."""
+"""Output of ``plan``."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _print_sample(plan: Plan) -> None:
 
 
 def _intervals(plan: Plan) -> dict[str, EstimateInterval]:
-    """Of the figures that matter, by their names."""
+    """Return the intervals of the main figures, by name."""
     known = {
         "documents": sum(plan.documents[kind] for kind in INDEXED),
         "records.added": plan.records["added"],
