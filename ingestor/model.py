@@ -121,10 +121,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunking:
-    """What a chunker says of one document.
+    """The answer of a chunker for one document.
 
-    ``vectors``: one unit vector a chunk where the chunker made them (pooled), else None: the chunks'
-    texts are to be encoded. ``sums`` and ``interval`` belong to chunkers whose cuts depend on a
+    ``vectors``: a unit vector for each chunk if the chunker pooled them, else None: the chunks' texts are to
+    be encoded. ``sums`` and ``interval`` belong to chunkers whose cuts depend on a
     statistic of the collection: the document's own contribution to it, and the closed range of the
     statistic's value within which these cuts stay exactly optimal.
     """
@@ -147,10 +147,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the journal knows of one record. ``unsure``: it may or may not be in the index as said.
+    """The journal's knowledge of a record. ``unsure``: the index may or may not hold the record like this.
 
-    ``vector_digest``: of the vector as it was written (see fingerprint.vector_digest); empty where none was
-    noted, as for records from before the journal kept it.
+    ``vector_digest``: digest of the vector as written (see fingerprint.vector_digest). The digest is empty if
+    none was noted, as for records from before the journal kept digests.
     """
 
     slot: int
@@ -163,10 +163,10 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class ReaderModel:
-    """What makes vectors of readers' questions: one of Chroma's own embedding functions.
+    """An embedding function of Chroma, which embeds the questions of readers.
 
-    ``function`` is the name that Chroma has for it, such as "openai"; ``config`` is what Chroma builds it
-    from: JSON values, and no secret, since every reader of the collection can see them.
+    ``function``: Chroma's name for the function, such as "openai". ``config``: JSON values from which Chroma
+    builds the function; no secrets, since every reader of the collection can see them.
     """
 
     function: str
@@ -183,7 +183,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddedPart:
-    """Of the texts that an embedder was given: ``positions`` of some, and a row of ``vectors`` for each."""
+    """A part of an embedder's answer: ``positions`` of some texts, and a row of ``vectors`` for each."""
 
     positions: Sequence[int]
     vectors: Vectors
@@ -202,7 +202,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One answer to a query; ``score`` is the cosine similarity."""
+    """An answer to a query; ``score`` is the cosine similarity."""
 
     id: RecordId
     score: float

@@ -170,7 +170,7 @@ class Chunker(Protocol):
     """Cuts a document. Deterministic; a function of the document, the vectors and ``others``."""
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
-        """``others``: the sums over the collection's other documents (None: there are none)."""
+        """Cut a document into chunks. ``others``: sums over the collection's other documents, if any."""
         ...
 
 
@@ -201,9 +201,9 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row a text, in their order.
+        """Return a row for each text, in the order of the texts.
 
-        Raises BadDocument where the model cannot take a text: each document is then asked for alone.
+        Raises BadDocument if the model cannot take a text: each document is then embedded alone.
         """
         ...
 
@@ -243,7 +243,7 @@ class Asymmetric(Protocol):
     """An embedder whose model tells questions from documents."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """As ``embed``, for questions."""
+        """Embed questions; otherwise like ``embed``."""
         ...
 
 
@@ -252,9 +252,9 @@ class Gradual(Protocol):
     """An embedder that gives vectors while it works on others."""
 
     def embed_gradually(self, texts: Sequence[str]) -> Generator[EmbeddedPart]:
-        """As ``embed``, until every text had a row.
+        """Yield rows like those of ``embed``, in parts, until every text had a row.
 
-        The asker may embed other texts between two parts, and may close the generator.
+        The caller may embed other texts between two parts, and may close the generator.
         """
         ...
 
@@ -278,15 +278,16 @@ class Remote(Protocol):
         ...
 
     def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:
-        """As ``embed``, but an error costs only the texts that it is about. Ends soon after ``stop`` is set.
+        """Embed texts like ``embed``, but lose only the texts that an error concerns.
 
-        The vectors need not be the same in every bit each time: those that were made first are kept.
+        The call ends soon after ``stop`` is set. Vectors may differ in some bits from call to call: the first
+        vectors are kept.
         """
         ...
 
 
 class Index(Protocol):
-    """One collection. Every method is idempotent, and may have been applied although it raised."""
+    """A collection. Every method is idempotent, and may have taken effect even if the call raised."""
 
     def upsert(self, records: Sequence[Record]) -> None: ...
 
@@ -299,7 +300,7 @@ class Index(Protocol):
     def count(self) -> int: ...
 
     def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
-        """Those of ``ids`` that exist, in no order; without ``vectors`` they come back empty."""
+        """Return the records that exist, in no order; their vectors are empty without ``vectors``."""
         ...
 
     def ids(self) -> Iterator[RecordId]:

@@ -56,7 +56,7 @@ class UnknownKind(LookupError):
 
 
 def entries(group: Group) -> EntryPoints:
-    """Of all installed packages."""
+    """Return the plugins of a group in all installed packages."""
     found: EntryPoints = all_entries().select(group=f"ingestor.{group}")
     return found
 

@@ -69,7 +69,7 @@ class DescribedCollection:
 
 
 class RestApi:
-    """One database of a server, over a pool of connections. Any thread; the first call connects.
+    """A database of a server, over a pool of connections. Any thread may call; the first call connects.
 
     ``collection``: the UUID. Rows of ``get`` and ``query`` are columns by name, as Chroma answers. Calls
     raise Refused, NoConnection and NoAnswer.
@@ -88,10 +88,11 @@ class RestApi:
         database: str = "default_database",
         patience: float = 0.0,
     ) -> None:
-        """``timeout``: seconds for each step of a request. ``patience``: see ``send_patiently``.
+        """Prepare a pool of connections to a server, without connecting.
 
-        The token goes along as a bearer token and as X-Chroma-Token; which one is read depends on what guards
-        the server. Proxies named in the environment are not asked for addresses of this machine.
+        ``timeout``: seconds for each step of a request. ``patience``: see ``send_patiently``. The token is
+        sent as a bearer token and as X-Chroma-Token: the server's guard decides which header is read.
+        Addresses of this machine bypass the proxies named in the environment.
         """
         import httpx  # here, since it takes longer than many commands run
 
@@ -149,7 +150,10 @@ class RestApi:
         configuration: Mapping[str, Any] | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> DescribedCollection:
-        """``configuration``: in the form of Chroma's JSON; its embedding function is described, not built."""
+        """Create a collection.
+
+        ``configuration``: Chroma's JSON, in which the embedding function is described, not built.
+        """
         wanted = {"name": name, "metadata": metadata, "configuration": configuration}
         return _found(self._asked("POST", "", wanted))
 

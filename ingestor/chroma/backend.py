@@ -240,7 +240,7 @@ class Collections:
         return probe(index, self._looks)
 
     def refill(self, uuid: str) -> None:
-        """Nothing: Chroma makes nothing of the records that could differ from them."""
+        """Do nothing: Chroma derives nothing from the records that could differ from them."""
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
         """Restart our server if it died over a request, met a full disk, or hangs.

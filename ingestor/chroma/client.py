@@ -1,4 +1,4 @@
-"""One database of one Chroma, over HTTP or within this process, and the meaning of its errors."""
+"""A database of Chroma, over HTTP or within this process, and the meaning of Chroma's errors."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class EmbeddedApi:
             return _found(made)
 
     def reconfigure(self, collection: UUID, configuration: Mapping[str, Any]) -> None:
-        """As ``RestApi``, but a function is not replaced by none: chromadb cannot express that."""
+        """Replace settings like ``RestApi``, but never remove a function: chromadb cannot express that."""
         if wanted := _with_function(configuration):
             with _refusals():
                 self._client._server._modify(collection, new_configuration=wanted)
@@ -171,10 +171,10 @@ def _with_function(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _described(name: str, config: dict[str, Any], **_: Any) -> Any:
-    """What Chroma stores of one of its embedding functions, without building it, which may load a model.
+    """Describe an embedding function as Chroma stores it, without building it: building may load a model.
 
-    Chroma keeps the class of the function that was last created under its name and builds that again from the
-    stored options. ``build_from_config`` is inherited and gives the true one.
+    Chroma keeps the class of the function that was last created under a name, and builds that class again
+    from the stored options. The inherited ``build_from_config`` builds the true function.
     """
     from chromadb.utils.embedding_functions import known_embedding_functions
 

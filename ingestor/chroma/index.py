@@ -47,9 +47,9 @@ class PlacedRecord(NamedTuple):
 
 
 class ChromaIndex:
-    """One collection, by its UUID. If another one took its name, methods raise Gone.
+    """A collection in Chroma, by its UUID. Methods raise Gone if another collection took the name.
 
-    ``name``: its last known name. Chroma describes collections by their names only.
+    ``name``: last known name of the collection. Chroma describes collections by their names only.
     """
 
     def __init__(self, client: Client, uuid: UUID, name: str = "") -> None:
@@ -185,7 +185,7 @@ class ChromaIndex:
         ]
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
-        """Of those records that exist."""
+        """Return the vectors of the records that exist."""
         wanted = pages(dict.fromkeys(ids), self._read(_RECORDS))
         found = [self._get(ids=page, include=["embeddings"]) for page in wanted]
         return {
@@ -195,7 +195,7 @@ class ChromaIndex:
         }
 
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
-        """Those of ``ids`` that a filter lets pass. Raises ValueError if Chroma rejects the filter."""
+        """Return the ids that pass a filter. Raises ValueError if Chroma rejects the filter."""
         with _understood(dict(where)):
             found = [
                 self._get(ids=page, where=dict(where), include=[])
@@ -227,7 +227,7 @@ class ChromaIndex:
         return [record for page in self._pages(offset, size, include) for record in _records(page)]
 
     def placed(self, offset: int, size: int) -> list[PlacedRecord]:
-        """As ``sample``, with less of each record, and without NumPy, which takes long to import."""
+        """Return records like ``sample``, without metadata and without NumPy, which is slow to import."""
         return [
             PlacedRecord(RecordId(id_), text or "", vector)
             for page in self._pages(offset, size, ["documents", "embeddings"])
@@ -235,7 +235,7 @@ class ChromaIndex:
         ]
 
     def texts(self, ids: Sequence[RecordId]) -> list[PlacedRecord]:
-        """As ``read``, without metadata and without NumPy; no vectors."""
+        """Return the texts of records like ``read``, without metadata, vectors and NumPy."""
         wanted = pages(dict.fromkeys(ids), self._read(_RECORDS))
         found = [self._get(ids=page, include=["documents"]) for page in wanted]
         return [
@@ -345,7 +345,7 @@ def _record_size(record: Record) -> int:
 
 
 def _json_size(value: object) -> int:
-    """``value`` was checked (limits.py), so it can be written."""
+    """Return the size of a checked value as JSON, in bytes: limits.py admits only what JSON can express."""
     return len(orjson.dumps(value))
 
 

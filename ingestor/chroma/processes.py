@@ -36,7 +36,10 @@ def describe(pid: int) -> str:
 
 
 def command(pid: int) -> str:
-    """Its command line; "" while it is ending: memory is freed before files and locks."""
+    """Return the command line of a process; "" while the process ends.
+
+    An ending process frees its memory before files and locks.
+    """
     try:
         words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:

@@ -27,7 +27,7 @@ _Neighbours = list[tuple[RecordId, float]]  # of one record, with their similari
 
 
 class Locatable(Protocol):
-    """What is known of a record. ``vector``: an array, or numbers as Chroma returned them."""
+    """A record with its text and vector. ``vector``: an array, or numbers as Chroma returned them."""
 
     @property
     def id(self) -> RecordId: ...
@@ -38,7 +38,7 @@ class Locatable(Protocol):
 
 
 class Searched(Protocol):
-    """What is asked of a ``ports.Index``."""
+    """The part of a ``ports.Index`` that a check of reach needs."""
 
     def nearest(self, vectors: Any, n: int, /) -> list[_Neighbours]: ...
     def read(self, ids: Sequence[RecordId], /) -> Sequence[Locatable]: ...

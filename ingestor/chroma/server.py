@@ -55,9 +55,11 @@ class ChromaServer:
         hanging_after: float = 60.0,
         stop_patience: float = 30.0,
     ) -> None:
-        """``tokens``: see guarding/guard_rules.py. ``names``: of hosts, besides localhost and ``host``.
+        """Describe a server; nothing is started here.
 
-        ``hanging_after``, ``stop_patience``: seconds without an answer, and from SIGTERM to SIGKILL.
+        ``tokens``: see guarding/guard_rules.py. ``names``: names of hosts besides localhost and ``host``.
+        ``hanging_after``: seconds without an answer after which the server counts as hanging.
+        ``stop_patience``: seconds from SIGTERM to SIGKILL.
         """
         self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
         self.tokens, self.names = tuple(tokens), [host, *names]

@@ -29,7 +29,7 @@ class ChunkerOptions(Options):
 
 
 class OverlapOptions(ChunkerOptions):
-    """Of chunkers whose chunks may repeat the end of the one before; the unit is each chunker's own."""
+    """Options of chunkers whose chunks may repeat the end of the chunk before, in a unit of the chunker."""
 
     overlap: int = Field(default=0, ge=0, description="how much of a chunk's end the next one repeats")
 

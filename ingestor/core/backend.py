@@ -27,9 +27,10 @@ class Registrar(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a collection stores of its embedder. ``reader``: the function that readers load.
+    """The embedder as a collection stores it.
 
-    ``known``: whether the embedder is there, so that the stored function can be judged.
+    ``reader``: the function that readers load. ``known``: whether the embedder is there, so that the stored
+    function can be judged.
     """
 
     recipe: Fingerprint

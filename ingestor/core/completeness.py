@@ -55,7 +55,7 @@ class SkippedKinds:
 
 
 def words(text: str) -> int:
-    """Those that the pattern ``\\w+`` finds, in a tenth of its time."""
+    """Count the words that the pattern ``\\w+`` finds, in a tenth of its time."""
     data = text.encode("utf-8", "surrogatepass")
     if not text.isascii():
         for other in frozenset(data.translate(None, _ASCII).decode("utf-8", "surrogatepass")):

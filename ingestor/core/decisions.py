@@ -21,7 +21,7 @@ SMALL_LOSS = 5  # fewer documents may be lost unasked, unless they were all of s
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a listing says that the journal does not yet, or a part of it."""
+    """Differences between a listing and the journal, or a part of the differences."""
 
     changed: Sequence[Item] = ()  # new, or of another version
     vanished: Sequence[str] = ()  # keys
@@ -107,10 +107,11 @@ class Failure:
 
 
 def after_failure(error: Exception, attempts: int, now: float, random: float, detail: str) -> Failure:
-    """``attempts``: how many failed before; ``random`` in [0, 1) spreads the retries.
+    """Return the failure to record for an error: quarantine the document, or retry it later.
 
-    Only BadDocument says something about the content. After every other error the document keeps its records
-    and is tried again: an unknown error is as likely a full GPU or a broken plugin.
+    ``attempts``: number of earlier failures; ``random`` in [0, 1) spreads the retries. Only BadDocument is an
+    error of the content. After every other error the document keeps its records and is retried: an unknown
+    error is as likely a full GPU or a broken plugin.
     """
     reason = str(error) or type(error).__name__
     if isinstance(error, BadDocument):

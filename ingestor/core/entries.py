@@ -1,4 +1,4 @@
-"""What the journal knows of documents, sources and collections, as frozen values. Pure."""
+"""Rows of the journal about documents, sources and collections, as frozen values. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Feed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One document's row. ``item`` is None when its source no longer has it."""
+    """The row of a document. ``item`` is None when the source no longer has the document."""
 
     row: int
     document_id: DocumentId
@@ -119,9 +119,10 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class CollectionRow:
-    """One collection. ``extra_keys``: every non-standard metadata key that was ever written to it.
+    """The row of a collection.
 
-    ``generations``: those that it may have now, see core/generation.py.
+    ``extra_keys``: every non-standard metadata key that was ever written to the collection.
+    ``generations``: generations that the collection may have now, see core/generation.py.
     """
 
     uuid: str | None = None
@@ -143,10 +144,10 @@ Role = Literal["staging", "live", "previous", "deleted"]
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """One of the collections in Chroma that serve one name in turn.
+    """A collection in Chroma among those that serve one name in turn.
 
-    Roles: ``live`` has that name now; ``staging`` is built to replace it; ``previous`` was live before, and
-    is kept for a while; ``deleted`` is to be deleted.
+    Roles: ``live`` has the name now; ``staging`` is built to replace the live edition; ``previous`` was live
+    before, and is kept for a while; ``deleted`` is to be deleted.
     """
 
     name: EditionName  # its name in the journal
@@ -171,7 +172,7 @@ class Edition:
 
     @property
     def shown(self) -> ChromaName:
-        """Its name in Chroma."""
+        """Return the name of this edition in Chroma."""
         if self.role == "live":
             return ChromaName(self.serves)
         return ChromaName(f"{self.name}--1" if str(self.name) == self.serves else self.name)

@@ -67,7 +67,7 @@ def combine(*parts: object) -> Digest:
 
 
 def metadata_digest(metadata: Metadata) -> Digest:
-    """None and absent are the same: Chroma stores neither."""
+    """Return a digest of metadata. A key with None counts as absent: Chroma stores neither."""
     kept = {key: value for key, value in metadata.items() if value is not None}
     return text_digest(_SORTED.encode(kept))
 
@@ -94,7 +94,7 @@ def embedder_fingerprint(
 
 
 def fingerprint(value: Any) -> Fingerprint:
-    """Of any JSON value, whatever the order of its keys."""
+    """Return the fingerprint of a JSON value, independent of the order of keys."""
     return Fingerprint(text_digest(json.dumps(value, sort_keys=True)))
 
 
@@ -106,7 +106,7 @@ def meaningful(options: Options) -> dict[str, Any]:
 
 
 def recorded(options: Options) -> dict[str, Any]:
-    """As recipes have them: the meaningful ones, less added ones that do as earlier versions did."""
+    """Return the meaningful options for a recipe, without added fields that keep the former behaviour."""
     former = _former(type(options))
     return {k: v for k, v in meaningful(options).items() if k not in former or v != former[k]}
 
@@ -117,7 +117,7 @@ def completed(kind: type[Options], stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _former(kind: type[Options]) -> dict[str, Any]:
-    """What each added field was before (see registry.added)."""
+    """Return the former value of each added field (see registry.added)."""
     marks = ((name, field.json_schema_extra) for name, field in kind.model_fields.items())
     return {name: mark["before"] for name, mark in marks if isinstance(mark, dict) and "before" in mark}
 

@@ -12,7 +12,7 @@ _BETWEEN = "+"  # the UUIDs of the shards, in the journal and the lexical index
 
 
 def shard_of(id_: str, shards: int) -> int:
-    """``id_``: of a document, or of one of its records. From 0."""
+    """Return the shard, from 0, for the id of a document or of a record."""
     document = id_.partition("#")[0]
     return int.from_bytes(blake2b(document.encode(), digest_size=8).digest()) % shards
 
@@ -23,7 +23,7 @@ def shard_names(name: str, shards: int) -> tuple[str, ...]:
 
 
 def joined(uuids: Sequence[str]) -> str:
-    """One text for the UUIDs of all shards; the UUID itself if there is one."""
+    """Join the UUIDs of all shards into one text; a single UUID is unchanged."""
     return _BETWEEN.join(uuids)
 
 

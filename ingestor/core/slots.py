@@ -60,7 +60,10 @@ def _fill(slots: Sequence[int | None], existing: Sequence[int]) -> list[int]:
 
 
 def delta(known: Sequence[Known], wanted: Sequence[Known]) -> Delta:
-    """``wanted``: the desired records in document order, with the slots from ``assign``."""
+    """Compare known records with wanted ones: what to add, replace, patch and drop.
+
+    ``wanted``: the desired records in document order, with the slots from ``assign``.
+    """
     by_slot = {k.slot: k for k in known}
     add: list[int] = []
     replace: list[int] = []

@@ -37,7 +37,7 @@ class InFlight:
             self.ahead.add(entry.row)
 
     def returned(self, entry: Entry) -> None:
-        """Its outcome came."""
+        """Record that a worker has returned this document."""
         self.under_way.pop(entry.row, None)
         self.ahead.discard(entry.row)
 
@@ -178,7 +178,7 @@ class Dispatcher:
         return _size(entry) > LARGE or entry.row in self.slow
 
     def _affordable(self, entries: Sequence[Entry], moving: Mapping[int, Entry]) -> list[Entry]:
-        """As many as fit into the bytes in flight; a larger document goes alone."""
+        """Choose the entries that fit into the bytes in flight; a larger document goes alone."""
         room = self._bytes - sum(map(_size, moving.values()))
         chosen: list[Entry] = []
         for entry in entries:

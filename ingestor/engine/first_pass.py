@@ -39,7 +39,7 @@ class _Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Share:
-    """What a document that is not settled adds to its statistic. ``change``: to the sum in the journal."""
+    """The share of an unsettled document in its statistic. ``change``: change to the sum in the journal."""
 
     of: tuple[EditionName, str]
     sums: Sums

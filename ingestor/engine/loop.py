@@ -340,7 +340,7 @@ class Engine:
                     self._start(Job(entry, self._others(entry)), ahead=True)
 
     def _abandon(self) -> None:
-        """What was begun for documents that were removed or changed meanwhile, or whose source is paused."""
+        """Cancel work on documents that were removed or changed, or whose source was paused."""
         if self._begun and self._overtaken.due(now := self.clock()):
             for row in self._overtaken.look([begun.entry for begun in self._begun.values()], now):
                 self.pool.revoke(self._begun.pop(row))
@@ -466,7 +466,10 @@ class _Begun:
 
 
 def _no_predecessor(new: Entry, content: str) -> Entry | None:
-    """Of a document that was begun when none had vanished: a renamed one is listed with its former name."""
+    """Return no predecessor: nothing had vanished when this document started.
+
+    A renamed document is listed together with its former name.
+    """
 
 
 def _nothing(entry: Entry, recipe: str, failure: Failure, parser: str) -> Receipt:

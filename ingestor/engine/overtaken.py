@@ -23,7 +23,7 @@ class Overtaken:
         self._looked = -EVERY
 
     def due(self, now: float) -> bool:
-        """``now``: POSIX seconds."""
+        """Return whether the next look is due. ``now``: POSIX seconds."""
         return has_passed(self._looked, EVERY, now)
 
     def look(self, begun: Collection[Entry], now: float) -> set[int]:

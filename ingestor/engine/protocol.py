@@ -29,7 +29,10 @@ SLICE = 400  # records of a request
 
 
 def valid(journal: Journal, batch: Sequence[Prepared]) -> list[Prepared]:
-    """Those whose records in the journal are still the compared ones; the others are prepared again."""
+    """Return the documents whose records in the journal are still those compared.
+
+    The other documents are prepared again.
+    """
     rows = {row for prepared in batch for row in (prepared.entry.row, prepared.receipt.row)}
     entries = journal.of_rows(rows)
     return [prepared for prepared in batch if _is_valid(entries, prepared)]

@@ -271,9 +271,9 @@ class Writer:
         self._write_batch(collection, protocol.compatible(self._wanted(collection, prepared)))
 
     def _wanted(self, collection: EditionName, batch: Sequence[Prepared]) -> list[Prepared]:
-        """Those prepared by today's recipe, from records that the journal still knows.
+        """Return the documents prepared by today's recipe, from records that the journal still knows.
 
-        A document whose predecessor is partly written is prepared again, until that is written whole.
+        A document is prepared again while its predecessor is only partly written.
         """
         under_way = {large.entry.row for large in self._outbox(collection).under_way}
         current = [each for each in batch if each.receipt.row not in under_way and self._is_of_today(each)]

@@ -60,7 +60,10 @@ class LexicalBackend:
         return self._inner.evict(name)
 
     def mend(self, uuid: str, ids: Sequence[RecordId]) -> None:
-        """``ids``: records whose words differ. If there are any, all words are indexed again."""
+        """Mark the lexical index as incomplete, and discard it if any words differ.
+
+        ``ids``: records whose words differ. All words are indexed again if there are any.
+        """
         with suppress(Unusable):  # the file is made again
             if ids:
                 self._file.discard(uuid)

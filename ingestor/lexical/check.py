@@ -1,4 +1,4 @@
-"""What the lexical index holds of one collection, compared with Chroma's records. Reads only.
+"""Comparison of the lexical index of a collection with Chroma's records. Reads only.
 
 ``status`` asks only whether a collection is complete: the modules that find words are imported where they
 are used.

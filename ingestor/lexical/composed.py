@@ -1,4 +1,4 @@
-"""One index made of two: Chroma's collection, and its lexical index.
+"""A collection in Chroma and its lexical index, written as a single index.
 
 Every write goes to Chroma first, then to the lexical index, between the intent and the receipt of the
 journal (engine/protocol.py). So after a crash the records that may differ are in doubt, and are written to

@@ -56,7 +56,10 @@ class Unusable(Exception):
 
 
 def mark() -> int:
-    """Of the schema and of all that decides the terms of a text. A file with another mark is made again."""
+    """Return a checksum of the schema and of the rules that decide the terms of a text.
+
+    A file with another mark is built again.
+    """
     rules = (_SCHEMA, stems.VERSION, stems.LONGEST, Stemmer.version(), sorted(stems.ALGORITHMS.items()))
     return crc32(repr(rules).encode()) & 0x7FFFFFFF
 
@@ -191,7 +194,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def opened_to_read(path: Path) -> sqlite3.Connection:
-    """For one thread at a time. Raises Unusable."""
+    """Open a connection for reading, for a single thread at a time. Raises Unusable."""
     address = f"{path.absolute().as_uri()}?mode=ro"
     try:
         db = sqlite3.connect(

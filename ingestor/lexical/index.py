@@ -24,7 +24,10 @@ _Kept = tuple[RecordId, bytes, str, str]  # id, digest of the text, language, te
 
 
 class LexicalIndex:
-    """One collection, by its UUID. Every write is one transaction; see LexicalFile.transaction for errors."""
+    """The words of a collection, by its UUID. Every write is a transaction.
+
+    See LexicalFile.transaction for errors.
+    """
 
     def __init__(self, file: LexicalFile, uuid: str) -> None:
         self._file, self._uuid = file, uuid
@@ -78,7 +81,7 @@ class LexicalIndex:
         return self._read(lambda db, number: read_rows(db, number, ids))
 
     def absent(self, ids: Sequence[RecordId]) -> list[RecordId]:
-        """Those of ``ids`` that it does not hold."""
+        """Return the ids that this index does not hold."""
         known = self._read(lambda db, number: _languages(db, number, ids))
         return [id_ for id_ in ids if id_ not in known]
 
@@ -158,7 +161,7 @@ def _note_languages(db: sqlite3.Connection, number: int, languages: Iterable[str
 
 
 def _replace(db: sqlite3.Connection, number: int, old: Sequence[int], new: Sequence[_Kept]) -> None:
-    """``old``: rows that go."""
+    """Replace records, and update the vocabulary. ``old``: rows to delete."""
     query = f"DELETE FROM records_{number} WHERE row = ? RETURNING terms"
     gone = [terms for row in old for (terms,) in db.execute(query, (row,)).fetchall()]
     added = f"INSERT INTO records_{number} (id, text_key, language, terms) VALUES (?, ?, ?, ?)"

@@ -101,5 +101,8 @@ def _one_moment(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def _weight(holding: int, records: int) -> float:
-    """As FTS5 has it: a word that more than half of the records hold weighs next to nothing."""
+    """Return the weight of a word, computed as in FTS5.
+
+    A word in more than half of the records weighs next to nothing.
+    """
     return max(1e-6, math.log((max(records, holding) - holding + 0.5) / (holding + 0.5)))

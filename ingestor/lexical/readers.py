@@ -45,7 +45,7 @@ class LexicalReaders:
                 self._idle.pop()[1].close()
 
     def _taken(self) -> tuple[_File, sqlite3.Connection]:
-        """Of the file that is there now: it may have been made again."""
+        """Take a connection to the present file, which may have replaced an earlier one."""
         file = _file(self._path)
         with self._lock:
             while self._idle:

@@ -29,7 +29,10 @@ def primary(language: str | None) -> str:
 
 @lru_cache(maxsize=_KEPT)
 def stem(word: str, language: str) -> str:
-    """``word``: in lower case. ``language``: a key of ALGORITHMS; empty: only accents are removed."""
+    """Return the stem of a word in lower case, without accents.
+
+    ``language``: a key of ALGORITHMS; if empty, only accents are removed.
+    """
     if language:
         word = Stemmer.Stemmer(ALGORITHMS[language], 0).stemWord(word)  # threads must not share a stemmer
     return word if word.isascii() else _plain(word)

@@ -1,6 +1,6 @@
-"""What is done to a document, as values: `plan` announces them, the writer does and counts them.
+"""Actions on documents, as values: `plan` announces actions, the writer executes and counts them.
 
-Both derive them here, so that they cannot disagree on what a change is called.
+Both derive actions here, so that they cannot disagree on the name of a change.
 """
 
 from collections import Counter
@@ -37,7 +37,10 @@ Action = WriteDocument | RemoveDocument
 
 
 def write_of(prepared: Prepared, *, building: bool) -> WriteDocument:
-    """``building``: readers do not see its edition yet."""
+    """Return the action that writes a prepared document.
+
+    ``building``: whether the document's edition is still hidden from readers.
+    """
     return WriteDocument(
         _kind(prepared, building),
         prepared.added,

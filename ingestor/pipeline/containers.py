@@ -149,7 +149,10 @@ class Containers:
         return reason if version == item.version else None
 
     def _with_members(self, item: Item, known: Versions, version: str | None) -> Iterator[Item]:
-        """``version``: the known one of the container."""
+        """Yield a container and its members: known members if the container is unchanged or unreadable.
+
+        ``version``: known version of the container.
+        """
         self._listed[item.key] = item
         marked = replace(item, version=item.version + _OPENED)
         refused = replace(item, version=self._refused(item))

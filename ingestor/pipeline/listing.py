@@ -1,4 +1,4 @@
-"""One listing of a source, compared with the last one of each edition. Runs on a worker; reads only."""
+"""A listing of a source, compared with the last listing of each edition. Runs on a worker; reads only."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ def as_listed(items: Iterable[Item], known: Versions) -> Iterable[Item]:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One configured source, and how its documents are made in one edition.
+    """A configured source, with the tools that prepare its documents in one edition.
 
-    ``expand`` adds the members of its archives and mails. All editions of a source have the same connector.
-    ``setting``: what of the config decides what is listed and when; None: nobody knows.
+    ``expand`` adds the members of archives and mails. All editions of a source have the same connector.
+    ``setting``: the part of the config that decides what is listed and when; None if unknown.
     """
 
     name: SourceName
@@ -118,7 +118,7 @@ def _identity(connector: Connector) -> str:
 
 
 def known_to_all(known: Sequence[KnownVersions]) -> Versions:
-    """What ``expand`` may rely on."""
+    """Return the versions that ``expand`` may rely on: known to all editions."""
     return known[0] if len(known) == 1 else _KnownToAll(known)
 
 

@@ -71,10 +71,11 @@ def build(
     profile: Profile = "full",
     quotas: Quotas = UNBOUNDED,
 ) -> list[Metadata]:
-    """One record's metadata a chunk, in order; ``ids``, ``tokens`` and ``content_hashes`` are the chunks'.
+    """Build the metadata of each chunk's record, in order.
 
-    ``profile``: which keys they carry; a standard key that is left out is None, so that a patch removes it.
-    ``quotas``: of the server, see metadata_quotas.py.
+    ``ids``, ``tokens`` and ``content_hashes``: a value for each chunk. ``profile``: which keys records carry;
+    an omitted standard key is None, so that a patch removes the key. ``quotas``: quotas of the server, see
+    metadata_quotas.py.
     Keys of ``item.extra``, ``document.extra`` and ``chunk.extra`` are added, later ones winning, but
     none takes the place of a key in KEYS.
     """

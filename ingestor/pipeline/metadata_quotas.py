@@ -20,7 +20,7 @@ LEFT_OUT = (
 
 
 def within(metadata: Metadata, quotas: Quotas) -> Metadata:
-    """What is left out is None, if it is a standard key, so that a patch removes it."""
+    """Fit metadata into the quotas. An omitted standard key is None, so that a patch removes the key."""
     if quotas.metadata_keys is quotas.key_bytes is quotas.value_bytes is None:
         return metadata
     kept = {

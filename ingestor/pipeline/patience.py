@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def until_readable(read: Callable[[], T], until: float) -> T:
-    """What ``read`` returns; it is called again after Transient, until that time of ``monotonic``.
+    """Call ``read`` and return its result; retry after Transient, until a time of ``monotonic``.
 
     Raises what ``read`` raises last. Stale is raised at once: only another listing helps against it.
     """

@@ -102,9 +102,10 @@ class Tools:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """One document to prepare.
+    """A document to prepare.
 
-    ``others``: the collection's sums without this document. ``force``: prepare it even if nothing changed.
+    ``others``: the collection's sums without this document. ``force``: prepare the document even if nothing
+    changed.
     """
 
     entry: Entry
@@ -169,7 +170,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
 
 
 def unchanged(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
-    """Of a document that was read: the writes, if nothing that its records depend on changed."""
+    """Return the writes for a document that was read, if nothing that its records depend on changed."""
     entry = job.entry
     assert entry.item is not None
     if job.force or not _is_sure(entry) or entry.done_recipe != tools.recipe(reading.parser):
@@ -340,7 +341,7 @@ def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequ
 
 
 def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunking, tools: Tools) -> Vectors:
-    """One row per position. Mixing needs at most two chunks on either side."""
+    """Return a row for each position. Mixing needs at most two chunks on either side."""
     if chunking.vectors is not None:
         return chunking.vectors[list(positions)]
     if not positions or not tools.neighbours:

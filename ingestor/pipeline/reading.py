@@ -70,7 +70,10 @@ class Reader:
         return Reading(content, parser, parse)
 
     def _remembered(self, item: Item) -> Parsed | None:
-        """Of an item whose name promises a cheap parser there is seldom any, and reading it costs less."""
+        """Return the remembered parse of an item, if any.
+
+        Names that promise a cheap parser are not looked up: reading the item costs less.
+        """
         promised = None if self.types else detect.promised(item.key)
         if self.memory is None or (promised is not None and promised not in self.costly):
             return None

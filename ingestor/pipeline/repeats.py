@@ -16,7 +16,7 @@ MOST = 100  # chunks of the same text, of one document
 
 @cache
 def rules() -> Fingerprint:
-    """Of what is left out: where that changes, documents are prepared again."""
+    """Return a fingerprint of the rules for repeats; a change makes all documents be prepared again."""
     return fingerprint(["repeats", MOST])
 
 

@@ -11,7 +11,7 @@ Beyond = Callable[[Sequence[str]], list[bool]]  # whether each text is longer th
 
 
 def endless(texts: Sequence[str]) -> list[bool]:
-    """For a model without a window: no text is too long."""
+    """Return False for each text: a model without a window truncates nothing."""
     return [False] * len(texts)
 
 

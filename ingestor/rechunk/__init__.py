@@ -1,1 +1,1 @@
-"""What a changed config does to a collection: decided, then done by a blue-green switch."""
+"""Consequences of a changed config for a collection: a decision, then a blue-green switch."""

@@ -1,4 +1,4 @@
-"""What a changed config means for an existing collection: the decision only. Pure.
+"""The decision about a changed config for an existing collection, without its execution. Pure.
 
 ``swap`` records the decision in the journal and carries it out.
 """
@@ -39,7 +39,7 @@ class CollectionSituation:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do with one collection.
+    """The act for a collection, with its reason.
 
     ``follow``: apply the wanted recipes to the live collection, in place. ``build``: build another edition.
     ``go_on``: the edition in building is the wanted one. ``keep``: the old recipes stay in force, for the
@@ -54,7 +54,7 @@ class Decision:
 
 
 def decide(now: CollectionSituation, rechunk: Rechunk) -> Decision:
-    """What to do with a collection in this state, under these settings."""
+    """Decide the act for a collection in this state, under these settings."""
     decision = _by_config(now, rechunk)
     if not now.rebuild or now.empty or decision.act not in ("follow", "keep"):
         return decision

@@ -1,8 +1,8 @@
-"""What the documents of a collection are made by, as JSON that the journal keeps. Pure.
+"""The recipes of a collection's documents, as JSON that the journal keeps. Pure.
 
-With it a collection can be kept in step by its old recipes while the new ones wait for approval or are being
-built, also after a restart, when the config on disk has only the new ones. Secrets and tuning options are not
-in it: they come from today's config.
+A collection stays in step by its old recipes while the new recipes wait for approval or are being built. This
+works after a restart too, when the config on disk has only the new recipes. Secrets and tuning options come
+from today's config instead.
 """
 
 import json
@@ -63,7 +63,7 @@ def asking_prices(config: Config, collection: CollectionName) -> dict[SourceName
 
 
 def _asking_price(options: object) -> float:
-    """Of the most expensive strategy in it."""
+    """Return the price of the most expensive strategy in the options."""
     inner = [value.options for value in vars(options).values() if hasattr(value, "options")]
     own: float = getattr(options, "prompt_price", 0.0) + getattr(options, "answer_price", 0.0)
     return max([own, *map(_asking_price, inner)])
@@ -166,7 +166,7 @@ def _default(parser: str) -> Choice:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference between two configs. ``source`` is "" for the embedder."""
+    """A difference between two configs. ``source`` is "" for the embedder."""
 
     source: str
     key: str

@@ -170,7 +170,10 @@ class Swaps:
         return False
 
     def _judged_again(self, building: Edition) -> bool:
-        """As ``_promote``, unless nothing was written since that found an obstacle: it reads whole tables."""
+        """Promote like ``_promote``, but skip the check if nothing was written since the last obstacle.
+
+        The check reads whole tables.
+        """
         if self._judged.get(building.name) == self._journal.mark():
             return False
         try:

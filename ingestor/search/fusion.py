@@ -1,4 +1,4 @@
-"""One order from two: by vectors and by words. Pure.
+"""Fusion of two rankings, by vectors and by words. Pure.
 
 A record's score is a weighted sum of its cosine and its BM25 score, from 0 to 1. Cosines are scaled to this
 range over the candidates, so that every model fits; equal cosines count as they are. A BM25 score

@@ -33,7 +33,10 @@ class _Part:
 
 
 def passages(records: Iterable[Record], order: Sequence[str]) -> list[Passage]:
-    """``order``: ids of documents, best first. Within a document passages are in its order."""
+    """Merge records into passages, ordered by document and then by place in the document.
+
+    ``order``: ids of documents, best first.
+    """
     rank = {document: at for at, document in enumerate(dict.fromkeys(order))}
     unique = {record.id: record for record in records}
     parts = sorted(

@@ -23,9 +23,11 @@ class Reranker:
 def reranked(
     reranker: Reranker, question: str, best: Sequence[Ranked], texts: Sequence[str]
 ) -> tuple[list[Ranked], str | None]:
-    """``best`` in the reranker's order as far as it saw them; or as they were, with the reason.
+    """Return the best hits in the reranker's order; hits that the reranker did not score follow unchanged.
 
-    ``texts``: of ``best``.
+    If the reranker fails, return the hits in their former order, and the reason.
+
+    ``texts``: texts of ``best``.
     """
     seen = best[: reranker.hits]
     if not seen:

@@ -1,4 +1,4 @@
-"""One search: what is asked of Chroma and of the lexical index. How both are weighed is in ``fusion``."""
+"""The steps of a search in Chroma and in the lexical index. ``fusion`` weighs the answers of both."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ Written = Callable[[Mapping[RecordId, bytes]], Mapping[RecordId, Vector]]
 
 
 class Store(Protocol):
-    """What a search asks of a collection in Chroma."""
+    """The part of a collection in Chroma that a search needs."""
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]: ...
 
@@ -190,7 +190,10 @@ class _Search:
         return fusion.fused(dense, lexical.order, cosines, lexical.most, 2 * wide)
 
     def _vectors_of(self, texts: Mapping[RecordId, bytes]) -> Mapping[RecordId, Vector]:
-        """``texts``: their digests. To read vectors from Chroma takes a third of a search."""
+        """Return the vectors of records: written vectors first, the others from Chroma.
+
+        ``texts``: digests of the records' texts. Reading vectors from Chroma takes a third of a search.
+        """
         written = self.by.written(texts) if self.by.written is not None else {}
         return {**written, **self.by.store.vectors([id_ for id_ in texts if id_ not in written])}
 

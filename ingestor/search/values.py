@@ -1,4 +1,4 @@
-"""What is asked of a search, and its answer, as values and as JSON. Pure."""
+"""Questions and answers of a search, as values and as JSON. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

@@ -34,7 +34,7 @@ def write(state: Path, result: CheckResult) -> None:
 
 
 def read(state: Path) -> list[CheckResult]:
-    """Of all checks; damaged files are left out."""
+    """Return the results of all checks, skipping damaged files."""
     return sorted(_read(state), key=lambda each: (each.collection, each.questions))
 
 

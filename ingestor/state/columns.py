@@ -57,7 +57,7 @@ def marks(values: Sequence[object]) -> str:
 
 
 def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
-    """``row``: the values of COLUMNS."""
+    """Build an entry from a row with the values of COLUMNS."""
     id_, document_id, source, collection, key, done_version, done_recipe, facts = row[:8]
     digest, parser, attempts, wanted_recipe, quarantined = row[8:13]
     version, uri, size, modified, extra = row[13:18]

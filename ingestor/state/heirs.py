@@ -54,10 +54,12 @@ def _claimed(journal: Journal, moved: Moved, feed: Feed, version: str, size: int
 
 
 def without_heirs(journal: Journal, gone: Sequence[Entry], now: float, least: float) -> list[Entry]:
-    """Those of some vanished documents that no waiting document can be. The others are put off, each by the
-    time for which it was gone: so one is looked at a few times, however long it waits.
+    """Return the vanished documents that no waiting document can be a rename of.
 
-    ``now``: POSIX seconds. ``least``: seconds that a document is put off.
+    Postpone the others, each by the time since it vanished: a document is checked only a few times, however
+    long it waits.
+
+    ``now``: POSIX seconds. ``least``: fewest seconds that a document is postponed.
     """
     if not gone:
         return []

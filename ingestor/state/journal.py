@@ -224,7 +224,7 @@ class Journal:
         return found[0] if found else None
 
     def of_rows(self, rows: Collection[int]) -> dict[int, Entry]:
-        """Those of these rows that there are."""
+        """Return the entries for these row ids, skipping missing ones."""
         found = (self.entries(f"id IN ({marks(some)})", some) for some in pages(rows, TOGETHER))
         return {entry.row: entry for some in found for entry in some}
 
@@ -362,7 +362,7 @@ class Journal:
         return None if row is None else unpack(row[0])
 
     def summed(self, collection: EditionName, statistic: str) -> int:
-        """Of how many settled documents ``total`` is the sum."""
+        """Return the number of settled documents that ``total`` sums up."""
         query = "SELECT documents FROM statistics WHERE collection = ? AND statistic = ?"
         row = self._db.execute(query, (collection, statistic)).fetchone()
         return 0 if row is None else int(row[0])

@@ -1,4 +1,4 @@
-"""One writer: a lock that ends with the process that holds it.
+"""The lock that admits a single writer and ends with the process that holds the lock.
 
 The lock is flock(2) on the file, not the file's existence. The process id in the file is for messages only.
 The descriptor is closed on exec, so a child that outlives the process does not keep the lock.

@@ -50,7 +50,7 @@ def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
 def write_receipts(
     db: sqlite3.Connection, receipts: Sequence[Receipt], wanted_recipes: Sequence[str]
 ) -> None:
-    """``wanted_recipes``: that of each."""
+    """Write receipts. ``wanted_recipes``: the wanted recipe for each receipt."""
     changes: Changes = {}
     for receipt, wanted in zip(receipts, wanted_recipes, strict=True):
         _note(db, changes, receipt.row, receipt.statistic, receipt.sums)

@@ -59,7 +59,7 @@ class _Mailbox(Generic[Kind]):
 
     @classmethod
     def write(cls, db: Connection, kind: Kind, subject: str, value: str | None) -> None:
-        """As ``put``, in a transaction of the journal that is under way."""
+        """Store or clear a value like ``put``, inside an open transaction of the journal."""
         if value:
             db.execute(f"INSERT OR REPLACE INTO {cls.table} VALUES (?, ?, ?)", (kind, subject, value))
         else:
@@ -67,7 +67,7 @@ class _Mailbox(Generic[Kind]):
 
 
 class Requests(_Mailbox[Request]):
-    """What is to be done."""
+    """Pending requests, each removed when taken."""
 
     table = "requests"
 
@@ -84,6 +84,6 @@ class Requests(_Mailbox[Request]):
 
 
 class Notices(_Mailbox[Notice]):
-    """What was found."""
+    """Findings about collections and editions, stored until they are cleared."""
 
     table = "notices"

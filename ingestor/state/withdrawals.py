@@ -49,7 +49,10 @@ class Withdrawals:
         return int(self._journal.select(query, (source, collection))[0][0])
 
     def add(self, source: SourceName, indexed: int) -> None:
-        """One more document is withdrawn, of so many that were in the index before the first."""
+        """Count one more withdrawn document.
+
+        ``indexed``: number of documents in the index before the first withdrawal.
+        """
         with self._journal.transaction() as db:
             db.execute(
                 """INSERT INTO withdrawals (source, documents, indexed) VALUES (?, 1, ?)
@@ -79,7 +82,7 @@ class Withdrawals:
         return True
 
     def settle(self, sources: Sequence[SourceName]) -> None:
-        """Nothing of these sources is due: reset their counts, and forget accepted losses.
+        """Reset the counts of sources that have nothing due, and forget accepted losses.
 
         If records are kept, the count stays until no document waits for a retry.
         """
@@ -129,7 +132,7 @@ class WithdrawalGuard:
         return False
 
     def settle(self, sources: Sequence[SourceName]) -> None:
-        """Nothing of these sources is due: reset their counts."""
+        """Reset the counts of sources that have nothing due."""
         self._table.settle(sources)
         kept = {source for source in {of for of, _ in self._counted} if self._table.count(source)}
         self._counted = {document for document in self._counted if document[0] in kept}

@@ -42,7 +42,10 @@ def ranks(document: Document, parts: Sequence[Span]) -> list[Rank]:
 
 
 def anchors(ranks: Sequence[Rank], sizes: Sequence[int], reach: int) -> list[int]:
-    """Those that outrank every other one that begins within ``reach``, ascending; none so near to an end."""
+    """Return ascending positions that outrank all others beginning within ``reach``.
+
+    Positions nearer than ``reach`` to either end are left out.
+    """
     *begins, total = accumulate(sizes, initial=0)
     found = []
     for at in range(bisect_left(begins, reach), bisect_right(begins, total - reach)):

@@ -201,7 +201,7 @@ class Tails:
 
 
 class _Sentences:
-    """Of a document, found where they are asked for."""
+    """Sentences of a document, searched only around requested places."""
 
     def __init__(self, document: Document, tokens: "Tokens", longest: int) -> None:
         self._document, self._tokens, self._longest = document, tokens, longest

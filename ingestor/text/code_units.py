@@ -74,7 +74,7 @@ def groups(text: str, language: str, fits: Fits) -> list[list[Unit]]:
 
 
 def groups_by_layout(text: str) -> list[list[Unit]]:
-    """One group: stretches that begin after a blank line with a line that is not indented."""
+    """Return a single group: stretches that begin after a blank line with a line that is not indented."""
     cuts = [0, *(match.end() for match in _TOP.finditer(text)), len(text)]
     return [[Unit(start, end) for start, end in pairwise(cuts)]]
 

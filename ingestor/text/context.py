@@ -9,7 +9,7 @@ Context = Literal["none", "title", "headings"]
 
 
 def contexts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:
-    """What is embedded in front of each chunk's text; "" for nothing.
+    """Return the text embedded in front of each chunk's text; "" for nothing.
 
     ``title``: the document's own title (not its file's name: a rename embeds nothing). ``headings``:
     the title, and the headings above the chunk unless the first of them is the title.

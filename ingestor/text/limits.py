@@ -134,7 +134,7 @@ class Ruler:
 
 
 def _beyond(spans: list[Span]) -> list[Span]:
-    """Those that reach further than all before them."""
+    """Return the spans that end further on than all spans before them."""
     reached = accumulate((end for _, end in spans), max, initial=-1)
     return [span for span, before in zip(spans, reached, strict=False) if span[1] > before]
 

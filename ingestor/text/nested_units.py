@@ -38,7 +38,11 @@ class _Walk:
     def groups(
         self, lines: Sequence[_Line], span: Span, depth: int, *, within: bool = False
     ) -> Iterator[list[Unit]]:
-        """``lines``: those that begin in the span and may begin a block; ``within``: elements of one line."""
+        """Yield groups of neighbouring blocks, opening each block that does not fit.
+
+        ``lines``: the lines in the span that may begin a block. ``within``: whether these are elements of
+        one line.
+        """
         run: list[Unit] = []
         for block, inside in _blocks(lines, span):
             fits = self._fits(block)
@@ -65,7 +69,7 @@ def _blocks(lines: Sequence[_Line], span: Span) -> Iterator[tuple[Span, Sequence
 
 
 def _of_json(text: str, span: Span) -> Iterator[_Line]:
-    """What follows an opening bracket or a comma."""
+    """Yield the places after an opening bracket or a comma, each with its depth."""
     depth = 0
     for mark in _JSON.finditer(text, *span):
         sign = text[mark.start()]

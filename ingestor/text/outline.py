@@ -107,7 +107,7 @@ def _lines(document: Document) -> list[int]:
 
 
 def opened(blocks: Iterable[Block]) -> Iterator[tuple[Block, Block]]:
-    """Of each section, the block that it begins with (a label, a comment or the heading) and its heading."""
+    """Yield the first block of each section (a label, a comment or the heading) and the section's heading."""
     first: Block | None = None
     for block in blocks:
         first = first or block
@@ -129,7 +129,7 @@ def heading_number(title: str) -> str | None:
 
 
 def sections(headings: Iterable[Block]) -> Iterator[Section]:
-    """One section a heading. A skipped level (1, then 3) is no gap: what counts is which encloses which."""
+    """Yield a section for each heading. A skipped level (1, then 3) is no gap: only enclosure counts."""
     enclosing: list[tuple[int, Section]] = []  # (level, section), outermost first
     children = [0]  # how many headings each of them has had so far; children[0] is the document's
     for heading in headings:

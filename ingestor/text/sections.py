@@ -53,7 +53,10 @@ def sections(document: Document, depth: int) -> list[Span]:
 
 
 def label_spans(document: Document) -> list[Span]:
-    """What belongs to the text after it, in order: headings, and labels and comments before other blocks."""
+    """Return the spans that belong to the text after them, in order.
+
+    They are headings, and labels and comments before other blocks.
+    """
     above = [(heading.start, heading.end) for heading in headings(document)]
     others = [(block.start, block.end) for block in document.blocks if block.kind in LEADING]
     starts = [start for start, _ in above]
@@ -65,9 +68,9 @@ def _within(spans: Sequence[Span], at: int, span: Span) -> bool:
 
 
 def units(document: Document) -> list[Span]:
-    """What sections consist of: blocks with the labels before them, each up to the next one.
+    """Return the parts of sections: blocks with the labels before them, each up to the next block.
 
-    Where the document has no blocks, they are paragraphs.
+    If the document has no blocks, the parts are paragraphs.
     """
     text, blocks = document.text, document.blocks
     before = ["", *(block.kind for block in blocks)]

@@ -73,6 +73,6 @@ def _starts(text: str, language: str) -> list[int]:
 
 
 def _after_markup(text: str, at: int) -> int:
-    """What closes emphasis right after a full stop belongs to the sentence before it."""
+    """Return the place after marks that close emphasis: after a full stop they end the sentence before."""
     match = _CLOSING.match(text, at)
     return match.end() if match and not text[at - 1].isspace() else at

@@ -58,7 +58,7 @@ def split(span: Span, cuts: Iterable[int]) -> list[Span]:
 
 
 def inside(spans: Sequence[Span], whole: Span) -> list[Span]:
-    """Those of the ordered spans that meet ``whole``, clipped to it."""
+    """Return the ordered spans that meet ``whole``, clipped to ``whole``."""
     start, end = whole
     first = bisect_right(spans, start, key=itemgetter(1))
     last = bisect_left(spans, end, key=itemgetter(0))
@@ -71,7 +71,7 @@ def owner(starts: Sequence[int], at: int) -> int:
 
 
 def chunks(text: str, spans: Iterable[Span], extra: tuple[tuple[str, Scalar], ...] = ()) -> tuple[Chunk, ...]:
-    """One chunk a span, in order."""
+    """Return a chunk for each span, in order."""
     return tuple(Chunk(start, end, text[start:end], extra=extra) for start, end in spans)
 
 

@@ -17,7 +17,7 @@ _RULE = re.compile(r"[\s|+:]*[-=][\s|+:=-]*")  # between a header and its rows, 
 
 
 def headers(document: Document, chunks: Sequence[Chunk]) -> list[str]:
-    """What belongs in front of each chunk's text; "" where it does not begin in a table, below its header."""
+    """Return the table header for each chunk; "" if the chunk does not begin below a table's header."""
     tables = [block for block in document.blocks if block.kind == "table"]
     starts = [table.start for table in tables]
     places = [owner(starts, chunk.start) for chunk in chunks]
@@ -29,7 +29,10 @@ def headers(document: Document, chunks: Sequence[Chunk]) -> list[str]:
 
 
 def _above(table: Block, end: int, header: str, chunk: Chunk) -> str:
-    """``end``: of the table's header."""
+    """Return the header if the chunk begins below the header, inside the table, else "".
+
+    ``end``: end of the table's header. Chunks of several spans and rewritten chunks get no header.
+    """
     below = end <= chunk.start < table.end
     return header if below and not (chunk.spans or chunk.rewritten) else ""
 

@@ -46,7 +46,10 @@ class Guard:
     def __init__(
         self, access: Access, peers: PeerUsers, port: int, gone: Callable[[], None], limit: int
     ) -> None:
-        """``port``: Chroma's own, on 127.0.0.1. ``gone``: called when Chroma accepts no connections."""
+        """Guard Chroma's own port.
+
+        ``port``: port of Chroma on 127.0.0.1. ``gone``: called when Chroma accepts no connections.
+        """
         self.access, self.peers, self.port, self.gone, self._limit = access, peers, port, gone, limit
         self.loading = CollectionLoading(port)
         self.held = 0  # bytes of all connections
@@ -339,7 +342,7 @@ class DownstreamConnection(asyncio.Protocol):
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """One client's connection to Chroma."""
+    """The connection to Chroma for one client."""
 
     transport: asyncio.Transport
 

@@ -111,7 +111,10 @@ class Access:
 
 
 def access(names: AccessRules, secret: str, tokens: Iterable[tuple[str | None, str]]) -> Access:
-    """``secret``: of the daemon. ``tokens``: each with read or write; None stands for anybody."""
+    """Build the rules of access, with tokens kept as digests.
+
+    ``secret``: the daemon's own, with all rights. ``tokens``: each with read or write; None is anybody.
+    """
     given = [(token, Right.WRITE if may == "write" else Right.READ) for token, may in tokens]
     known = {digest(token.encode()): right for token, right in given if token is not None}
     anybody = max((right for token, right in given if token is None), default=None)

@@ -15,14 +15,17 @@ _PATIENCE = 600.0  # seconds for one collection; then requests are let through
 
 
 class CollectionLoading:
-    """Of the event loop that made it. ``port``: Chroma's, on 127.0.0.1."""
+    """Loads of collections, bound to the event loop that created this object.
+
+    ``port``: port of Chroma on 127.0.0.1.
+    """
 
     def __init__(self, port: int) -> None:
         self._port, self._turn = port, asyncio.Lock()
         self._loads: dict[bytes, asyncio.Task[None]] = {}
 
     def under_way(self, target: bytes) -> asyncio.Task[None] | None:
-        """What a request must wait for, if anything. It never fails."""
+        """Return the load that a request must wait for, if any. The task never fails."""
         found = _COLLECTION.match(target)
         if found is None:
             return None

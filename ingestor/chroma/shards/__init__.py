@@ -1,1 +1,1 @@
-"""One collection made of several in Chroma."""
+"""Collections that are each made of several in Chroma."""

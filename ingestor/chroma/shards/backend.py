@@ -47,7 +47,7 @@ class ShardedBackend:
         self._inner.refill(uuid)
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
-        """Of one shard only: the next one would be told of a server that was restarted by then."""
+        """Report the failing shard only: by the next one the server may have been restarted."""
         parts, at = self._parts(name), getattr(error, "shard", None) or 0
         self._inner.trouble(parts[min(at, len(parts) - 1)], error)
 

@@ -1,8 +1,8 @@
-"""One collection that is made of several in Chroma, written and searched as one.
+"""A collection of several shards in Chroma, written and searched as a single collection.
 
 Records are divided by ``core.shards``. A question goes to all shards, and the best hits of all are kept: the
-distance of a record to a question does not depend on the other records. What the lexical index counts is of
-the whole collection, so scores are those of a collection in one piece.
+distance of a record to a question does not depend on the other records. The lexical index counts over the
+whole collection, so scores equal the scores of a collection in one piece.
 
 Readers ask all shards at the same time: they wait for the slowest, and not for the sum.
 """
@@ -67,7 +67,7 @@ class ShardedIndex:
                 yield from part.ids()
 
     def facts(self) -> Mapping[str, object]:
-        """Those of the first shard: all shards are on one server, and are restored together."""
+        """Return the facts of the first shard: all shards are on one server, and are restored together."""
         with blamed(0):
             return self.parts[0].facts()
 
@@ -149,7 +149,7 @@ def as_one(parts: Sequence[ChromaIndex]) -> Store:
 
 
 def parts_of(store: Store) -> Sequence[ChromaIndex]:
-    """Its shards in their order."""
+    """Return the shards of a store in their order."""
     return store.stores if isinstance(store, ShardedStore) else (store,)
 
 

@@ -139,7 +139,7 @@ class Proposition:
         return self._tokens.count(one.text) < self._options.max_tokens
 
     def _joined(self, found: Sequence[Gathered]) -> Iterator[Gathered]:
-        """Those below the minimum with the next one of the model's, where both fit."""
+        """Yield the chunks, each below the minimum joined with the next chunk of the model if both fit."""
         least, last = self._options.min_tokens or 0, None
         for one in found:
             if last and last.statements and one.statements and self._tokens.count(last.text) < least:
@@ -154,7 +154,7 @@ class Proposition:
             yield last
 
     def _chunks(self, text: str, one: Gathered) -> Iterator[Chunk]:
-        """One, or several where the limit demands it."""
+        """Yield the gathered statements as one chunk, or as several if the limit demands."""
         extra: tuple[tuple[str, Scalar], ...] = (("fallback", one.fallback),) if one.fallback else ()
         if not one.statements:
             (passage,) = one.passages
@@ -207,7 +207,10 @@ def statements_of(answer: str) -> list[str]:
 
 
 def placings_of(answer: str, count: int, chunks: int) -> list[Placing]:
-    """Of ``count`` statements into ``chunks`` known chunks or new ones. Raises ValueError as above."""
+    """Parse the placings of ``count`` statements into ``chunks`` known chunks or new ones.
+
+    Raises ValueError if the answer is malformed or does not name each statement exactly once.
+    """
     placings = [_placing(item, chunks) for item in json_list(answer)]
     named = sorted(number for one in placings for number in one.statements)
     if named != list(range(1, count + 1)):

@@ -1,6 +1,7 @@
-"""What the structure of a document says of cuts between its pieces. Pure.
+"""Prices of cuts between the pieces of a document, by its structure. Pure.
 
-What a cut costs by what it parts, as a share of the price of any cut, and which chunks are of one section.
+A cut costs a share of the full price, which depends on the blocks that the cut parts. The module also finds
+which chunks share a section.
 
 In a document with two headings or more a cut costs less before a heading, a little less between blocks (such
 as paragraphs), and more inside a list, a table, code or a quote. Elsewhere all cuts cost the same: there is
@@ -32,7 +33,7 @@ def begun(document: Document, spans: Sequence[Span]) -> list[bool]:
 
 
 def weights(document: Document, spans: Sequence[Span], begins: Sequence[bool], strength: float) -> Integers:
-    """Of the cut after each span, in units of 1 / WHOLE. ``begins``: see ``begun``.
+    """Return the price of the cut after each span, in units of 1 / WHOLE. ``begins``: see ``begun``.
 
     ``strength``: from 0, where all cuts cost the same, to 1.
     """
@@ -52,14 +53,17 @@ def touched(document: Document, spans: Sequence[Span]) -> list[tuple[int, int]]:
 
 
 class _Shares:
-    """Of a document's cuts."""
+    """Price shares of a document's cuts."""
 
     def __init__(self, document: Document) -> None:
         self._blocks = document.blocks
         self._starts = [block.start for block in document.blocks]
 
     def of(self, span: Span, following: Span, section: bool) -> float:
-        """Of the cut between two neighbours; ``section``: whether one begins with the second."""
+        """Return the share for the cut between two neighbours.
+
+        ``section``: whether a section begins with the second.
+        """
         if section:
             return HEADING
         at = owner(self._starts, span[1] - 1)

@@ -75,7 +75,10 @@ def breakpoints(found: Values, tokens: Integers, options: BreakpointOptions) -> 
 
 
 def threshold(found: Values, kind: Threshold, amount: float | None = None) -> float:
-    """What a distance (or its gradient) must exceed for a cut. Sums are rounded once, so order is nothing."""
+    """Return the bound that a distance (or its gradient) must exceed for a cut.
+
+    Sums are rounded once, so the order of the distances does not matter.
+    """
     amount = AMOUNTS[kind] if amount is None else amount
     if len(found) < 2:
         return math.inf
@@ -92,7 +95,7 @@ def threshold(found: Values, kind: Threshold, amount: float | None = None) -> fl
 
 
 def ends(values: Values, bound: float) -> list[int]:
-    """One after each unit whose value exceeds the bound, and one after the last unit."""
+    """Return the end after each unit whose value exceeds the bound, and the end after the last unit."""
     return [*(np.flatnonzero(values > bound) + 1).tolist(), len(values) + 1]
 
 

@@ -49,7 +49,7 @@ class ClusterOptions(SemanticOptions):
 
 
 class Cluster:
-    """Of scope ``document``."""
+    """Cluster chunker of scope ``document``."""
 
     def __init__(self, options: ClusterOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -74,7 +74,10 @@ class Cluster:
 
 
 class CollectiveCluster(Cluster):
-    """Of scope ``collection``. Documents with pieces of one size are summed together, whatever the limit."""
+    """Cluster chunker of scope ``collection``.
+
+    Documents with pieces of one size share a sum, whatever the limit.
+    """
 
     def __init__(self, options: ClusterOptions, tokens: Tokens) -> None:
         super().__init__(options, tokens)

@@ -29,7 +29,7 @@ from ingestor.text.tokens import Tokens
 
 
 class Changepoint:
-    """Of scope ``document``, or with a fixed penalty."""
+    """Change-point chunker of scope ``document``, or with a fixed penalty."""
 
     def __init__(self, options: ChangepointOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -69,7 +69,7 @@ class Changepoint:
 
 
 class CollectiveChangepoint(Changepoint):
-    """Of scope ``collection`` with the penalty found."""
+    """Change-point chunker of scope ``collection``, with a penalty found from the collection."""
 
     def __init__(self, options: ChangepointOptions, tokens: Tokens) -> None:
         super().__init__(options, tokens)

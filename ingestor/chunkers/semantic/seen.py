@@ -43,7 +43,10 @@ class Seen:
 
 
 def seen(document: Document, options: Options, embed: Embed, tokens: Tokens) -> Seen | None:
-    """As if the document were alone in its collection. None for strategies that look at no vectors."""
+    """Return the values behind the cuts, as if the document were alone in its collection.
+
+    Return None for strategies that use no vectors.
+    """
     match options:
         case AutoOptions():
             picked = getattr(options, kind_of(document, tokens, options.short_tokens))

@@ -69,7 +69,7 @@ def finished(
     tokens: Tokens,
     structure: float = 0.0,
 ) -> Chunking:
-    """One chunk a span. If vectors are to be pooled, they are made from these units.
+    """Make a chunk of each span, with a vector pooled from the units if the options demand pooling.
 
     ``structure``: how much less a chunk takes from neighbours in another section, from 0 to 1.
     """
@@ -115,7 +115,7 @@ class Stretches:
         self._passing = lru_cache(maxsize=8)(lambda stretch: self.rows([stretch])[0])
 
     def rows(self, wanted: Sequence[Segment]) -> Fixed:
-        """One row a stretch."""
+        """Return a unit vector for each stretch, as rows."""
         if self.units is None:
             return fixed(self._embed([self._text[a:b] for a, b in map(self.span, wanted)]))
         found = np.empty((len(wanted), self.units.vectors.shape[1]), np.int32)
@@ -170,7 +170,10 @@ class Stretches:
 
 
 def cosines(rows: Fixed) -> npt.NDArray[np.float64]:
-    """Of each row and the next, the same on every machine; shape (n - 1,). 0 beside a zero row."""
+    """Return the cosine of each row and the next, the same on every machine; shape (n - 1,).
+
+    The cosine beside a zero row is 0.
+    """
     products = np.einsum("ij,ij->i", rows[1:], rows[:-1]).astype(np.float64)
     lengths = squares(rows)
     found: npt.NDArray[np.float64] = products / np.sqrt(np.maximum(lengths[1:] * lengths[:-1], 1))

@@ -1,7 +1,6 @@
-"""What a listing changes, found while it goes on.
+"""The changes of a listing, found while the listing is read.
 
-In memory are eight bytes for each document that is listed, the keys that vanished, and a page of what
-differs.
+Memory holds eight bytes for each listed document, the keys that vanished, and a page of changed items.
 """
 
 from bisect import bisect_left
@@ -20,7 +19,7 @@ class Versions(Protocol):
     """Versions of documents that a source had, by key. Any thread."""
 
     def of(self, keys: Sequence[str]) -> Mapping[str, str]:
-        """Of these keys those that are known."""
+        """Return the known versions of these keys, skipping unknown keys."""
         ...
 
     def below(self, under: str) -> Mapping[str, str]:
@@ -29,14 +28,14 @@ class Versions(Protocol):
 
 
 class KnownVersions(Versions, Protocol):
-    """Those that a source had in one edition."""
+    """The versions that a source had in one edition."""
 
     def keys(self, under: Sequence[str]) -> Iterator[str]:
-        """At and below these keys, of which none lies below another."""
+        """Yield the known keys at and below these keys, of which none lies below another."""
         ...
 
     def count(self) -> int:
-        """In the whole source."""
+        """Return the number of documents in the whole source."""
         ...
 
 
@@ -83,7 +82,7 @@ class DifferingPages(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListingChanges:
-    """What a listing that has ended changes in one edition."""
+    """The changes of a finished listing in one edition."""
 
     pages: DifferingPages
     vanished: tuple[str, ...]  # keys
@@ -92,7 +91,7 @@ class ListingChanges:
     repeated: KeySet | None = None  # all keys, if some were listed twice
 
     def changed(self) -> Iterator[Item]:
-        """What is new, or of another version."""
+        """Yield the items that are new or have another version."""
         for number in range(len(self.pages)):
             yield from self._page(number)
 
@@ -101,8 +100,11 @@ class ListingChanges:
         return max(1, len(self.pages))
 
     def part(self, number: int) -> Changes:
-        """One of the parts that are taken over one after the other. All that vanished is in the first one: a
-        document must not be read under its new name while the journal believes it under its old one."""
+        """Return a part of the changes; parts are applied one after another.
+
+        The first part has all vanished keys: a document must not be read under its new name while the
+        journal has the document under its old name.
+        """
         changed = self._page(number) if self.pages else []
         return Changes(changed, () if number else self.vanished)
 

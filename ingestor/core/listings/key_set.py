@@ -38,7 +38,7 @@ class KeySet:
         return len(self._sorted())
 
     def absent(self, keys: Iterable[str]) -> Iterator[str]:
-        """Of these keys those that were not added, in their order."""
+        """Yield the keys that were not added, in the given order."""
         added = self._sorted()
         for page in pages(keys, _PAGE):
             yield from (key for key, there in zip(page, _within(added, page), strict=True) if not there)

@@ -1,4 +1,4 @@
-"""One stream of batches for each embedder in use."""
+"""A stream of batches for each embedder in use."""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
@@ -11,7 +11,7 @@ from ingestor.state.cache.store import VectorCache
 
 
 class Embeddings:
-    """One ``Embedding`` per embedder: there are two while a collection moves from one to the other."""
+    """An ``Embedding`` for each embedder: two exist while a collection moves to another embedder."""
 
     def __init__(
         self,

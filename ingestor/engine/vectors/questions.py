@@ -26,7 +26,7 @@ class _Question:
 
 
 class Questions:
-    """Those that wait. Only the model's thread answers them."""
+    """The questions that wait for a model. Only the model's thread answers questions."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -36,7 +36,10 @@ class Questions:
         return len(self._waiting)
 
     def put(self, texts: Sequence[str], *, questions: bool) -> "Future[Vectors]":
-        """``questions``: embedded as such, if the model tells them from documents. Raises Busy."""
+        """Queue texts to embed, and return their future vectors. Raises Busy if too many wait.
+
+        ``questions``: whether to embed the texts as questions, if the model distinguishes questions.
+        """
         if len(self._waiting) >= WAITING:
             raise Busy("too many questions wait to be embedded: try again")
         model = self._embedder

@@ -30,7 +30,7 @@ class RemoteVectors:
         self._embedder, self._recipe, self._cache = embedder, recipe, cache
 
     def load(self, texts: Sequence[str]) -> None:
-        """Nothing is loaded here."""
+        """Do nothing: no model is loaded in this process."""
 
     def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[int], None]) -> Answered:
         answered = self._remote.embed_each([HARMLESS, *texts], stop)

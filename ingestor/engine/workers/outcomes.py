@@ -23,7 +23,7 @@ class Outcome:
 
 
 class Work(Protocol):
-    """What the engine needs of ``workers.Pool``."""
+    """The part of ``workers.Pool`` that the engine needs."""
 
     def submit(
         self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY

@@ -81,9 +81,9 @@ class Pool:
 
     @contextmanager
     def resting(self) -> Iterator[None]:
-        """What the calling worker does waits for its turn elsewhere: see ``idle``. Workers alone may call.
+        """Mark the calling worker's work as idle while it waits for its turn elsewhere: see ``idle``.
 
-        Raises Stopped, before it waits, if its outcome was revoked.
+        Only workers may call. Raises Stopped before waiting if the outcome was revoked.
         """
         tag, turns, lane = self._current.work
         self._require(tag)

@@ -67,7 +67,7 @@ class WorkQueue:
         return any(list(self._waiting.values()))
 
     def close(self) -> None:
-        """What waits is dropped."""
+        """Close the queue, and drop waiting work."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

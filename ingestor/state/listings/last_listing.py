@@ -1,4 +1,4 @@
-"""What the last listing of a source found, in one edition, looked up while the next one goes on."""
+"""The last listing of a source in one edition, looked up while the next listing is read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

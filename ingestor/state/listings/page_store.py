@@ -1,4 +1,4 @@
-"""What differs in a listing of millions, in an unnamed temporary file, compressed."""
+"""The changed items of a listing of millions, compressed in an unnamed temporary file."""
 
 import os
 import pickle

@@ -1,7 +1,7 @@
-"""What the engine has to do next, as the journal finds it: look-ups that every step makes.
+"""Queries for the next work of the engine, made in every step.
 
-Each goes by an index and takes as long as what it finds, whatever else the journal holds: settled documents,
-or the backlog of a source that is paused.
+Each query uses an index, and its time depends only on the rows found. Settled documents and the backlog of a
+paused source cost nothing.
 """
 
 from collections.abc import Collection, Sequence

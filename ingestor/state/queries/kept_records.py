@@ -1,4 +1,4 @@
-"""What the journal knows of each record of an edition, read page by page."""
+"""The journal's knowledge of each record of an edition, read page by page."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

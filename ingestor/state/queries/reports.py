@@ -47,7 +47,7 @@ _LISTED = f"""SELECT source, key, document_id, collection,
 
 
 def _listed(row: tuple[Any, ...]) -> Listed:
-    """``row``: of the query above."""
+    """Build a listed document from a row of the query above."""
     source, key, id_, edition, records, state, short, why_short, why_failed = row
     settled = state == "settled"
     told = (short or state) if settled else shown(state)
@@ -125,7 +125,7 @@ class Reports:
         return [Short(*row) for row in self._journal.select(query)]
 
     def number(self, source: str) -> int:
-        """Of the documents of a source in live editions, those that are still to be removed included."""
+        """Count the documents of a source in live editions, including documents still to be removed."""
         query = f"SELECT COUNT(*) FROM documents WHERE source = ? AND {LIVE}"
         return int(self._journal.select(query, (source,))[0][0])
 

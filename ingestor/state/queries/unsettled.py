@@ -1,4 +1,4 @@
-"""What a sync would still have to do, without loading what is settled."""
+"""The work that a sync still has, without loading settled documents."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -19,7 +19,7 @@ class Unsettled:
         self._journal = journal
 
     def of_keys(self, feed: Feed, keys: Sequence[str]) -> list[Entry]:
-        """Those of these documents that the journal has."""
+        """Return the entries for these keys, skipping documents that the journal lacks."""
         return [
             entry
             for page in pages(keys, _PAGE)
@@ -39,7 +39,7 @@ class Unsettled:
         return self._journal.entries(where, feed)
 
     def of_rows(self, rows: Sequence[int]) -> list[Entry]:
-        """Those of these documents that the journal still has, by key."""
+        """Return the entries for these row ids in the order of keys, skipping missing ones."""
         return self._journal.entries(f"id IN ({marks(rows)}) ORDER BY key", (*rows,))
 
     def outdated(
