@@ -25,6 +25,12 @@ FOUND_BY = {
     "an acceptance counts for what was listed before": 41,
     "test_a_batch_that_lands_only_after_all_others_is_found_out": 62,
     "unsure slots are trusted": 32,
+    "an edition is deleted by a name that another one may have": 32,
+    "a folder that can't be read counts as empty": 17,
+    "statistics that moved disturb nobody": 24,
+    "any collection of that name is believed": 13,
+    "an unknown error withdraws a document": 44,
+    "new shards get their names before old ones lose them": 15,
 }
 
 
