@@ -46,7 +46,7 @@ class Guard:
     def __init__(
         self, access: Access, peers: PeerUsers, port: int, gone: Callable[[], None], limit: int
     ) -> None:
-        """Guard Chroma's own port.
+        """Prepare the guard of a Chroma that listens on its own port.
 
         ``port``: port of Chroma on 127.0.0.1. ``gone``: called when Chroma accepts no connections.
         """
