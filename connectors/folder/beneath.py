@@ -48,9 +48,9 @@ def status(root: int, real: str) -> os.stat_result:
 
 
 def real_path(root: str, path: str) -> str:
-    """``path`` with its links followed: relative to ``root`` if that is beneath it, else absolute.
+    """Follow the links of ``path``; return the target relative to ``root`` if beneath, else absolute.
 
-    ``root`` holds no links. The target may be missing: only opening it tells.
+    ``root`` holds no links. The target may be missing: only opening the target shows that.
     """
     target = os.path.realpath(path)
     if target == root:

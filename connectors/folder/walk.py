@@ -56,13 +56,14 @@ class _Place:
 
 
 class Walk:
-    """One listing. Afterwards ``unknown`` has the keys below which a file could not be listed, and why."""
+    """Listing of a folder. Afterwards ``unknown`` has the keys below which a file was not listed, and why."""
 
     def __init__(
         self, root: int, path: str, selection: Selection, entered: Callable[[str, int], None] | None = None
     ) -> None:
-        """``root``: a descriptor of the folder; ``path``: its path, without symbolic links.
+        """Prepare a listing.
 
+        ``root``: a descriptor of the folder; ``path``: the folder's path, without symbolic links.
         ``entered`` is called with path and descriptor of each directory before it is listed.
         """
         self.unknown: dict[str, str] = {}

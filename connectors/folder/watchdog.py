@@ -21,7 +21,7 @@ class Watchdog(FileSystemEventHandler):
     blind = False
 
     def __init__(self, root: str) -> None:
-        """``root`` holds no symbolic links. Raises OSError when it can't be watched."""
+        """Watch ``root``, which holds no symbolic links. Raises OSError if ``root`` can't be watched."""
         self._root = root
         self._changes: SimpleQueue[tuple[str, bool]] = SimpleQueue()
         self._lost = False

@@ -136,7 +136,7 @@ def _source(folder: WatchedFolder, stop: Stop) -> _Source:
 
 
 def _until(stop: Stop, enter: Enter) -> Enter:
-    """``enter``, ended by ``stop``: walking through a large folder takes seconds."""
+    """Make ``enter`` end when ``stop`` is set: walking through a large folder takes seconds."""
 
     def enter_until(path: str, entered: Entered) -> None:
         def go_on(below: str, descriptor: int) -> None:

@@ -202,7 +202,7 @@ class Git:
     def _newest(
         self, commit: str, paths: set[str], before: str = "", known: Touches | None = None
     ) -> Touches | None:
-        """None if the commits since ``before`` do not tell all."""
+        """Return the last touch of each path; None if commits since ``before`` do not show every touch."""
         which = [commit, *([f"^{before}"] if before else []), "--"]
         steps = steps_of(self._clone.run(*_LOG, "--diff-merges=first-parent", *which))
         merged = steps_of(self._clone.run(*_LOG, "--merges", "-c", *which), combined=True)

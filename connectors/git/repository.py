@@ -95,7 +95,7 @@ class Clone:
                 raise self._unreachable(ref, str(error)) from error
 
     def run(self, *arguments: str, most: int = MOST) -> bytes:
-        """What a command on the clone prints. Raises GitFailed, or OutputTooLong after ``most`` bytes."""
+        """Return a command's output on the clone. Raises GitFailed, or OutputTooLong after ``most`` bytes."""
         return _git([f"--git-dir={self.folder}", *arguments], {}, _LOCAL_SECONDS, most)
 
     def discard(self) -> None:
@@ -104,7 +104,10 @@ class Clone:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _fetched(self, ref: str, local: str, shallow: bool, object_format: str | None = None) -> str:
-        """``object_format``: for a clone that does not exist yet; None is git's default."""
+        """Fetch a ref and return its commit.
+
+        ``object_format``: format of a clone that does not exist yet; None is git's default.
+        """
         depth = ["--depth=1"] if shallow else ["--update-shallow"]  # the remote may be a shallow clone itself
         form = [f"--object-format={object_format}"] if object_format else []
         fetch = ["fetch", "--quiet", "--force", "--no-tags", "--no-write-fetch-head", *depth]

@@ -46,7 +46,10 @@ class Terms:
 
 
 class WebClient:
-    """For one pass over a source, in one thread. ``busy``: no request to these hosts before then (POSIX)."""
+    """HTTP client for one pass over a source, in one thread.
+
+    ``busy``: by host, the time (POSIX) before which no request is sent.
+    """
 
     def __init__(self, terms: Terms, outside: Outside, busy: dict[str, float]) -> None:
         self._terms, self._outside, self._busy = terms, outside, busy
@@ -85,7 +88,7 @@ class WebClient:
     def follow(
         self, url: str, known: Validators = NOTHING, found_at: str = "", limit: int | None = None
     ) -> HttpAnswer:
-        """As ``get``, with redirects followed. ``known``: validators of the page at ``found_at``."""
+        """Send ``get`` and follow redirects. ``known``: validators of the page at ``found_at``."""
         at = url
         for _ in range(MOST_HOPS + 1):
             answer = self.get(at, known if at == found_at else NOTHING, limit)

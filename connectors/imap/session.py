@@ -1,4 +1,4 @@
-"""One connection to an IMAP server: its requests, and the meaning of its errors.
+"""Connection to an IMAP server: requests, and the meaning of the server's errors.
 
 Folders are opened with EXAMINE and bodies read with PEEK, so nothing changes on the server, not even a flag.
 Errors of the server or the network are Transient, unless they need a person. A folder that the server refuses
@@ -158,7 +158,7 @@ class Session:
         return FolderListing(validity, tuple(found.values()))
 
     def without_attachments(self, raw: bytes, validity: int, uids: range) -> frozenset[int]:
-        """Of the messages with these numbers, those that surely have no attachment. Raises as ``message``."""
+        """Return the numbers of messages that surely have no attachment. Raises as ``message``."""
         if self._examined != (raw, validity):
             self._examine(raw)
             if self._validity(raw) != validity:

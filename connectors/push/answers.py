@@ -1,4 +1,4 @@
-"""What callers of the push connector may ask, and what they are told: an ASGI application.
+"""ASGI application of the push connector: the requests of callers, and the answers.
 
     PUT, GET, DELETE /documents/KEY     GET /documents     POST /look?source=NAME&under=KEY
 
@@ -183,7 +183,7 @@ def _key(path: str) -> str:
 
 
 def _metadata(field: str | None) -> Metadata:
-    """Of the header ``Metadata``."""
+    """Parse the header ``Metadata``. Raises RequestRefused."""
     try:
         found = json.loads((field or "{}").encode("latin-1"), parse_constant=_no_number)
         json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # lone surrogates are no text

@@ -91,7 +91,7 @@ class PushStore:
         return (_kept(*row[:-1]), row[-1]) if row else None
 
     def listed(self, under: str = "") -> Iterator[StoredDocument]:
-        """What is at or below a key, as it was at one moment."""
+        """Yield the documents at or below a key, all as of one moment."""
         with self.opened() as db:
             for row in db.execute(_BELOW if under else _ALL, {"under": under}):
                 yield _kept(*row)
@@ -103,7 +103,7 @@ class PushStore:
 
     @contextmanager
     def opened(self) -> Iterator[sqlite3.Connection]:
-        """For reading; made if need be, but not the folders above its own."""
+        """Open the store for reading. A missing store is created, but not the folders above its own."""
         try:
             if not self.path.exists():
                 self._make()
@@ -151,7 +151,7 @@ class PushStore:
 
 
 class StoreChanges:
-    """What changed in a store since it was last asked, for one thread."""
+    """Changes of a store since the last call, for one thread."""
 
     def __init__(self, store: PushStore) -> None:
         self._store = store

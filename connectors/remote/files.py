@@ -104,7 +104,7 @@ class Files:
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
-        """As ``scan``."""
+        """Yield the documents at or below a key. Raises as ``scan``."""
         unknown = _Unknown(lambda: self._ask(lambda system, root: self._list(system, root, "")))
         self._ask(lambda system, root: system.invalidate_cache())
         for path, info in self._below("/".join(map(unescape, under.split("/"))), unknown):
@@ -238,7 +238,10 @@ class Files:
         return self._answer(question)
 
     def _answer(self, question: Callable[[Any, str], T]) -> T:
-        """One request at a time, unless the file system allows more. After an error the next reconnects."""
+        """Ask one question at a time, unless the file system allows more.
+
+        After an error, unless a file is missing, the next question reconnects.
+        """
         try:
             with self._lock:
                 system, root = self._opened = self._opened or self._open()

@@ -242,7 +242,7 @@ class WatchedDatabase:
         self.scan_under, self.fetch, self.database = sql.scan_under, sql.fetch, sql.database
 
     def scan(self) -> Iterator[Item]:
-        """As ``Sql.scan``. Also reports problems of the `cursor` column."""
+        """Yield the rows of ``Sql.scan``. Also reports problems of the `cursor` column."""
         self._sql.newest(self._cursor, Mark())
         yield from self._sql.scan()
 

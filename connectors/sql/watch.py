@@ -14,7 +14,10 @@ _log = logging.getLogger(__name__)
 
 
 def polled(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
-    """``every``: seconds. The first hint comes even without a database, another when it can be read."""
+    """Yield hints of changed rows. ``every``: seconds between two looks.
+
+    The first hint comes even without a database, another when the database can be read.
+    """
     mark: Mark | None = None
     under = {""}
     while not stop.is_set():

@@ -94,7 +94,7 @@ def is_html(content_type: str | None) -> bool:
 
 
 def documents(pages: Mapping[str, Page], is_copy: Callable[[Page, Page], bool]) -> list[Page]:
-    """One page for each document: of copies with one canonical address the page at that address, if known.
+    """Choose a page for each document: among copies, the page at their canonical address, if known.
 
     A page that is no copy of the page at its canonical address is a document of its own.
     """

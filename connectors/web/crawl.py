@@ -1,4 +1,4 @@
-"""One pass over a website: the addresses requested, their order, and the result.
+"""Pass over a website: the addresses requested, their order, and the result.
 
 Breadth first, one request after another. A page that cannot be read now keeps its last content and links, and
 these links are followed. Known pages that no link led to this time are then requested too, because the

@@ -144,7 +144,7 @@ class FeedConnector:
         return replace(page, modified=entry.changed or page.modified), answer.data
 
     def _article(self, entry: FeedEntry, client: WebClient, manners: RobotsCache) -> HttpAnswer | None:
-        """None where it is not for us. Raises Transient."""
+        """Fetch the page of an entry; None if the page is missing or refused. Raises Transient."""
         if entry.link is None:
             return None
         try:
@@ -158,7 +158,10 @@ class FeedConnector:
         return answer if answer.status == 200 else None
 
     def _remembered(self) -> tuple[Validators, str]:
-        """What tells whether the feed changed since it was read by these options, and where it was found."""
+        """Return the feed's validators of the last pass, and the address where the feed was found.
+
+        Both are empty if the last pass used other options.
+        """
         note = self._mirror.note(_FEED)
         options, found_at, etag, changed = json.loads(note) if note else (None, "", None, None)
         return (Validators(etag, changed), found_at) if options == self._meant() else (NOTHING, "")

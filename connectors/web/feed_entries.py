@@ -123,7 +123,7 @@ def _shared_id(key: str, ids: Collection[str]) -> str | None:
 
 
 def _name(entry: FeedEntry, names: Counter[str]) -> str:
-    """What tells an entry without an id from the others; ``names``: how often each is used."""
+    """Return a name that tells an entry without an id from others; ``names``: how often each name is used."""
     name = entry.link or entry.title
     return name if name and names[name] == 1 else f"{name}#{replace(entry, changed=None).version}"
 
@@ -175,7 +175,7 @@ def _json_entry(item: Mapping[str, Any], feed: Mapping[str, Any], url: str) -> F
 def _entry(
     key: object, link: str | None, title: object, html: str, author: object, changed: float | None
 ) -> FeedEntry | None:
-    """None where there is nothing in it; ``key`` is "" where it has no id."""
+    """Build an entry; None if the entry is empty. ``key`` is "" if the entry has no id."""
     entry = FeedEntry(_text(key), link, _text(title), _text(html), _text(author) or None, changed)
     return entry if entry.key or link or entry.title or entry.html else None
 

@@ -20,7 +20,7 @@ _ANSWER = 10**8  # bytes
 
 
 def read(data: bytes, content_type: str | None, url: str, seconds: int = SECONDS) -> ParsedFeed:
-    """As ``entries``. Raises NoFeed, also for what exceeds a limit, and Transient."""
+    """Run ``entries`` in a process of its own. Raises NoFeed, also if a limit is exceeded, and Transient."""
     hide()  # the process runs as the same user, who may otherwise read and write our memory
     child = python_child("-m", _CHILD, str(seconds), str(_MEMORY))
     run = Run(

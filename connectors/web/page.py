@@ -33,7 +33,10 @@ class PageLinks:
 
 
 def said_by(data: bytes, content_type: str | None, url: str, agent: str) -> PageLinks:
-    """``url``: address of the page; ``agent``: our name, which a meta element may use."""
+    """Read the links of a page, and its rules for robots.
+
+    ``url``: address of the page; ``agent``: our name, which a meta element may use.
+    """
     links: dict[str, None] = {}
     canonical, robots, base = None, set[str](), url
     for tag, attributes in _tags(_text(data, content_type)):

@@ -11,7 +11,7 @@ _LARGEST = 5 * 10**6  # bytes
 
 
 class RobotsCache:
-    """For one pass over a source."""
+    """Rules of robots.txt by site, for one pass over a source."""
 
     def __init__(self, client: WebClient) -> None:
         self._client = client

@@ -60,7 +60,10 @@ class _Reader:
 
 
 def sitemap(data: bytes, url: str, limit: int) -> Sitemap:
-    """``url``: its address; ``limit``: bytes, unpacked. Raises Broken or TooLarge."""
+    """Parse a sitemap, in XML or with an address a line. Raises Broken or TooLarge.
+
+    ``url``: address of the sitemap; ``limit``: bytes, unpacked.
+    """
     data = gunzipped(data, limit)
     if len(data) > limit:
         raise TooLarge
@@ -81,7 +84,7 @@ def sitemap(data: bytes, url: str, limit: int) -> Sitemap:
 
 
 def _plain(data: bytes, url: str) -> Sitemap:
-    """One address a line."""
+    """Parse a sitemap with an address a line. Raises Broken."""
     lines = data.decode("utf-8", "replace").split()
     if not lines:
         raise Broken("not a sitemap: it is empty")

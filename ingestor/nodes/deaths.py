@@ -1,4 +1,4 @@
-"""What the death of a process says of the document that it prepared. Pure."""
+"""Verdict on a document whose preparing process died. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class ProcessLost(Exception):
 
 
 def judged(deaths: Sequence[Death]) -> Verdict:
-    """What follows for the document, of all processes that died while they prepared this version of it.
+    """Judge a document by all processes that died while they prepared this version of the document.
 
     A lost node is no fault of the document. A crash on a node that lives on may be: once is chance.
     """
@@ -47,6 +47,6 @@ def judged(deaths: Sequence[Death]) -> Verdict:
 
 
 def described(deaths: Sequence[Death]) -> str:
-    """For people: where, and of what; what happened several times is said once."""
+    """Describe deaths for people: where, and of what; the same death is named once, with a count."""
     told = Counter(f"{death.node}: {death.said}" if death.said else death.node for death in deaths)
     return "; ".join(each if times == 1 else f"{each}, {times} times" for each, times in told.items())

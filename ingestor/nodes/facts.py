@@ -1,4 +1,4 @@
-"""What must be the same on every node: documents that two versions prepared would not fit together."""
+"""Facts that must be the same on every node: documents that two versions prepared would not fit together."""
 
 import platform
 import re
@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def versions() -> dict[str, str]:
-    """Of this program, of Python and of the packages that the program asks for, as installed here."""
+    """Return the versions of this program, of Python and of the required packages, as installed here."""
     found = {"ingestor": __version__, "Python": platform.python_version()}
     for line in requires("ingestor") or ():
         name = _NAME.match(line)

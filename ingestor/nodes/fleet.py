@@ -72,10 +72,10 @@ class Fleet:
         return self._desks[recipe][1]
 
     def take_over(self) -> None:
-        """What is known now goes to nodes, and nothing else; for the first time every node is checked.
+        """Send nodes only the setups that are known now; the first call checks every node.
 
-        Raises NeedsHuman with every node that has not the same versions, plugins and models. Nodes that come
-        later are checked when they come.
+        Raises NeedsHuman with every node whose versions, plugins or models differ. Nodes that come later are
+        checked when they come.
         """
         self._setups, self._coming = self._coming, {}
         if self._checked:
@@ -124,11 +124,14 @@ class Fleet:
         return [crew for recipe, (crew, _) in [*self._desks.items()] if self._needs(recipe)]
 
     def _keeps(self, recipe: Fingerprint) -> bool:
-        """One that embeds stays, unless another model is waited for that has none."""
+        """Return whether a model keeps its processes: they are needed, and no awaited model has none."""
         return self._needs(recipe) and all(crew.size or not crew.awaited for crew in self._needed())
 
     def _hire_preparing(self) -> RayHand:
-        """One that embeds comes first, and stays: those that wait for its vectors leave no room for it."""
+        """Start a process that prepares documents, and before that a needed process that embeds.
+
+        The process that embeds stays: processes that wait for its vectors would leave no room for a new one.
+        """
         with self._reserving:
             while (needed := self._needed()) and not any(crew.size for crew in needed):
                 with suppress(NoRoom), needed[0].hand(patience=IDLE, own=True):
@@ -158,9 +161,9 @@ class Fleet:
         return hand
 
     def _hire(self, room: Room, wanted: Callable[[], bool], *, only: Setup | None = None) -> RayHand:
-        """As ``_hired``, on any node; a refused or lost start is tried again, if possible on another node.
+        """Start a process on any node; retry a refused or lost start, if possible on another node.
 
-        Raises Transient in place of ProcessLost.
+        Raises as ``_hired``, but Transient in place of ProcessLost.
         """
         lost: list[Death] = []
         while len(lost) < LOST_STARTS:

@@ -1,4 +1,4 @@
-"""What goes to a process on a node and comes back: plain values, packed as bytes.
+"""Messages to and from a process on a node: plain values, packed as bytes.
 
 A task goes out. The process answers with a question for vectors, as often as it has one, and in the end with
 what the document gave. Errors keep their class and their text.
@@ -58,7 +58,7 @@ class WantedVectors:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """What the process would have logged."""
+    """Log line of a process on a node, for the head to log."""
 
     level: int
     message: str
@@ -125,12 +125,15 @@ def pack(value: object) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """What the head packed, for a process on a node."""
+    """Unpack a message of the head, in a process on a node."""
     return pickle.loads(data)  # noqa: S301
 
 
 def unpack_answer(data: bytes) -> Any:
-    """What a process on a node packed, which has read hostile bytes. Raises Transient for any other value."""
+    """Unpack an answer of a process on a node, which has read hostile bytes.
+
+    Raises Transient if the bytes hold no answer.
+    """
     try:
         return _Answers(BytesIO(data)).load()
     except Exception as error:

@@ -169,7 +169,7 @@ def teach(hand: Hand, setup: Setup) -> None:
 
 
 class _Turn(Generic[T]):
-    """What is entered while the thread rests."""
+    """Context manager that enters ``inner`` while the thread rests."""
 
     def __init__(self, inner: AbstractContextManager[T], resting: Resting) -> None:
         self._inner, self._resting = inner, resting

@@ -35,13 +35,13 @@ _MEMORY = ("node_out_of_memory", "running low on memory")  # how Ray tells that 
 
 
 class NodeProcess:
-    """What runs on a node: it passes calls on to what ``make`` made."""
+    """Process on a node that passes calls on to the object that ``make`` made."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._inner = make()
 
     def about(self) -> tuple[str, str, dict[str, str]]:
-        """Its node's id and name, and the versions that it runs."""
+        """Return the node's id and name, and the versions that the process runs."""
         import ray
 
         return ray.get_runtime_context().get_node_id(), socket.gethostname(), versions()
@@ -56,12 +56,12 @@ class PreparingProcess(NodeProcess):
 
 
 class EmbeddingProcess(NodeProcess):
-    """As Preparing."""
+    """Process that embeds, under the class name that Ray shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a process takes of its node. ``shown``: as what Ray shows it."""
+    """Resources that a process takes of its node. ``shown``: class by whose name Ray shows the process."""
 
     cpus: float
     gpus: float = 0.0
@@ -179,7 +179,7 @@ class RayCluster:
             raise NeedsHuman(told) from None
 
     def death(self, hand: RayHand, error: Exception) -> Death:
-        """What ended a process: itself, its node, or want of memory."""
+        """Return the cause of a process's end: a crash, the loss of its node, or lack of memory."""
         told = str(error).lower()
         if any(word in told for word in _MEMORY):
             return Death(hand.node, "memory", "the node ran out of memory")

@@ -1,4 +1,4 @@
-"""What a process on a node does: prepare one document at a time, ask for vectors meanwhile, and embed.
+"""Work of a process on a node: prepare one document at a time, ask for vectors meanwhile, and embed.
 
 The document is prepared on a thread of its own by the same function as everywhere, so that its records are
 the same, bit for bit. When it needs vectors, the thread waits, and the question is the process's answer.
@@ -101,7 +101,7 @@ class Workshop:
 
 
 class _Document:
-    """One document on its thread."""
+    """Document that is prepared on a thread of its own."""
 
     def __init__(self, task: Task, tools: Tools) -> None:
         self._said: SimpleQueue[TaskAnswer] = SimpleQueue()
