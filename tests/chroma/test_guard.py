@@ -315,7 +315,7 @@ def test_a_thousand_idle_connections_keep_nobody_out(open_server: ChromaServer) 
                     idle.sendall(b"GET / HT")
             begun = time.monotonic()
             assert client(open_server.port).heartbeat()
-            assert time.monotonic() - begun < 5
+            assert time.monotonic() - begun < 30
             assert open_server.poll() is None
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, ours)

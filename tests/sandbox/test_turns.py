@@ -109,7 +109,7 @@ def test_no_process_holds_up_the_end(deed: str) -> None:
         isolation.close()
         with pytest.raises(Stopped):
             running.result(30)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 60  # and not the 1,000 s of the limit
     assert process._child.returncode is not None
     assert not isolation._running
 

@@ -1,6 +1,6 @@
 """Who is slow, says nothing or has no right is in nobody's way."""
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -29,16 +29,14 @@ def test_the_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_who_says_nothing_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push_connector, "LIMITS", ServerLimits(prompt=1000))  # nobody is cut off meanwhile
-    with watched(connector(tmp_path / "pushed")) as watch:
+    with watched(connector(tmp_path / "pushed")) as watch, ExitStack() as opened:
         wait(watch.caller.is_answered, every=0.01)
-        idle = [raw(watch.caller.port) for _ in range(2 * ServerLimits().connections)]
+        idle = [opened.enter_context(raw(watch.caller.port)) for _ in range(2 * ServerLimits().connections)]
         for connection in idle[: ServerLimits().connections]:
             with suppress(OSError):  # the oldest made room
                 connection.sendall(b"PUT /documents/a HTTP/1.1\r\nX-Long: ")
         assert watch.caller.put("b", b"x").status == 201
         assert answer(idle[0]) == ("", "")
-        for connection in idle:
-            connection.close()
 
 
 def test_who_has_no_right_and_sends_nothing_is_in_nobodys_way(
@@ -47,15 +45,13 @@ def test_who_has_no_right_and_sends_nothing_is_in_nobodys_way(
     monkeypatch.setattr(
         push_connector, "LIMITS", ServerLimits(linger=1000)
     )  # a caller is heard out for as long
-    with watched(connector(tmp_path / "pushed")) as watch:
+    with watched(connector(tmp_path / "pushed")) as watch, ExitStack() as opened:
         wait(watch.caller.is_answered, every=0.01)
-        strangers = [raw(watch.caller.port) for _ in range(4 * WORKERS)]
+        strangers = [opened.enter_context(raw(watch.caller.port)) for _ in range(4 * WORKERS)]
         for connection in strangers:
             connection.sendall(b"PUT /documents/a HTTP/1.1\r\nHost: here\r\nContent-Length: 99\r\n\r\n")
         assert watch.caller.put("b", b"x").status == 201
         assert all(connection.recv(100).startswith(b"HTTP/1.1 401") for connection in strangers)
-        for connection in strangers:
-            connection.close()
 
 
 def test_a_head_without_end_is_refused(here: Watch) -> None:

@@ -164,6 +164,7 @@ def test_no_pattern_takes_long() -> None:
 
 def test_a_long_file_is_compiled_once_and_its_lines_when_they_are_needed() -> None:
     text = "\n".join(f"*a*{number}*b" for number in range(1500))
+    _compiled.cache_clear()
     before = _compiled.cache_info().misses
     compiled = rules_of_file(text)
     assert compiled.verdict("c", "c", directory=False) is None
