@@ -15,6 +15,7 @@ import pytest
 from ingestor.app.building import parts
 from ingestor.core import decisions, slots
 from ingestor.core.decisions import NEVER
+from ingestor.core.fingerprint import fingerprint
 from ingestor.engine import loop, open_collections, outbox, protocol
 from ingestor.engine.loop import Engine
 from ingestor.engine.overtaken import Overtaken
@@ -255,7 +256,8 @@ BROKEN: Variants = {
         Editions, "obstacle", lambda self, new, old: None, {COMPLETE},
     ),
     "options of an embedder do not count": (
-        parts, "embedder_fingerprint", lambda plugin, *others: plugin.kind, {EXACT, ONE_EMBEDDER},
+        parts, "embedder_fingerprint", lambda plugin, *others: fingerprint(plugin.kind),
+        {EXACT, ONE_EMBEDDER},
     ),
     "reports take a document as settled whose recipe changed": (
         reports, "STATE", reports.STATE.replace("AND done_recipe IS wanted_recipe", ""), {STATES},
