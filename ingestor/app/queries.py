@@ -355,7 +355,8 @@ def find_documents(journal: Journal, wanted: str) -> list[Entry]:
         return journal.named(named[0])
     if named:
         some = " or ".join(map(repr, named[:3]))
-        raise BadRequest(f"{len(named)} documents are called {wanted!r}: name one by its key, such as {some}")
+        number = counted(len(named), "document")
+        raise BadRequest(f"{wanted!r} names {number}: choose one by its key, such as {some}")
     names = {key.rpartition("/")[2].casefold(): key for key in keys[:_SUGGESTING]}
     near = [repr(names[name]) for name in get_close_matches(wanted.casefold(), names, n=2)]
     advice = f"did you mean {' or '.join(near)}?" if near else "`ingestor ls` lists them by key"

@@ -44,7 +44,7 @@ class Hiding(MemoryIndex):
 def test_what_a_deeper_search_finds_is_within_reach(depth: int, hidden: int, lost: int) -> None:
     records = many(300)
     depths = dict.fromkeys([one.id for one in records[:hidden]], depth)
-    index = Hiding({one.id: one for one in records}, depths)
+    index = Hiding({one.id: one for one in records}, depths=depths)
     assert missed(index, records) == [one.id for one in records[:lost]]
 
 
@@ -54,12 +54,12 @@ def test_texts_of_possible_twins_alone_are_read() -> None:
     first, twin = record("a#0", "the same", 1), record("a#1", "the same", 1)
     alike = record("a#2", "another text", 1)
     everything = [first, twin, alike, *others]
-    index = Hiding({one.id: one for one in everything}, {"a#1": NEVER, "a#2": NEVER})
+    index = Hiding({one.id: one for one in everything}, depths={"a#1": NEVER, "a#2": NEVER})
     assert missed(index, everything) == ["a#2"]
     assert set(index.looked_up) == {"a#0"}
 
 
 def test_an_index_that_answers_nothing_finds_nothing() -> None:
-    index = Hiding({one.id: one for one in many(3)}, dict.fromkeys([one.id for one in many(3)], NEVER))
+    index = Hiding({one.id: one for one in many(3)}, depths=dict.fromkeys([one.id for one in many(3)], NEVER))
     assert missed(index, many(3)) == [one.id for one in many(3)]
     assert missed(index, []) == []

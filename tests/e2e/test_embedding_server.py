@@ -1,6 +1,7 @@
 """Vectors from a server with OpenAI's API: through the real program, into a real Chroma."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -74,7 +75,9 @@ def test_every_text_is_sent_once_and_its_vector_arrives(remote: Project, server:
         exact = np.array(vector(text)) / np.linalg.norm(vector(text))
         assert found == pytest.approx(exact, abs=1e-3)
     assert told["type"] == "legacy", "readers would load a function that needs our key"
-    assert first["embedded"] == {"texts": DOCUMENTS, "tokens": DOCUMENTS, "cost": DOCUMENTS / 1000}
+    tokens = first["embedded"]["tokens"]  # with the word that shows which model answers, once a request
+    assert DOCUMENTS < tokens <= 2 * DOCUMENTS
+    assert first["embedded"] == {"texts": DOCUMENTS, "tokens": tokens, "cost": tokens / 1000}
     assert answered(ask("sync", "--json"))["embedded"]["texts"] == 0
     assert not documents_sent(server)
 
@@ -96,10 +99,11 @@ def test_a_plan_sends_no_text_and_knows_the_price(remote: Project, server: Endpo
 
 
 def test_the_end_of_a_sync_and_the_status_tell_the_cost(remote: Project, ask: Ask) -> None:
-    assert "12 texts, 12 tokens, cost 0.012" in ask("sync").out
+    printed = re.search(r"12 texts, (\d+) tokens, cost (0\.\d+)", ask("sync").out)
+    assert printed is not None
     status = json.loads(ask("status", "--json").out)
-    assert (status["embedded_tokens"], status["embedding_cost"]) == (12, 0.012)
-    assert "12 tokens, cost 0.012" in ask("status").out
+    assert (status["embedded_tokens"], status["embedding_cost"]) == (int(printed[1]), float(printed[2]))
+    assert f"{printed[1]} tokens, cost {printed[2]}" in ask("status").out
 
 
 def test_a_model_that_moves_is_not_asked_again(remote: Project, server: Endpoint, ask: Ask) -> None:
@@ -123,9 +127,8 @@ def test_another_model_on_another_server(remote: Project, ask: Ask, edited: bool
         to(remote, other.base_url, model="other")
         result = answered(ask("sync", "--json"))
         assert result["embedded"]["texts"] == DOCUMENTS
-        assert {model for body in other.bodies if len(body["input"]) > 1 for model in [body["model"]]} == {
-            "other"
-        }
+        former = {text for body in other.bodies if body["model"] == "tiny" for text in body["input"]}
+        assert former <= {"word", "Changed."}, "the batch that showed that another model answers"
     for text, found in in_chroma(remote)[0].items():
         exact = vector(f"other {text}")
         assert found == pytest.approx(np.array(exact) / np.linalg.norm(exact), abs=1e-3)
@@ -149,7 +152,7 @@ def test_another_model_behind_the_same_name_is_noticed_before_it_mixes(
     (remote.docs / "new.txt").write_text("Something new.")
     held = json.loads(ask("sync", "--json").out)["held"]
     assert "it runs another model" in held["docs"]
-    assert not documents_sent(server)
+    assert documents_sent(server).keys() <= {"Something new."}, "the batch that showed it"
     assert in_chroma(remote)[0].keys() == before
 
 
