@@ -210,7 +210,7 @@ def test_plain_text_where_nobody_looks(place: Path, capsys: pytest.CaptureFixtur
     assert "\x1b" not in out
     assert "=== fixed ===" in out
     assert "=== paragraph ===" in out
-    assert re.search(r"^--- 2 of \d+: \d+ tokens, lines \d+-\d+, Growing without soil$", out, re.MULTILINE)
+    assert re.search(r"^--- 2 of \d+: \d+ tokens, lines \d+-\d+, Growing without soil", out, re.MULTILINE)
     *_, first, second = out.splitlines()
     assert re.fullmatch(r"fixed +\d+ chunks; tokens: min \d+, mean \d+, max \d+; \d+\.\d\d s", first)
     assert second.startswith("paragraph  ")

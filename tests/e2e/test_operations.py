@@ -18,7 +18,7 @@ from ingestor.app.daemon import Loop
 from ingestor.app.planning import needs
 from ingestor.app.queries import is_running
 from ingestor.app.signals import Signals
-from ingestor.app.wiring import opened
+from ingestor.app.wiring import Ports, opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Unreachable
 from ingestor.chroma.folder import LOCK
@@ -209,10 +209,10 @@ def test_a_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -
 
 
 def test_a_clock_that_is_put_back_holds_up_nothing(
-    project: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    project: Project, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ahead, real = [86400.0], time.time
-    monkeypatch.setattr(time, "time", lambda: real() + ahead[0])
+    ahead = [86400.0]
+    ports = Ports(clock=lambda: time.time() + ahead[0])
     project.source = {"watch": "off", "scan_every": "1h"}
     project.configure()
     (project.docs / "old.txt").write_text("some words")
@@ -231,7 +231,7 @@ def test_a_clock_that_is_put_back_holds_up_nothing(
         finally:
             signals.stop = True
 
-    with opened(load(project.config, {}), serve=False) as running, ThreadPoolExecutor(1) as pool:
+    with opened(load(project.config, {}), serve=False, ports=ports) as running, ThreadPoolExecutor(1) as pool:
         person = pool.submit(go_through_it)
         Loop(running, signals, lambda live: None).run(lambda: None, lambda live: None)
         person.result()
