@@ -26,4 +26,5 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
 def find_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> FindOut:
     """Finds out a broken variant; if it fails, the histories are too tame to show that a rule is needed."""
     cache: pytest.Cache | None = getattr(request.config, "cache", None)  # none with -p no:cacheprovider
-    return finding_out(cache, request.node.nodeid, monkeypatch)
+    few = "not slow" in request.config.option.markexpr
+    return finding_out(cache, request.node.nodeid, monkeypatch, few=few)
