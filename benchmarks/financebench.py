@@ -51,7 +51,7 @@ _WORD = re.compile(r"[^\W_]+(?:[.,]\d+)*")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``pages``: where its evidence stands: a filing's name, and a page from 0."""
+    """A question. ``pages``: places of its evidence, as a filing's name and a page from 0."""
 
     text: str
     evidence: Counter[str]
@@ -60,7 +60,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunks:
-    """What a pipeline made of all filings; ``places``: the pages of each chunk."""
+    """Chunks that a pipeline made of all filings. ``places``: the pages of each chunk."""
 
     places: Sequence[frozenset[tuple[str, int]]]
     texts: Sequence[str]

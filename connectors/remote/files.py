@@ -279,7 +279,7 @@ class Files:
 
 
 class _Unknown:
-    """``reasons``: why a folder or file could not be listed, by key; ``failed``: how many in a row."""
+    """State of a listing. ``reasons``: why folders or files were not listed; ``failed``: number in a row."""
 
     def __init__(self, ask_address: Callable[[], object]) -> None:
         self._ask_address = ask_address

@@ -40,7 +40,7 @@ _READERS_EMBED = (None, _NO_FUNCTION)
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """``mark``: of our state. ``uuids``: of the collections that our journal knows."""
+    """Marks of our own collections. ``mark``: of the state. ``uuids``: those that the journal knows."""
 
     mark: str
     uuids: Callable[[], Collection[str]] = tuple

@@ -89,7 +89,7 @@ class Treatment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """``names``: see AccessRules. ``tokens``: rights by the digest of a token. ``anybody``: without one."""
+    """Rights at the port. ``names``: see AccessRules. ``tokens``: by digest. ``anybody``: without one."""
 
     names: AccessRules
     tokens: Mapping[bytes, Right]
