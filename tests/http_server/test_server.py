@@ -191,6 +191,8 @@ def test_clients_that_are_awaited_make_room_for_others(kind: str) -> None:
             )
             if kind == "head":
                 connection.sendall(b"X-Unfinished: a")
+        # A request whose answer is still computed keeps its place: only then does its client become the awaited one.
+        wait(lambda: told(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")[0] == 200)
         for _ in range(20):
             assert told(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")[0] == 200
             assert told(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
