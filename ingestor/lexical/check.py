@@ -7,7 +7,7 @@ are used.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -39,6 +39,28 @@ class Words:
         except sqlite3.DatabaseError as error:
             return f"its lexical index cannot be read: {error}"
         return "its lexical index is not made yet"
+
+    def moment(self) -> int | None:
+        """Return a number that every write to the lexical file changes; None if the file cannot be read."""
+        try:
+            return None if self.db is None else int(self.db.execute("PRAGMA data_version").fetchone()[0])
+        except sqlite3.DatabaseError:
+            return None
+
+    def agree(self, texts: Mapping[RecordId, str | None]) -> bool:
+        """Whether all these records are indexed, by this text where it is known; True if unready."""
+        from ingestor.core.fingerprint import text_digest
+        from ingestor.lexical.index import read_keys
+
+        if self.db is None or self.number is None or self.unready() is not None:
+            return True
+        try:
+            kept = read_keys(self.db, self.number, texts)
+        except sqlite3.DatabaseError:
+            return True
+        return kept.keys() == texts.keys() and all(
+            text is None or kept[id_].hex() == text_digest(text) for id_, text in texts.items()
+        )
 
     def differing(self, records: Sequence[Record]) -> list[RecordId]:
         """Records that are not indexed by the words of their text in their language."""

@@ -132,6 +132,11 @@ def read_rows(
     }
 
 
+def read_keys(db: sqlite3.Connection, number: int, ids: Collection[RecordId]) -> dict[RecordId, bytes]:
+    """Return the digests of texts, for the ids that exist."""
+    return {id_: key for id_, _, key, _ in _rows(db, number, ids)}
+
+
 def _ids_behind(last: str, db: sqlite3.Connection, number: int) -> list[RecordId]:
     query = f"SELECT id FROM records_{number} WHERE id > ? ORDER BY id LIMIT {_LISTED}"
     return [id_ for (id_,) in db.execute(query, (last,))]

@@ -40,6 +40,25 @@ def reranked(
     return [*in_order, *best[len(seen) :]], None
 
 
+def remembered(reranker: Reranker) -> Reranker:
+    """Return a reranker for one question that scores no text twice, and is not asked again once it failed."""
+    known: dict[str, float] = {}
+    failed: list[Transient | NeedsHuman] = []
+
+    def scores(question: str, texts: Sequence[str]) -> list[float]:
+        if failed:
+            raise failed[0]
+        fresh = [text for text in dict.fromkeys(texts) if text not in known]
+        try:
+            known.update(zip(fresh, scored(reranker.scores, question, fresh) if fresh else (), strict=True))
+        except (Transient, NeedsHuman) as error:
+            failed.append(error)
+            raise
+        return [known[text] for text in texts]
+
+    return Reranker(scores, reranker.hits)
+
+
 def scored(scores: Scores, question: str, texts: Sequence[str]) -> list[float]:
     """A finite score for each text. Raises Transient or NeedsHuman."""
     found = scores(question, texts)

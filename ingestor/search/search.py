@@ -1,20 +1,25 @@
-"""The steps of a search in Chroma and in the lexical index. ``fusion`` weighs the answers of both."""
+"""The steps of a search in Chroma and in the lexical index. ``fusion`` weighs the answers of both.
+
+A whole answer shows one state of the collection. It is made again if a write came between its parts: if the
+lexical file changed, or if Chroma returned other records than the lexical index holds.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain
-from typing import Any, Protocol
 
 from ingestor.core.listings.pages import pages
 from ingestor.lexical.check import Words
 from ingestor.lexical.ranking import ByWords, ranked
-from ingestor.model import Hit, Record, RecordId, Vector, Vectors
+from ingestor.model import Record, RecordId, Vector, Vectors
 from ingestor.search import fusion
 from ingestor.search.around import Around
 from ingestor.search.distinct import Distinct
 from ingestor.search.fusion import Ranked
+from ingestor.search.observed import Observed, Store
 from ingestor.search.passages import Count, cost, document_of, passages, within
-from ingestor.search.reranking import Reranker, reranked
+from ingestor.search.reranking import Reranker, remembered, reranked
 from ingestor.search.values import MOST, Answer, Copy, Found, Mode, Question
 
 DEPTH = 50  # candidates of each list
@@ -22,33 +27,12 @@ SPARE = 10  # hits that take the places of records that are deleted meanwhile
 _PAGE, _LOOKED_AT = 200, 2000  # lexical hits that a filter is tried on at once; and in all
 _BUDGET_HITS = 100  # hits that a budget may take
 _DISTINCT = 20  # distinct hits that are looked for if there is a budget
+AGAIN = 3  # times an answer is made again if the collection changed meanwhile
 _DEEPER = 4  # times as many candidates are looked at if most are near-duplicates
 
 Order = list[tuple[RecordId, float]]
 Written = Callable[[Mapping[RecordId, bytes]], Mapping[RecordId, Vector]]
 """The digests of records' texts to their vectors as Chroma has them; it may leave records out."""
-
-
-class Store(Protocol):
-    """The part of a collection in Chroma that a search needs."""
-
-    def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]: ...
-
-    def nearest(
-        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
-    ) -> list[list[tuple[RecordId, float]]]: ...
-
-    def vectors(self, ids: Sequence[RecordId]) -> Mapping[RecordId, Vector]: ...
-
-    def read(self, ids: Sequence[RecordId]) -> list[Record]: ...
-
-    def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]: ...
-
-    def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]: ...
-
-    def check_filter(self, where: dict[str, object]) -> None: ...
-
-    def count(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +51,28 @@ class Searcher:
     written: Written | None = None
 
     def answer(self, question: Question) -> Answer:
-        """Raises ValueError if Chroma refuses the filter, and what Chroma and the embedder raise."""
+        """Raises ValueError if Chroma refuses the filter, and what Chroma and the embedder raise.
+
+        The last of AGAIN + 1 answers counts if every one met a write.
+        """
         start = self.clock()
+        vectors = cache(lambda: self.embed([question.query]))
+        reranker = None if self.reranker is None else remembered(self.reranker)
+        for _ in range(AGAIN + 1):
+            before, store = self.words.moment(), Observed(self.store)
+            found = replace(self, store=store, reranker=reranker)._answer(question, vectors)
+            if store.steady and self.words.agree(store.texts) and self.words.moment() == before:
+                break
+        return replace(found, seconds=self.clock() - start)
+
+    def _answer(self, question: Question, vectors: Callable[[], Vectors]) -> Answer:
+        """Return one answer, whatever was written meanwhile; ``seconds`` is open."""
         unready = self.words.unready() if question.mode != "dense" else None
         mode: Mode = "dense" if unready is not None else question.mode
         n = question.n if question.budget_tokens is None else _BUDGET_HITS
         seen = self.reranker.hits if self.reranker else 0
         enough = max(seen, n if question.budget_tokens is None else _DISTINCT)
-        search = _Search(self, question, max(n, seen), enough)
+        search = _Search(self, question, vectors, max(n, seen), enough)
         best, records = search.run(mode), search.known
         best, unranked = self._reranked(question, best, records)
         best = best[:n]
@@ -93,7 +91,7 @@ class Searcher:
         )
         reasons = "; ".join(filter(None, (unready, unranked)))
         needed = cost([records[best[0].id]], self.count) if best and not used else None
-        return Answer(hits, tuple(texts), mode, self.clock() - start, reasons or None, needed)
+        return Answer(hits, tuple(texts), mode, 0.0, reasons or None, needed)
 
     def _reranked(
         self, question: Question, best: list[Ranked], records: Mapping[RecordId, Record]
@@ -123,12 +121,13 @@ class Searcher:
 class _Search:
     """The ranking of one question: ``n`` hits.
 
-    ``enough``: distinct hits for which more candidates are looked at. ``known``: records that were read.
+    ``vectors``: the question's.     ``enough``: distinct hits for which more candidates are looked at. ``known``: records that were read.
     ``copies``: near-duplicates of hits.
     """
 
     by: Searcher
     question: Question
+    vectors: Callable[[], Vectors]
     n: int
     enough: int
     known: dict[RecordId, Record] = field(default_factory=dict)
@@ -136,7 +135,7 @@ class _Search:
 
     def run(self, mode: Mode) -> list[Ranked]:
         """The best records. Records that are gone meanwhile are replaced, and so are near-duplicates."""
-        vectors = None if mode == "lexical" else self.by.embed([self.question.query])
+        vectors = None if mode == "lexical" else self.vectors()
         depth = max(DEPTH, self.n) if self.question.is_distinct() else self.n
         while True:
             best = self._candidates(mode, vectors, depth)

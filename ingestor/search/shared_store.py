@@ -13,7 +13,7 @@ import numpy as np
 
 from ingestor.model import Hit, Record, RecordId, Vector, Vectors
 from ingestor.search.combined_calls import CombinedCalls
-from ingestor.search.search import Store
+from ingestor.search.observed import Store
 
 _MOST = 16  # questions in a request
 _KEPT = 32  # collections

@@ -16,7 +16,7 @@ from ingestor.http_server.bounded import json_response
 from ingestor.http_server.problems import RequestProblem
 from ingestor.model import Record
 from ingestor.search.passages import passages
-from ingestor.search.search import Store
+from ingestor.search.observed import Store
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import Turns, collection_of, problems, require_owner
 

@@ -1,8 +1,9 @@
 """A search over an index in memory and a real lexical file."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -17,7 +18,7 @@ from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Record, RecordId, Vector
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.search.reranking import Reranker
-from ingestor.search.search import Searcher
+from ingestor.search.search import AGAIN, Searcher
 from ingestor.search.values import Question
 from tests.lexical.worlds import opened
 from tests.memory_index import MemoryIndex, matches
@@ -107,6 +108,85 @@ def test_hit_deleted_meanwhile_is_replaced_by_the_next(tmp_path: Path, mode: str
     assert len(after) == 2
     assert after[0].id == second
     assert all(hit.document for hit in after)
+
+
+@dataclass
+class Interrupted(Store):
+    """A write comes as soon as vectors were compared, as often as ``writes`` has one."""
+
+    writes: list[Callable[[], None]] = field(default_factory=list)
+
+    def query(self, vectors, n, where=None):  # type: ignore[no-untyped-def]
+        found = super().query(vectors, n, where)
+        if self.writes:
+            self.writes.pop()()
+        return found
+
+
+@contextmanager
+def interrupted(folder: Path) -> Iterator[tuple[Searcher, Interrupted, ComposedIndex]]:
+    path = folder / "lexical.sqlite3"
+    with opened(path) as file:
+        store, lexical = Interrupted(), LexicalIndex(file, "uuid")
+        index = ComposedIndex(store, lexical, lambda: None)
+        index.upsert(list(records()))
+        lexical.set_complete(True)
+        with words_of(reading(path), "uuid") as words:
+            yield (
+                Searcher(store, words, EMBEDDER.embed, lambda texts: [1 for _ in texts], lambda: 0.0),
+                store,
+                index,
+            )
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense"])
+@pytest.mark.parametrize("lexical_too", [True, False])
+def test_answer_beside_a_deletion_is_of_one_state(tmp_path: Path, mode: str, lexical_too: bool) -> None:
+    """The deletion is seen in words and vectors, or has not reached the words yet."""
+    asked = Question("the card is blocked at the desk", n=2, mode=mode, expand="neighbours")  # type: ignore[arg-type]
+    with interrupted(tmp_path) as (search, store, index):
+        gone = search.answer(asked).hits[0].id
+        store.writes.append(lambda: (index if lexical_too else store).drop([gone]))
+        beside = search.answer(asked)
+        if not lexical_too:
+            index.drop([gone])
+        assert gone not in [hit.id for hit in beside.hits]
+        if lexical_too:
+            assert beside == search.answer(asked)
+
+
+def test_answer_beside_an_edit_has_one_version_of_its_text(tmp_path: Path) -> None:
+    asked = Question("the card is blocked at the desk", n=2)
+    with interrupted(tmp_path) as (search, store, index):
+        edited = search.answer(asked).hits[0].id
+        text = "Something else entirely."
+        [before] = store.read([edited])
+        after = Record(edited, text, before.metadata, EMBEDDER.embed([text])[0])
+        store.writes.append(lambda: index.upsert([after]))
+        assert search.answer(asked) == search.answer(asked)
+
+
+def test_answer_is_given_though_every_attempt_meets_a_write(tmp_path: Path) -> None:
+    with interrupted(tmp_path) as (search, store, index):
+        record = next(records())
+        for number in range(10):
+            again = replace(record, text=f"{record.text} {number}")
+            store.writes.append(partial(index.upsert, [again]))
+        assert search.answer(Question("books", n=1)).hits
+        assert len(store.writes) == 10 - 1 - AGAIN
+
+
+def test_reranker_scores_no_text_twice_when_an_answer_is_made_again(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def scores(question: str, texts: Sequence[str]) -> list[float]:
+        seen.extend(texts)
+        return [float(len(text)) for text in texts]
+
+    with interrupted(tmp_path) as (search, store, index):
+        store.writes.append(lambda: index.drop([RecordId("haus#0")]))
+        replace(search, reranker=Reranker(scores, 10)).answer(Question("the card", n=5))
+    assert len(seen) == len(set(seen)) > 1
 
 
 def test_hybrid_keeps_a_record_whose_vector_is_not_found(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from ingestor.app.building.parts import Parts
 from ingestor.engine import protocol
 from ingestor.engine.vectors.remote import RemoteVectors
 from ingestor.rechunk import policy
+from ingestor.search import search
 from ingestor.state.editions import Editions
 from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import FindOut, Variants, crashes
@@ -23,6 +24,7 @@ from tests.simulation.laws import (
     EXACT,
     ONE_EMBEDDER,
     ONE_LIVE,
+    ONE_STATE,
     OWN,
     REST,
     STOOD,
@@ -82,6 +84,7 @@ BROKEN: Variants = {
     "whatever a server embeds is believed": (
         RemoteVectors, "_other_server", lambda self, now: None, {ONE_EMBEDDER},
     ),
+    "an answer is given whatever was written meanwhile": (search, "AGAIN", 0, {ONE_STATE}),
 }  # fmt: skip
 
 

@@ -111,6 +111,7 @@ class World:
             self.places[MORE] = Files(self.chaos, MORE_ROOT)
         self.words = self.folder / "lexical.sqlite3"
         self.paces = Random(f"paces {self.seed}")
+        self.questions = Random(f"questions {self.seed}")
         self.number = next(_NUMBERS)
         plugins.WORLDS[self.number] = self
         plugins.IDS.seed(f"ids {self.seed}")
@@ -345,7 +346,10 @@ class World:
         for _ in range(steps):
             try:
                 self.now += self.chaos.random.choice([0.0, 0.3, 5.0, 90.0])
-                self.engine_step()
+                if self.asking and self.questions.random() < 0.5:
+                    self.readers.question(self)
+                else:
+                    self.engine_step()
                 self.check_readers()
             except Crash:
                 self.calm()

@@ -10,6 +10,7 @@ import numpy as np
 from ingestor.core.entries import Entry
 from ingestor.model import CollectionName, Record
 from ingestor.state.editions import Editions
+from tests.simulation.checks.questions import WORDS, ask_meanwhile
 from tests.simulation.laws import COMPLETE, ONE_EMBEDDER, ONE_LIVE, ONE_RECIPE, ONE_SET, OWN, STOOD, hold
 from tests.simulation.ports.collections import Shelves
 from tests.simulation.ports.files import spoiled
@@ -86,6 +87,14 @@ class Readers:
                  for key in files.contents.keys() - files.stirred}  # fmt: skip
         self._stand = {id_: each for id_, each in self._stand.items() if each[0] in there}
         hold(STOOD, [each for id_, each in self._stand.items() if seen.get(id_) != each[1]])
+
+    def question(self, world: "World") -> None:
+        """A question by words and vectors, during which the program goes on by a step."""
+        if len(names := self.names()) != 1:
+            world.engine_step()
+            return
+        index, uuid = self._shelves.collections[names[0]]
+        ask_meanwhile(index.inner, world.words, uuid, world.questions.choice(WORDS), world.engine_step)
 
     def _check_swap(self, world: "World") -> None:
         """A collection that takes another's place has every document that is still there, as last listed."""
