@@ -93,7 +93,7 @@ class Swaps:
             self._editions.choose(live.name, serves, packed(decision.choices))
             standing = [KeptEdition(live.name, serves, decision.choices)]
         elif decision.act == "build":
-            rebuild = self._requests.get("rebuild", serves)
+            rebuild = self._taken_rebuild(serves)
             made = self._begun(serves, decision.choices, fresh=bool(rebuild))
             reason = rebuild or _listed(decision)
             log.info(
@@ -204,14 +204,26 @@ class Swaps:
         )
         self._requests.put("rebuild", serves, why)
 
+    def _taken_rebuild(self, serves: CollectionName) -> str | None:
+        """Return why a rebuild was requested; a request that comes later is for the next rebuild."""
+        why = self._requests.get("rebuild", serves)
+        if why is not None:
+            self._requests.put("rebuilding", serves, why)
+            self._requests.take("rebuild", serves, why)
+        return self._requests.get("rebuilding", serves)
+
     def _must_rebuild(self) -> bool:
-        """Request a rebuild of collections in which search misses too many records. Returns whether any."""
+        """Request a rebuild of collections in which search misses too many records. Returns whether any.
+
+        An edition in building replaces such a collection anyway.
+        """
         found = [
             (edition.serves, reason)
             for edition in self._editions.all()
             if edition.role == "live"
             if (reason := self._editions.reach(edition.name)) is not None
-            if not self._requests.get("rebuild", edition.serves) and self._may_rebuild(edition.serves)
+            if self._building(edition.serves) is None and _rebuild_of(self._requests, edition.serves) is None
+            if self._may_rebuild(edition.serves)
         ]
         for serves, reason in found:
             self.rebuild(serves, reason)
@@ -404,10 +416,15 @@ def situation(
         ),
         requests.get("approved", serves),
         requests.get("refused", serves),
-        requests.get("rebuild", serves),
+        _rebuild_of(requests, serves),
         live.uuid is not None and live.shards != shards_of(wanted),
         live.embedder in other_recipes,
     )
+
+
+def _rebuild_of(requests: Requests, serves: CollectionName) -> str | None:
+    """Return why a rebuild is requested or under way, or None."""
+    return requests.get("rebuild", serves) or requests.get("rebuilding", serves)
 
 
 def _used(edition: Edition | None, read_by: Mapping[SourceName, Collection[str]]) -> Choices | None:

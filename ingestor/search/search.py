@@ -121,8 +121,8 @@ class Searcher:
 class _Search:
     """The ranking of one question: ``n`` hits.
 
-    ``vectors``: the question's.     ``enough``: distinct hits for which more candidates are looked at. ``known``: records that were read.
-    ``copies``: near-duplicates of hits.
+    ``vectors``: the question's. ``enough``: distinct hits for which more candidates are looked at.
+    ``known``: records that were read. ``copies``: near-duplicates of hits.
     """
 
     by: Searcher

@@ -73,15 +73,15 @@ class Editions:
     def become(
         self, now: float, *roles: tuple[EditionName, Role], rebuilt: CollectionName | None = None
     ) -> None:
-        """Change all these roles in one transaction. It is the rebuild that was requested of ``rebuilt``."""
+        """Change all these roles in one transaction; it ends the rebuild that is under way of ``rebuilt``."""
         with self._journal.transaction() as db:
             db.executemany(
                 "UPDATE collections SET role = ?, since = ? WHERE name = ?",
                 [(role, now, name) for name, role in roles],
             )
-            if rebuilt is not None and Requests(self._journal).get("rebuild", rebuilt):
+            if rebuilt is not None and Requests(self._journal).get("rebuilding", rebuilt):
                 Notices.write(db, "rebuilt", rebuilt, str(now))
-                Requests.write(db, "rebuild", rebuilt, None)
+                Requests.write(db, "rebuilding", rebuilt, None)
 
     def forget(self, name: EditionName) -> None:
         """Forget an edition that was deleted in Chroma."""

@@ -17,6 +17,7 @@ Request = Literal[
     "roll back",  # a collection: the edition to return to
     "prune",  # a source that left the config: remove its documents
     "rebuild",  # a collection: why all its records must be written into another edition
+    "rebuilding",  # a collection: why its edition in building was begun; see "rebuild"
 ]
 Notice = Literal[
     "waits",  # a collection: why its changed config is not applied

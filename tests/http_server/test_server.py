@@ -191,7 +191,7 @@ def test_clients_that_are_awaited_make_room_for_others(kind: str) -> None:
             )
             if kind == "head":
                 connection.sendall(b"X-Unfinished: a")
-        # A request whose answer is still computed keeps its place: only then does its client become the awaited one.
+        # A request whose answer is still computed keeps its place; its client is awaited only after that.
         wait(lambda: told(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")[0] == 200)
         for _ in range(20):
             assert told(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")[0] == 200

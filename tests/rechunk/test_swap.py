@@ -168,10 +168,48 @@ def test_after_an_error_right_after_a_switch_names_are_still_seen_to(
 
 def test_a_rebuild_is_done_with_the_switch(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a kill right after it has everything built a second time."""
-    Requests(journal).put("rebuild", C, "search misses records")
+    Requests(journal).put("rebuilding", C, "search misses records")
     _killed_after_the_switch(journal, OpenCollections(), monkeypatch)
-    assert not Requests(journal).get("rebuild", C)
+    assert not Requests(journal).get("rebuilding", C)
     assert Notices(journal).get("rebuilt", C) == "100.0"
+
+
+@pytest.mark.parametrize("why", ["search misses records", "records were restored"])
+def test_a_rebuild_that_is_requested_during_a_build_follows_it(journal: Journal, why: str) -> None:
+    editions, requests = Editions(journal), Requests(journal)
+    swaps = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
+    fill(journal, C, 1, 0)
+    [entry] = journal.of_collection(C)
+    journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", (Known(0, "t", "v", "m"),))], ["r"])
+    editions.choose(C, C, packed(OLD))
+    requests.put("rebuild", C, "search misses records")
+    [_, first] = swaps.arrange(C, OLD, Rechunk())
+    fill(journal, first.edition, 1, 0)
+    requests.put("rebuild", C, why)
+    assert [each.edition for each in swaps.arrange(C, OLD, Rechunk())] == [C, first.edition]
+
+    swaps.advance(Rechunk(), lambda name: True, ())
+    assert editions.live(C).name == first.edition
+    assert requests.get("rebuild", C) == why
+    [entry] = journal.of_collection(first.edition)
+    journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", (Known(0, "t", "v", "m"),))], ["r"])
+    [live, second] = swaps.arrange(C, OLD, Rechunk())
+    assert (live.edition, second.edition not in (C, first.edition)) == (first.edition, True)
+
+
+def test_a_collection_that_is_being_replaced_anyway_is_not_rebuilt_for_what_search_misses(
+    journal: Journal,
+) -> None:
+    editions = Editions(journal)
+    swaps = Swaps(journal, OpenCollections(), lambda: 100_000.0)  # type: ignore[arg-type]
+    editions.choose(C, C, packed(OLD))
+    made = editions.build(C, packed(NEW), 50.0)
+    editions.note_reach(C, "search misses records")
+    swaps.advance(Rechunk(), lambda name: False, ())
+    assert not Requests(journal).get("rebuild", C)
+    editions.become(60.0, (made.name, "deleted"))
+    swaps.advance(Rechunk(), lambda name: False, ())
+    assert Requests(journal).get("rebuild", C)
 
 
 def _killed_after_the_switch(
