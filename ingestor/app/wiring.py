@@ -7,7 +7,7 @@ order of closing follows from the order of ``opened``.
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from ingestor.engine.workers.outcomes import Work
 from ingestor.engine.workers.pool import Pool
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
-from ingestor.model import Fingerprint
+from ingestor.model import Fingerprint, Vectors
 from ingestor.nodes.fleet import Fleet
 from ingestor.nodes.ray_cluster import connected
 from ingestor.pipeline.answers import CachedAnswers
@@ -162,25 +162,25 @@ class Running:
             for standing in standings
         }
         sources = [source for each in fed.values() for source in each]
-        untouched = self.swaps.untouched = [edition for edition, each in fed.items() if not each]
+        self.swaps.untouched = [name for name, each in fed.items() if all(one.only_loses for one in each)]
         previous = {each.embedder for each in Editions(self.journal).all() if each.role == "previous"}
-        asked = {source.tools.embedder_recipe for source in sources}
+        asked = {source.tools.embedder_recipe for source in sources if not source.only_loses}
         self.embedding.keep(asked | {Fingerprint(each) for each in previous if each})
         if self.fleet is not None:
             self.fleet.take_over()
-        self.engine.configure(
-            sources, watch=watch, leaving=leaving(config, self.journal), untouched=untouched
-        )
+        self.engine.configure(sources, watch=watch, leaving=leaving(config, self.journal))
 
     def _sources(self, standing: KeptEdition, places: Places, *, building: bool) -> list[Source]:
         parts = self.parts.by(standing.choices)
         if parts is None:
             log.warning(
-                "%s: plugins or model are missing; kept unchanged until a new collection is complete",
+                "%s: plugins or model are missing; only removals reach it until a new one is complete",
                 standing.serves,
                 extra=event("collection_unusable", collection=str(standing.serves)),
             )
-            return []
+            parts = self.parts  # they list the same places, and make nothing for this edition
+            sources = parts.sources(standing.serves, standing.edition, _no_vectors, places=places)
+            return [replace(source, only_loses=True) for source in sources]
         self.models[standing.edition] = parts.model
         setting = parts.config.embedding.options
         embed = self.embedding.of(parts.embedder_recipe, lambda: self._embedder(parts), setting)
@@ -200,6 +200,10 @@ class Running:
     def _embedder(self, parts: Parts) -> Embedder:
         own = parts.embedder
         return own if self.fleet is None else self.fleet.embedder(own, embedder_setup(parts))
+
+
+def _no_vectors(texts: Sequence[str]) -> Vectors:
+    raise AssertionError("an edition that only loses documents embeds nothing")
 
 
 WORLD = Ports()

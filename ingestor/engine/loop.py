@@ -6,7 +6,7 @@ Read ``step`` first.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -76,6 +76,7 @@ class Engine:
         self.times, self.retries = parts.times, 0  # attempts that failed and come again
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
+        self.losing: Collection[SourceName] = ()  # with an edition that only loses documents
         self._behind = set[EditionName]()  # built to replace others: they take what these leave over
         self.flight, self.preparing = InFlight(), parts.preparing
         self.dispatcher = Dispatcher(
@@ -100,23 +101,22 @@ class Engine:
         *,
         watch: bool,
         leaving: Sequence[SourceName] = (),
-        untouched: Sequence[EditionName] = (),
     ) -> None:
         """Take over a config: at the start, and whenever it changes.
 
         ``sources``: one a source and edition, that of the edition that readers see first. ``watch``: whether
-        connectors watch for changes. ``leaving``: sources whose documents are removed. ``untouched``:
-        editions that readers see but that cannot be reproduced; their documents stay. Raises
+        connectors watch for changes. ``leaving``: sources whose documents are removed. Raises
         sqlite3.OperationalError when the journal cannot be written.
         """
         self.leaving, self._truncated = leaving, TruncationLog()
         for prepared in self._first_pass.clear():
             self._landed(prepared.entry)
-        self.sources = {source.feed: source for source in sources}
+        self.sources = {source.feed: source for source in sources if not source.only_loses}
+        self.losing = {source.name for source in sources if source.only_loses}
         self.dispatcher.several = len({source.name for source in sources}) > 1
         for name in {source.name for source in sources}:
             fed = [source.collection for source in sources if source.name == name]
-            self.journal.relocate(name, [*fed, *untouched])
+            self.journal.relocate(name, fed)
         for name in leaving:
             self.journal.relocate(name, [])
         for feed, source in self.sources.items():
@@ -314,7 +314,8 @@ class Engine:
 
     def _losing(self, ready: Sequence[Feed]) -> list[SourceName]:
         """Sources whose vanished documents are removed."""
-        return [*{name for name, _ in ready}, *self.leaving]
+        losing = {name for name in self.losing if self.source_rows.of(name).ready}
+        return [*losing.union(name for name, _ in ready), *self.leaving]
 
     def _due_now(self) -> bool:
         ready = self._ready()
@@ -352,7 +353,7 @@ class Engine:
     def _tidy(self) -> None:
         """Remove vanished documents that no listing can find under another name; then re-cut drifted ones."""
         ready = self._ready()
-        if not (ready or self.leaving):
+        if not (ready or self.leaving or self.losing):
             return
         idle = self.scanner.quiet() and not self.flight.entries
         quiet = idle and not self.backlog.due(ready, self.clock(), 1)  # one that is due may be found renamed

@@ -283,6 +283,8 @@ class Scanner:
     def _take_over(self, editions: Sequence[Source], under_way: _TakeOver) -> None:
         """The next part."""
         source, changes = editions[under_way.edition], under_way.next_part()
+        if source.only_loses:
+            changes = Changes(vanished=changes.vanished)
         remove_at = self.clock() + GRACE
         self.journal.observe(source.name, source.collection, changes, remove_at, under_way.turns)
         under_way.advance()
@@ -293,10 +295,12 @@ class Scanner:
             state.dirty.update(found.scope.under)
             return
         if found.scope.whole:
-            left = found.known - len(found.changes[0].vanished) + found.changes[0].appeared
+            added = 0 if source.only_loses else found.changes[0].appeared
+            left = found.known - len(found.changes[0].vanished) + added
             self.source_rows.scanned(source.name, self.clock(), found.identity, left, found.trouble)
             for each in editions:
-                self._whole(each.collection)
+                if not each.only_loses:
+                    self._whole(each.collection)
             state.next_scan = self.clock() + source.scan_every
             state.attempts, state.whole = 0, True
             self._say(source, state, found.trouble)
@@ -307,7 +311,7 @@ class Scanner:
             state.partial += 1
 
     def _held(self, source: Source, scan: Scan, found: Listing, row: SourceRow, moved_root: bool) -> bool:
-        vanished, appeared = len(found.changes[0].vanished), found.changes[0].appeared
+        vanished, appeared = len(found.changes[0].vanished), _appeared(found)
         reason = decisions.sudden_loss(
             vanished, appeared, found.known, row.documents, source.max_loss, moved_root
         )
@@ -359,7 +363,12 @@ class Scanner:
         return self.clock() + min(delay(attempts, self.random()), source.scan_every)
 
 
+def _appeared(found: Listing) -> int:
+    """The number of new documents; an edition that only loses documents knows none since it was left."""
+    return min(changes.appeared for changes in found.changes)
+
+
 def _alike(before: Sequence[Source], now: Sequence[Source]) -> bool:
     """Whether the same is listed, for the same editions."""
-    settings = [[(one.collection, one.setting) for one in sources] for sources in (before, now)]
+    settings = [[(one.collection, one.setting, one.only_loses) for one in each] for each in (before, now)]
     return settings[0] == settings[1] and None not in (one.setting for one in now)

@@ -30,6 +30,7 @@ class Source:
 
     ``expand`` adds the members of archives and mails. All editions of a source have the same connector.
     ``setting``: the part of the config that decides what is listed and when; None if unknown.
+    ``only_loses``: whether nothing here can make records of the edition, so that it only loses documents.
     """
 
     name: SourceName
@@ -40,6 +41,7 @@ class Source:
     scan_every: float = 300.0  # seconds
     expand: Expand = as_listed
     setting: object = None
+    only_loses: bool = False
 
     @property
     def feed(self) -> Feed:

@@ -9,18 +9,21 @@ from typing import Any
 
 import pytest
 
+from ingestor.app.building.parts import Parts
 from ingestor.engine import loop, outbox
 from ingestor.engine.dispatcher import Dispatcher
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers.work_queue import Lane
 from ingestor.ports import Transient
+from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
+from ingestor.state.sources import SourceRows
 from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import Variants
 from tests.simulation.laws import PROMPT, LawBroken, hold
 from tests.simulation.ports.collections import CrashingIndex
 from tests.simulation.ports.workers import Paced
-from tests.simulation.world import World
+from tests.simulation.world import DOCS, FILES, World
 
 DOCUMENTS, PACE = 40, 2
 
@@ -110,6 +113,73 @@ def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: p
     with pytest.raises(LawBroken) as found:
         delays_during_a_rebuild(tmp_path)
     assert found.value.law in BROKEN[name][3]
+
+
+@pytest.mark.parametrize("approves", [False, True])
+def test_removals_reach_an_edition_whose_plugins_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, approves: bool
+) -> None:
+    """Also while the new config waits for a person."""
+    world = World(tmp_path, 1, mode="swap", ahead=DOCUMENTS, approves=approves)
+    pool = world.engine.pool = world.engine.scanner.pool = Paced(world.chaos, world.places, 4, PACE)
+    for number in range(DOCUMENTS):
+        world.files.write(f"{number:02}", f"alpha {number}\nbeta")
+    while not (len(texts(world)) == DOCUMENTS + 1 and world.engine.resting()):
+        step(world, pool)
+    at_rest = max(delay(world, pool, delete, number) for number in range(3))
+    by = Parts.by
+    monkeypatch.setattr(
+        Parts, "by", lambda self, choices: by(self, choices) if choices == self.wanted(DOCS) else None
+    )
+    world.per_chunk = 2
+    world.configure()
+    before = texts(world)
+    meanwhile = [delay(world, pool, delete, number) for number in range(3, 9)]
+    assert any(edition.role == "staging" for edition in Editions(world.journal).all()) is not approves
+    assert texts(world) == before - {f"alpha {number}" for number in range(3, 9)}
+    hold(PROMPT, max(meanwhile) > 2 * at_rest and (at_rest, meanwhile))
+    if approves:
+        world.approved.approve()
+        world.engine_step()
+    while any(edition.role == "staging" for edition in Editions(world.journal).all()):
+        step(world, pool)
+    world.settle()
+    check(world)
+    world.end()
+
+
+@pytest.mark.parametrize("lost", [3, 8])
+def test_an_edition_whose_plugins_are_gone_asks_before_it_loses_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """New documents, which it never gets, are set off against its losses once only."""
+    world = World(tmp_path, 1, mode="swap")
+    for number in range(10):
+        world.files.write(f"{number:02}", f"alpha {number}")
+    world.settle()
+    by = Parts.by
+    monkeypatch.setattr(
+        Parts, "by", lambda self, choices: by(self, choices) if choices == self.wanted(DOCS) else None
+    )
+    monkeypatch.setattr(Swaps, "_promote", lambda self, building: False)
+    world.per_chunk = 2
+    world.configure()
+    for number in range(10, 18):
+        world.files.write(f"{number:02}", f"alpha {number}")
+    settled(world)
+    for number in range(lost):
+        world.files.delete(f"{number:02}")
+    settled(world)
+    assert (SourceRows(world.journal).of(FILES).held is not None) is (lost > 5)
+    assert len(texts(world)) == 10 - (lost if lost <= 5 else 0)
+    world.end()
+
+
+def settled(world: World) -> None:
+    world.engine.scanner.look_again()
+    for _ in range(20):
+        world.now += 5.0
+        world.engine_step()
 
 
 def test_documents_of_a_paused_edition_leave_workers_to_the_one_that_readers_see(
