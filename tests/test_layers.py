@@ -69,6 +69,7 @@ MAY_THREAD = {
     "ingestor.engine.workers.work_queue": "a Condition: work waits for its turn",
     "ingestor.engine.vectors.questions": "a Future for each question: the asker waits on another thread",
     "ingestor.engine.vectors.embedding": "the queue in which the workers' texts meet, and its thread",
+    "ingestor.sandbox.turns": "a Condition: work for readers goes before that of a rebuild",
     "ingestor.ports": "Event, as the type of a watcher's stop flag",
     "ingestor.pipeline.containers": "a Lock: an archive is opened once, though many workers want its members",
     "ingestor.pipeline.downloads": "a Lock: workers look for mails while a listing adds some",

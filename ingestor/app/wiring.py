@@ -262,8 +262,12 @@ def _preparation(parts: Parts, state: StateFiles, ports: Ports) -> Iterator[Prep
         cluster = stack.enter_context(connected(workers)) if workers.kind == "ray" else None
         stack.callback(pool.close)
 
-        parts.isolation.take_turns(pool.resting)
-        fleet = None if cluster is None else Fleet(cluster, workers, tools_of, embedder_of, pool.resting)
+        parts.isolation.take_turns(pool.resting, pool.behind)
+        fleet = (
+            None
+            if cluster is None
+            else Fleet(cluster, workers, tools_of, embedder_of, pool.resting, pool.behind)
+        )
         stack.callback(parts.isolation.stop)
         stack.callback(parts.text_budget.stop)
         stack.callback(_end_chunking, parts.tokens)

@@ -75,6 +75,7 @@ class Crew:
         self._lending, self._lent = Lock(), set[tuple[Crew, Hand]]()  # a leaf lock; borrower and hand
         self._lacking: float | None = None  # since when a caller lacks any hand
         self._coming, self._waiting, self._stopped = 0, 0, False
+        self._ahead = 0  # of those that wait: they are not behind
         self._needed = monotonic()  # when all that come were last waited for
         self._empty = monotonic()  # since when none is here
         self._trouble: tuple[float, Exception] | None = None  # of the last attempt to hire, and when
@@ -106,14 +107,20 @@ class Crew:
 
     @contextmanager
     def hand(
-        self, avoid: frozenset[str] = frozenset(), patience: float = inf, *, own: bool = False
+        self,
+        avoid: frozenset[str] = frozenset(),
+        patience: float = inf,
+        *,
+        own: bool = False,
+        behind: bool = False,
     ) -> Iterator[Hand]:
         """A hand for one caller; one on a node not to be avoided, if such a one is free.
 
         Raises Stopped, or the error for which none can be hired; NoRoom after ``patience`` seconds in which
-        there was none. A hand that died is not used again. ``own``: never a borrowed hand.
+        there was none. A hand that died is not used again. ``own``: never a borrowed hand. ``behind``: the
+        caller waits until no other does.
         """
-        hand, lender = self._taken(avoid, patience, own)
+        hand, lender = self._taken(avoid, patience, own, behind)
         if lender is not None:
             try:
                 yield hand
@@ -169,12 +176,15 @@ class Crew:
             return None
         return next(((hand, each) for each in self._lenders() if (hand := each._lend(self, avoid))), None)
 
-    def _taken(self, avoid: frozenset[str], patience: float, own: bool) -> tuple[Hand, "Crew | None"]:
+    def _taken(
+        self, avoid: frozenset[str], patience: float, own: bool, behind: bool
+    ) -> tuple[Hand, "Crew | None"]:
         with self._changed:
             self._waiting += 1
+            self._ahead += not behind
             begun = monotonic()
             try:
-                while not self._free:
+                while not self._free or (behind and self._ahead):
                     if not own and not self._stopped and (borrowed := self._borrowed(avoid)):
                         return borrowed
                     self._go_on()
@@ -189,6 +199,8 @@ class Crew:
                 if self._coming <= self._waiting:
                     self._needed = monotonic()
                 self._waiting -= 1
+                self._ahead -= not behind
+                self._changed.notify_all()
 
     def _go_on(self) -> None:
         if self._stopped:

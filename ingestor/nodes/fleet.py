@@ -15,7 +15,7 @@ from ingestor.nodes.crew import IDLE, Crew, NoRoom
 from ingestor.nodes.deaths import LOST_STARTS, Death, ProcessLost, described
 from ingestor.nodes.embedding import OnNodesEmbedder
 from ingestor.nodes.facts import MODEL
-from ingestor.nodes.preparing import OnNodes, Resting, Setup, teach
+from ingestor.nodes.preparing import Behind, OnNodes, Resting, Setup, teach
 from ingestor.nodes.ray_cluster import EmbeddingProcess, RayCluster, RayHand, Room
 from ingestor.nodes.workshop import EmbedderOf, ToolsOf, Workshop
 from ingestor.pipeline.prepare import Tools
@@ -36,6 +36,7 @@ class Fleet:
         tools_of: ToolsOf,
         embedder_of: EmbedderOf,
         resting: Resting = nullcontext,
+        behind: Behind = lambda: False,
     ) -> None:
         self._cluster, self._workers = cluster, workers
         self._make = partial(Workshop, tools_of, embedder_of)
@@ -43,7 +44,7 @@ class Fleet:
         self._coming: dict[tuple[Feed, str], Setup] = {}  # of a config that is being taken over
         self._desks: dict[Fingerprint, tuple[Crew, OnNodesEmbedder]] = {}
         self.crew = Crew(self._hire_preparing, workers.count, lenders=self._crews_that_embed)
-        self.preparing = OnNodes(self.crew, self._setup_of, workers.in_flight, resting)
+        self.preparing = OnNodes(self.crew, self._setup_of, workers.in_flight, resting, behind)
         self._checked = False
         self._reserving = Lock()
 

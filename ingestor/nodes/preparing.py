@@ -40,6 +40,7 @@ log = logging.getLogger("ingestor")
 
 T = TypeVar("T")
 Resting = Callable[[], AbstractContextManager[None]]
+Behind = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class OnNodes:
 
     ``setup_of``: of tools; None: their documents are prepared here. ``in_flight``: bytes of documents that
     are on their way at the same time; a larger one goes alone. ``resting``: entered while a document waits
-    for a process.
+    for a process. ``behind``: whether the calling thread's document waits for all others.
     """
 
     def __init__(
@@ -68,8 +69,9 @@ class OnNodes:
         setup_of: Callable[[Feed, Tools], Setup | None],
         in_flight: int,
         resting: Resting = nullcontext,
+        behind: Behind = lambda: False,
     ) -> None:
-        self.crew, self._setup_of, self._resting = crew, setup_of, resting
+        self.crew, self._setup_of, self._resting, self._behind = crew, setup_of, resting, behind
         self._budget = TextBudget(in_flight, small=0)
         self._lock = Lock()
         self._deaths: dict[tuple[Feed, str, str], list[Death]] = {}
@@ -121,7 +123,7 @@ class OnNodes:
         self, task: Task, setup: Setup, tools: Tools, avoid: frozenset[str]
     ) -> tuple[Done | FailedCall, str]:
         """The whole talk with one process, and its node. Raises ProcessLost."""
-        with _Turn(self.crew.hand(avoid), self._resting) as hand:
+        with _Turn(self.crew.hand(avoid, behind=self._behind()), self._resting) as hand:
             teach(hand, setup)
             said: TaskAnswer = unpack_answer(hand.call("begin", pack(task)))
             while isinstance(said, WantedVectors):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from queue import Empty, LifoQueue
-from threading import Event, Lock, Semaphore
+from threading import Event, Lock
 from typing import Any, TypeVar
 
 from ingestor.archives.members import LARGEST, MOST_BYTES, MOST_MEMBERS, Member
@@ -29,6 +29,7 @@ from ingestor.model import Blob, Digest, Document
 from ingestor.ports import BadDocument, Parser, Transient
 from ingestor.registry import Options
 from ingestor.sandbox.process import Died, Killed, Limits, Process, Starved, TooSlow
+from ingestor.sandbox.turns import Turns
 from ingestor.sandbox.wire import BATCH, CROWD, DESCRIPTIONS, DOCUMENT, TICK
 
 log = logging.getLogger("ingestor")
@@ -65,10 +66,12 @@ class Isolation:
         self._layers: dict[str, str] = {}
         self._running: set[Process] = set()
         self._free = _lane(limits.processes + 1)  # one is always left for quick documents
-        self._quick, self._slow = Semaphore(limits.processes), Semaphore(limits.processes)
+        self._quick = Turns(limits.processes, self._stopped.is_set, TICK)
+        self._slow = Turns(limits.processes, self._stopped.is_set, TICK)
         self._first: float | None = None  # CPU seconds of a first attempt; None: it has all
         self._known_slow: set[Digest] = set()
         self._resting: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._behind: Callable[[], bool] = lambda: False
         self._opening = _lane(1)  # its own, so that listings do not wait for slow documents
 
     @property
@@ -93,13 +96,18 @@ class Isolation:
         assert isinstance(document, dict)
         return decode(document)
 
-    def take_turns(self, resting: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    def take_turns(
+        self,
+        resting: Callable[[], AbstractContextManager[None]] = nullcontext,
+        behind: Callable[[], bool] = lambda: False,
+    ) -> None:
         """From now on a document's first attempt has a twelfth of the CPU time, and ends with Slow.
 
         Slow documents then leave one process to the others: they cannot hold up everything. ``resting`` is
-        entered by a thread while it waits for a process.
+        entered by a thread while it waits for a process. ``behind``: whether what the thread does is for a
+        collection that readers do not see yet, so that it waits for all else.
         """
-        self._resting = resting
+        self._resting, self._behind = resting, behind
         self._first = max(_LEAST_FIRST, self._limits.seconds / _FIRST_SHARE)
 
     def _in_turn(self, blob: Blob, ask: Callable[[Process, float], T]) -> T:
@@ -116,16 +124,15 @@ class Isolation:
             self._known_slow.add(content)
             raise Slow(f"takes more than {first:g} s of CPU time") from None
 
-    def _waited(self, turns: Semaphore, ask: Callable[[Process], T]) -> T:
-        if not turns.acquire(blocking=False):
+    def _waited(self, turns: Turns, ask: Callable[[Process], T]) -> T:
+        behind = self._behind()
+        if not turns.take_free(behind=behind):
             with self._resting():
-                while not turns.acquire(timeout=TICK):
-                    if self._stopped.is_set():
-                        raise Stopped
+                turns.take(behind=behind)
         try:
             return self._run(self._free, ask)
         finally:
-            turns.release()
+            turns.give_back(behind=behind)
 
     @property
     def unpack(self) -> "Opener":

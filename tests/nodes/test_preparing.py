@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Event
 
@@ -13,6 +14,7 @@ from ingestor.nodes.deaths import Cause, Death, described, judged
 from ingestor.nodes.preparing import OnNodes, Setup
 from ingestor.pipeline.prepare import Job, Preparing, Tools, prepare
 from ingestor.ports import NeedsHuman, Transient
+from tests.e2e.project import wait
 from tests.nodes import shop
 from tests.nodes.laws import PreparingLaws, ProcessLaws, nobody, outcomes, pooled
 
@@ -88,6 +90,24 @@ def test_who_died_once_is_tried_on_another_node() -> None:
             assert second is good
     with crew.hand(avoid=frozenset({"bad"})) as found:
         assert found is good
+    crew.stop()
+
+
+def test_documents_of_a_rebuild_get_a_process_after_all_others() -> None:
+    crew, order = Crew(shop.LocalHand, 1), list[str]()
+
+    def work(name: str, behind: bool) -> None:
+        with crew.hand(behind=behind):
+            order.append(name)
+
+    with ThreadPoolExecutor(2) as threads:
+        with crew.hand():
+            rebuilt = threads.submit(work, "rebuilt", True)
+            wait(lambda: crew._waiting == 1)
+            edited = threads.submit(work, "edited", False)
+            wait(lambda: crew._waiting == 2)
+        rebuilt.result(60), edited.result(60)
+    assert order == ["edited", "rebuilt"]
     crew.stop()
 
 

@@ -1,11 +1,13 @@
 """Documents wait for a process, slow ones give way, and nothing holds up the end."""
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
+from threading import local
 
 import pytest
 
@@ -14,7 +16,7 @@ from ingestor.model import Blob
 from ingestor.ports import BadDocument, Transient
 from ingestor.registry import Options
 from ingestor.sandbox import process as sandbox_process
-from ingestor.sandbox.pool import Isolation
+from ingestor.sandbox.pool import Defect, Isolation
 from ingestor.sandbox.process import Limits
 from tests.e2e.project import wait
 
@@ -95,6 +97,44 @@ def test_who_waits_for_a_process_is_known_to_rest() -> None:
             with pytest.raises(Stopped):
                 stopped.result(30)
     assert resting == ["begun", "ended"]
+
+
+def test_documents_of_a_rebuild_wait_for_all_others_and_leave_a_process_to_them() -> None:
+    """One of the rebuild is read, and another waits; an edit that comes last is read next."""
+    isolation, doing = Isolation(Limits(seconds=1000, processes=2)), local()
+    order, waiting = list[str](), list[str]()
+
+    @contextmanager
+    def rests() -> Iterator[None]:
+        waiting.append(doing.name)
+        yield
+
+    isolation.take_turns(rests, lambda: doing.name.startswith("rebuilt"))
+
+    def parse(name: str, deed: bytes) -> None:
+        doing.name = name
+        isolation.parse("bad", Options(), Blob(deed, name))
+        order.append(name)
+
+    with ThreadPoolExecutor(4) as threads:
+        running = [threads.submit(parse, "rebuilt 1", b"sleep")]
+        wait(lambda: isolation._free.qsize() == 2 and len(isolation._running) == 1)
+        (slow,) = isolation._running
+        following = threads.submit(parse, "rebuilt 2", b"quick")
+        wait(lambda: waiting == ["rebuilt 2"])
+        threads.submit(parse, "edit 1", b"quick").result(30)
+        running.append(threads.submit(parse, "edit 2", b"sleep"))
+        wait(lambda: isolation._free.qsize() == 1)
+        edited = threads.submit(parse, "edit 3", b"quick")
+        wait(lambda: waiting == ["rebuilt 2", "edit 3"])
+        os.kill(slow._child.pid, signal.SIGKILL)  # of rebuilt 1
+        edited.result(30)
+        following.result(30)
+        isolation.close()
+        for each in running:
+            with pytest.raises((Stopped, BadDocument, Defect)):
+                each.result(30)
+    assert order == ["edit 1", "edit 3", "rebuilt 2"]
 
 
 @pytest.mark.parametrize("deed", ["drip", "sleep"])

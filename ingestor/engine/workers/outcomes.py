@@ -28,6 +28,10 @@ class Work(Protocol):
     def submit(
         self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
     ) -> None: ...
+    def behind(self) -> bool:
+        """Whether the calling thread works for a collection that readers do not see yet."""
+        ...
+
     def idle(self) -> Collection[object]:
         """Tags of work that waits for its turn elsewhere and needs no worker meanwhile."""
         ...

@@ -94,6 +94,11 @@ class Pool:
         finally:
             self._idle.discard(tag)
 
+    def behind(self) -> bool:
+        """Whether the calling thread works for a collection that readers do not see yet."""
+        known = getattr(self._current, "work", None)
+        return known is not None and bool(known[2].behind)
+
     def idle(self) -> Collection[object]:
         """Tags of work that waits for its turn elsewhere and needs no worker meanwhile."""
         return list(self._idle)

@@ -48,6 +48,9 @@ class Inline:
         """Nobody has anything else to do meanwhile."""
         return nullcontext()
 
+    def behind(self) -> bool:
+        return False
+
     def close(self) -> None:
         """The process ends."""
 

@@ -1,0 +1,53 @@
+"""Turns of threads at a bounded number of processes: work for readers goes before that of a rebuild."""
+
+from collections.abc import Callable
+from threading import Condition
+
+from ingestor.core.interruptions import Stopped
+
+
+class Turns:
+    """``at_once``: turns that are taken at the same time. Work that is behind leaves one of them free.
+
+    ``stopped``: whether who waits is to get Stopped; it is asked every ``tick`` seconds.
+    """
+
+    def __init__(self, at_once: int, stopped: Callable[[], bool], tick: float) -> None:
+        self._at_once, self._stopped, self._tick = at_once, stopped, tick
+        self._changed = Condition()
+        self._taken = {True: 0, False: 0}  # by whether the work is behind
+        self._ahead = 0  # threads that wait with other work
+
+    def take_free(self, *, behind: bool) -> bool:
+        """Take a turn if one is free now. Returns whether it did."""
+        with self._changed:
+            found = self._may_take(behind)
+            self._taken[behind] += found
+            return found
+
+    def take(self, *, behind: bool) -> None:
+        """Wait for a turn; work that is behind waits until no other does. Raises Stopped."""
+        with self._changed:
+            self._ahead += not behind
+            try:
+                while not self._may_take(behind, waits=not behind):
+                    if self._stopped():
+                        raise Stopped
+                    self._changed.wait(self._tick)
+                self._taken[behind] += 1
+            finally:
+                self._ahead -= not behind
+                self._changed.notify_all()
+
+    def give_back(self, *, behind: bool) -> None:
+        with self._changed:
+            self._taken[behind] -= 1
+            self._changed.notify_all()
+
+    def _may_take(self, behind: bool, *, waits: bool = False) -> bool:
+        """Whether a turn is free for such work. ``waits``: whether the thread is among those that wait."""
+        if sum(self._taken.values()) >= self._at_once:
+            return False
+        if behind:
+            return not self._ahead and self._taken[True] < max(1, self._at_once - 1)
+        return waits or not self._ahead
