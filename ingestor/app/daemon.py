@@ -25,6 +25,7 @@ from ingestor.state.files import cache_path, journal_path, lexical_path, lock_pa
 from ingestor.state.queries.reports import Reports
 from ingestor.state.queries.written_vectors import WrittenVectors
 from ingestor.state.run_status import Live, RunningListing
+from ingestor.state.stretches import Meter, Stretch
 
 log = logging.getLogger("ingestor")
 
@@ -50,6 +51,7 @@ class Loop:
     shown: Live = field(default_factory=Live)  # the progress as last noted
     started: float = field(init=False)  # POSIX seconds
     turned: float = field(init=False)  # seconds by ``ticks``, of the last step
+    stretch: Stretch = field(default_factory=Stretch)  # the work under way, as last noted
     no_service: str = ""  # why there is no service port although the config wants one
     _now: float = 0.0  # POSIX seconds, at the last step
     _counted: int = 0  # documents that are not settled, and from when on they are counted again
@@ -58,9 +60,11 @@ class Loop:
     _outdated: bool = False  # the engine must be configured again
     _previous: Running | None = None  # under the config before, until the new one is taken over
     _restarts: int = 0  # of Chroma, after which its collections were examined
+    _meter: Meter = field(init=False)
 
     def __post_init__(self) -> None:
         self.started, self.turned = self.now(), self.running.ports.ticks()
+        self._meter = Meter(self._note)
 
     def now(self) -> float:
         """POSIX seconds."""
@@ -148,6 +152,7 @@ class Loop:
             journal=journal,
             embeddings=self.running.embedding,
             live=lambda: self.shown,
+            stretch=lambda: self.stretch,
             idle=lambda: self.running.ports.ticks() - self.turned,
             intervals=lambda: {
                 str(source.name): source.scan_every for source in self.running.parts.config.sources
@@ -276,8 +281,12 @@ class Loop:
                 extra=event("state_unwritable", reason=describe(error)),
             )
 
+    def _note(self, stretch: Stretch) -> None:
+        self.stretch = stretch
+
     def _show(self) -> None:
         before, now = self.shown, self.live()
+        self._meter(now)
         if replace(before, at=now.at, embedding_seconds=now.embedding_seconds) != now:
             run_status.write(self.running.parts.config.state, now)
             self.watcher(now)

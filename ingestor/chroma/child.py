@@ -19,8 +19,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from ingestor.chroma.guarding.peers import PeerUsers
 from ingestor.chroma.private_network import enter_private_network
+from ingestor.http_server.peers import PeerUsers
 
 _LOCAL = "127.0.0.1"
 _PATIENCE = 30.0  # seconds for Chroma to persist its memory at the end

@@ -1,15 +1,16 @@
 """``GET /page/changes``: what waits for a person; and what the buttons of the pages do.
 
-They do what the commands ``retry``, ``apply``, ``accept``, ``pause``, ``resume`` and ``plan`` do.
+Each button does what the command of its name does.
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ingestor.app.approvals import approve
+from ingestor.app.approvals import approve, roll_back
 from ingestor.app.handover import gone_sources
-from ingestor.app.queries import journal_of
+from ingestor.app.queries import BadRequest, journal_of
 from ingestor.config.models import Config
 from ingestor.http_server.problems import RequestProblem
 from ingestor.model import SourceName
@@ -17,12 +18,15 @@ from ingestor.page.overview import collections_now, sources_now
 from ingestor.page.planning import Planner
 from ingestor.page.site import Deed, Form, FormResult, local
 from ingestor.service.daemon_view import DaemonView
+from ingestor.service.figures import kind_of
 from ingestor.service.situation import Situation
+from ingestor.state.queries.browsing import failed_rows
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
 from ingestor.units import counted
 
 HERE = "/page/changes"
+PLAN = "/page/plan"  # changes nothing
 
 
 def changes(daemon: DaemonView, found: Situation, config: Config, planner: Planner) -> Mapping[str, Any]:
@@ -35,57 +39,95 @@ def changes(daemon: DaemonView, found: Situation, config: Config, planner: Plann
         "collections": collections_now(daemon, found),
         "leaving": leaving,
         "plan": planner.latest(),
+        "config_text": config.origin.text,
     }
 
 
 def deeds(config: Callable[[], Config], planner: Planner) -> dict[str, Deed]:
     """Return the actions of the forms, by address."""
 
-    def retry(form: Form) -> FormResult:
-        if (wanted := form.get("document")) is None:
-            raise RequestProblem.at("document", 422, "the form names no document")
-        with journal_of(config()) as journal:
-            rows = [entry.row for entry in journal.named(wanted)] if wanted else None
-            count = journal.retry(rows)
-        told = f"{counted(count, 'document')} will be retried now" if count else "Nothing to retry"
-        return FormResult(_back(form), told)
-
-    def apply(form: Form) -> FormResult:
-        said = approve(config())
-        return FormResult(
-            _back(form), f"Applied: {'; '.join(said)}" if said else "Nothing waits for approval"
-        )
-
-    def accept(form: Form) -> FormResult:
-        name = _source(config(), form)
-        with journal_of(config()) as journal:
-            done = SourceRows(journal).accept(name) | Withdrawals(journal).accept(name)
-        if not done:
-            raise RequestProblem.at(
-                "source", 409, f"source {name!r} is not held for a loss of documents any more"
-            )
-        return FormResult(
-            _back(form), f"The loss in {name} is accepted: its documents are removed at the next pass"
-        )
-
-    def pause(form: Form) -> FormResult:
-        name = _source(config(), form)
-        with journal_of(config()) as journal:
-            SourceRows(journal).pause(name, time.time())
-        return FormResult(_back(form), f"{name} is paused")
-
-    def resume(form: Form) -> FormResult:
-        name = _source(config(), form)
-        with journal_of(config()) as journal:
-            done = SourceRows(journal).resume(name)
-        return FormResult(_back(form), f"{name} goes on" if done else f"{name} was not paused")
-
     def plan(form: Form) -> FormResult:
         planner.begin()
         return FormResult(HERE)
 
-    found = {"retry": retry, "apply": apply, "accept": accept, "pause": pause, "resume": resume, "plan": plan}
-    return {f"/page/{name}": do for name, do in found.items()}
+    changing = (retry, apply, rollback, accept, pause, resume)
+    return {PLAN: plan, **{f"/page/{do.__name__}": _under(config, do) for do in changing}}
+
+
+def _under(config: Callable[[], Config], do: Callable[[Config, Form], FormResult]) -> Deed:
+    return lambda form: do(config(), form)
+
+
+def retry(config: Config, form: Form) -> FormResult:
+    """Retry a document, all that failed alike, or, if the document has no name, all that failed."""
+    wanted, alike = form.get("document"), form.get("reason")
+    if wanted is None and alike is None:
+        raise RequestProblem.at("document", 422, "the form names no document")
+    with journal_of(config) as journal:
+        rows = None
+        if alike is not None:
+            source, kind = _reason(alike)
+            rows = [row for row, reason in failed_rows(journal, source) if kind_of(reason) == kind]
+        elif wanted:
+            rows = [entry.row for entry in journal.named(wanted)]
+        count = journal.retry(rows)
+    told = f"{counted(count, 'document')} will be retried now" if count else "Nothing to retry"
+    return FormResult(_back(form), told)
+
+
+def apply(config: Config, form: Form) -> FormResult:
+    said = approve(config)
+    return FormResult(_back(form), f"Applied: {'; '.join(said)}" if said else "Nothing waits for approval")
+
+
+def rollback(config: Config, form: Form) -> FormResult:
+    name = form.get("collection", "")
+    try:
+        redone = roll_back(config, name)
+    except BadRequest as error:
+        raise RequestProblem.at("collection", 409, str(error)) from error
+    if redone:
+        return FormResult(HERE, f"The last rollback of {name} is undone")
+    told = f"Rolled back {name}; the config still has the change: revert it, or apply it again"
+    return FormResult(HERE, told)
+
+
+def accept(config: Config, form: Form) -> FormResult:
+    name = _source(config, form)
+    with journal_of(config) as journal:
+        done = SourceRows(journal).accept(name) | Withdrawals(journal).accept(name)
+    if not done:
+        raise RequestProblem.at(
+            "source", 409, f"source {name!r} is not held for a loss of documents any more"
+        )
+    return FormResult(
+        _back(form), f"The loss in {name} is accepted: its documents are removed at the next pass"
+    )
+
+
+def pause(config: Config, form: Form) -> FormResult:
+    name = _source(config, form)
+    with journal_of(config) as journal:
+        SourceRows(journal).pause(name, time.time())
+    return FormResult(_back(form), f"{name} is paused")
+
+
+def resume(config: Config, form: Form) -> FormResult:
+    name = _source(config, form)
+    with journal_of(config) as journal:
+        done = SourceRows(journal).resume(name)
+    return FormResult(_back(form), f"{name} is resumed" if done else f"{name} was not paused")
+
+
+def _reason(given: str) -> tuple[str, str]:
+    """Return the source and the kind of reason that a button names. Raises RequestProblem."""
+    try:
+        source, kind = json.loads(given)
+    except (ValueError, TypeError, RecursionError):
+        source = kind = None
+    if not (isinstance(source, str) and isinstance(kind, str)):
+        raise RequestProblem.at("reason", 422, "the form names no reason")
+    return source, kind
 
 
 def _source(config: Config, form: Form) -> SourceName:

@@ -14,6 +14,7 @@ from ingestor.model import Chunk, Metadata, Record
 from ingestor.page.shown.text import chunks_of, text_of
 from ingestor.preview.chunk_list import item
 from ingestor.preview.view import beside, parts
+from ingestor.search.values import title_of
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.queries.browsing import one_of
@@ -37,7 +38,7 @@ def document(daemon: DaemonView, found: Situation, request: Request) -> Mapping[
         "now": found.at,
         "row": row,
         "collection": serves,
-        "title": next((str(one.metadata["title"]) for one in records if one.metadata.get("title")), None),
+        "title": next(filter(None, (title_of(one.metadata) for one in records)), None),
         "first": first,
         "shown": len(records),
         "count": count,

@@ -11,7 +11,8 @@ from starlette.routing import BaseRoute, Route
 
 from ingestor.config.models import Config
 from ingestor.http_server.bounded import RequestRefused
-from ingestor.page.changes import HERE, changes, deeds
+from ingestor.http_server.peers import PeerUsers
+from ingestor.page.changes import HERE, PLAN, changes, deeds
 from ingestor.page.document import document
 from ingestor.page.documents import documents
 from ingestor.page.evaluation import HERE as EVALUATION
@@ -32,7 +33,8 @@ LIVE = ("headline", "under_way", "charts", "sources", "collections", "failures")
 def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
     """Assemble the pages. ``config``: returns the config in force; ``path``: the config's file."""
     daemon, now = common.daemon, common.situation.value
-    site = Site(common, Sessions(common.http.token.get_secret_value() if common.http.token else None))
+    token, peers = common.http.token, PeerUsers()
+    site = Site(common, Sessions(token.get_secret_value() if token else None, peers))
     history, plans = History(now), planner(path)
 
     def of_overview() -> Mapping[str, object]:
@@ -45,6 +47,7 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
         events.close()
         history.close()
         plans.close()
+        peers.close()
 
     routes: list[BaseRoute] = [
         site.page("/", "overview.html", lambda request: of_overview()),
@@ -58,7 +61,7 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
             HERE, "changes.html", lambda request: changes(daemon, now(), config(), plans)
         ),
         site.page(EVALUATION, "evaluation.html", lambda request: evaluation(daemon, now(), request)),
-        *(site.deed(address, do) for address, do in deeds(config, plans).items()),
+        *(site.deed(address, do, changes=address != PLAN) for address, do in deeds(config, plans).items()),
         Route("/page/events", partial(_listen, site, events), methods=["GET"]),
         Route("/static/{name}", file, methods=["GET"]),
         site.page("/page/{rest:path}", "refusal.html", _nothing),

@@ -6,14 +6,13 @@ from typing import Any
 from ingestor.page.evaluation import evaluated
 from ingestor.page.history import History
 from ingestor.page.shown import figures
-from ingestor.page.shown.charts import EVERY, charts
+from ingestor.page.shown.charts import charts
 from ingestor.page.shown.figures import CollectionFacts, ShownCollection, ShownSource, SourceFacts
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.figures import kinds_of_reasons
 from ingestor.service.situation import Situation
-from ingestor.state.queries.browsing import failures
+from ingestor.state.queries.browsing import failures, reasons
 
 FAILURES = 10  # that the overview names
 
@@ -38,10 +37,11 @@ def overview(daemon: DaemonView, found: Situation, history: History) -> Mapping[
         "evaluated": evaluated(daemon),
         "failures": failed[:FAILURES],
         "more_failures": len(failed) > FAILURES,
-        "reasons": kinds_of_reasons(found.reasons),
+        "reasons": figures.shown_reasons(reasons(daemon.journal)) if failed else [],
         "charts": charts(history.samples(), found.at),
         "since": history.since,
-        "every": int(EVERY),
+        "stretch": daemon.stretch(),
+        "pending": figures.pending_words(counts, sum(found.in_flight.values())),
     }
 
 

@@ -1,5 +1,6 @@
 """``GET /page/search``: a question, and what each mode finds for it, side by side."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -11,13 +12,24 @@ from ingestor.http_server.bounded import RequestRefused
 from ingestor.lexical.check import words_of
 from ingestor.lexical.ranking import telling
 from ingestor.page.document import CHUNKS
-from ingestor.page.shown.text import marked
-from ingestor.search.values import MODES, Answer, Found, Mode, Question, checked, heading_of
+from ingestor.page.shown.rendered import rendered
+from ingestor.search.values import (
+    MODES,
+    Answer,
+    BadQuestion,
+    Found,
+    Mode,
+    Question,
+    checked,
+    place_of,
+    title_of,
+)
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import answered, collection_of, problems
 from ingestor.state.queries.browsing import rows_of
 
 CHOICES = ("all", *MODES)
+EXAMPLE = '{"language": "en"}'
 SHOWN = 700  # characters of a hit
 MOST = 50  # hits of a mode
 TITLES: Mapping[Mode, str] = {"hybrid": "Hybrid", "dense": "Vectors", "lexical": "Words"}
@@ -35,8 +47,9 @@ class Result:
     score: float
     dense: int | None
     lexical: int | None
-    source: str
     key: str
+    title: str | None
+    place: str
     document_id: str
     chunk: int
     part: int
@@ -60,20 +73,38 @@ def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
     given = request.query_params
     query, mode, n = given.get("q", "").strip(), given.get("mode", "all"), _n(given.get("n", "5"))
     names = [row[0] for row in daemon.journal.select(_NAMES)]
+    sources = [row[0] for row in daemon.journal.select(_SOURCES)]
     collection = given.get("collection") or (names[0] if names else "")
-    values = {"query": query, "mode": mode, "n": n, "collection": collection, "collections": names}
-    fixed = {"choices": CHOICES, "titles": TITLES, "most": MOST}
+    source, where = given.get("source", ""), given.get("where", "").strip()
+    values = {
+        "query": query, "mode": mode, "n": n, "collection": collection, "collections": names,
+        "source": source, "sources": sources, "where": where,
+    }  # fmt: skip
+    fixed = {"choices": CHOICES, "titles": TITLES, "most": MOST, "example": EXAMPLE}
     if not query or not names:
         return {**values, **fixed, "columns": []}
     modes: Sequence[Mode] = [each for each in get_args(Mode) if mode in ("all", each)]
     with problems():
-        question = checked(Question(query, collection, n))
+        question = checked(Question(query, collection, n, where=_filter(source, where)))
     return {**values, **fixed, "columns": _columns(daemon, question, modes)}
 
 
 _NAMES = (
     """SELECT coalesce(serves, name) FROM collections WHERE role = 'live' AND uuid IS NOT NULL ORDER BY 1"""
 )
+_SOURCES = "SELECT DISTINCT source FROM documents ORDER BY 1"
+
+
+def _filter(source: str, where: str) -> dict[str, Any] | None:
+    """A filter of Chroma for both fields of the form. Raises BadQuestion."""
+    try:
+        own = json.loads(where) if where else None
+    except (ValueError, RecursionError) as error:
+        raise BadQuestion("where", f"the filter must be a JSON object such as {EXAMPLE}") from error
+    if own is not None and not isinstance(own, dict):
+        raise BadQuestion("where", f"the filter must be a JSON object such as {EXAMPLE}")
+    parts = [part for part in ({"source_name": source} if source else None, own) if part]
+    return {"$and": parts} if len(parts) > 1 else next(iter(parts), None)
 
 
 def _columns(daemon: DaemonView, question: Question, modes: Sequence[Mode]) -> list[Column]:
@@ -102,22 +133,29 @@ def _results(daemon: DaemonView, answer: Answer, wanted: set[str]) -> list[Resul
 
 def _result(hit: Found, known: Mapping[str, tuple[str, str]], wanted: set[str]) -> Result:
     meta, id_ = hit.metadata, _document(hit)
-    index = meta.get("chunk_index")
+    index, path, language = meta.get("chunk_index"), meta.get("heading_path"), meta.get("language")
     at = index if isinstance(index, int) else 0
-    source, key = known.get(id_, ("", str(meta.get("source") or id_)))
-    language = meta.get("language")
+    _, key = known.get(id_, ("", str(meta.get("source") or id_)))
+    markdown = meta.get("content_type") == "text/markdown"
     return Result(
         hit.score,
         hit.ranks.dense,
         hit.ranks.lexical,
-        source,
         key,
+        title_of(meta),
+        place_of(meta),
         id_,
         at + 1,
         at // CHUNKS * CHUNKS,
-        heading_of(meta) or "",
-        marked(hit.document, None if language is None else str(language), wanted, SHOWN),
+        _below(title_of(meta), "" if path is None else str(path)),
+        rendered(hit.document, markdown, None if language is None else str(language), wanted, SHOWN),
     )
+
+
+def _below(title: str | None, path: str) -> str:
+    """The heading path without the document's title, which stands above it."""
+    first, _, rest = path.partition(" > ")
+    return rest if title is not None and first.casefold() == title.casefold() else path
 
 
 def _document(hit: Found) -> str:

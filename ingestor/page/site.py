@@ -65,13 +65,18 @@ class Site:
 
         return Route(path, answer, methods=["GET"])
 
-    def deed(self, path: str, do: Deed) -> Route:
-        """An address that a form of ours is sent to; ``do`` runs in a worker thread."""
+    def deed(self, path: str, do: Deed, *, changes: bool = True) -> Route:
+        """An address that a form of ours is sent to; ``do`` runs in a worker thread.
+
+        ``changes``: the deed is for owners alone.
+        """
 
         async def answer(request: Request) -> Response:
             try:
                 if not self.sessions.admits(request):
                     return self.asks_in(request)
+                if changes and (obstacle := self.sessions.obstacle(request)):
+                    raise RequestRefused(403, obstacle)
                 form = await self.form(request)
                 done = await self._turns.run(partial(do, form))
                 return RedirectResponse(self._noted(done), 303, HEADERS)
@@ -103,9 +108,11 @@ class Site:
 
     def frame(self, request: Request) -> Values:
         """Return the values for the frame of a page."""
+        admitted = self.sessions.admits(request)
         return {
             "path": request.url.path,
-            "form_token": self.sessions.form_token if self.sessions.admits(request) else "",
+            "form_token": self.sessions.form_token if admitted else "",
+            "obstacle": self.sessions.obstacle(request) if admitted else "",
             "done": self._told.pop(request.query_params.get("done", ""), ""),
         }
 

@@ -128,14 +128,31 @@ class Answer:
 
 def heading_of(metadata: Metadata) -> str | None:
     """The heading path, with the document's own title first if the path lacks it."""
-    path, title, name = metadata.get("heading_path"), metadata.get("title"), metadata.get("file_name")
+    path, own = metadata.get("heading_path"), title_of(metadata)
     known = None if path is None else str(path)
-    own = "" if title is None else " ".join(str(title).split())
-    if not own or own == PurePath(str(name or "")).stem:  # a title that the file's name stands in for
+    if own is None:
         return known
     if known is None or own.casefold() in (part.casefold() for part in known.split(" > ")):
         return known or own
     return f"{own} > {known}"
+
+
+def title_of(metadata: Metadata) -> str | None:
+    """The document's own title; None where the file's name stands in for one."""
+    title, name = metadata.get("title"), metadata.get("file_name") or metadata.get("path")
+    own = "" if title is None else " ".join(str(title).split())
+    return own if own and own != PurePath(str(name or "")).stem else None
+
+
+def place_of(metadata: Metadata) -> str:
+    """``page 4 (iv)`` or ``lines 25-41``; "" if neither is known."""
+    page, label = metadata.get("page"), metadata.get("page_label")
+    if isinstance(page, int):
+        return f"page {page + 1}" + ("" if label in (None, str(page + 1)) else f" ({label})")
+    first, last = metadata.get("start_line"), metadata.get("end_line")
+    if first is None:
+        return ""
+    return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
 def question_of(value: object) -> Question:

@@ -13,23 +13,25 @@ from ingestor.service.journal_reader import JournalReader
 from ingestor.state.checks import CheckResult
 from ingestor.state.queries.written_vectors import WrittenVectors
 from ingestor.state.run_status import Live
+from ingestor.state.stretches import Stretch
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonView:
-    """``live``: the progress as last noted. ``idle``: seconds since the engine's loop last turned.
+    """``live``, ``stretch``: the progress as last noted.
 
-    ``intervals``: by source, seconds between two listings. ``chroma_answers``: whether it does within so many
-    seconds. ``chroma_loads``: whether it still loads one of these collections, by their UUIDs, which is asked
-    for so many seconds. ``chroma_restarts``: of our server, since the start. ``collection``: by its UUID,
-    for reading. ``lexical``: the file of the lexical index. ``folders``: what we keep, by its name.
-    ``checks``: the last results of ``evaluate --check``.
-    ``retries``: attempts that failed, since the start. ``stages``: seconds spent in each.
+    ``idle``: seconds since the engine's loop last turned. ``intervals``: by source, seconds between two
+    listings. ``chroma_answers``: whether it does within so many seconds. ``chroma_loads``: whether it still
+    loads one of these collections, by their UUIDs, which is asked for so many seconds. ``chroma_restarts``:
+    of our server, since the start. ``collection``: by its UUID, for reading. ``lexical``: the file of the
+    lexical index. ``folders``: what we keep, by its name. ``checks``: the last results of ``evaluate
+    --check``. ``retries``: attempts that failed, since the start. ``stages``: seconds spent in each.
     """
 
     journal: JournalReader
     embeddings: Embeddings
     live: Callable[[], Live]
+    stretch: Callable[[], Stretch]
     idle: Callable[[], float]
     intervals: Callable[[], Mapping[str, float]]
     chroma_answers: Callable[[float], bool]

@@ -102,16 +102,21 @@ def _checks(found: Situation) -> Iterator[Metric]:
 
 
 def kinds_of_reasons(reasons: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
-    """Documents by source and kind: the reason without names and numbers, for labels must be few."""
+    """Documents by source and kind of reason; the rarest kinds are counted together: labels must be few."""
     counts = Counter[tuple[str, str]]()
     for source, reason, documents in reasons:
-        words = _PARTICULAR.sub("", (reason or "").partition(":")[0])
-        counts[source, " ".join(words.split())[:60] or "other"] += documents
+        counts[source, kind_of(reason)] += documents
     kept = dict(counts.most_common(MOST_KINDS))
     for (source, kind), documents in counts.items():
         if (source, kind) not in kept:
             kept[source, "other"] = kept.get((source, "other"), 0) + documents
     return kept
+
+
+def kind_of(reason: str | None) -> str:
+    """The reason without names and numbers."""
+    words = _PARTICULAR.sub("", (reason or "").partition(":")[0])
+    return " ".join(words.split())[:60] or "other"
 
 
 def _counters(tally: Mapping[str, int], *names: str) -> list[tuple[tuple[str], int]]:

@@ -6,6 +6,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from ingestor.state.queries.browsing import natural_key
+
 
 class JournalReader:
     """Threads may share it. A reader does not wait for the writer, nor the writer for it."""
@@ -14,6 +16,7 @@ class JournalReader:
         """Raises sqlite3.Error."""
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
         self._db.execute("PRAGMA query_only=ON")
+        self._db.create_function("natural_key", 1, natural_key, deterministic=True)
         self._lock = Lock()
 
     def select(self, query: str, values: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:

@@ -26,10 +26,10 @@ from ingestor.chroma.guarding.guard_rules import (
     check_filters,
     find_instead,
 )
-from ingestor.chroma.guarding.peers import PeerUsers
 from ingestor.chroma.server import ChromaServer
 from ingestor.config.servers import ReaderToken, Supervised
 from ingestor.http_server.access import Refusal, rules
+from ingestor.http_server.peers import PeerUsers
 from tests.chroma.guarding import TOKEN, WRITER, client, with_token
 from tests.nobody import as_nobody
 from tests.serving import HOST, free_port

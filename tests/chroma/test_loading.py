@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, closing, suppress
 
 from ingestor.chroma.guarding.guard import serve
 from ingestor.chroma.guarding.guard_rules import access
-from ingestor.chroma.guarding.peers import PeerUsers
 from ingestor.http_server.access import rules
+from ingestor.http_server.peers import PeerUsers
 from tests.serving import HOST, free_port
 
 BASE = "/api/v2/tenants/default_tenant/databases/default_database/collections"

@@ -6,8 +6,9 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from ingestor.cli.output.progress import Bar, Meter, ProgressLines, Stretch, busy
+from ingestor.cli.output.progress import Bar, ProgressLines, busy, work_words
 from ingestor.state.run_status import Live, RunningListing
+from ingestor.state.stretches import Meter, Stretch
 
 
 def live(at: float, waiting: int, done: int, texts: int) -> Live:
@@ -26,11 +27,11 @@ def test_a_stretch_begins_when_there_is_work_and_ends_when_there_is_none() -> No
     ):
         meter(reading)
     assert seen == [
-        Stretch(0, 4, 0, 0.0),
-        Stretch(3, 1, 50, 10.0),
-        Stretch(4, 0, 60, 12.0),
-        Stretch(0, 2, 0, 0.0),
-        Stretch(2, 0, 10, 4.0),
+        Stretch(0, 4, 0, 0.0, at=100),
+        Stretch(3, 1, 50, 10.0, at=110),
+        Stretch(4, 0, 60, 12.0, at=112),
+        Stretch(0, 2, 0, 0.0, at=9000),
+        Stretch(2, 0, 10, 4.0, at=9004),
     ]
 
 
@@ -56,7 +57,7 @@ def test_a_stretch_begins_when_there_is_work_and_ends_when_there_is_none() -> No
     ],
 )
 def test_progress_counts_texts_of_texts_known_with_rate_and_time_left(stretch: Stretch, words: str) -> None:
-    assert stretch.work == words
+    assert work_words(stretch) == words
 
 
 def test_bar_moves_with_texts_while_documents_stand_still() -> None:

@@ -1,5 +1,7 @@
 """Who may see the pages and press their buttons."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,9 +9,13 @@ import httpx
 import pytest
 from starlette.routing import Route
 
+from ingestor.config.file import load
+from ingestor.http_server.peers import PeerUsers
 from ingestor.page.opening import judges, pages_of
 from ingestor.page.site import local
 from ingestor.service.port import common
+from tests.nobody import as_nobody
+from tests.page.conftest import CONFIG
 from tests.page.seen import Page
 from tests.service.world import Daemon, Http, served
 
@@ -138,3 +144,68 @@ def test_a_proxy_with_tls_may_stand_before_it(tmp_path: Path) -> None:
 )
 def test_forms_lead_to_our_pages_only(address: str, goes_to: str) -> None:
     assert local(address) == goes_to
+
+
+@pytest.fixture
+def without_token(tmp_path: Path) -> Iterator[httpx.Client]:
+    daemon = Daemon(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    with served(daemon, load(tmp_path / "config.yaml", {})) as client:
+        yield client
+    daemon.close()
+
+
+BUTTONS = ["retry", "apply", "rollback", "accept", "pause", "resume"]
+PRESS = """
+import sys, urllib.error, urllib.parse, urllib.request
+base, token, *buttons = sys.argv[1:]
+for button in buttons:
+    data = urllib.parse.urlencode({"form_token": token, "source": "docs", "document": ""}).encode()
+    try:
+        print(urllib.request.urlopen(f"{base}/page/{button}", data).status)
+    except urllib.error.HTTPError as error:
+        print(error.code, "only the user who runs ingestor" in error.read().decode())
+print("view only" in urllib.request.urlopen(f"{base}/").read().decode())
+"""
+
+
+def test_only_the_owner_changes_something_where_no_token_is_set(without_token: httpx.Client) -> None:
+    token = Page(without_token.get("/page/changes")).token()
+    base = str(without_token.base_url).rstrip("/")
+    command = as_nobody(sys.executable, "-I", "-c", PRESS, base, token, *BUTTONS, "plan")
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert said.splitlines() == ["403 True"] * len(BUTTONS) + ["200", "True"], "a plan changes nothing"
+    mine = without_token.post("/page/pause", data={"form_token": token, "source": "docs"})
+    assert mine.status_code == 303
+    assert "view only" not in without_token.get("/").text
+
+
+def test_every_button_but_the_plan_asks_for_the_owner(tmp_path: Path) -> None:
+    deeds = {route.path for route in all_routes(tmp_path) if "POST" in (route.methods or set())}
+    assert deeds == {f"/page/{button}" for button in [*BUTTONS, "plan"]}
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via"])
+def test_a_proxy_without_a_token_changes_nothing(without_token: httpx.Client, header: str) -> None:
+    """Whoever uses it, it runs as one user."""
+    token = Page(without_token.get("/page/changes")).token()
+    form = {"form_token": token, "source": "docs"}
+    assert without_token.post("/page/pause", data=form, headers={header: "203.0.113.9"}).status_code == 403
+
+
+def test_buttons_need_a_token_where_the_kernel_does_not_tell_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PeerUsers, "missing", "no netlink here", raising=False)
+    monkeypatch.setattr(PeerUsers, "__init__", lambda self: setattr(self, "_kernel", None))
+    daemon = Daemon(tmp_path)
+    with served(daemon) as client:
+        page = Page(client.get("/"))
+        assert "view only" in page.text
+        said = client.post("/page/pause", data={"form_token": page.token(), "source": "docs"})
+        assert (said.status_code, "buttons need `http.token`" in said.text) == (403, True)
+    with served(daemon, token=TOKEN) as client:
+        sign_in(client)
+        assert "view only" not in client.get("/").text
+    daemon.close()

@@ -90,7 +90,7 @@ def test_it_works_without_scripts(browser: Any, client: httpx.Client) -> None:
         page = tab.show("/page/documents")
         page.get_by_label("Name contains").fill("long")
         page.get_by_role("button", name="Show").click()
-        page.get_by_role("link", name="long.md").click()
+        page.get_by_role("link", name="The long").click()
         assert page.get_by_role("listitem").count() == 200
         page.get_by_role("link", name="Next chunks").first.click()
         assert "Chunk number 200 of the long one" in page.content()
@@ -101,6 +101,29 @@ def test_it_works_without_scripts(browser: Any, client: httpx.Client) -> None:
         assert page.locator("mark").count() > 0
         page.get_by_role("link", name=re.compile("alert")).first.click()
         assert page.get_by_role("heading", level=1).inner_text().startswith(ATTACK[:25])
+
+
+def test_tables_are_cards_on_a_phone(browser: Any, client: httpx.Client) -> None:
+    cut = """() => [...document.querySelectorAll('main .scroll')]
+        .filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.ariaLabel || box.innerText)"""
+    with Tab(browser, client, viewport={"width": 390, "height": 800}) as tab:
+        for path in PAGES:
+            assert tab.show(path).evaluate(cut) == [], path
+        label = "getComputedStyle(document.querySelector('#live-sources td'), '::before').content"
+        assert tab.show("/").evaluate(label) == '"Indexed"'
+
+
+def test_a_slash_moves_to_the_search_field(browser: Any, client: httpx.Client) -> None:
+    with Tab(browser, client) as tab:
+        page = tab.show("/page/documents")
+        page.keyboard.press("/")
+        assert page.evaluate("document.activeElement.name") == "match"
+        page.keyboard.type("a/b")
+        assert page.evaluate("document.activeElement.value") == "a/b"
+        tab.show("/page/changes").keyboard.press("/")
+        page.wait_for_url("**/page/search")
+        assert page.evaluate("document.activeElement.name") == "q"
+        assert tab.said == []
 
 
 FOCUSED = "document.activeElement.textContent.trim() || document.activeElement.name"
@@ -114,7 +137,7 @@ def test_the_way_by_keyboard(browser: Any, client: httpx.Client) -> None:
         box = page.locator(".skip").bounding_box()
         assert box["x"] >= 0, "the link is seen when it has the focus"
         seen = []
-        for _ in range(14):
+        for _ in range(11):
             page.keyboard.press("Tab")
             seen.append(page.evaluate(FOCUSED))
             outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
@@ -173,7 +196,7 @@ def test_a_button_is_pressed(browser: Any, client: httpx.Client) -> None:
         page.get_by_role("button", name="Pause: docs").click()
         assert page.locator(".done").inner_text() == "docs is paused."
         page.get_by_role("button", name="Resume: docs").click()
-        assert page.locator(".done").inner_text() == "docs goes on."
+        assert page.locator(".done").inner_text() == "docs is resumed."
 
 
 def test_another_site_can_press_no_button_and_show_no_page_in_a_frame(

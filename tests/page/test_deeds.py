@@ -1,5 +1,6 @@
 """The buttons of the pages do what the commands do, and say so once."""
 
+import json
 from collections.abc import Callable
 
 import httpx
@@ -9,6 +10,7 @@ from ingestor.confinement.python_child import python_child
 from ingestor.model import SourceName
 from ingestor.page import planning
 from ingestor.page.planning import Planner
+from ingestor.service.figures import kind_of
 from ingestor.state.requests import Notices, Requests
 from ingestor.state.sources import SourceRows
 from tests.e2e.project import wait
@@ -56,11 +58,50 @@ def test_one_document_is_retried(press: Press, daemon: Daemon, client: httpx.Cli
             db.executemany(f"INSERT INTO documents VALUES ({', '.join('?' * len(before[0]))})", before)
 
 
+def test_documents_that_failed_alike_are_retried_together(press: Press, daemon: Daemon) -> None:
+    before = daemon.journal.select("SELECT * FROM documents ORDER BY id")
+    try:
+        alike = json.dumps(["docs", "is damaged src=x onerror=alert"])
+        kinds = {kind_of(str(one[0])) for one in daemon.journal.select("SELECT reason FROM documents")}
+        assert json.loads(alike)[1] in kinds
+        assert "1 document will be retried now." in press("retry", reason=alike).text
+        assert row(daemon, "bad.pdf") == (0, 0, 0)
+        assert row(daemon, "late.md")[1] == 2, "another reason"
+        assert "Nothing to retry." in press("retry", reason=json.dumps(["other", "is damaged"])).text
+        for wrong in ("", "[1]", "[" * 3000, '["docs"]', "null"):
+            assert press("retry", reason=wrong).status == 422
+    finally:
+        with daemon.journal.transaction() as db:
+            db.execute("DELETE FROM documents")
+            db.executemany(f"INSERT INTO documents VALUES ({', '.join('?' * len(before[0]))})", before)
+
+
+def test_a_rollback_that_has_nothing_to_return_to_is_refused_with_the_reason(press: Press) -> None:
+    page = press("rollback", collection="docs")
+    assert page.status == 409
+    assert "has no earlier state to return to" in page.text
+    assert press("rollback", collection="<b>").status == 409
+
+
+def test_a_kept_collection_has_a_button(press: Press, daemon: Daemon) -> None:
+    with daemon.journal.transaction() as db:
+        db.execute(
+            """INSERT INTO collections (name, serves, role, since, uuid)
+               VALUES ('docs--1', 'docs', 'previous', 1.7e9, 'x')"""
+        )
+    try:
+        page = press("resume", source="docs")
+        assert "Roll back" in page.texts["button"]
+    finally:
+        with daemon.journal.transaction() as db:
+            db.execute("DELETE FROM collections WHERE name = 'docs--1'")
+
+
 def test_a_source_is_paused_and_resumed(press: Press, daemon: Daemon) -> None:
     assert "docs is paused." in press("pause", source="docs").text
     assert SourceRows(daemon.journal).of(DOCS).paused is not None
     assert "Resume" in press("pause", source="docs").texts["button"]
-    assert "docs goes on." in press("resume", source="docs").text
+    assert "docs is resumed." in press("resume", source="docs").text
     assert "docs was not paused." in press("resume", source="docs").text
     assert press("pause", source="<b>").status == 404
 

@@ -10,6 +10,8 @@ import pytest
 
 from ingestor.page.document import CHUNKS as IN_A_PAGE
 from ingestor.service.openapi import description
+from ingestor.state.stretches import Stretch
+from tests.e2e.project import wait
 from tests.page.conftest import ATTACK, CHUNKS
 from tests.page.seen import Page
 from tests.service.world import Daemon
@@ -24,6 +26,7 @@ PAGES = [
     "/page/documents/late",
     "/page/search",
     "/page/search?q=blocked+card&collection=docs",
+    "/page/search?q=number&mode=lexical&where=%7B%22language%22%3A+%22en%22%7D",
     "/page/changes",
     "/page/evaluation?collection=docs",
     f"/page/search?q={quote(ATTACK)}",
@@ -89,17 +92,18 @@ def test_pages_are_made_for_keyboards_and_screen_readers(client: httpx.Client, p
 def test_the_overview_tells_how_everything_stands(client: httpx.Client) -> None:
     page = get(client, "/")
     words = " ".join(page.text.split())
-    assert "1 change on the way" in words
-    assert "Searchable2of 4 documents" in words
+    assert "1 change pending" in words
+    assert "Indexed2of 4 documents" in words
     assert "is damaged <script>alert(1)</script>" in words
     assert "the server is away" in words
     assert "2 attempts, next" in words
     assert f"{CHUNKS + 2}" in words, "records, as Chroma counts them"
-    assert "Noted every 20 s since" in words
+    assert "One bar = 20 s. Since" in words
+    assert "Pending1 1 to be retried".replace(" 1 t", "1 t") in words
 
 
 def test_an_empty_state_is_told(empty: httpx.Client) -> None:
-    assert "not listed yet" in get(empty, "/").text
+    assert "not scanned yet" in get(empty, "/").text
     assert "No document here." in get(empty, "/page/documents").text
     assert "There is no collection yet." in get(empty, "/page/search?q=a").text
     assert "Nothing waits for approval." in get(empty, "/page/changes").text
@@ -107,10 +111,10 @@ def test_an_empty_state_is_told(empty: httpx.Client) -> None:
 
 def test_documents_are_found_by_name_and_state(client: httpx.Client) -> None:
     def keys(query: str) -> list[str]:
-        return [text.strip() for text in get(client, f"/page/documents?{query}").texts.get("th", [])[7:]]
+        return [text.strip() for text in get(client, f"/page/documents?{query}").texts.get("th", [])[5:]]
 
     assert len(keys("")) == 4
-    assert keys("match=LON") == ["long.md"]
+    assert keys("match=LON") == ["The longlong.md"]
     assert keys("which=quarantined") == ["bad.pdf"]
     assert keys("which=failed") == ["bad.pdf", "late.md"]
     assert keys("source=other") == []
@@ -150,7 +154,8 @@ def test_a_long_document_is_shown_in_parts(client: httpx.Client) -> None:
 
 def test_texts_and_titles_are_shown_as_they_are(client: httpx.Client) -> None:
     page = get(client, "/page/documents/evil")
-    assert page.texts["h1"][0] == f"{ATTACK}.md".replace("\u202e", "\\u202e").replace("\x00", "\\u0000")
+    assert page.texts["h1"][0] == " ".join(ATTACK.split()).replace("\u202e", "\\u202e").replace("\x00", "")
+    assert f"{ATTACK}.md".replace("\u202e", "\\u202e").replace("\x00", "\\u0000") in page.text
     assert len(page.texts["li"]) == 2
     assert "First <script>alert(1)</script>" in page.texts["li"][0]
     assert not [
@@ -170,6 +175,56 @@ def test_modes_stand_side_by_side_with_matched_words_marked(client: httpx.Client
     assert [text.split()[0] for text in alone.texts["h2"]] == ["Words"]
     hits = [str(one["href"]) for one in alone.all("a") if "#chunk-" in str(one["href"])]
     assert hits == ["/page/documents/long?from=400#chunk-433"]
+
+
+def test_hits_show_title_key_and_lines_or_page(client: httpx.Client) -> None:
+    page = get(client, "/page/search?q=number+432&mode=lexical&n=1")
+    words = " ".join(page.texts["li"][0].split())
+    assert words.startswith("The longlong.mdline 433 · Part"), words
+
+
+def test_a_filter_narrows_a_search(client: httpx.Client) -> None:
+    where = quote('{"document_id": "long"}')
+    page = get(client, f"/page/search?q=blocked+card+number&mode=hybrid&where={where}")
+    hits = [str(one["href"]) for one in page.all("a") if "#chunk-" in str(one["href"])]
+    assert hits
+    assert all(hit.startswith("/page/documents/long") for hit in hits)
+    for wrong in ("{", "[1]", "3"):
+        said = client.get("/page/search", params={"q": "card", "where": wrong})
+        assert (said.status_code, "the filter must be a JSON object" in said.text) == (422, True)
+
+
+def test_columns_that_say_one_thing_are_left_out(client: httpx.Client, daemon: Daemon) -> None:
+    def heads(path: str) -> list[str]:
+        return [text for text in get(client, path).texts["th"] if text in ("Source", "Collection")]
+
+    assert heads("/") == ["Source", "Collection"], "the names of the two tables"
+    assert heads("/page/documents") == []
+    labels = [one.get("name") for one in get(client, "/page/documents").all("select")]
+    assert labels == ["which"]
+    with daemon.journal.transaction() as db:
+        db.execute("INSERT INTO sources (name, last_scan) VALUES ('mail', 1.7e9)")
+        db.execute("INSERT INTO collections (name, role, uuid) VALUES ('mail', 'live', 'y')")
+    try:
+        wait(lambda: heads("/") == ["Source", "Collection", "Collection"])
+        wait(lambda: heads("/page/documents") == ["Source", "Collection"])
+        assert heads("/page/documents?source=docs") == ["Collection"]
+    finally:
+        with daemon.journal.transaction() as db:
+            db.execute("DELETE FROM sources WHERE name = 'mail'")
+            db.execute("DELETE FROM collections WHERE name = 'mail'")
+    wait(lambda: heads("/") == ["Source", "Collection"])
+
+
+def test_the_first_pass_has_a_bar_with_rate_and_time_left(daemon: Daemon, client: httpx.Client) -> None:
+    daemon.stretch = Stretch(12, 45, texts=310, seconds=10.0, left=600, begun=20)
+    try:
+        page = get(client, "/")
+    finally:
+        daemon.stretch = Stretch()
+    words = " ".join(page.text.split())
+    assert "12 of 57 documents, 310 of 910 texts embedded, 31.0 a second, about" in words
+    assert [one.get("aria-label") for one in page.all("progress")] == ["work that is done"]
 
 
 def test_what_one_mode_cannot_answer_the_others_do(daemon: Daemon, client: httpx.Client) -> None:

@@ -1,7 +1,8 @@
 """What the pages show of what they know: texts, words, charts and the sentence at the top."""
 
 import re
-from itertools import chain, pairwise
+from html import unescape
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -12,14 +13,19 @@ from ingestor.lexical.terms import places, question_words
 from ingestor.model import Record, RecordId
 from ingestor.page.shown.charts import DAY, MOST_BARS, ChartPoint, charts
 from ingestor.page.shown.figures import (
+    MOST_REASONS,
     CollectionFacts,
+    ShownCounts,
     SourceFacts,
     collections_of,
     counts_of,
     headline,
+    pending_words,
+    shown_reasons,
     sources_of,
 )
-from ingestor.page.shown.text import chunks_of, marked, text_of
+from ingestor.page.shown.rendered import rendered
+from ingestor.page.shown.text import chunks_of, text_of
 from ingestor.page.shown.words import ago, clock, moment, size, span
 from ingestor.preview.view import parts
 from ingestor.service.situation import Situation, SourceFigures
@@ -77,25 +83,102 @@ def test_words_of_a_question_are_found(question: str, text: str, found: list[str
     assert [text[a:b] for a, b in places(text, language, wanted)] == found
 
 
-@given(st.text(max_size=300), st.text(max_size=40), st.integers(1, 400))
-def test_marking_escapes_and_loses_nothing(text: str, question: str, most: int) -> None:
+TAGS = "p|li|ul|ol|em|strong|del|pre|code|blockquote|br|div|table|caption|tr|td|mark|span"
+_HOSTILE = st.sampled_from(
+    ["<script>", "</p>", "<!--", "[a](javascript:x)", "![](//x)", "| a | b |\n|---|---|\n", "```\n", "&lt;",
+     "* ", "\n\n", "# ", "> ", "1. ", "***", "\u202e", "<b onclick=x>", "`"]
+)  # fmt: skip
+
+
+@given(
+    st.lists(st.text(max_size=30) | _HOSTILE, max_size=12).map("".join),
+    st.text(max_size=40),
+    st.integers(1, 400),
+    st.booleans(),
+)
+def test_rendering_makes_balanced_elements_of_a_list_and_no_others(
+    text: str, question: str, most: int, markdown: bool
+) -> None:
     wanted = set(chain(*question_words(question, ["en"])))
-    found = list(places(text, "en", wanted))
-    assert all(a < b for a, b in found)
-    assert all(before[1] <= after[0] for before, after in pairwise(found))
-    shown = str(marked(text, "en", wanted, most))
-    assert not re.search(r"<(?!/?mark>)", shown)
-    if not found and len(text) <= most and text.isascii() and text.isprintable():
-        assert shown.count("<") == 0
-    assert len(re.sub("<[^>]*>", "", shown)) <= 6 * (most + 10)
+    shown = str(rendered(text, markdown, "en", wanted, most))
+    opened = []
+    for end, name, attributes in re.findall(r"<(/?)([^\s>]*)([^>]*)>", shown):
+        assert re.fullmatch(TAGS, name), shown
+        assert re.fullmatch(r'( class="[a-z -]+")?', attributes), shown
+        if end:
+            assert opened.pop() == name
+        elif name != "br":
+            opened.append(name)
+    assert opened == []
+    assert not re.search("[\u202a-\u202e]", shown)
+
+
+def seen(shown: str) -> str:
+    return " ".join(unescape(re.sub("<[^>]*>", " ", shown)).split())
+
+
+@given(
+    st.lists(st.sampled_from(["heron", "may", "a < b", "\n\n", " ", "x&y", "é"]), max_size=40).map(" ".join)
+)
+def test_rendering_loses_no_word(text: str) -> None:
+    for markdown in (True, False):
+        shown = rendered(text, markdown, "en", {"heron"}, 10_000)
+        assert seen(shown).replace(" ", "") == "".join(text.split())
+        assert shown.count("<mark>") == text.count("heron")
+
+
+def test_markdown_is_rendered_with_marks_in_cells_lists_and_code() -> None:
+    text = (
+        "---\ntitle: x\n---\n\n## Herons é\n\n| Bird | Seen |\n|---|--:|\n| heron | 12 |\n\n- `heron` *one*\n"
+        "- [a heron](javascript:alert)\n\n<b>raw</b>\n"
+    )
+    shown = str(rendered(text, True, "en", {"heron"}, 700))
+    assert '<p class="title-of-part"><mark>Herons</mark> é</p>' in shown
+    assert "<td><mark>heron</mark></td><td>12</td>" in shown
+    assert "<li><code><mark>heron</mark></code> <em>one</em></li>" in shown
+    assert "<li>a <mark>heron</mark></li>" in shown
+    assert "&lt;b&gt;raw&lt;/b&gt;" in shown
+    assert "title: x" not in shown
+    assert "javascript" not in shown
+
+
+def test_tables_of_other_texts_are_rendered_and_the_rest_is_as_it_is() -> None:
+    text = "# Sheet one\n* not a list\n\n| a | b |\n| --- | --- |\n| heron | 2 |\n\nafter"
+    shown = str(rendered(text, False, "en", {"heron"}, 700))
+    assert "# Sheet one\n* not a list" in shown
+    assert "<td><mark>heron</mark></td><td>2</td>" in shown
+    assert "<li>" not in shown
+    assert shown.endswith("after</div>")
 
 
 def test_an_excerpt_begins_near_the_first_word_found() -> None:
     text = "before " * 200 + "the needle is here " + "after " * 200
-    shown = str(marked(text, "en", {"needl"}, 100))
-    assert "<mark>needle</mark>" in shown
-    assert shown.startswith("… ")
-    assert shown.endswith(" …")
+    for markdown in (True, False):
+        shown = str(rendered(text, markdown, "en", {"needl"}, 100))
+        assert "<mark>needle</mark>" in shown
+        assert shown.startswith('<span class="cut">… </span>')
+        assert shown.endswith('<span class="cut"> …</span>')
+        assert len(seen(shown)) < 120
+
+
+def test_failures_are_grouped_by_kind_in_sentences() -> None:
+    reasons = [
+        ("docs", "is 12 MB; max_size is 10 MB", 1),
+        ("docs", "is 14 MB; max_size is 10 MB", 2),
+        ("mail", "is encrypted", 4),
+    ]
+    first, second = shown_reasons(reasons)
+    assert (first.source, first.documents, first.example, first.alike) == ("mail", 4, "is encrypted", True)
+    assert (second.documents, second.alike) == (3, False)
+    assert second.example == "is 12 MB; max_size is 10 MB"
+    assert len(shown_reasons([(f"s{n}", "x", 1) for n in range(50)])) == MOST_REASONS
+
+
+def test_what_is_read_is_told_apart_from_what_waits() -> None:
+    assert pending_words(ShownCounts(due=0), 0) == "nothing waits"
+    assert pending_words(ShownCounts(due=12), 3) == "3 being read, 9 waiting"
+    assert pending_words(ShownCounts(due=12, waiting=2), 3) == "3 being read, 7 waiting, 2 to be retried"
+    assert pending_words(ShownCounts(due=2, waiting=2), 0) == "2 to be retried"
 
 
 def test_figures_are_told_as_people_read_them() -> None:
@@ -144,11 +227,11 @@ UNLISTED_YET = Situation(at=1000.0, sources={"docs": SourceFigures(interval=60.0
         (situation(), {}, None, "empty", "No documents yet"),
         (situation(settled=5), {}, None, "good", "Everything is in step"),
         (situation(settled=5, quarantined=1), {}, None, "good", "1 document cannot be read"),
-        (situation(75, settled=5, due=2, gone=1), {}, None, "busy", "3 changes on the way"),
+        (situation(75, settled=5, due=2, gone=1), {}, None, "busy", "3 changes pending"),
         (situation(settled=5), {"docs": SourceFacts(held="gone")}, None, "asks", "docs"),
         (situation(settled=5), {}, "it takes long", "asks", "all"),
         (situation(idle=100, settled=5), {}, None, "bad", "the engine does not go on"),
-        (UNLISTED_YET, {}, None, "busy", "Sources are being listed"),
+        (UNLISTED_YET, {}, None, "busy", "Sources are being scanned"),
     ],
 )
 def test_the_first_sentence_says_how_everything_stands(

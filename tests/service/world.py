@@ -34,6 +34,7 @@ from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
 from ingestor.state.queries.written_vectors import WrittenVectors
 from ingestor.state.run_status import Live
+from ingestor.state.stretches import Stretch
 
 RECIPE = Fingerprint("abc123")
 
@@ -69,6 +70,7 @@ class Daemon:
         self.collections: dict[str, Any] = {}  # by UUID
         self.unloaded = set[str]()
         self.reranker: Reranker | None = None
+        self.stretch = Stretch()
         self.journal = Journal(folder / "journal.sqlite3")
         self.embeddings = Embeddings(VectorCache(folder / "cache", 10**6), self.model.count)
         self.stream = self.embeddings.of(RECIPE, lambda: self.model)
@@ -78,7 +80,8 @@ class Daemon:
 
     def view(self) -> DaemonView:
         return DaemonView(
-            self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
+            self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.stretch, lambda: self.idle,
+            lambda: {"docs": 60.0},
             lambda patience: self.up, self.loads, lambda: 0, shared_stores(self.collection), self.lexical,
             self.written, lambda texts: [len(text.split()) for text in texts], lambda: 2,
             lambda: {"read": 1.5}, {"state": self.folder}, lambda: self.reranker,

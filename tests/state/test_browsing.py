@@ -1,19 +1,29 @@
 """Documents in pages: every one once, in order, whatever the filter; and figures counted by indexes."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from ingestor.service.journal_reader import JournalReader
 from ingestor.state.columns import IN_FORCE, STATE
 from ingestor.state.journal import Journal
-from ingestor.state.queries.browsing import DocumentQuery, Which, failures, one_of, page_of
+from ingestor.state.queries.browsing import DocumentQuery, Which, failures, natural_key, one_of, page_of
 from ingestor.state.queries.reports import Reports
 from tests.page.large import fill
 
 
 @pytest.fixture(scope="module")
-def journal(tmp_path_factory: pytest.TempPathFactory) -> Journal:
-    journal = Journal(tmp_path_factory.mktemp("journal") / "journal.sqlite3", synchronous="OFF")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("journal") / "journal.sqlite3"
+
+
+@pytest.fixture(scope="module")
+def journal(path: Path) -> Journal:
+    journal = Journal(path, synchronous="OFF")
     fill(journal, 3000)
     with journal.transaction() as db:
         db.execute("UPDATE documents SET wanted_version = NULL, since = 5 WHERE id % 7 = 0")
@@ -21,6 +31,12 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Journal:
         db.execute("UPDATE documents SET wanted_recipe = 'r2', since = 9 WHERE id % 13 = 0")
         db.execute("UPDATE collections SET role = 'previous' WHERE name = 'source3'")
     return journal
+
+
+@pytest.fixture(scope="module")
+def reader(path: Path, journal: Journal) -> Iterator[JournalReader]:
+    with closing(JournalReader(path)) as found:
+        yield found
 
 
 def states(journal: Journal) -> dict[tuple[str, str, str], int]:
@@ -43,19 +59,22 @@ def test_the_oldest_change_of_each_source_is_known(journal: Journal) -> None:
 
 @pytest.mark.parametrize("which", ["any", "settled", "due", "waiting", "quarantined", "unsupported", "short"])
 @pytest.mark.parametrize("source", [None, "source2"])
+@pytest.mark.parametrize("naturally", [True, False])
 def test_pages_hold_every_document_once_forwards_and_back(
-    journal: Journal, which: Which, source: str | None
+    journal: Journal, reader: JournalReader, which: Which, source: str | None, naturally: bool
 ) -> None:
-    whole = page_of(journal, DocumentQuery(source, which=which), 10_000)
+    pages = partial(page_of, reader, naturally=naturally)
+    whole = pages(DocumentQuery(source, which=which), 10_000)
     keys = [row.place for row in whole]
-    assert keys == sorted(set(keys))
+    by = (lambda one: (*one[:2], natural_key(one[2]), one[2])) if naturally else None
+    assert keys == sorted(set(keys), key=by)
     seen, after = list[tuple[str, str, str]](), None
-    while page := page_of(journal, DocumentQuery(source, which=which, after=after), 7):
+    while page := pages(DocumentQuery(source, which=which, after=after), 7):
         seen += [row.place for row in page]
         after = page[-1].place
     assert seen == keys
     if keys:
-        before = page_of(journal, DocumentQuery(source, which=which, before=keys[-1]), 7)
+        before = pages(DocumentQuery(source, which=which, before=keys[-1]), 7)
         assert [row.place for row in before] == keys[:-1][-7:]
     wanted = {"due": ("due", "gone"), "short": ("settled",)}.get(which, (which,))
     known = states(journal)
@@ -65,12 +84,12 @@ def test_pages_hold_every_document_once_forwards_and_back(
     assert which == "any" or {row.state for row in whole} == set(wanted)
 
 
-def test_a_part_of_the_name_finds_documents(journal: Journal) -> None:
-    assert [row.key for row in page_of(journal, DocumentQuery(match="MEETING 000042"), 9)] == [
+def test_a_part_of_the_name_finds_documents(reader: JournalReader) -> None:
+    assert [row.key for row in page_of(reader, DocumentQuery(match="MEETING 000042"), 9)] == [
         "2017/department-42/minutes of the meeting 000042.md"
     ]
-    assert page_of(journal, DocumentQuery(match="%"), 9) == []
-    assert page_of(journal, DocumentQuery(edition="source3"), 9) == [], "readers do not see it"
+    assert page_of(reader, DocumentQuery(match="%"), 9) == []
+    assert page_of(reader, DocumentQuery(edition="source3"), 9) == [], "readers do not see it"
 
 
 def test_failures_and_single_documents(journal: Journal) -> None:
@@ -93,6 +112,13 @@ def test_no_page_sorts_all_documents(journal: Journal, wanted: DocumentQuery) ->
             plans.extend(str(row[3]) for row in journal.select(f"EXPLAIN QUERY PLAN {query}", values))  # type: ignore[arg-type]
             return []
 
-    page_of(Explaining(), wanted, 101)
+    page_of(Explaining(), wanted, 101, naturally=False)
     assert any("USING INDEX sqlite_autoindex_documents" in step for step in plans), plans
     assert not any("ORDER BY" in step for step in plans), plans
+
+
+def test_numbers_in_names_are_sorted_by_their_value() -> None:
+    names = ["Chapter 10.md", "chapter 2.md", "a9/b10", "a10/b1", "a9/b9", "chapter 02.md"]
+    assert sorted(names, key=natural_key) == [
+        "a9/b9", "a9/b10", "a10/b1", "chapter 2.md", "chapter 02.md", "Chapter 10.md",
+    ]  # fmt: skip

@@ -29,8 +29,8 @@ from ingestor.chroma.guarding.guard_rules import (
     is_announced,
 )
 from ingestor.chroma.guarding.loading import CollectionLoading
-from ingestor.chroma.guarding.peers import PeerUsers
 from ingestor.http_server.access import HEAD_LIMIT, Header, Refusal
+from ingestor.http_server.peers import PeerUsers
 
 _CONNECTIONS = 2_000  # at the same time
 _FILES_OF_CHROMA = 512  # descriptors that are reserved for Chroma's files

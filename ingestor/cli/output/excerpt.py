@@ -14,7 +14,7 @@ from rich.text import Text
 from ingestor.cli.invocation import command
 from ingestor.cli.output.console import out, print_wrapped
 from ingestor.core.escape import line, spelt
-from ingestor.search.values import NOT_RERANKED, heading_of
+from ingestor.search.values import NOT_RERANKED, heading_of, place_of
 from ingestor.search.values import as_json as as_parsed
 from ingestor.units import counted
 
@@ -164,25 +164,17 @@ def _place(metadata: Metadata) -> str:
     source = str(metadata.get("source"))
     if Path(source).is_relative_to(Path.cwd()):
         source = str(Path(source).relative_to(Path.cwd()))
-    if page := _page(metadata):
-        return f"{source}, {page}"
+    if isinstance(metadata.get("page"), int):
+        return f"{source}, {place_of(metadata)}"
     first, last = metadata.get("start_line"), metadata.get("end_line")
     return source if first is None else f"{source}:{first}" + (f"-{last}" if last != first else "")
-
-
-def _page(metadata: Metadata) -> str:
-    """``page 3``, with its own name if it has another: ``page 4 (iv)``; "" in a text without pages."""
-    page, label = metadata.get("page"), metadata.get("page_label")
-    if not isinstance(page, int):
-        return ""
-    return f"page {page + 1}" + ("" if label in (None, str(page + 1)) else f" ({label})")
 
 
 def _span(id_: str, metadata: Metadata) -> str:
     parts = [
         f"#{id_.rpartition('#')[2]}",
         f"characters {metadata.get('start_index')}-{metadata.get('end_index')}",
-        _page(metadata) or f"lines {metadata.get('start_line')}-{metadata.get('end_line')}",
+        place_of(metadata),
         counted(int(str(metadata["token_count"])), "token") if "token_count" in metadata else "",
         str(metadata.get("heading_path") or ""),
     ]

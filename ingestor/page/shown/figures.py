@@ -1,14 +1,18 @@
 """Overview of a daemon's figures. Pure."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ingestor.core.document_state import PENDING
-from ingestor.page.shown.words import span
+from ingestor.page.shown.words import number, span
+from ingestor.service.figures import kind_of
 from ingestor.service.situation import UNLISTED, Situation, obstacles
 from ingestor.units import counted
+
+MOST_REASONS = 12  # groups of failures that are shown
 
 Mood = Literal["good", "busy", "asks", "bad", "empty"]
 
@@ -31,8 +35,13 @@ class ShownCounts:
     unsupported: int = 0
 
     @property
+    def readable(self) -> int:
+        """Documents of formats that are read."""
+        return self.settled + self.due + self.quarantined
+
+    @property
     def all(self) -> int:
-        return self.settled + self.due + self.quarantined + self.unsupported
+        return self.readable + self.unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +95,9 @@ class ShownCollection:
 
 def counts_of(found: Situation, source: str | None = None, collection: str | None = None) -> ShownCounts:
     states = Counter[str]()
-    for (of, into, state), number in found.documents.items():
+    for (of, into, state), documents in found.documents.items():
         if source in (None, of) and collection in (None, into):
-            states[state] += number
+            states[state] += documents
     due = sum(states[state] for state in (*PENDING, "gone"))
     return ShownCounts(
         states["settled"], due, states["waiting"], states["quarantined"], states["unsupported"]
@@ -125,6 +134,42 @@ def collections_of(found: Situation, facts: Mapping[str, CollectionFacts]) -> li
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class ShownReason:
+    """Documents of a source that failed alike. ``example``: one reason; ``alike``: whether all have it."""
+
+    source: str
+    kind: str
+    documents: int
+    example: str
+    alike: bool
+
+    @property
+    def address(self) -> str:
+        """Value of the button that retries them."""
+        return json.dumps([self.source, self.kind])
+
+
+def shown_reasons(reasons: Iterable[tuple[str, str, int]]) -> list[ShownReason]:
+    """Group failures by source and kind of reason, the most frequent first; at most MOST_REASONS."""
+    groups = dict[tuple[str, str], list[tuple[str, int]]]()
+    for source, reason, documents in reasons:
+        groups.setdefault((source, kind_of(reason)), []).append((reason, documents))
+    shown = [
+        ShownReason(source, kind, sum(n for _, n in found), found[0][0], len(found) == 1)
+        for (source, kind), found in groups.items()
+    ]
+    return sorted(shown, key=lambda one: (-one.documents, one.source, one.kind))[:MOST_REASONS]
+
+
+def pending_words(counts: ShownCounts, in_flight: int) -> str:
+    """Tell pending documents that are being read from those that wait."""
+    read = min(in_flight, counts.due)
+    waiting = max(0, counts.due - counts.waiting - read)
+    parts = ((read, "being read"), (waiting, "waiting"), (counts.waiting, "to be retried"))
+    return ", ".join(f"{number(n)} {what}" for n, what in parts if n) or "nothing waits"
+
+
 def lag_of(sources: Iterable[ShownSource]) -> float | None:
     return max((source.lag for source in sources if source.lag is not None), default=None)
 
@@ -144,10 +189,10 @@ def headline(
     if asking:
         return Headline("asks", "A person must decide", f"about {', '.join(asking)}: see Changes")
     if obstacle:
-        return Headline("busy", "Sources are being listed", UNLISTED)
+        return Headline("busy", "Sources are being scanned", UNLISTED)
     if counts.due or found.in_flight:
         age = f"the oldest change is {span(lag)} old" if lag is not None else ""
-        return Headline("busy", f"{counted(counts.due, 'change')} on the way", _joined(age, unread))
+        return Headline("busy", f"{counted(counts.due, 'change')} pending", _joined(age, unread))
     if not counts.all:
         return Headline("empty", "No documents yet", "put some into a source, and they appear here")
     if unread:

@@ -1,12 +1,8 @@
-"""Records back to chunks of one text, and where in a text the words of a question are. Pure."""
+"""Records back to chunks of one text. Pure."""
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence
 
-from markupsafe import Markup
-
-from ingestor.lexical.terms import places
 from ingestor.model import Chunk, Metadata, Record
-from ingestor.preview.view import shown
 
 Span = tuple[int, int]
 
@@ -53,30 +49,3 @@ def _span(record: Record) -> Span | None:
 def _whole(metadata: Metadata, key: str) -> int | None:
     value = metadata.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def marked(text: str, language: str | None, wanted: Set[str], most: int) -> Markup:
-    """The text with the words of ``wanted`` marked; about ``most`` characters from the first of them on."""
-    found = list(places(text, language, wanted))
-    start = _start(text, found[0][0] if found else 0, most)
-    end = min(len(text), start + most)
-    made = list(_pieces(text, start, end, found))
-    return Markup("").join([*["… "][: start > 0], *made, *[" …"][: end < len(text)]])
-
-
-def _start(text: str, first: int, most: int) -> int:
-    """Where an excerpt begins that shows the first marked word: at the beginning, or at a word before it."""
-    if len(text) <= most or first < most * 2 // 3:
-        return 0
-    start = min(first - most // 3, len(text) - most)
-    gap = text.find(" ", start, first)
-    return start if gap < 0 else gap + 1
-
-
-def _pieces(text: str, start: int, end: int, found: Sequence[Span]) -> Iterator[Markup]:
-    at = start
-    for a, b in found:
-        if a >= at and b <= end:
-            yield Markup("{}<mark>{}</mark>").format(shown(text[at:a]), shown(text[a:b]))
-            at = b
-    yield Markup("{}").format(shown(text[at:end]))

@@ -1,5 +1,6 @@
 """Documents of the journal in pages: no query reads more of them than it must."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -11,6 +12,7 @@ from ingestor.state.queries.reports import Selecting
 Which = Literal["any", "settled", "due", "waiting", "quarantined", "unsupported", "short", "failed"]
 Place = tuple[str, str, str]  # source, edition and key: the order of documents
 
+_DIGITS, _LONGEST_NUMBER = re.compile("[0-9]+"), 20
 _FAILED = f"reason IS NOT NULL AND NOT {UNSUPPORTED}"
 _CONDITIONS: Mapping[Which, str] = {  # documents that are not settled are few, and have indexes
     "any": "",
@@ -71,18 +73,33 @@ class DocumentQuery:
     before: Place | None = None
 
 
-def page_of(journal: Selecting, wanted: DocumentQuery, most: int) -> list[DocumentRow]:
-    """The first documents in live editions, in the order of source, edition and key; ``before``: the last."""
+def natural_key(key: str) -> str:
+    """Return a key by which ``page-2`` comes before ``page-10``. Registered as a function of SQL."""
+    return _DIGITS.sub(lambda run: run[0].zfill(_LONGEST_NUMBER), key).casefold()
+
+
+def page_of(
+    journal: Selecting, wanted: DocumentQuery, most: int, *, naturally: bool = True
+) -> list[DocumentRow]:
+    """The first documents in live editions, by source, edition and key; ``before``: the last ones.
+
+    ``naturally``: numbers in keys by their value; all documents are sorted for that.
+    """
     back = wanted.before is not None
     place = wanted.before or wanted.after
-    order = ", ".join(f"{name} {'DESC' if back else 'ASC'}" for name in ("source", "collection", "key"))
-    query = f"""SELECT {_COLUMNS} FROM documents
+    by = ("source", "collection", *(["natural_key(key)"] if naturally else []), "key")
+    at = (":a", ":b", *(["natural_key(:c)"] if naturally else []), ":c")
+    order = ", ".join(f"{name} {'DESC' if back else 'ASC'}" for name in by)
+    rest = f"""FROM documents
         WHERE instr(lower(key), lower(:match))
             {"AND source = :source" if wanted.source is not None else ""}
             {"AND collection = :edition" if wanted.edition is not None else ""}
-            {f"AND (source, collection, key) {'<' if back else '>'} (:a, :b, :c)" if place else ""}
+            {f"AND ({', '.join(by)}) {'<' if back else '>'} ({', '.join(at)})" if place else ""}
             AND {LIVE} {_CONDITIONS[wanted.which]}
         ORDER BY {order} LIMIT :most"""
+    query = f"SELECT {_COLUMNS} {rest}"
+    if naturally:  # the sorter must not hold whole rows
+        query = f"SELECT {_COLUMNS} FROM documents WHERE id IN (SELECT id {rest}) ORDER BY {order}"
     a, b, c = place or ("", "", "")
     values = {"match": wanted.match, "source": wanted.source, "edition": wanted.edition, "most": most}
     rows = [DocumentRow(*row) for row in journal.select(query, {**values, "a": a, "b": b, "c": c})]
@@ -99,6 +116,26 @@ def failures(journal: Selecting, most: int) -> list[DocumentRow]:
     """The first documents that failed, by source and key."""
     query = f"SELECT {_COLUMNS} FROM documents WHERE {_FAILED} AND {LIVE} ORDER BY source, key LIMIT ?"
     return [DocumentRow(*row) for row in journal.select(query, (most,))]
+
+
+def reasons(journal: Selecting) -> list[tuple[str, str, int]]:
+    """(source, reason, documents) of those that failed."""
+    query = f"SELECT source, reason, COUNT(*) FROM documents WHERE {_FAILED} AND {LIVE} GROUP BY 1, 2"
+    return journal.select(f"{query} ORDER BY 1, 2")
+
+
+def failed_rows(journal: Selecting, source: str) -> list[tuple[int, str]]:
+    """Rows of a source's documents that failed, with the reason of each."""
+    query = f"SELECT id, reason FROM documents WHERE {_FAILED} AND {LIVE} AND source = ?"
+    return journal.select(query, (source,))
+
+
+def first_slots(journal: Selecting, edition: str, ids: Sequence[str]) -> dict[str, int]:
+    """The least slot of each document that has records, by its id."""
+    marks = ", ".join("?" * len(ids))
+    query = f"""SELECT document_id, MIN(slot) FROM documents JOIN records ON document = id
+                WHERE collection = ? AND document_id IN ({marks}) GROUP BY document_id"""
+    return dict(journal.select(query, (edition, *ids)))
 
 
 def rows_of(journal: Selecting, ids: Sequence[str]) -> dict[str, tuple[str, str]]:

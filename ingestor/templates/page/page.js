@@ -1,4 +1,4 @@
-// Keeps the overview as it stands now. Without this script the page is complete; loading it again refreshes it.
+// Keeps the overview as it stands now, and puts "/" to use. Without this script the page is complete; loading it again refreshes it.
 "use strict";
 
 const state = document.getElementById("live-state");
@@ -26,3 +26,12 @@ function follow() {
 }
 
 if (live.size) follow();
+
+// "/" moves to the search field of the page, or opens the search.
+addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, textarea, select, [contenteditable]");
+  if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  const field = document.querySelector("input[type=search]");
+  if (field) { field.focus(); field.select(); } else location.href = "/page/search";
+});

@@ -1,4 +1,4 @@
-"""Users of programs on this machine that connect to the guard, as the kernel knows them: sock_diag(7).
+"""Users of programs on this machine that connect to a server of ours, as the kernel knows them: sock_diag(7).
 
 Only the standard library is imported: the guard's process opens this before it leaves the machine's network.
 """
@@ -17,6 +17,7 @@ class PeerUsers:
 
     def __init__(self) -> None:
         self._ours, self._asked = {0, os.geteuid()}, 0
+        self._kernel: socket.socket | None = None
         self.missing = ""  # why the kernel cannot be asked
         try:
             self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _SOCK_DIAG)
@@ -30,7 +31,8 @@ class PeerUsers:
             self.missing = f"the kernel does not tell the users of sockets: {error}"
 
     def close(self) -> None:
-        self._kernel.close()
+        if self._kernel is not None:
+            self._kernel.close()
 
     def is_ours(self, peer: tuple[str, int], here: tuple[str, int]) -> bool:
         """Whether a program of this user or of root, on this machine, opened the connection.
@@ -46,6 +48,7 @@ class PeerUsers:
 
     def _owner(self, peer: tuple[str, int], here: tuple[str, int]) -> int | None:
         """Return the user whose socket has these addresses; None if its program closed it. Raises OSError."""
+        assert self._kernel is not None
         family = socket.AF_INET6 if ":" in _plain(peer[0]) else socket.AF_INET
         addresses = (socket.inet_pton(family, _plain(each[0])).ljust(16, b"\0") for each in (peer, here))
         wanted = struct.pack("!HH", peer[1], here[1]) + b"".join(addresses)
