@@ -7,14 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ingestor.app import plan as planning
+from ingestor.app import needs
 from ingestor.app.building.parts import Parts, made_by
 from ingestor.app.handover import gone_sources, leaving, rehearsed, renamed
-from ingestor.app.planning import needs
-from ingestor.app.planning.needs import Needs
-from ingestor.app.planning.recorder import Recorder
-from ingestor.app.planning.sample import Sampling
-from ingestor.app.planning.values import Plan
+from ingestor.app.needs import Needs
+from ingestor.app.plan import DryRun, Plan, Recorder, Sampling, add_leaving, silently
 from ingestor.app.queries import is_running, journal_of, unusable
 from ingestor.app.recipe_changes import Outlook, outlook
 from ingestor.app.renames import Renames
@@ -59,7 +56,7 @@ class Estimate:
 
 
 def make_plan(
-    config: Config, sample: Sampling | None = None, say: Callable[[str], None] = planning.silently
+    config: Config, sample: Sampling | None = None, say: Callable[[str], None] = silently
 ) -> Estimate:
     """Reads sources, journal and Chroma; writes nothing, not even a new journal.
 
@@ -81,10 +78,10 @@ def make_plan(
         remote = isinstance(parts.embedder, Remote)
         count = parts.embedder.count if remote else parts.tokens.counts
         rebuilt = {each.edition for each in expected if each.another}
-        plan = planning.make(journal, sources, recorder, dry_run, count, rebuilt, sample, say)
+        plan = DryRun(journal, recorder, dry_run, count, rebuilt, sample, say).plan(sources)
         going = leaving(config, journal)
         for name in going:
-            planning.add_leaving(plan, journal, name)
+            add_leaving(plan, journal, name)
         staying = tuple(name for name in gone_sources(config, journal) if name not in going)
         renames = renamed(config, now)
         rate = journal.get("tokens_per_second")

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ingestor.app import plan as planning
 from ingestor.app import verify
 from ingestor.app.building.parts import Parts, made_by
 from ingestor.app.daemon import Loop
+from ingestor.app.plan import difference
 from ingestor.app.queries import collections_of, is_running, journal_of, live_editions
 from ingestor.app.signals import Signals
 from ingestor.app.wiring import opened
@@ -162,7 +162,7 @@ def _compare_sources(report: Verification, parts: Parts, journal: Journal) -> No
         live = Editions(journal).live(serves)
         made_by = parts.by(unpacked(live.choices) if live.choices else None) or parts
         for source in made_by.sources(serves, live.name, parts.embedder.embed):
-            found = planning.difference(journal, source)
+            found = difference(journal, source)
             report.unsettled += found.documents
             report.examples += [f"{serves}: unsettled: {document}" for document in found.examples]
             if found.trouble is not None:

@@ -48,7 +48,7 @@ def plan(
     source could not be listed, a document could not be read now, or Chroma differs from the journal.
     """
     from ingestor.app.estimate import make_plan
-    from ingestor.app.planning.sample import Sampling
+    from ingestor.app.plan import Sampling
     from ingestor.cli.log import set_up
     from ingestor.cli.output import progress
     from ingestor.cli.output.plan import show_plan
@@ -56,8 +56,9 @@ def plan(
 
     checked = read_config(config)
     set_up("warning", checked.log.format)
+    bounds = Sampling() if sample is None else Sampling(sample, sample)
     with progress.busy("Reading what is new", as_json) as say:
-        estimate = make_plan(checked, None if everything else Sampling.of(sample), say)
+        estimate = make_plan(checked, None if everything else bounds, say)
     estimate = replace(estimate, restart=in_force(config, environ).restart)
     if estimate.running and (file := running_file(checked.state)) not in (None, str(config.absolute())):
         estimate = replace(estimate, elsewhere=file)

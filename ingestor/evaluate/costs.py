@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ingestor.app.planning import needs
+from ingestor.app import needs
 
 
 @dataclass(frozen=True, slots=True)

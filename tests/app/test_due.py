@@ -1,5 +1,6 @@
 """What a plan reads, page by page, as one set in memory would tell it."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from ingestor.app.planning import due as due_documents
-from ingestor.app.planning.due import DueDocuments
+from ingestor.app import plan as planning
+from ingestor.app.plan import DueDocuments, Plan, Sampling, _places
 from ingestor.core.decisions import Changes, Scope
 from ingestor.core.entries import EditionName, Intent, Receipt
 from ingestor.core.listings import comparison
@@ -34,7 +35,7 @@ class Listed:
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal]:
-    for module in (comparison, due_documents, unsettled):
+    for module in (comparison, planning, unsettled):
         monkeypatch.setattr(module, "_PAGE", 2)
     journal = Journal(tmp_path / "journal.sqlite3")
     items = tuple(Item(key, "1", f"/{key}", 3) for key in (*SETTLED, "never done"))
@@ -57,27 +58,47 @@ def due(journal: Journal) -> DueDocuments:
 
 
 def test_all_that_a_sync_would_read_is_due_once(due: DueDocuments) -> None:
-    entries = [*due]
+    entries = [*due.at(range(6))]
     assert [entry.key for entry in entries] == DUE
-    assert len(due) == len(due.population) == len(DUE)
+    assert len(due) == len(DUE)
     assert [entry.row > 0 for entry in entries] == ["new" not in key for key in DUE]
     assert [entry.item and entry.item.version for entry in entries] == ["1", "2", "2", "1", "1", "1"]
-    assert [due.population.size(at) for at in range(len(DUE))] == [7, 7, 7, 7, 3, 3]
+    assert due.size == 4 * 7 + 2 * 3
 
 
 def test_entries_are_found_by_their_place(due: DueDocuments) -> None:
-    entries = dict(enumerate(due))
-    for places in ([], [0], [1, 4], [3, 4, 5], [*entries]):
-        assert due.at(places) == {at: entries[at] for at in places}
-
-
-def test_what_is_not_due_is_told_apart(due: DueDocuments) -> None:
-    assert due.others([*SETTLED, *DUE]) == {"kept", "gone", "old and gone"}
+    entries = [*due.at(range(6))]
+    for places in ([], [0], [1, 4], [3, 4, 5], [*range(6)]):
+        assert [*due.at(places)] == [entries[at] for at in places]
 
 
 def test_what_a_daemon_removed_meanwhile_is_left_out(journal: Journal, due: DueDocuments) -> None:
     [entry] = journal.named("old recipe")
     journal.observe(SOURCE, EDITION, Changes(vanished=("old recipe",)), 0.0)
     journal.remove([entry.row])
-    assert [entry.key for entry in due] == DUE[:-1]
-    assert [*due.at([0, 5])] == [0]
+    assert [entry.key for entry in due.at(range(6))] == DUE[:-1]
+    assert [entry.key for entry in due.at([0, 5])] == [DUE[0]]
+
+
+def test_sample_of_large_source_is_the_same_at_each_run() -> None:
+    bounds = Sampling(documents=100, above=1000)
+    assert _places(1000, bounds) == range(1000)
+    places = _places(5000, bounds)
+    assert len(places) == 100
+    assert places == _places(5000, bounds)
+    assert max(places) < 5000
+
+
+def test_figures_of_sample_are_scaled_documents_by_number_and_records_by_bytes() -> None:
+    sizes = [int(2 ** (n % 13)) * 100 for n in range(20_000)]
+    chosen = _places(len(sizes), Sampling())
+    read = Plan(documents=Counter(added=len(chosen)), seconds=1.0)
+    read.records["added"] = sum(1 + sizes[at] // 1000 for at in chosen) if len(chosen) < len(sizes) else 0
+    assert read.records["added"] == 0, "a source of 20,000 documents is read whole"
+    chosen = _places(len(sizes), Sampling(2000, 2000))
+    read.records["added"] = sum(1 + sizes[at] // 1000 for at in chosen)
+    read.documents["added"] = len(chosen)
+    read.scale(len(sizes) / len(chosen), sum(sizes) / sum(sizes[at] for at in chosen))
+    assert read.documents["added"] == 20_000
+    assert read.records["added"] == pytest.approx(sum(1 + size // 1000 for size in sizes), rel=0.03)
+    assert read.seconds == pytest.approx(10, rel=0.2)

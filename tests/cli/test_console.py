@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.app.estimate import Estimate
-from ingestor.app.planning.values import Plan
+from ingestor.app.plan import Plan
 from ingestor.app.verification import Verification
 from ingestor.cli.invocation import DEFAULT_CONFIG
 from ingestor.cli.output.console import duration, print_table, show_documents, show_verify

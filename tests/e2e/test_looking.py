@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from ingestor.app import daemon, queries
-from ingestor.app import plan as planning
 from ingestor.app.building.parts import Parts
 from ingestor.app.estimate import look_alikes
-from ingestor.app.planning.recorder import Recorder
+from ingestor.app.plan import DryRun, Recorder
 from ingestor.app.recipe_changes import outlook
 from ingestor.app.wiring import opened
 from ingestor.cli.main import main
@@ -185,7 +184,7 @@ def test_a_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> N
         for each in outlook(parts, journal)
         for source in parts.sources(each.serves, each.edition, recorder, nobody)
     ]
-    plan = planning.make(journal, sources, recorder, nobody, parts.tokens.counts)
+    plan = DryRun(journal, recorder, nobody, parts.tokens.counts).plan(sources)
     journal.close()
     assert 160 < plan.records["added"] < 190
     assert not plan.cuts_known

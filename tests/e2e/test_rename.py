@@ -55,6 +55,27 @@ def test_a_renamed_source_keeps_its_documents(synced: Project, ask: Ask) -> None
     assert answered(ask("plan", "--json"))["renamed"] == {}
 
 
+def test_plan_of_renamed_source_with_collective_strategy_announces_patches_only(
+    project: Project, ask: Ask
+) -> None:
+    """The cuts depend on the mean of the collection, which a plan must know to find them again."""
+    project.settings = {"chunking": {"strategy": "changepoint"}}
+    project.configure()
+    words = ["tariff", "harbour", "engine", "winter", "orchard", "signal", "granite", "violin"]
+    for number in range(8):
+        sentences = [
+            f"The {word} of {n} is near the {words[n % 8]}." for n in range(8) for word in words[: number + 1]
+        ]
+        (project.docs / f"{number}.txt").write_text(" ".join(sentences))
+    assert ask("sync").code == 0
+    project.source = {"name": "handbook"}
+    project.configure()
+    planned = answered(ask("plan", "--json"))
+    assert planned["documents"]["changed"] == 8
+    assert planned["records"].pop("patched") > 8
+    assert set(planned["records"].values()) == {0}
+
+
 @pytest.mark.slow
 def test_a_renamed_source_with_another_strategy_is_a_changed_strategy(synced: Project, ask: Ask) -> None:
     synced.source = {"name": "handbook"}

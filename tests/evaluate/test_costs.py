@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ingestor.app.planning import needs
+from ingestor.app import needs
 from ingestor.evaluate.costs import Measured, ModelUse, costs, price
 from ingestor.evaluate.cutting import RecordedAnswers
 from ingestor.evaluate.reading import Sample, SampledDocument

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from ingestor.app import plan as planning
-from ingestor.app.planning.recorder import Recorder
-from ingestor.app.planning.values import Plan
+from ingestor.app.plan import DryRun, Plan, Recorder
 from ingestor.core.fingerprint import Fingerprint
 from ingestor.pipeline import actions
 from ingestor.pipeline.answers import DryRunAnswers
@@ -27,7 +26,7 @@ def planned(world: World) -> Plan:
     sources = parts.sources(DOCS, live.name, parts.embedder.embed, memory=world.loop.running.memory)
     recorder = Recorder(None, Fingerprint("none"), 4, lambda texts: np.zeros((len(texts), 4), np.float32))
     dry_run = DryRunAnswers(None, lambda texts: [len(each) for each in texts])
-    return planning.make(world.journal, sources, recorder, dry_run, lambda texts: [0 for _ in texts])
+    return DryRun(world.journal, recorder, dry_run, lambda texts: [0 for _ in texts]).plan(sources)
 
 
 def change(world: World, random: Random) -> None:

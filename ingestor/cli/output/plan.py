@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from ingestor.app.planning.values import INDEXED
 from ingestor.cli.invocation import command
 from ingestor.cli.output.console import (
     ASIDE,
@@ -27,9 +26,8 @@ from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.app.estimate import Estimate
-    from ingestor.app.planning.needs import Needs
-    from ingestor.app.planning.strata import EstimateInterval
-    from ingestor.app.planning.values import Plan
+    from ingestor.app.needs import Needs
+    from ingestor.app.plan import Plan
     from ingestor.app.recipe_changes import Outlook
 
 DONE = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # kinds that mean work
@@ -47,7 +45,9 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path, machines: int = 1
     rows = [(name, *(f"{counts[kind]:,}" for kind in kinds)) for name, counts in plan.sources.items()]
     print_table(("source", *kinds), rows)
     print()
-    _print_sample(plan)
+    for name, (read, due) in plan.sampled.items():
+        words = f": {read:,} of {counted(due, 'new document')} were read; the figures are scaled to all"
+        print_wrapped(Text.assemble((f"source {name}", "yellow"), words))
     records, about = "" if plan.cuts_known else "about ", "" if plan.exact else "about "
     estimated = "" if plan.cuts_known else "; an estimate: the cuts depend on texts not embedded yet"
     print(f"records    {records}{counted_kinds(plan.records)}{estimated}")
@@ -67,30 +67,6 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path, machines: int = 1
     print_skipped(plan.skipped.found())
     _complain_all(estimate)
     print(f"\n{_then(estimate, config)}")
-
-
-def _print_sample(plan: Plan) -> None:
-    for one in plan.sampled:
-        share = f"{len(one.drawn):,} of {counted(one.documents, 'new document')}"
-        words = f"{share} were read; they stand for the others"
-        print_wrapped(Text.assemble((f"source {one.source}", "yellow"), f": {words}"))
-    if plan.sampled:
-        for name, found in _intervals(plan).items():
-            low, high = f"{found.low:,.0f}", f"{found.high:,.0f}"
-            print(f"{name:10} {low if low == high else f'{low} to {high}, with 95 % (95 of 100 samples)'}")
-        print()
-
-
-def _intervals(plan: Plan) -> dict[str, EstimateInterval]:
-    """Return the intervals of the main figures, by name."""
-    known = {
-        "documents": sum(plan.documents[kind] for kind in INDEXED),
-        "records.added": plan.records["added"],
-        "texts": plan.texts,
-        "tokens": plan.tokens,
-    }
-    found = {name.removesuffix(".added"): plan.interval(name, value) for name, value in known.items()}
-    return {name: each for name, each in found.items() if each is not None}
 
 
 def _print_needs(estimate: Estimate, machines: int) -> None:
@@ -126,15 +102,6 @@ def _needs_json(needs: Needs, machines: int) -> dict[str, Any]:
         "seconds": round(needs.on(machines), 1),
         "chroma_written": round(needs.written, 6),
         "chroma_stored": round(needs.stored, 6),
-    }
-
-
-def _sample_json(plan: Plan) -> dict[str, Any] | None:
-    if not plan.sampled:
-        return None
-    return {
-        "read": {one.source: [len(one.drawn), one.documents] for one in plan.sampled},
-        **{name: [round(each.low), round(each.high)] for name, each in _intervals(plan).items()},
     }
 
 
@@ -229,7 +196,7 @@ def _plan_json(estimate: Estimate, machines: int) -> dict[str, Any]:
         "cost": round(estimate.cost, 6),
         "disk": estimate.needs.disk.total,
         "needs": _needs_json(estimate.needs, machines),
-        "sample": _sample_json(plan),
+        "sample": {"read": plan.sampled} if plan.sampled else None,
         "tokens_per_second": estimate.tokens_per_second,
         "seconds": estimate.seconds,
         "problems": [

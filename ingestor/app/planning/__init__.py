@@ -1,1 +1,0 @@
-"""Figures of a plan, and estimates for all documents from a sample of them."""
