@@ -29,7 +29,7 @@ from ingestor.model import Blob, Digest, Document
 from ingestor.ports import BadDocument, Parser, Transient
 from ingestor.registry import Options
 from ingestor.sandbox.process import Died, Killed, Limits, Process, Starved, TooSlow
-from ingestor.sandbox.turns import Turns
+from ingestor.sandbox.turns import ProcessTurns
 from ingestor.sandbox.wire import BATCH, CROWD, DESCRIPTIONS, DOCUMENT, TICK
 
 log = logging.getLogger("ingestor")
@@ -66,8 +66,8 @@ class Isolation:
         self._layers: dict[str, str] = {}
         self._running: set[Process] = set()
         self._free = _lane(limits.processes + 1)  # one is always left for quick documents
-        self._quick = Turns(limits.processes, self._stopped.is_set, TICK)
-        self._slow = Turns(limits.processes, self._stopped.is_set, TICK)
+        self._quick = ProcessTurns(limits.processes, self._stopped.is_set, TICK)
+        self._slow = ProcessTurns(limits.processes, self._stopped.is_set, TICK)
         self._first: float | None = None  # CPU seconds of a first attempt; None: it has all
         self._known_slow: set[Digest] = set()
         self._resting: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -124,7 +124,7 @@ class Isolation:
             self._known_slow.add(content)
             raise Slow(f"takes more than {first:g} s of CPU time") from None
 
-    def _waited(self, turns: Turns, ask: Callable[[Process], T]) -> T:
+    def _waited(self, turns: ProcessTurns, ask: Callable[[Process], T]) -> T:
         behind = self._behind()
         if not turns.take_free(behind=behind):
             with self._resting():

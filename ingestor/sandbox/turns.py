@@ -6,7 +6,7 @@ from threading import Condition
 from ingestor.core.interruptions import Stopped
 
 
-class Turns:
+class ProcessTurns:
     """``at_once``: turns that are taken at the same time. Work that is behind leaves one of them free.
 
     ``stopped``: whether who waits is to get Stopped; it is asked every ``tick`` seconds.
