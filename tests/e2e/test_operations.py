@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ingestor.app.planning import needs
 
 from ingestor.app.daemon import Loop
+from ingestor.app.planning import needs
 from ingestor.app.queries import is_running
 from ingestor.app.signals import Signals
 from ingestor.app.wiring import Ports, opened
