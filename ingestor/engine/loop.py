@@ -246,7 +246,17 @@ class Engine:
                 recipe = refused or source.tools.recipe("")
                 self.writer.put(withdraw(entry, _nothing(entry, recipe, failure, parser)))
             return
-        if isinstance(error, NeedsHuman):
+        if isinstance(error, NeedsHuman) and self._is_replaced(entry.feed):
+            log.warning(
+                "%s (%s): %s; it waits for the new collection",
+                entry.key,
+                entry.source,
+                failure.reason,
+                extra=event(
+                    "document_retried", source=str(entry.source), document=entry.key, reason=failure.reason
+                ),
+            )
+        elif isinstance(error, NeedsHuman):
             log.error(
                 "source %s is held: %s",
                 entry.source,
@@ -271,6 +281,13 @@ class Engine:
                 ),
             )
         self._put_off(entry, failure)
+
+    def _is_replaced(self, feed: Feed) -> bool:
+        """Whether another edition of the source is built: its former model need not be there any more."""
+        building = any(
+            other.source == feed.source and other.edition in self._behind for other in self.sources
+        )
+        return building and feed.edition not in self._behind
 
     def _landed(self, entry: Entry) -> None:
         """It is no longer in flight: settled, or due again."""

@@ -32,7 +32,10 @@ class Words:
         try:
             if self.db is not None and self.number is not None:
                 complete = "SELECT complete FROM collections WHERE number = ?"
-                if self.db.execute(complete, (self.number,)).fetchone()[0]:
+                found = self.db.execute(complete, (self.number,)).fetchone()
+                if found is None:
+                    return "its lexical index is not made yet"
+                if found[0]:
                     return None
                 (count,) = self.db.execute(f"SELECT COUNT(*) FROM records_{self.number}").fetchone()
                 return f"its lexical index is being made: {counted(count, 'record')} so far"

@@ -11,6 +11,7 @@ from ingestor.lexical.terms import question_words
 from ingestor.lexical.typos import corrected
 from ingestor.lexical.vocabulary import read_held
 from ingestor.model import RecordId
+from ingestor.ports import Gone
 
 _POSTINGS = 10_000  # records looked at for one question: its rarest words come first, and tell the most
 _SATURATED = 2.2  # k1 + 1 of FTS5: what a word's weight is multiplied by where it is frequent
@@ -42,7 +43,10 @@ class _Asked:
 
 
 def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> ByWords:
-    """The best records, with scores above 0. ``number``: of the collection's tables."""
+    """The best records, with scores above 0. ``number``: of the collection's tables.
+
+    Raises Gone if the collection was forgotten meanwhile.
+    """
     query = f"""SELECT id, text_key, -found.rank FROM (
                     SELECT rowid AS row, rank FROM words_{number} WHERE words_{number} MATCH ?
                     ORDER BY rank LIMIT ?) AS found
@@ -68,7 +72,10 @@ def telling(db: sqlite3.Connection, number: int, question: str) -> set[str]:
 
 def _asked(db: sqlite3.Connection, number: int, question: str) -> _Asked:
     languages = [row[0] for row in db.execute("SELECT language FROM languages WHERE number = ?", (number,))]
-    (records,) = db.execute("SELECT records FROM collections WHERE number = ?", (number,)).fetchone()
+    found = db.execute("SELECT records FROM collections WHERE number = ?", (number,)).fetchone()
+    if found is None:
+        raise Gone("the collection was replaced meanwhile")
+    records = int(found[0])
     words = question_words(question, languages)
     held = read_held(db, number, list(chain.from_iterable(words)))
     absent = [forms for forms in words if held.keys().isdisjoint(forms)]

@@ -16,7 +16,7 @@ from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.file import reading
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Record, RecordId, Vector
-from ingestor.ports import NeedsHuman, Transient
+from ingestor.ports import Gone, NeedsHuman, Transient
 from ingestor.search.reranking import Reranker
 from ingestor.search.search import AGAIN, Searcher
 from ingestor.search.values import Question
@@ -164,6 +164,15 @@ def test_answer_beside_an_edit_has_one_version_of_its_text(tmp_path: Path) -> No
         after = Record(edited, text, before.metadata, EMBEDDER.embed([text])[0])
         store.writes.append(lambda: index.upsert([after]))
         assert search.answer(asked) == search.answer(asked)
+
+
+def test_collection_that_is_forgotten_while_it_is_searched_is_gone(tmp_path: Path) -> None:
+    """A swap deletes it between its vectors and its words; the service then asks the new one."""
+    with interrupted(tmp_path) as (search, store, index):
+        store.writes.append(lambda: index._lexical._file.discard("uuid"))
+        with pytest.raises(Gone):
+            search.answer(Question("books"))
+        assert search.answer(Question("books")).mode == "dense"
 
 
 def test_answer_is_given_though_every_attempt_meets_a_write(tmp_path: Path) -> None:

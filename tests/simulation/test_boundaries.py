@@ -12,11 +12,14 @@ import pytest
 
 from ingestor.app.building.parts import Parts
 from ingestor.engine import protocol
+from ingestor.engine.loop import Engine
 from ingestor.engine.vectors.remote import RemoteVectors
 from ingestor.rechunk import policy
 from ingestor.search import search
 from ingestor.state.editions import Editions
+from ingestor.state.sources import SourceRows
 from tests.simulation.checks.at_rest import check
+from tests.simulation.checks.readers import EMBEDDERS
 from tests.simulation.histories import FindOut, Variants, crashes
 from tests.simulation.laws import (
     APPROVED,
@@ -29,8 +32,9 @@ from tests.simulation.laws import (
     REST,
     STOOD,
     LawBroken,
+    hold,
 )
-from tests.simulation.world import DOCS, World
+from tests.simulation.world import DOCS, FILES, World
 
 
 def boundaries(seed: int) -> dict[str, object]:
@@ -91,6 +95,36 @@ BROKEN: Variants = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
     find_out(BROKEN[name], partial(crashes, tmp_path, settings=boundaries))
+
+
+def exchange_the_server(folder: Path) -> None:
+    """Another model comes to another server, which answers for the former one, too; a document changes."""
+    world = World(folder, 1, remote=True, mode="swap", watched=True)
+    for number in range(12):
+        world.files.write(f"{number:02}.txt", f"alpha {number}")
+    world.settle()
+    world.files.write("00.txt", "an edit")
+    world.server_model = world.embedder = EMBEDDERS[1]
+    world.configure()
+    for _ in range(60):
+        world.now += 5.0
+        world.engine_step()
+    hold(REST, not world.resting() and SourceRows(world.journal).of(FILES).held)
+    check(world)
+    world.end()
+
+
+def test_a_former_model_that_is_gone_does_not_hold_up_the_next(tmp_path: Path) -> None:
+    exchange_the_server(tmp_path)
+
+
+def test_a_hold_by_an_edition_that_is_replaced_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Engine, "_is_replaced", lambda self, feed: False)
+    with pytest.raises(LawBroken) as found:
+        exchange_the_server(tmp_path)
+    assert found.value.law == REST
 
 
 def write_again(folder: Path) -> None:

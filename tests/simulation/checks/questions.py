@@ -10,6 +10,7 @@ import numpy as np
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import Unusable, reading
 from ingestor.model import Hit, Record, RecordId, Vector, Vectors
+from ingestor.ports import Gone
 from ingestor.search.search import Searcher
 from ingestor.search.values import Question
 from tests.memory_index import MemoryIndex
@@ -67,7 +68,7 @@ def ask_meanwhile(
         gone_on.append(None)
         go_on()
 
-    with suppress(Unusable, FileNotFoundError):
+    with suppress(Unusable, Gone, FileNotFoundError):
         file, before = words.stat().st_ino, _answer(inner, words, uuid, question, [])
         beside = _answer(inner, words, uuid, question, [step])
         after = _answer(inner, words, uuid, question, [])
