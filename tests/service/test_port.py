@@ -84,6 +84,7 @@ def test_questions_go_before_documents(daemon: Daemon, client: httpx.Client) -> 
     many = threading.Thread(target=daemon.stream, args=([f"document {n}" for n in range(100)],))
     many.start()
     wait(lambda: daemon.embeddings.waiting == 100, every=0.01)
+    assert daemon.model.begun.wait(60), "a thread that has not begun would answer the question at once"
     said: list[Any] = []
     ask = threading.Thread(target=lambda: said.append(client.post("/embed", json={"inputs": "q"}).json()))
     ask.start()
