@@ -9,13 +9,13 @@ order in which it is read.
 import math
 import re
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from ctypes import (
     PYFUNCTYPE,
     addressof,
     byref,
     c_double,
-    c_float,
     c_int,
     c_uint,
     c_void_p,
@@ -30,6 +30,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING, Any
 from unicodedata import category, combining, normalize
 
+import numpy as np
 from pypdfium2 import raw
 
 from ingestor.parsers.pdf.lines import Line, Word
@@ -54,23 +55,33 @@ _PLAIN = str.maketrans(
     {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xAD: None, 0: None}
     | dict.fromkeys(range(0xDC00, 0xE000))
 )
-_RTL = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_RTL = re.compile("[\u0590-\u065f\u066a-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_ARABIC = re.compile("[\u0600-\u08ff\ufb50-\ufdff\ufe70-\ufefc]")
 _LTR_RUN = re.compile(r"[^\W_](?:.*[^\W_])?")
 _SHAPED = re.compile("[\ufb1d-\ufdff\ufe70-\ufefc]+")  # letters in the shape that they have beside others
-_MIRRORED = str.maketrans("()[]{}<>«»", ")(][}{><»«")
-_VIRAMA = 9  # combining class
+_MIRRORED = dict(zip("()[]{}«»", ")(][}{»«", strict=True))
+_BRACKET = re.compile(
+    r"^[)\]}»]|[(\[{«](?=[.,:;،؛؟!?]*$)"
+)  # that opens or closes on the wrong side of its word
+_INDIC = re.compile("[\u0900-\u0dff]")
+_VIRAMA, _FINAL = 9, "\u0bcd\u0d4d"  # combining class, and those that may end a word
 _EM = 1.2  # sizes of the type: the height of a character's box
 _SPLIT = 0.13  # sizes of the type, beyond the usual gap inside a word: a space
 _JOIN = 0.03  # sizes of the type, beyond the usual gap inside a word: none
 _TIGHT = 0.08  # sizes of the type: the widest usual gap beside which gaps tell words apart
 _TRACKED = 0.2  # sizes of the type: the widest usual gap inside words
+_SYLLABLE = 0.16  # sizes of the type: the widest gap between two of an Indian script
+_SIGN = 0.26  # sizes of the type: a vowel sign, which stands unseen behind the box of its letter
+_UNSEEN_BASE = {
+    "\u093f": 0.15,
+    **dict.fromkeys("\u09bf\u09c7\u09c8\u0bc6\u0bc7\u0bc8", 0.45),
+}  # or a letter behind it
 _SAME = 0.15  # sizes of the type between two characters that are one painted twice
-_LETTERS = 5  # letters in a row that stand alone: a word set wide
+_SINGLE = re.compile(r"(?:(?<!\S)[^\W\d_]\s+){4}[^\W\d_](?!\S)")  # letters in a row that stand alone
+_LETTERS = 5  # of them: a word set wide
 _LETTER_GAP = 0.28  # sizes of the type: more is the space between words
 _WORD_GAP = 1.4  # times the gap between such letters
 _UPRIGHT = 0.03  # radians from a quarter turn
-
-Boxes = Sequence[float]
 
 
 def _quick(function: Any, result: Any, *more: Any) -> Any:
@@ -89,7 +100,8 @@ class PageText:
 
     ``said``: a character for each of pdfium's; CR LF ends a line, U+0002 divides a word. A character of two
     halves stands where its first was. ``turn``: quarters that the text is turned counter-clockwise.
-    ``lines``: words, line by line in the order of the file. ``unmapped``: characters without a Unicode value.
+    ``odd``: how many gaps before each character are no plain spaces or joints. ``lines``: words, line by line
+    in the order of the file. ``unmapped``: characters without a Unicode value.
     """
 
     handle: Any
@@ -98,9 +110,10 @@ class PageText:
     unmapped: int
     turn: int
     shown: tuple[float, float, float, float]
-    lefts: Boxes
-    rights: Boxes
-    sizes: Boxes
+    lefts: Sequence[float]
+    rights: Sequence[float]
+    sizes: Sequence[float]
+    odd: Sequence[int]
     lines: list[list[Word]]
 
     def upright(self, x: float, y: float) -> tuple[float, float]:
@@ -124,25 +137,27 @@ def read(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
     handle = textpage.raw
     count, address = raw.FPDFText_CountChars(handle), cast(handle, c_void_p).value
     said, unmapped = _decoded(handle, possible(map(_unicode, repeat(address), range(count))))
-    boxes = (c_float * (4 * count))()
-    at = addressof(boxes)
-    all(map(_loose, repeat(address), range(count), range(at, at + 16 * count, 16)))
-    flat = list(boxes)
-    left, top, right, bottom = flat[0::4], flat[1::4], flat[2::4], flat[3::4]
+    boxes = np.zeros((count, 4), np.float32)
+    at = boxes.ctypes.data
+    deque(map(_loose, repeat(address), range(count), range(at, at + 16 * count, 16)), maxlen=0)
+    left, top, right, bottom = boxes.T.astype(np.float64)
     shown = page.get_cropbox()
-    said = _without(said, (
-        at for at, (x, to_x, y, to_y) in enumerate(zip(left, right, bottom, top, strict=True))
-        if not (shown[0] <= (x + to_x) / 2 <= shown[2] and shown[1] <= (y + to_y) / 2 <= shown[3])
-    ))  # fmt: skip
+    outside = (abs(left + right - shown[0] - shown[2]) > shown[2] - shown[0]) | (
+        abs(bottom + top - shown[1] - shown[3]) > shown[3] - shown[1]
+    )
+    said = _without(said, np.flatnonzero(outside).tolist())
     turn = _turn(said, left, bottom)
     lefts, rights, tall = (
-        lambda: ([x - shown[0] for x in left], [x - shown[0] for x in right], zip(top, bottom, strict=True)),
-        lambda: ([y - shown[1] for y in bottom], [y - shown[1] for y in top], zip(right, left, strict=True)),
-        lambda: ([shown[2] - x for x in right], [shown[2] - x for x in left], zip(top, bottom, strict=True)),
-        lambda: ([shown[3] - y for y in top], [shown[3] - y for y in bottom], zip(right, left, strict=True)),
+        lambda: (left - shown[0], right - shown[0], top - bottom),
+        lambda: (bottom - shown[1], top - shown[1], right - left),
+        lambda: (shown[2] - right, shown[2] - left, top - bottom),
+        lambda: (shown[3] - top, shown[3] - bottom, right - left),
     )[turn]()
-    sizes = [(high - low) / _EM for high, low in tall]
-    text = PageText(handle, address, said, unmapped, turn, shown, lefts, rights, sizes, [])
+    sizes = tall / _EM
+    text = PageText(
+        handle, address, said, unmapped, turn, shown, lefts.tolist(), rights.tolist(), sizes.tolist(),
+        _odd(said, lefts, rights, sizes), [],
+    )  # fmt: skip
     text.lines = list(_lines(text))
     words = [word for line in text.lines for word in line]
     if len({(word.text[:3], word.left // 4, word.baseline // 4) for word in words}) < len(words):
@@ -150,6 +165,17 @@ def read(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
         text.said = _without(said, list(_painted_again(text, everything)))
         text.lines = list(_lines(text))
     return text
+
+
+def _odd(said: str, lefts: Any, rights: Any, sizes: Any) -> Sequence[int]:
+    """Count the gaps that may be no words' spaces, or spaces without a character, up to each character."""
+    blank = np.fromiter(map(str.isspace, said), bool, len(said))
+    strange = np.zeros(len(said) + 1, bool)
+    inner = ~blank[1:] & ~blank[:-1]
+    strange[1:-1] = inner & (lefts[1:] - rights[:-1] > 0.8 * _SPLIT * sizes[:-1])
+    made = blank[1:-1] & (lefts[1:-1] == rights[1:-1]) & ~blank[2:]
+    strange[1:-2] |= made & (lefts[2:] - rights[:-2] <= (1.25 * _TRACKED + _JOIN) * sizes[:-2])
+    return np.cumsum(strange).tolist()  # type: ignore[no-any-return]
 
 
 def _without(said: str, places: Iterable[int]) -> str:
@@ -160,40 +186,41 @@ def _without(said: str, places: Iterable[int]) -> str:
     return "".join(letters) if gone else said
 
 
-def _turn(said: str, left: Boxes, bottom: Boxes) -> int:
+def _turn(said: str, left: Any, bottom: Any) -> int:
     """Return the quarter turn that most words share, by where their letters follow each other."""
     votes = [0, 0, 0, 0]
-    for found in _WORD.finditer(said):
-        first, last = found.start(), found.end() - 1
-        if last > first and _GONE not in found[0]:
-            x, y = left[last] - left[first], bottom[last] - bottom[first]
-            across = abs(x) >= abs(y)
-            votes[(0 if x >= 0 or _RTL.search(found[0]) else 2) if across else (1 if y > 0 else 3)] += (
-                last - first
-            )
+    spans = [found.span() for found in _WORD.finditer(said) if _GONE not in found[0]]
+    if not spans:
+        return 0
+    firsts, ends = np.array(spans).T
+    xs, ys = (left[ends - 1] - left[firsts]).tolist(), (bottom[ends - 1] - bottom[firsts]).tolist()
+    for (first, end), x, y in zip(spans, xs, ys, strict=True):
+        across = abs(x) >= abs(y)
+        back = across and x < 0 and not _RTL.search(said, first, end)
+        votes[(2 if back else 0) if across else (1 if y > 0 else 3)] += end - first - 1
     return votes.index(max(votes))
 
 
 def _painted_again(text: PageText, places: Iterable[int]) -> Iterator[int]:
     """Yield the characters that stand where the same character stood before."""
-    seen: dict[tuple[str, int, int], tuple[float, float]] = {}
+    seen: dict[tuple[str, int, int], list[tuple[float, float]]] = {}
     for at in places:
         letter, size = text.said[at], text.sizes[at] or 1.0
         if letter in " \0":
             continue
         x, y = _place(text, at)
-        cell = 2 * _SAME * size
-        keys = [
-            (letter, math.floor(x / cell + dx), math.floor(y / cell + dy))
-            for dx in (0, 0.5)
-            for dy in (0, 0.5)
-        ]
-        keys = [(f"{letter}{number}", *key[1:]) for number, key in enumerate(keys)]
-        before = next((seen[key] for key in keys if key in seen), None)
-        if before and abs(before[0] - x) < _SAME * size and abs(before[1] - y) < _SAME * size:
+        near, cell = _SAME * size, 2 * _SAME * size
+        column, row = math.floor(x / cell), math.floor(y / cell)
+        before = (
+            place
+            for dx in (-1, 0, 1)
+            for dy in (-1, 0, 1)
+            for place in seen.get((letter, column + dx, row + dy), ())
+        )
+        if any(abs(to_x - x) < near and abs(to_y - y) < near for to_x, to_y in before):
             yield at
         else:
-            seen.update(dict.fromkeys(keys, (x, y)))
+            seen.setdefault((letter, column, row), []).append((x, y))
 
 
 _X, _Y = c_double(), c_double()
@@ -244,14 +271,35 @@ def _decoded(handle: Any, codes: Sequence[int]) -> tuple[str, int]:
 
 
 def _lines(text: PageText) -> Iterator[list[Word]]:
-    rtl = _RTL.search(text.said) is not None
-    for found in _LINE.finditer(text.said):
-        spans = [span for span in (word.span() for word in _WORD.finditer(text.said, *found.span()))
-                 if text.said[slice(*span)].strip(_GONE)]  # fmt: skip
-        if rtl and _RTL.search(found[0]):
-            words = _logical(text, [at for span in spans for at in range(*span)])
-        else:
+    """Yield the words of each line; where pdfium puts two lines into one, those of each."""
+    said, ascii_ = text.said, text.said.isascii()
+    rtl = not ascii_ and _RTL.search(said) is not None
+    plain = ascii_ or said.translate(_PLAIN) == said
+    plain = plain and _GONE not in said
+    for found in _LINE.finditer(said):
+        begin, end = found.span()
+        spans = [span.span() for span in _WORD.finditer(said, begin, end)]
+        if _GONE in found[0]:
+            spans = [span for span in spans if said[slice(*span)].strip(_GONE)]
+        if not spans:
+            continue
+        if rtl and (_RTL.search(said, begin, end) or _ARABIC.search(said, begin, end)):
+            words = _logical(text, spans)
+        elif (
+            text.odd[end] > text.odd[begin]
+            or any(mark in found[0] for mark in _HYPHENS)
+            or not (ascii_ or found[0].isascii() or not any(category(c)[0] == "M" for c in found[0]))
+            or _SINGLE.search(said, begin, end)
+        ):
             words = [_word(text, group) for group in _grouped(text, spans)]
+        else:
+            words = [
+                Word(
+                    said[a:b] if plain else said[a:b].translate(_PLAIN),
+                    text.lefts[a], text.rights[b - 1], _place(text, a)[1], a, b - 1,
+                )
+                for a, b in spans
+            ]  # fmt: skip
         begin = 0
         for at in range(1, len(words) + 1):
             if at == len(words) or _is_below(text, words[at - 1], words[at]):
@@ -284,26 +332,29 @@ def _grouped(text: PageText, spans: Sequence[tuple[int, int]]) -> Iterator[list[
     """Yield the parts of each word: pdfium's words, joined and split by the gaps between letters."""
     said, lefts, rights = text.said, text.lefts, text.rights
     inside = [lefts[at + 1] - rights[at] for start, end in spans for at in range(start, end - 1)]
-    size = text.sizes[spans[0][0]] if spans else 0.0
+    size = text.sizes[spans[0][0]]
     usual = max(median_low(inside), 0.0) if len(inside) > 2 else 0.0
     wide = max(inside, default=0.0) - usual > 0.8 * _SPLIT * size
     group: list[tuple[int, int]] = []
     letters = _set_wide(text, spans)
     for at, (start, end) in enumerate(spans):
         before = spans[at - 1][1] if at else 0
-        generated = before + 1 == start and said[before] == " " and lefts[before] == rights[before]
+        made = before + 1 == start and said[before] == " " and lefts[before] == rights[before]
+        gap = lefts[start] - rights[before - 1] if group else 0.0
         joined = bool(group) and (
             at in letters
             or (before + 1 == start and said[before] in _HYPHENS)
-            or (combining(said[before - 1]) == _VIRAMA or category(said[start]).startswith("M"))
+            or (combining(said[before - 1]) == _VIRAMA and said[before - 1] not in _FINAL)
+            or category(said[start]).startswith("M")
             or (
-                generated
+                made
                 and usual <= _TRACKED * size
                 and bool(inside)
-                and -_JOIN * size <= lefts[start] - rights[before - 1] <= 1.25 * usual + _JOIN * size
+                and -_JOIN * size <= gap <= 1.25 * usual + _JOIN * size
                 and said[start].isalpha()
                 and said[before - 1].isalpha()
             )
+            or (made and bool(_INDIC.match(said[start])) and gap <= _indic_space(text, before - 1))
         )
         if group and not joined:
             yield group
@@ -322,6 +373,18 @@ def _grouped(text: PageText, spans: Sequence[tuple[int, int]]) -> Iterator[list[
         yield group
 
 
+def _indic_space(text: PageText, at: int) -> float:
+    """Return the widest gap behind a letter of an Indian script inside a word, in points.
+
+    Chrome writes several characters for the first glyph of a syllable, and none for its vowel sign.
+    """
+    if not _INDIC.match(text.said[at]):
+        return -1.0
+    unseen = category(text.said[at]) == "Mc" and _place(text, at) == _place(text, at - 1)
+    behind = _UNSEEN_BASE.get(text.said[at], _SIGN) if unseen else 0.0
+    return (_SYLLABLE + behind) * _size(text.handle, at)
+
+
 def _set_wide(text: PageText, spans: Sequence[tuple[int, int]]) -> set[int]:
     """Return the letters that belong to the word before: words set with space between their letters."""
     found, run = set[int](), list[int]()
@@ -338,25 +401,29 @@ def _set_wide(text: PageText, spans: Sequence[tuple[int, int]]) -> set[int]:
     return found
 
 
-def _logical(text: PageText, places: Sequence[int]) -> list[Word]:
+def _logical(text: PageText, spans: Sequence[tuple[int, int]]) -> list[Word]:
     """Return the words of a line with Hebrew or Arabic, in the order in which they are read."""
-    marks = [at for at in places if combining(text.said[at])]
-    bases = sorted((at for at in places if not combining(text.said[at])), key=lambda at: text.lefts[at])
+    said, lefts, rights = text.said, text.lefts, text.rights
+    own = {at: number for number, span in enumerate(spans) for at in range(*span)}
+    bases = sorted((at for at in own if not combining(said[at])), key=lefts.__getitem__)
     if not bases:
         return []
     above: dict[int, str] = {}
-    for mark in marks:
-        middle = (text.lefts[mark] + text.rights[mark]) / 2
-        base = min(bases, key=lambda at: abs((text.lefts[at] + text.rights[at]) / 2 - middle))
-        above[base] = above.get(base, "") + text.said[mark]
-    words: list[list[int]] = [[bases[0]]]
+    for mark in (at for at in own if combining(said[at])):
+        base = min(bases, key=lambda at: abs(lefts[at] + rights[at] - lefts[mark] - rights[mark]))
+        above[base] = above.get(base, "") + said[mark]
+    words, end, size = [[bases[0]]], rights[bases[0]], _size(text.handle, bases[0])
     for before, at in pairwise(bases):
-        if text.lefts[at] - text.rights[before] > _SPLIT * text.sizes[at]:
+        bracket = said[before] in _MIRRORED or said[at] in _MIRRORED
+        widest = 0.2 if bracket else 0.5 if own[before] == own[at] else 0.1
+        if lefts[at] - end > widest * size:
             words.append([])
         words[-1].append(at)
-    whole = [any(_RTL.match(text.said[at]) for at in word) for word in words]
-    named = sum(any(text.said[at].isalpha() for at in word) for word in words)
+        end = max(end, rights[at])
+    whole = [any(_RTL.match(said[at]) for at in word) for word in words]
+    named = sum(any(said[at].isalpha() for at in word) for word in words)
     right = 2 * sum(whole) >= named
+    arabic = any(_ARABIC.match(said[at]) for at in bases)
     if right:
         words.reverse()
         whole.reverse()
@@ -365,27 +432,29 @@ def _logical(text: PageText, places: Sequence[int]) -> list[Word]:
         if at == len(words) or whole[at] == right:
             words[begin:at] = words[begin:at][::-1]
             begin = at + 1
-    return [_rtl_word(text, word, above) for word in words]
+    return [_rtl_word(text, word, above, arabic) for word in words]
 
 
-def _rtl_word(text: PageText, places: Sequence[int], above: dict[int, str]) -> Word:
-    """Return a word from its letters, left to right: as it is, or the other way round but for numbers."""
-    order = list(places)
-    if any(_RTL.match(text.said[at]) for at in order):
+def _rtl_word(text: PageText, places: Sequence[int], above: dict[int, str], arabic: bool) -> Word:
+    """Return a word from its letters, left to right: as it is, or the other way round but for numbers.
+
+    ``arabic``: whether the line has Arabic letters, beside which a number's sign stands on its other side.
+    """
+    order, rtl = list(places), any(_RTL.match(text.said[at]) for at in places)
+    turned = rtl or (arabic and not any(text.said[at].isalpha() for at in order))
+    if turned:
         order.reverse()
-        pairs = list(pairwise(order))  # a ligature's letters stand in one place, in the order they are read
-        for number, (one, other) in enumerate(pairs):
-            if text.lefts[one] == text.lefts[other] and one > other:
-                order[number], order[number + 1] = other, one
+        for number, (one, other) in enumerate(list(pairwise(order))):
+            if places[0] > places[-1] and text.lefts[one] == text.lefts[other] and one > other:
+                order[number], order[number + 1] = other, one  # a ligature's letters, in reading order
         plain = "".join(" " if _RTL.match(text.said[at]) else text.said[at] for at in order)
         for run in re.finditer(r"\S+", plain):
             if inner := _LTR_RUN.search(run[0]):
                 begin, end = run.start() + inner.start(), run.start() + inner.end()
                 order[begin:end] = order[begin:end][::-1]
     said = "".join(text.said[at] + above.get(at, "") for at in order).translate(_PLAIN)
-    closing, opening = said.find(")"), said.find("(")
-    if _RTL.search(said) and closing >= 0 and (opening < 0 or closing < opening) and closing < len(said) - 1:
-        said = said.translate(_MIRRORED)
+    if turned:
+        said = _BRACKET.sub(lambda bracket: _MIRRORED[bracket[0]], said)
     said = _SHAPED.sub(lambda run: normalize("NFKC", run[0]), said)
     left, right = min(text.lefts[at] for at in places), max(text.rights[at] for at in places)
     return Word(said, left, right, _place(text, order[0])[1], min(order), max(order))

@@ -288,4 +288,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=8, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=9, options=PdfOptions, build=PdfParser)
