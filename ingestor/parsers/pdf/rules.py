@@ -9,8 +9,9 @@ from ctypes import byref, c_float
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pypdfium2 import raw
 
 if TYPE_CHECKING:
@@ -45,18 +46,18 @@ class Grid:
 
 
 Point = tuple[float, float]
+Segments = Any  # an array of x, y, to x, to y
 
 
-def edges(segments: Iterable[tuple[Point, Point]]) -> tuple[list[Edge], list[Edge]]:
-    """The horizontal and the vertical ones among the segments."""
-    across: set[Edge] = set()
-    upright: set[Edge] = set()
-    for (x, y), (to_x, to_y) in segments:
-        if abs(y - to_y) < 1 and abs(x - to_x) >= _SHORTEST:
-            across.add(Edge(round(y), round(min(x, to_x)), round(max(x, to_x))))
-        elif abs(x - to_x) < 1 and abs(y - to_y) >= _SHORTEST:
-            upright.add(Edge(round(x), round(min(y, to_y)), round(max(y, to_y))))
-    return whole(across), whole(upright)
+def edges(segments: "Segments") -> tuple[list[Edge], list[Edge]]:
+    """Return the horizontal and the vertical ones among segments (x, y, to x, to y)."""
+    x, y, to_x, to_y = np.asarray(segments, float).reshape(-1, 4).T
+    found = []
+    for at, to_at, low, high in ((y, to_y, x, to_x), (x, to_x, y, to_y)):
+        straight = (abs(at - to_at) < 1) & (abs(low - high) >= _SHORTEST)
+        lines = np.stack((at, np.minimum(low, high), np.maximum(low, high)), 1)[straight].round()
+        found.append(whole(map(Edge, *np.unique(lines, axis=0).T.tolist())))
+    return found[0], found[1]
 
 
 def whole(across: Iterable[Edge]) -> list[Edge]:
@@ -86,25 +87,20 @@ def grids(across: Sequence[Edge], upright: Sequence[Edge]) -> list[Grid]:
 
 
 def _nets(across: Sequence[Edge], upright: Sequence[Edge]) -> list[tuple[list[Edge], list[Edge]]]:
-    """Lines that cross each other, or others that do."""
-    nets: list[tuple[list[Edge], list[Edge]]] = []
-    for row in across:
-        crossing = [column for column in upright if _cross(row, column)]
-        if not crossing:
-            continue
-        joined: tuple[list[Edge], list[Edge]] = ([row], crossing)
-        for net in [net for net in nets if any(column in net[1] for column in crossing)]:
-            nets.remove(net)
-            joined = (net[0] + joined[0], list(dict.fromkeys(net[1] + joined[1])))
-        nets.append(joined)
-    return nets
-
-
-def _cross(row: Edge, column: Edge) -> bool:
-    return (
-        row.low - _NEAR <= column.at <= row.high + _NEAR
-        and column.low - _NEAR <= row.at <= column.high + _NEAR
+    """Return the lines that cross each other, or others that do."""
+    rows, columns = (
+        np.array([(e.at, e.low - _NEAR, e.high + _NEAR) for e in some]).T for some in (across, upright)
     )
+    over = np.greater_equal.outer(rows[2], columns[0]) & np.less_equal.outer(rows[1], columns[0])
+    over &= np.greater_equal.outer(rows[0], columns[1]) & np.less_equal.outer(rows[0], columns[2])
+    nets: list[tuple[set[int], set[int]]] = []
+    for row, crossed in enumerate(over):
+        own = set(np.flatnonzero(crossed).tolist())
+        touched = [net for net in nets if net[1] & own]
+        nets = [net for net in nets if not net[1] & own]
+        if own:
+            nets.append(({row}.union(*(net[0] for net in touched)), own.union(*(net[1] for net in touched))))
+    return [([across[at] for at in sorted(net[0])], [upright[at] for at in sorted(net[1])]) for net in nets]
 
 
 def _places(lines: Sequence[Edge], others: Sequence[Edge]) -> list[float]:
@@ -134,38 +130,41 @@ def _row(top: float, bottom: float, xs: Sequence[float], columns: Sequence[Edge]
     return tuple(cells)
 
 
-def segments(page: "PdfPage", upright: Callable[[float, float], Point]) -> Iterator[tuple[Point, Point]]:
-    """Yield the lines that are drawn or that border an area, on the page as it is read."""
+def segments(page: "PdfPage", upright: Callable[[Any, Any], tuple[Any, Any]]) -> "Segments":
+    """Return the lines that are drawn or that border an area, on the page as it is read."""
     objects = map(raw.FPDFPage_GetObject, repeat(page), range(raw.FPDFPage_CountObjects(page)))
     paths = [found for found in objects if raw.FPDFPageObj_GetType(found) == raw.FPDF_PAGEOBJ_PATH]
-    left, bottom, right, top = c_float(), c_float(), c_float(), c_float()
+    boxes, found = list[tuple[float, ...]](), list[tuple[float, ...]]()
+    left, bottom, right, top = places = c_float(), c_float(), c_float(), c_float()
     count = _MOST_SEGMENTS
     for path in paths if len(paths) <= _MOST_PATHS else ():
         number = raw.FPDFPath_CountSegments(path)
-        if number > _SIMPLE:
-            count -= number
-            if count < 0:
-                return
-            yield from _of_path(path, number, upright)
+        if number <= _SIMPLE:
+            raw.FPDFPageObj_GetBounds(path, left, bottom, right, top)
+            boxes.append((*(place.value for place in places), number))
             continue
-        raw.FPDFPageObj_GetBounds(path, byref(left), byref(bottom), byref(right), byref(top))
-        (x, y), (to_x, to_y) = upright(left.value, bottom.value), upright(right.value, top.value)
-        if abs(x - to_x) < _THIN or abs(y - to_y) < _THIN:
-            across = abs(x - to_x) >= abs(y - to_y)
-            middle = (y + to_y) / 2 if across else (x + to_x) / 2
-            yield ((x, middle), (to_x, middle)) if across else ((middle, y), (middle, to_y))
-        elif number > 2:  # a rectangle; what has one segment is slanted
-            yield from (
-                ((x, y), (to_x, y)),
-                ((x, to_y), (to_x, to_y)),
-                ((x, y), (x, to_y)),
-                ((to_x, y), (to_x, to_y)),
-            )
+        count -= number
+        if count < 0:
+            break
+        found += _of_path(path, number, upright)
+    x, y, to_x, to_y, number = np.array(boxes).reshape(-1, 5).T
+    (x, y), (to_x, to_y) = upright(x, y), upright(to_x, to_y)
+    wide, high = abs(x - to_x), abs(y - to_y)
+    thin = (wide < _THIN) | (high < _THIN)
+    level, area = thin & (wide >= high), ~thin & (number > 2)  # what has one segment is slanted
+    mx, my = np.where(thin & ~level, (x + to_x) / 2, x), np.where(level, (y + to_y) / 2, y)
+    return np.concatenate((
+        np.array(found).reshape(-1, 4),
+        np.stack((x, my, to_x, my), 1)[level | area],
+        np.stack((mx, y, mx, to_y), 1)[(thin & ~level) | area],
+        np.stack((x, to_y, to_x, to_y), 1)[area],
+        np.stack((to_x, y, to_x, to_y), 1)[area],
+    ))  # fmt: skip
 
 
 def _of_path(
     path: object, count: int, upright: Callable[[float, float], Point]
-) -> Iterator[tuple[Point, Point]]:
+) -> Iterator[tuple[float, ...]]:
     matrix = raw.FS_MATRIX()
     raw.FPDFPageObj_GetMatrix(path, byref(matrix))
     begin: Point = (0.0, 0.0)
@@ -182,7 +181,7 @@ def _of_path(
         if kind == raw.FPDF_SEGMENT_MOVETO:
             begin = point
         elif kind == raw.FPDF_SEGMENT_LINETO:
-            yield last, point
+            yield (*last, *point)
         if raw.FPDFPathSegment_GetClose(segment):
-            yield point, begin
+            yield (*point, *begin)
         last = point

@@ -258,9 +258,10 @@ def parts(line: Line) -> list[list[Word]]:
 
 def _columns(text: PageText, lines: Sequence[Line]) -> Iterator[Line]:
     """Read columns of prose one after the other, where the file gives them line by line."""
+    split_up = [parts(line) for line in lines]
     at = 0
     while at < len(lines):
-        end, gutter = _gutter(lines, at)
+        end, gutter = _gutter(lines, split_up, at)
         if not gutter:
             yield lines[at]
             at += 1
@@ -280,15 +281,17 @@ def _sides(line: Line, gutter: tuple[float, float]) -> tuple[list[Word], list[Wo
     ]
 
 
-def _gutter(lines: Sequence[Line], begin: int) -> tuple[int, tuple[float, float] | None]:
+def _gutter(
+    lines: Sequence[Line], split_up: Sequence[list[list[Word]]], begin: int
+) -> tuple[int, tuple[float, float] | None]:
     """Return where the columns end that begin with this line, and the gap between them, if any."""
     best: tuple[int, tuple[float, float] | None] = begin + 1, None
-    for one, other in pairwise(parts(lines[begin])):
+    for one, other in pairwise(split_up[begin]):
         low, high, end, both = one[-1].right, other[0].left, begin, 0
-        for line in lines[begin:]:
+        for line, own in zip(lines[begin:], split_up[begin:], strict=True):
             if line.rows or not line.words:
                 break
-            crossed = [(a[-1].right, b[0].left) for a, b in pairwise(parts(line))]
+            crossed = [(a[-1].right, b[0].left) for a, b in pairwise(own)]
             if line.left >= low or line.right <= high:
                 gap: tuple[float, float] | None = (
                     line.right if line.right <= high else low,
