@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from ingestor.app import needs
 from ingestor.app.daemon import Loop
-from ingestor.app.planning import needs
 from ingestor.app.queries import is_running
 from ingestor.app.signals import Signals
 from ingestor.app.wiring import Ports, opened
