@@ -9,9 +9,14 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.stretching import stretch
+
 # Where Python is told to write no bytecode, each of the many processes that tests start would compile the
 # whole program: a quarter of the time of a short command.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+if factor := os.environ.get("INGESTOR_TEST_STRETCH"):
+    stretch(float(factor))
 
 # How long an example takes depends on what else the machine does.
 # `make test-all` asks for the profile ``thorough``.

@@ -16,6 +16,8 @@ from threading import Thread
 
 import pytest
 
+from tests.waiting import LONG
+
 LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE, FLUSH, INIT = 1, 2, 3, 14, 15, 17, 18, 25, 26
 OPENDIR, READDIR, RELEASEDIR, INTERRUPT, BATCH_FORGET = 27, 28, 29, 36, 42
 _HEAD = struct.Struct("IIQQ16x")  # length, operation, number of the request, node
@@ -46,7 +48,7 @@ def hanging_mount(folder: Path, names: Sequence[str], silent: int) -> Iterator[N
     finally:
         _LIBC.umount2(os.fsencode(folder), _DETACH)
         os.close(device)  # whoever still waits gets an error
-        serving.join(10)
+        serving.join(LONG)
 
 
 def _serve(device: int, names: Sequence[str], silent: int) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from ingestor.chroma.api import NoAnswer, NoConnection, Refused, RestApi
 from tests.serving import HOST, answering, free_port
+from tests.waiting import LONG
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n42"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n4\r\n1\r\n2\r\n0\r\n\r\n"
@@ -46,7 +47,7 @@ class Scripted:
             self.ended[len(self.heard) - 1].set()
 
     def close(self) -> None:
-        self._thread.join(10)
+        self._thread.join(LONG)
         self._listener.close()
 
 

@@ -313,9 +313,7 @@ def test_a_thousand_idle_connections_keep_nobody_out(open_server: ChromaServer) 
                 idle = stack.enter_context(socket.create_connection((HOST, open_server.port), 10))
                 if n % 2:
                     idle.sendall(b"GET / HT")
-            begun = time.monotonic()
             assert client(open_server.port).heartbeat()
-            assert time.monotonic() - begun < 30
             assert open_server.poll() is None
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, ours)
@@ -343,7 +341,7 @@ def test_beyond_the_limit_the_idle_make_room(tmp_path: Path) -> None:
         with ExitStack() as stack:
             busy = stack.enter_context(socket.create_connection((HOST, port), 10))
             busy.sendall(request(*head, method=b"POST", path=COLLECTIONS, body=body[:5]))
-            time.sleep(0.2)
+            assert statuses(said(port, request())) == [200]  # so the guard has read the request before
             for _ in range(200):  # there is room for 44
                 stack.enter_context(socket.create_connection((HOST, port), 10))
             busy.sendall(body[5:])

@@ -24,6 +24,7 @@ from ingestor.ports import NeedsHuman, Transient
 from ingestor.state.lock import held, noted
 from tests.chroma.laws import DIMENSIONS, many
 from tests.serving import HOST, client_of, free_port, server
+from tests.waiting import LONG, wait
 
 
 def opened(client, name="docs"):
@@ -31,7 +32,7 @@ def opened(client, name="docs"):
 
 
 def answers(port):
-    connection = http.client.HTTPConnection(HOST, port, timeout=5)
+    connection = http.client.HTTPConnection(HOST, port, timeout=LONG)
     try:
         connection.request("GET", "/api/v2/heartbeat")
         return connection.getresponse().status == 200
@@ -43,18 +44,12 @@ def answers(port):
 
 def await_reason(running):
     """A killed process closes its sockets some time before its parent can hear of its end."""
-    until = time.monotonic() + 30
-    while (reason := running.poll()) is None and time.monotonic() < until:
-        time.sleep(0.02)
-    return reason
+    return wait(running.poll)
 
 
 def await_end(pid):
     """Of a process that is nobody's child here."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until and Path(f"/proc/{pid}").exists():
-        time.sleep(0.02)
-    assert not Path(f"/proc/{pid}").exists()
+    wait(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_its_life(tmp_path):
@@ -237,9 +232,7 @@ def test_a_server_that_someone_started_by_hand_on_the_folder(tmp_path):
         [chroma, "run", "--path", tmp_path / "db", "--port", str(port)], stdout=subprocess.DEVNULL
     )
     try:
-        until = time.monotonic() + 60
-        while not answers(port) and time.monotonic() < until:
-            time.sleep(0.05)
+        wait(lambda: answers(port))
         with pytest.raises(NeedsHuman, match=f"in use by process {by_hand.pid}"):
             server(tmp_path).start()
         with pytest.raises(NeedsHuman, match=f"in use by process {by_hand.pid}"):
@@ -305,7 +298,7 @@ def _segments(path):
 def test_pages_of_other_sites_may_not_read_its_answers(tmp_path):
     """No header lets a browser give an answer to a script of another site, or send what must be allowed."""
     with server(tmp_path) as running:
-        connection = http.client.HTTPConnection(HOST, running.port, timeout=5)
+        connection = http.client.HTTPConnection(HOST, running.port, timeout=LONG)
         origin = {"Origin": "http://elsewhere.example", "Access-Control-Request-Method": "DELETE"}
         for method in ("GET", "OPTIONS"):
             connection.request(method, "/api/v2/heartbeat", headers=origin)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from ingestor.core.entries import ChromaName
 from ingestor.core.shards import shard_of
 from ingestor.model import RecordId
 from ingestor.ports import Torn, Transient
+from tests.waiting import wait
 
 TOGETHER = 60.0  # seconds in which all shards must have been asked
 
@@ -114,9 +114,9 @@ def test_a_fork_has_threads_of_its_own() -> None:
     child = os.fork()
     if not child:
         os._exit(store.nearest(np.ones((1, 2), np.float32), 1) != [[("a", 0.9)]])
-    until = time.monotonic() + TOGETHER
-    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
-        if time.monotonic() > until:
-            os.kill(child, signal.SIGKILL)
-        time.sleep(0.01)
-    assert os.waitstatus_to_exitcode(ended[1]) == 0
+    try:
+        _, status = wait(lambda: (ended := os.waitpid(child, os.WNOHANG)) != (0, 0) and ended)
+    except AssertionError:
+        os.kill(child, signal.SIGKILL)
+        raise
+    assert os.waitstatus_to_exitcode(status) == 0

@@ -18,7 +18,7 @@ from ingestor.registry import Options
 from ingestor.sandbox.pool import Isolation
 from ingestor.sandbox.process import Limits
 from tests.bad_parser import installed
-from tests.e2e.project import wait
+from tests.waiting import wait
 
 ROOTS = [Path(folder) for package in (ingestor, ingestor.connectors) for folder in package.__path__]
 

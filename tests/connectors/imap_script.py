@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from ingestor.connectors.imap.connector import Imap, ImapOptions
+from tests.waiting import LONG
 
 PASSWORD = "s3cret-word"
 SCRIPT: Mapping[str, bytes] = {
@@ -51,7 +52,7 @@ class Scripted:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in threads:
-            thread.join(20)
+            thread.join(LONG)
 
     def connector(self, **options: object) -> Imap:
         source = {

@@ -20,7 +20,7 @@ import pytest
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import Connector, NeedsHuman, PartialScan, Scoped, Stale, Transient, Watchable
 
-PATIENCE = 20.0  # seconds until a hint must have come; far more than it takes
+PATIENCE = 120.0  # seconds until a hint must have come; far more than it takes
 
 
 class World(Protocol):

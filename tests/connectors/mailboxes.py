@@ -17,7 +17,7 @@ from ingestor.connectors.imap.text import raw_name
 from ingestor.model import Blob, Item
 from tests.connectors.proxy import Proxy, before
 from tests.connectors.servers import HOST, Running, answers, free_port, program, running
-from tests.e2e.project import wait
+from tests.waiting import wait
 
 PASSWORD = "s3cret-ünd-long"
 _CONFIG = """

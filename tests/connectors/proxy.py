@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from tests.waiting import LONG
+
 HOST = "127.0.0.1"
 _REQUEST = re.compile(rb"(?:^|\r\n)([A-Z]+ [^\s]+) HTTP/1\.1\r\n")
 
@@ -69,7 +71,7 @@ class Proxy:
 
     def _relay(self, client: socket.socket) -> None:
         try:
-            server = socket.create_connection((HOST, self.target), timeout=5)
+            server = socket.create_connection((HOST, self.target), timeout=LONG)
             server.settimeout(None)
         except OSError:
             _reset(client)

@@ -19,6 +19,7 @@ from ingestor.connectors.web.connector import Web, WebOptions
 from ingestor.connectors.web.feed import FeedConnector, FeedOptions
 from ingestor.model import Blob, Item
 from ingestor.ports import Connector
+from tests.waiting import LONG
 
 TYPES = {"html": "text/html", "md": "text/markdown", "pdf": "application/pdf", "txt": "text/plain"}
 LONG_AGO = "Sat, 01 Feb 2025 10:00:00 GMT"
@@ -155,7 +156,7 @@ def site(address: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None =
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(LONG)
 
 
 @dataclass

@@ -13,6 +13,7 @@ import fsspec
 
 from ingestor.connectors.remote.files import Files, FilesOptions
 from tests.connectors.folders import FolderWorld
+from tests.waiting import LONG
 
 
 class StoreWorld:
@@ -148,4 +149,4 @@ def _running(serve: Callable[[], object], stop: Callable[[], object]) -> Iterato
         yield
     finally:
         stop()
-        thread.join(5)
+        thread.join(LONG)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from ingestor.cli.main import main
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
+from tests.waiting import wait
 
 
 class Answer(NamedTuple):

@@ -8,9 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,20 +35,6 @@ def free_port() -> int:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])
-
-
-def wait(condition: Callable[[], Any], seconds: float = 240.0, every: float = 0.2) -> Any:
-    """The first true value of ``condition``; fails after ``seconds``.
-
-    What takes long is asked for less often: each answer costs the processor as much as what is waited for.
-    """
-    begun = time.monotonic()
-    while not (value := condition()):
-        waited = time.monotonic() - begun
-        if waited > seconds:
-            raise AssertionError(f"not within {seconds:.0f} s: {condition}")
-        time.sleep(max(every, min(waited / 10, 0.4)))
-    return value
 
 
 def _hashable(value: Any) -> Any:

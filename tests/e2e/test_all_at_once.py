@@ -16,10 +16,11 @@ from random import Random
 import httpx
 import pytest
 
-from tests.e2e.project import Project, free_port, wait
+from tests.e2e.project import Project, free_port
 from tests.e2e.test_assistants import by_http, call
 from tests.e2e.test_service import running
 from tests.e2e.test_sync import long_document
+from tests.waiting import wait
 
 STORM = 45.0  # seconds
 TOKEN = "t0ken-of-the-port"

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from ingestor.assistants import port
 from ingestor.cli.main import app
-from tests.e2e.project import INGESTOR, Project, free_port, wait
+from tests.e2e.project import INGESTOR, Project, free_port
 from tests.e2e.test_service import running
+from tests.waiting import wait
 
 pytestmark = [
     pytest.mark.timeout(900),

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
+from tests.waiting import wait
 
 LOADERS = Path(__file__).parents[1] / "connectors/loaders.py"
 

@@ -12,10 +12,11 @@ import pytest
 
 from tests.connectors.proxy import Proxy, before
 from tests.connectors.served import in_s3
-from tests.e2e.project import Daemon, Project, wait
+from tests.e2e.project import Daemon, Project
 from tests.serving import silent
+from tests.waiting import wait
 
-SOON = 25.0
+SOON = 45.0
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,9 @@ from ingestor.chroma.client import Client
 from ingestor.chroma.collections import list_names
 from ingestor.chroma.server import ChromaServer
 from tests.e2e.in_process import Ask, answered
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
 from tests.serving import HOST, client_of, shared_server
+from tests.waiting import wait
 
 NONE_EMBEDDED = {"texts": 0, "tokens": 0, "cost": 0}
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.connectors.served import SERVED
-from tests.e2e.project import Daemon, Project, wait
+from tests.e2e.project import Daemon, Project
+from tests.waiting import wait
 
 DOCUMENTS = 40
 SOME = 60_000  # bytes: more than a listing, and much less than all documents

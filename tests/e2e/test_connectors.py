@@ -17,7 +17,8 @@ from tests.connectors.servers import postgres_server
 from tests.connectors.shelves import ShelfWorld
 from tests.connectors.sites import FeedWorld, SiteWorld, site
 from tests.connectors.stores import ServedWorld, in_s3, s3_server
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
+from tests.waiting import wait
 
 Made = tuple[World, dict[str, object]]
 

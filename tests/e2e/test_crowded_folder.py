@@ -1,13 +1,13 @@
 """200,000 files in one folder: how long the daemon lists them, what that takes, and that it still ends."""
 
 import resource
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.memory import watched
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
+from tests.waiting import wait
 
 FILES = 200_000
 MEMORY = 1.5 * 10**9  # bytes of the daemon
@@ -23,15 +23,12 @@ def test_many_files_in_one_folder_are_listed_within_bounds(tmp_path: Path) -> No
     daemon = project.start(as_people_do=True)
     try:
         with watched(daemon.process.pid) as peak:
-            begun = time.monotonic()
             wait(lambda: project.poll("status")["sources"]["docs"]["last_scan"], 900, 2.0)
-            listed, cpu = time.monotonic() - begun, _cpu(daemon.process.pid)
-            begun = time.monotonic()
-            assert daemon.stop(seconds=30) == 0
-            ended = time.monotonic() - begun
+            cpu = _cpu(daemon.process.pid)
+            assert daemon.stop() == 0
     finally:
         daemon.kill()
-    print(f"listed in {listed:.0f} s, {cpu:.0f} CPU s; ended in {ended:.1f} s; {peak.daemon / 1e6:.0f} MB")
+    print(f"{cpu:.0f} s of processor time; {peak.daemon / 1e6:.0f} MB")
     assert cpu < CPU
     assert peak.daemon < MEMORY
 
@@ -56,7 +53,7 @@ def test_under_a_limit_of_memory_the_daemon_goes_on(tmp_path: Path) -> None:
         wait(lambda: {"a.txt", "b.txt"} <= _settled(project), 120, 1.0)
         failures = {one["document"] for one in project.json("status")["failures"]}
         assert failures <= {"large.txt", "large.json"}
-        assert daemon.stop(seconds=30) == 0
+        assert daemon.stop() == 0
     finally:
         daemon.kill()
 

@@ -20,7 +20,8 @@ from tests.connectors.repositories import over_http as git_over_http
 from tests.connectors.served import SERVED
 from tests.connectors.servers import postgres_server
 from tests.connectors.sites import FeedWorld, Site, SiteWorld, site
-from tests.e2e.project import INGESTOR, Project, wait
+from tests.e2e.project import INGESTOR, Project
+from tests.waiting import wait
 
 DOCUMENTS = 12
 SOME = 40_000  # bytes: more than a listing, and much less than all documents

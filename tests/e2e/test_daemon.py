@@ -16,8 +16,9 @@ import pytest
 
 from ingestor.rechunk.recipes import unpacked
 from tests.e2e.in_chroma import lost
-from tests.e2e.project import Daemon, Project, wait
+from tests.e2e.project import Daemon, Project
 from tests.e2e.test_sync import long_document
+from tests.waiting import wait
 
 WRITTEN, SWAPPED = " written, ", "takes the old one's place"
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
 from tests.e2e.test_sync import long_document
 from tests.small_disk import fill, small_disk
+from tests.waiting import wait
 
 FIRST, THEN = 2, 12  # documents before the disk is full, and meanwhile
 

@@ -5,7 +5,8 @@ import pytest
 from chromadb.config import Settings
 from chromadb.errors import AuthorizationError
 
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
+from tests.waiting import wait
 
 TOKEN = "s3cret-of-the-tests"
 

@@ -21,7 +21,8 @@ from tests.corpus.all import NAMES, families
 from tests.corpus.case import Case
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.memory import Peak, watched
-from tests.e2e.project import Daemon, Project, wait
+from tests.e2e.project import Daemon, Project
+from tests.waiting import wait
 
 SAMPLE = {  # quick ones of every kind
     *("laughs.docx", "garbage.pdf", "small-told.zip", "deep.eml", "lone-16.txt", "name-not-utf-8", "pipe"),

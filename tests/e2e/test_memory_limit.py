@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.bad_parser import installed
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
+from tests.waiting import wait
 
 LIMIT = 900_000_000  # bytes of daemon, Chroma and parsers together
 

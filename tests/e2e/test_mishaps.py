@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.project import Daemon, Project, wait
+from tests.e2e.project import Daemon, Project
 from tests.e2e.test_daemon import chroma_pid
 from tests.e2e.test_sync import long_document
+from tests.waiting import wait
 
 
 def as_others(project: Project) -> None:
@@ -62,9 +63,8 @@ def test_what_can_not_be_read_any_more_stays_and_the_rest_goes_on(project: Proje
 
 
 def grow(path: Path, seconds: float) -> None:
-    until = time.monotonic() + seconds
     with path.open("a") as file:
-        while time.monotonic() < until:
+        for _ in range(int(seconds * 100)):
             file.write("One more sentence of a log that grows. ")
             file.flush()
             time.sleep(0.01)

@@ -30,7 +30,8 @@ from ingestor.state import lock
 from ingestor.state.queries.reports import Reports
 from tests.bounded import printed
 from tests.e2e.in_process import Ask
-from tests.e2e.project import INGESTOR, Daemon, Project, wait
+from tests.e2e.project import INGESTOR, Daemon, Project
+from tests.waiting import wait
 
 
 @pytest.fixture

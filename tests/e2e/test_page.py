@@ -1,15 +1,15 @@
 """The pages of a real daemon: seen and used while it works, and no obstacle when it ends."""
 
 import threading
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.e2e.project import Project, free_port, wait
+from tests.e2e.project import Project, free_port
 from tests.e2e.test_service import running
 from tests.page.seen import Page
+from tests.waiting import wait
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -41,18 +41,18 @@ def test_a_daemon_is_seen_in_a_browser_and_ends_while_one_listens(tmp_path: Path
         id_ = shown.partition('href="/page/documents/')[2].partition('"')[0]
         assert "All that is known about the harbour." in client.get(f"/page/documents/{id_}").text
 
-        ended: list[float] = []
+        heard = threading.Event()
 
         def listen() -> None:
             with httpx.stream(
                 "GET", f"{client.base_url}/page/events", auth=client.auth, timeout=60, trust_env=False
             ) as stream:
-                for line in stream.iter_lines():
-                    ended[:] = [time.monotonic()] if line else ended
+                for _ in stream.iter_lines():
+                    heard.set()
 
         listener = threading.Thread(target=listen)
         listener.start()
-        wait(lambda: ended, 60)
+        assert heard.wait(60)
         assert daemon.stop() == 0, daemon.said()
         listener.join(60)
         assert not listener.is_alive()

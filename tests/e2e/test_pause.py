@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
+from tests.waiting import wait
 
 
 def write(project: Project, *names: str, text: str = "A house by the river.") -> None:

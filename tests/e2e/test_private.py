@@ -7,7 +7,8 @@ import pytest
 
 from ingestor.chroma import processes
 from tests.connectors.folders import run_python
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
+from tests.waiting import wait
 
 
 def open_to_others(*folders: Path) -> dict[str, str]:

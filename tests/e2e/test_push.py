@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.connectors.pushing import TOKEN, Caller
-from tests.e2e.project import Daemon, Project, free_port, wait
+from tests.e2e.project import Daemon, Project, free_port
 from tests.e2e.test_daemon import remote
+from tests.waiting import wait
 
 PAGE = "# Harbour\n\nA lantern in the harbour.\n"
 

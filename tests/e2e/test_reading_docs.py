@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.project import Project
-from tests.e2e.test_service import figure, project, running, wait
+from tests.e2e.test_service import figure, project, running
 from tests.environments import readers
+from tests.waiting import wait
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs/reading.md").read_text()

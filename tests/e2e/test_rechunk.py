@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.project import Daemon, Project, wait
+from tests.e2e.project import Daemon, Project
+from tests.waiting import wait
 
 READER = Path(__file__).with_name("reader.py")
 DOCUMENTS = 12

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.in_process import Ask, answered
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
+from tests.waiting import wait
 
 
 @pytest.fixture

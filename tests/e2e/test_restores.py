@@ -7,7 +7,8 @@ import pytest
 
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.in_process import Ask, answered
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
+from tests.waiting import wait
 
 MARK = """
 ids = collection.get()["ids"]

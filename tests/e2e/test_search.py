@@ -6,7 +6,8 @@ import signal
 import pytest
 
 from tests.e2e.in_process import Ask
-from tests.e2e.project import Daemon, Project, wait
+from tests.e2e.project import Daemon, Project
+from tests.waiting import wait
 
 PAGE = """# Pumps
 

@@ -7,8 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,18 +17,13 @@ import pytest
 
 from ingestor.chroma import processes
 from tests.e2e.project import Daemon, Project, free_port
-from tests.e2e.project import wait as wait_for
 from tests.endpoint import Reply, embedding, serving
 from tests.environments import readers
+from tests.waiting import wait
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.timeout(900)
 LOADERS = ROOT / "tests/connectors/loaders.py"
-
-
-def wait(condition: Callable[[], Any]) -> Any:
-    """As ``wait_for``, with time for a daemon that starts on a busy machine."""
-    return wait_for(condition, 240)
 
 
 def project(folder: Path, source: dict[str, Any] | None = None, **http: Any) -> Project:
@@ -94,9 +88,7 @@ def test_a_daemon_is_seen_and_asked(tmp_path: Path) -> None:
         assert asked(here, "bridge")[0].strip() == "All that is known about the bridge."
         (here.docs / "bridge.txt").unlink()
         wait(lambda: figure(here, settled) == 2)
-        begun = time.monotonic()
         assert daemon.stop() == 0, daemon.said()
-        assert time.monotonic() - begun < 60
     assert "the service port listens at http://127.0.0.1:" in daemon.said()
 
 
@@ -179,8 +171,7 @@ def test_a_listing_that_hangs_is_seen(tmp_path: Path) -> None:
     here.settings["sources"] = [source]
     here.configure()
     with running(here):
-        begun = wait(lambda: figure(here, 'ingestor_source_listing_started_timestamp_seconds{source="slow"}'))
-        assert time.time() - begun < 600
+        wait(lambda: figure(here, 'ingestor_source_listing_started_timestamp_seconds{source="slow"}'))
         assert figure(here, 'ingestor_source_last_listing_timestamp_seconds{source="slow"}') is None
         said = get(here, "/readyz")
         assert said is not None

@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 from ingestor.service.client import DaemonClient
-from tests.e2e.project import Project, free_port, wait
+from tests.e2e.project import Project, free_port
 from tests.e2e.test_service import running
 from tests.endpoint import Reply, serving
+from tests.waiting import wait
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -12,7 +12,8 @@ from chromadb.api import ClientAPI
 from ingestor.core.shards import shard_of
 from tests.e2e.in_chroma import everything, in_chroma
 from tests.e2e.in_process import Ask, answered
-from tests.e2e.project import NAMED_BY_HISTORY, Project, wait
+from tests.e2e.project import NAMED_BY_HISTORY, Project
+from tests.waiting import wait
 
 TEXT = "# Title {n}\n\n" + "Some words of number {n} here. " * 30 + "\n\n## Fees\n\nA loan costs {n} euros.\n"
 QUESTION = "What does a loan of number 7 cost?"

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from ingestor.app.signals import Signals
-from tests.e2e.project import INGESTOR, Project, free_port, wait
+from tests.e2e.project import INGESTOR, Project, free_port
+from tests.waiting import wait
 
 
 @dataclass

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.chroma.harm import mislead
-from tests.e2e.project import Daemon, Project, wait
+from tests.e2e.project import Daemon, Project
 from tests.e2e.test_daemon import chroma_pid
 from tests.e2e.test_sync import long_document
+from tests.waiting import wait
 
 
 def _cut(file: Path) -> None:

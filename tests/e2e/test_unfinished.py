@@ -23,7 +23,8 @@ from ingestor.state.editions import Editions
 from ingestor.state.queries.reports import Reports
 from ingestor.state.running_config import in_force
 from tests.e2e.in_process import Ask
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
+from tests.waiting import wait
 
 PICTURE = b"\x89PNG\r\n\x1a\n\x00"
 

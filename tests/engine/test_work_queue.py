@@ -1,6 +1,5 @@
 """Work waits for its turn in lanes; and small documents are prepared while others are written."""
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
@@ -15,6 +14,7 @@ from ingestor.model import Item, Record, SourceName
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
 from tests.simulation.world import World
+from tests.waiting import wait
 
 
 def named(turns: WorkQueue, *lanes: Lane) -> None:
@@ -86,10 +86,8 @@ def prepared_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tu
     upsert = MemoryIndex.upsert
 
     def wait_and_write(self: MemoryIndex, records: Sequence[Record]) -> None:
-        begun, until = len(world.engine.flight.under_way), time.monotonic() + 30
-        while pool._inbox.qsize() < begun:
-            assert time.monotonic() < until, f"only {pool._inbox.qsize()} of {begun} are prepared meanwhile"
-            time.sleep(0.005)
+        begun = len(world.engine.flight.under_way)
+        wait(lambda: pool._inbox.qsize() >= begun)
         meanwhile.append((begun, len(world.engine._first_pass.released)))
         upsert(self, records)
 
@@ -98,11 +96,13 @@ def prepared_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tu
     monkeypatch.setattr("ingestor.engine.writer.BATCH", 10)
     for number in range(160):
         world.files.write(f"{number}", "a line")
-    until = time.monotonic() + 60
-    while not meanwhile or not world.engine.resting() or not world.lexical.complete:
+
+    def is_done() -> bool:
         world.engine.step(0.05)
         world.lexical.work()
-        assert time.monotonic() < until
+        return bool(meanwhile and world.engine.resting() and world.lexical.complete)
+
+    wait(is_done, every=0)
     pool.close()
     check(world)
     world.journal.close()

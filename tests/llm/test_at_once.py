@@ -5,10 +5,11 @@ from threading import Barrier, Event
 import pytest
 
 from ingestor.llm.at_once import at_once
+from tests.waiting import LONG
 
 
 def test_results_are_in_order_and_made_together() -> None:
-    together = Barrier(3, timeout=20)  # passed only if three run at the same time
+    together = Barrier(3, timeout=LONG)  # passed only if three run at the same time
 
     def do(number: int) -> int:
         together.wait()
@@ -24,7 +25,7 @@ def test_an_error_stops_what_waits_and_leaves_out_the_rest() -> None:
         begun.append(number)
         if number == 0:
             raise ValueError("first")
-        assert stopped.wait(20)
+        assert stopped.wait(LONG)
 
     with pytest.raises(ValueError, match="first"):
         at_once(do, range(50), 2, stopped.set)

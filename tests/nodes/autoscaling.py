@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.project import free_port, wait
+from tests.e2e.project import free_port
 from tests.nodes.cluster import QUIET, STORE
+from tests.waiting import wait
 
 RAY = Path(sys.executable).with_name("ray")
 PROVIDER = "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider"

@@ -38,7 +38,7 @@ def pooled(workers: int = 4) -> Iterator[Pool]:
 def outcomes(pool: Pool, number: int) -> list[Outcome]:
     found, deadline = list[Outcome](), monotonic() + 120
     while len(found) < number and monotonic() < deadline:
-        if (outcome := pool.next(1)) is not None:
+        if (outcome := pool.next(0.5)) is not None:
             found.append(outcome)
     return found
 

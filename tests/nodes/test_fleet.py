@@ -30,6 +30,7 @@ from ingestor.pipeline.prepare import Job, Tools
 from ingestor.ports import NeedsHuman, Stop, Transient
 from tests.nodes import shop
 from tests.nodes.laws import nobody, outcomes, pooled
+from tests.waiting import LONG, wait
 
 
 class Process:
@@ -185,11 +186,7 @@ def test_borrowed_process_is_kept_while_its_lender_is_idle() -> None:
     with borrower.hand() as borrowed:
         Event().wait(0.5)
         assert not borrowed.dead  # type: ignore[attr-defined]
-    for _ in range(500):
-        if borrowed.dead:  # type: ignore[attr-defined]
-            break
-        Event().wait(0.02)
-    assert borrowed.dead  # type: ignore[attr-defined]
+    wait(lambda: borrowed.dead)  # type: ignore[attr-defined]
     lender.stop()
     borrower.stop()
 
@@ -261,7 +258,7 @@ def test_an_embedder_that_no_longer_is_needed_holds_up_no_other_process(
     fleet.take_over()
     with pooled(1) as pool:
         pool.submit("a.txt", partial(fleet.preparing, Job(shop.entry("a.txt")), tools, nobody))
-        assert awaited.wait(10)
+        assert awaited.wait(LONG)
         fleet.know(shop.entry("a.txt").feed, tools, setup)
         fleet.take_over()
         (found,) = outcomes(pool, 1)
@@ -345,11 +342,7 @@ def test_a_process_that_nobody_waits_for_any_more_is_not_hired() -> None:
         for each in range(3):
             pool.submit(each, partial(used, crew[0]))
         assert len(outcomes(pool, 3)) == 3
-    for _ in range(500):
-        if not crew[0].active:
-            break
-        Event().wait(0.02)
-    assert not crew[0].active
+    wait(lambda: not crew[0].active)
     crew[0].stop()
 
 
@@ -366,7 +359,7 @@ def test_where_every_node_is_refused_documents_learn_why(monkeypatch: pytest.Mon
     with pooled(4) as pool:
         for each in range(4):
             pool.submit(each, partial(used, crew))
-        found = [pool.next(20) for _ in range(4)]
+        found = [pool.next(LONG) for _ in range(4)]
         crew.stop()
     assert {type(each.error) for each in found if each} == {NeedsHuman}
     assert all(found)
@@ -383,16 +376,9 @@ def test_one_stays_while_it_is_needed() -> None:
     crew = Crew(shop.LocalHand, 2, idle=0.05, kept=needed.is_set)
     with crew.hand(), crew.hand():
         pass
-    for _ in range(500):
-        if crew.size == 1:
-            break
-        Event().wait(0.02)
+    wait(lambda: crew.size == 1)
     Event().wait(0.2)
     assert crew.size == 1
     needed.clear()
-    for _ in range(500):
-        if not crew.size:
-            break
-        Event().wait(0.02)
-    assert not crew.size
+    wait(lambda: not crew.size)
     crew.stop()

@@ -17,6 +17,7 @@ from ingestor.ports import NeedsHuman, Transient
 from tests.e2e.project import wait
 from tests.nodes import shop
 from tests.nodes.laws import PreparingLaws, ProcessLaws, nobody, outcomes, pooled
+from tests.waiting import wait
 
 
 class TestHere(PreparingLaws):
@@ -160,10 +161,7 @@ def test_a_process_without_work_is_dismissed() -> None:
     crew = Crew(hire, 2, idle=0.05)
     with crew.hand():
         pass
-    for _ in range(200):
-        if not crew.size:
-            break
-        Event().wait(0.02)
+    wait(lambda: not crew.size)
     assert hands[0].dead
     with crew.hand() as again:
         assert again is not hands[0]

@@ -9,10 +9,11 @@ import pytest
 
 from ingestor.config.workers import Workers
 from ingestor.nodes.ray_cluster import connected
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Project
 from tests.nodes.autoscaling import autoscaling, nodes
 from tests.nodes.test_ray_runs import ODD, by_threads, project, synced, write
 from tests.plugins import installed
+from tests.waiting import wait
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

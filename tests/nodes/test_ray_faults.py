@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.project import free_port, wait
+from tests.e2e.project import free_port
 from tests.nodes.cluster import cluster
 from tests.nodes.test_ray_runs import ODD, at_work, by_threads, project, synced, with_whole_cpus, write
 from tests.plugins import installed
+from tests.waiting import wait
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
 SHARE = 0.06  # of the machine's memory: how much more than now Ray allows

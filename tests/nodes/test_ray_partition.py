@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.project import INGESTOR, Project, wait
+from tests.e2e.project import INGESTOR, Project
 from tests.nodes.cluster import QUIET, STORE
 from tests.nodes.test_ray_runs import ODD, by_threads, write
 from tests.plugins import installed
+from tests.waiting import LONG, wait
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
 HEAD, NODES = "10.77.0.1", ("10.77.0.2", "10.77.0.3")
@@ -103,7 +104,7 @@ def ended(process: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(20)
+            process.wait(LONG)
 
 
 def test_a_cut_cable_costs_nothing(tmp_path: Path, namespaces: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.project import INGESTOR, Project, wait
+from tests.e2e.project import INGESTOR, Project
 from tests.nodes.cluster import add, cluster
 from tests.plugins import installed
+from tests.waiting import wait
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

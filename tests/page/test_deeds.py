@@ -13,9 +13,9 @@ from ingestor.page.planning import Planner
 from ingestor.service.figures import kind_of
 from ingestor.state.requests import Notices, Requests
 from ingestor.state.sources import SourceRows
-from tests.e2e.project import wait
 from tests.page.seen import Page
 from tests.service.world import Daemon
+from tests.waiting import wait
 
 Press = Callable[..., Page]
 DOCS = SourceName("docs")

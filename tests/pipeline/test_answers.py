@@ -14,6 +14,7 @@ from ingestor.llm.client import Completion, Prompt
 from ingestor.pipeline.answers import CachedAnswers, DryRunAnswers
 from ingestor.ports import Transient
 from ingestor.state.cache.store import VectorCache
+from tests.waiting import LONG, wait
 
 
 @pytest.fixture
@@ -67,13 +68,12 @@ def test_two_that_ask_the_same_at_the_same_time_ask_once(cache: VectorCache) -> 
 
     def slowly() -> Completion:
         asked.append("eins")
-        go_on.wait(10)
+        go_on.wait(LONG)
         return Completion("eins")
 
     with ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(kept.answer, question("one"), slowly) for _ in range(8)]
-        while not asked:
-            pass
+        wait(lambda: asked)
         other = pool.submit(CachedAnswers(cache).answer, question("another"), answering("anders", []))
         go_on.set()
         assert {answer.result() for answer in answers} == {"eins"}

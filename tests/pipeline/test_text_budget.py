@@ -7,7 +7,7 @@ import pytest
 
 from ingestor.core.interruptions import Stopped
 from ingestor.pipeline.text_budget import TextBudget
-from tests.e2e.project import wait
+from tests.waiting import LONG, wait
 
 
 def test_large_documents_wait_and_small_ones_do_not() -> None:
@@ -23,7 +23,7 @@ def test_large_documents_wait_and_small_ones_do_not() -> None:
                 pass
             waiting = threads.submit(chunk, 400_000)
             assert not entered.wait(0.2)
-        waiting.result(10)
+        waiting.result(LONG)
     assert entered.is_set()
 
 
@@ -34,7 +34,7 @@ def test_a_document_larger_than_the_budget_is_chunked_alone() -> None:
         wait(lambda: not waiting.done())
         budget.stop()
         with pytest.raises(Stopped):
-            waiting.result(10)
+            waiting.result(LONG)
 
 
 def _take(budget: TextBudget, characters: int) -> None:

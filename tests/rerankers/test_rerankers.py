@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,11 +76,9 @@ def test_who_comes_late_is_not_asked_any_more() -> None:
         return [0.0] * len(texts)
 
     bounded = in_time(scores, 0.05, 1)
-    begun = time.monotonic()
     for question in ("first", "second", "third"):
         with pytest.raises(Transient, match=r"longer than 0.05 s"):
             bounded(question, TEXTS)
-    assert time.monotonic() - begun < 30
     gate.set()
     assert list(in_time(scores, 60, 1)("fourth", TEXTS)) == [0.0] * 3
     assert asked == ["first", "fourth"]

@@ -14,7 +14,7 @@ from ingestor.ports import Transient
 from ingestor.registry import Options
 from ingestor.sandbox.pool import Isolation
 from ingestor.sandbox.process import Limits
-from tests.e2e.project import wait
+from tests.waiting import wait
 
 pytestmark = pytest.mark.usefixtures("bad_parser")
 

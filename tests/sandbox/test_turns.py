@@ -18,7 +18,7 @@ from ingestor.registry import Options
 from ingestor.sandbox import process as sandbox_process
 from ingestor.sandbox.pool import Defect, Isolation
 from ingestor.sandbox.process import Limits
-from tests.e2e.project import wait
+from tests.waiting import LONG, wait
 
 pytestmark = pytest.mark.usefixtures("bad_parser")
 
@@ -145,11 +145,10 @@ def test_no_process_holds_up_the_end(deed: str) -> None:
         running = threads.submit(isolation.parse, "bad", Options(), Blob(deed.encode(), "a"))
         wait(lambda: bool(isolation._running))
         (process,) = isolation._running
-        begun = time.monotonic()
+        assert process._deadline - process._begun >= 4 * 1000, "other programs may have had the processor"
         isolation.close()
         with pytest.raises(Stopped):
-            running.result(30)
-        assert time.monotonic() - begun < 60  # and not the 1,000 s of the limit
+            running.result(LONG)  # and not after the 1,000 s of the limit
     assert process._child.returncode is not None
     assert not isolation._running
 

@@ -13,8 +13,8 @@ from ingestor.model import Hit, Record, RecordId, Vectors
 from ingestor.ports import Gone
 from ingestor.search.combined_calls import CombinedCalls
 from ingestor.search.shared_store import shared_stores
-from tests.e2e.project import wait
 from tests.search.test_search import Store
+from tests.waiting import wait
 
 EMBEDDER = PLUGIN.build(PLUGIN.options(dimensions=32))
 

@@ -18,8 +18,8 @@ from ingestor.engine.vectors import questions
 from ingestor.service import gathering
 from ingestor.state import checks
 from ingestor.state.checks import CheckResult
-from tests.e2e.project import wait
 from tests.service.world import RECIPE, Daemon, served
+from tests.waiting import wait
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from ingestor.search import search
 from ingestor.search.reranking import Reranker
 from ingestor.search.values import EXPANSIONS, MODES, Question, answer_of, as_json
 from ingestor.service import searching
-from tests.e2e.project import wait
 from tests.search.test_search import records
 from tests.service.world import Daemon, holding, note_records, served
 from tests.serving import client_of, server
+from tests.waiting import wait
 
 MODEL = PLUGIN.build(PLUGIN.options(dimensions=64))
 Say = Callable[..., httpx.Response]

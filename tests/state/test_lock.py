@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -102,15 +101,20 @@ def test_asking_and_holding_at_once(tmp_path):
     """Many processes that ask never stop one that holds and releases."""
     asking = (
         "import sys; from pathlib import Path; from ingestor.state.lock import held\n"
+        "print(flush=True)\n"
         "while True: held(Path(sys.argv[1]))"
     )
     hold(tmp_path / "lock").release()
-    askers = [subprocess.Popen([sys.executable, "-c", asking, str(tmp_path / "lock")]) for _ in range(2)]
-    try:
-        until = time.monotonic() + 1
-        while time.monotonic() < until:
-            hold(tmp_path / "lock").release()
-    finally:
-        for asker in askers:
-            asker.kill()
-            asker.wait()
+    command = [sys.executable, "-c", asking, str(tmp_path / "lock")]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE) as one,
+        subprocess.Popen(command, stdout=subprocess.PIPE) as other,
+    ):
+        try:
+            for asker in (one, other):
+                assert asker.stdout and asker.stdout.readline()
+            for _ in range(3000):
+                hold(tmp_path / "lock").release()
+        finally:
+            one.kill()
+            other.kill()

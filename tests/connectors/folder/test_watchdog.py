@@ -1,7 +1,6 @@
 """The watcher of other systems than Linux, as far as Linux can tell."""
 
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -10,17 +9,12 @@ import pytest
 from ingestor.connectors.folder import watching as folder_watching
 from ingestor.connectors.folder.watchdog import Watchdog
 from tests.connectors.folders import FolderWorld
-from tests.connectors.laws import PATIENCE, watching
+from tests.connectors.laws import watching
+from tests.waiting import wait
 
 
-def told(watchdog: Watchdog, path: str) -> bool:
-    """Whether it comes to tell of a change at ``path``."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if path in {changed for changed, _ in watchdog.read()}:
-            return True
-        time.sleep(0.02)
-    return False
+def await_change(watchdog: Watchdog, path: str) -> None:
+    wait(lambda: path in {changed for changed, _ in watchdog.read()})
 
 
 def test_changes_are_told(tmp_path: Path) -> None:
@@ -28,11 +22,11 @@ def test_changes_are_told(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with closing(Watchdog(str(tmp_path))) as watchdog:
         (tmp_path / "sub/a.md").write_text("x")
-        assert told(watchdog, "sub/a.md")
+        await_change(watchdog, "sub/a.md")
         (tmp_path / "sub/a.md").rename(tmp_path / "b.md")
-        assert told(watchdog, "b.md")
+        await_change(watchdog, "b.md")
         (tmp_path / "b.md").unlink()
-        assert told(watchdog, "b.md")
+        await_change(watchdog, "b.md")
     assert set(threading.enumerate()) == before
 
 

@@ -16,8 +16,9 @@ from ingestor.connectors.folder.watching import ChangedKeys
 from ingestor.model import Item
 from ingestor.ports import Transient
 from tests.connectors.folders import FolderWorld, run_python, runs
-from tests.connectors.laws import PATIENCE, Hints, covers, listed, watching
+from tests.connectors.laws import Hints, covers, listed, watching
 from tests.connectors.turmoil import turmoil
+from tests.waiting import wait
 
 
 @pytest.fixture
@@ -119,11 +120,8 @@ def test_following_the_hints_alone_one_knows_what_is_there(world: FolderWorld, s
     follower.start()
     try:
         turmoil(world, random.Random(steps), steps)
-        deadline = time.monotonic() + 4 * PATIENCE
-        while known != (there := listed(world.connector)) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert known == there
-        assert len(there) > 10
+        wait(lambda: known == listed(world.connector))
+        assert len(known) > 10
     finally:
         stop.set()
         follower.join()

@@ -74,10 +74,8 @@ def test_a_fetch_that_takes_too_long_is_ended(
 ) -> None:
     connector = over_http(server, tmp_path, timeout=0.3)
     monkeypatch.setattr(server, "finish_request", lambda *arguments: time.sleep(1.5))
-    began = time.monotonic()
     with pytest.raises(Transient, match=r"longer than 0\.3 s"):
         list(connector.scan())
-    assert time.monotonic() - began < 30
 
 
 def test_a_branch_that_is_not_there(world: GitWorld, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from ingestor.model import Item
 from ingestor.ports import NeedsHuman, Transient
 from tests.connectors.imap_script import SCRIPT, Scripted, scripted
 from tests.connectors.laws import listed
+from tests.waiting import LONG
 
 MAIL = b"x: y\r\n\r\nz"
 KEY = "INBOX/17/7.eml"
@@ -23,7 +24,7 @@ def test_few_connections_serve_many_threads() -> None:
         ready = threading.Barrier(12)
 
         def fetch(_: int) -> bytes:
-            ready.wait(20)
+            ready.wait(LONG)
             return connector.fetch(item).data
 
         with ThreadPoolExecutor(12) as pool:
@@ -45,7 +46,7 @@ def test_a_connection_that_nobody_needs_is_closed(monkeypatch: pytest.MonkeyPatc
 
 def _await_end(server: Scripted) -> None:
     with server.changed:
-        assert server.changed.wait_for(lambda: server.open == 0, 20)
+        assert server.changed.wait_for(lambda: server.open == 0, LONG)
 
 
 def test_a_server_that_left_meanwhile_is_called_again() -> None:

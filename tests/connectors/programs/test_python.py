@@ -1,5 +1,4 @@
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, listed
 from tests.connectors.loaders import LoadedDocument
 from tests.connectors.shelves import ShelfWorld
+from tests.waiting import wait
 
 HERE = "tests.connectors.loaders"
 INSTALL = "install it, or correct its name"
@@ -141,17 +141,11 @@ def test_a_listing_that_breaks_off_raises(connector: Loading, message: str) -> N
 
 
 def _is_gone(pid: int) -> bool:
-    until = time.monotonic() + 20
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
-        time.sleep(0.01)
-    return not Path(f"/proc/{pid}").exists()
+    return bool(wait(lambda: not Path(f"/proc/{pid}").exists()))
 
 
 def _awaited(file: Path) -> int:
-    until = time.monotonic() + 20
-    while not (file.exists() and file.read_text()) and time.monotonic() < until:
-        time.sleep(0.01)
-    return int(file.read_text())
+    return int(wait(lambda: file.exists() and file.read_text()))
 
 
 def test_code_that_hangs_is_ended_when_its_time_is_up(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from ingestor.connectors.push import connector as push_connector
 from ingestor.http_server.limits import ServerLimits
 from tests.connectors.push.watching import Watch, connector, watched
-from tests.e2e.project import wait
+from tests.waiting import wait
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,9 @@ from ingestor.connectors.push.store import PushStore, _connected
 from tests.connectors.laws import listed
 from tests.connectors.push.watching import Watch, connector, watched
 from tests.connectors.pushing import Caller, Endpoints
-from tests.e2e.project import free_port, wait
+from tests.e2e.project import free_port
 from tests.small_disk import fill, small_disk
+from tests.waiting import wait
 
 
 def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from ingestor.connectors.push.store import PushStore, StoreChanges
 from ingestor.model import Hint, SourceName
 from tests.connectors.laws import listed
 from tests.connectors.push.watching import Watch, connector, watched
-from tests.e2e.project import free_port, wait
+from tests.e2e.project import free_port
+from tests.waiting import wait
 
 
 def test_look_again_is_passed_on(here: Watch) -> None:

@@ -9,7 +9,7 @@ from ingestor.connectors.push import connector as push_connector
 from ingestor.connectors.push.answers import WORKERS
 from ingestor.http_server.limits import ServerLimits
 from tests.connectors.push.watching import OURS, Watch, answer, connector, raw, watched
-from tests.e2e.project import wait
+from tests.waiting import wait
 
 
 def test_the_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

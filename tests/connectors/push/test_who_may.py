@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ingestor.connectors.push.connector import PushOptions
 from tests.connectors.push.watching import SECRET, Watch, connector, watched
 from tests.connectors.pushing import TOKEN, Caller
-from tests.e2e.project import wait
+from tests.waiting import wait
 
 WRONG = [
     None,

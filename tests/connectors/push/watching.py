@@ -10,7 +10,8 @@ from typing import Any
 from ingestor.connectors.push.connector import Push, PushOptions
 from ingestor.model import Hint
 from tests.connectors.pushing import TOKEN, Caller
-from tests.e2e.project import free_port, wait
+from tests.e2e.project import free_port
+from tests.waiting import LONG, wait
 
 SECRET = "s3cret-of-the-webhook"
 OURS = f"Host: here\r\nAuthorization: bearer {TOKEN}"  # headers of a request that may pass
@@ -39,7 +40,7 @@ class Watch:
 
     def end(self) -> None:
         self._stop.set()
-        self._thread.join(20)
+        self._thread.join(LONG)
         assert not self._thread.is_alive()
 
 

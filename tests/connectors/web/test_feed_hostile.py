@@ -5,7 +5,6 @@ import socket
 import sys
 import time
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
 
@@ -40,24 +39,9 @@ QUICK = {
     "kind",
     [pytest.param(kind, marks=[] if kind == "author" else [pytest.mark.slow]) for kind in SLOW],
 )
-def test_a_feed_that_takes_for_ever_is_given_up_and_the_others_threads_go_on(kind: str) -> None:
-    longest, stopped = [0.0], Event()
-
-    def tick() -> None:
-        before = time.monotonic()
-        while not stopped.wait(0.01):
-            now = time.monotonic()
-            longest[0], before = max(longest[0], now - before), now
-
-    ticking = Thread(target=tick)
-    ticking.start()
-    try:
-        with pytest.raises(NoFeed, match="can't be read within 1 s and 2,000,000,000 bytes of memory"):
-            feed_process.read(SLOW[kind].encode(), None, URL, seconds=1)
-    finally:
-        stopped.set()
-        ticking.join()
-    assert longest[0] < 1.0
+def test_feed_that_is_read_for_ever_is_given_up(kind: str) -> None:
+    with pytest.raises(NoFeed, match="can't be read within 1 s and 2,000,000,000 bytes of memory"):
+        feed_process.read(SLOW[kind].encode(), None, URL, seconds=1)
 
 
 @pytest.mark.parametrize("kind", QUICK)

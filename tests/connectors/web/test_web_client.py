@@ -18,6 +18,7 @@ from ingestor.connectors.http.headers import Validators
 from ingestor.connectors.http.network import AddressRefused, Outside
 from ingestor.ports import Transient
 from tests.connectors.sites import Clock, Reply, Site, outside, site
+from tests.waiting import LONG
 
 HERE = allowed(["127.0.0.2"])  # where the site is that may be asked; 127.0.0.1 may not
 
@@ -349,7 +350,7 @@ def test_who_drips_is_left_at_the_deadline(start: bytes) -> None:
             client.get(f"http://127.0.0.2:{port}/")
     finally:
         stop.set()
-        thread.join(5)
+        thread.join(LONG)
         listening.close()
 
 

@@ -28,6 +28,7 @@ from tests.endpoint import (
     vector,
 )
 from tests.serving import free_port
+from tests.waiting import LONG
 
 TEXTS = [f"text number {n}" for n in range(10)]
 
@@ -125,7 +126,7 @@ def test_vectors_are_those_of_their_texts_whatever_is_parallel(concurrency: int,
 
 
 def test_requests_are_sent_in_parallel_and_no_more_than_allowed() -> None:
-    under_way, most, all_here = 0, 0, threading.Barrier(3, timeout=10)
+    under_way, most, all_here = 0, 0, threading.Barrier(3, timeout=LONG)
     lock = threading.Lock()
 
     def script(body: dict[str, Any]) -> Reply:
@@ -339,7 +340,7 @@ def test_the_end_of_the_program_waits_for_no_server(monkeypatch: pytest.MonkeyPa
         return Reply(hang=True)
 
     def end() -> None:
-        arrived.wait(10)
+        arrived.wait(LONG)
         stop.set()
 
     with serving(script) as endpoint:

@@ -5,7 +5,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from threading import Event
-from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from ingestor.model import EmbeddedPart, Fingerprint, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.state.cache.store import VectorCache
 from tests.plain_embedder import vector
+from tests.waiting import wait
 
 RECIPE = Fingerprint("11" * 16)
 PLUG = "plug"  # its batch is held up until all other askers are there
@@ -79,9 +79,7 @@ def together(model: Model, cache: VectorCache, askers: Sequence[str]) -> dict[st
         first = threads.submit(embedding, [PLUG])
         assert model.held.wait(30)
         asked = {text: threads.submit(embedding, [text]) for text in askers}
-        until = monotonic() + 30
-        while embedding._requests.qsize() < len(askers) and monotonic() < until:
-            sleep(0.001)
+        wait(lambda: embedding._requests.qsize() >= len(askers))
         model.go.set()
         first.result(30)
         return {text: outcome(future) for text, future in asked.items()}
@@ -106,12 +104,9 @@ def test_texts_of_a_rebuild_are_embedded_after_all_others_and_wait_between_steps
         first = threads.submit(embedding.behind, [PLUG, *many])
         assert model.held.wait(30)
         rebuilt = threads.submit(embedding.behind, ["rebuilt later"])
-        until = monotonic() + 30
-        while embedding._behind.qsize() < 1 and monotonic() < until:
-            sleep(0.001)
+        wait(lambda: embedding._behind.qsize() >= 1)
         edited = threads.submit(embedding, ["edited"])
-        while embedding._requests.qsize() < 2 and monotonic() < until:
-            sleep(0.001)
+        wait(lambda: embedding._requests.qsize() >= 2)
         model.go.set()
         for future in (first, rebuilt, edited):
             future.result(30)
@@ -211,8 +206,7 @@ def test_questions_that_wait_are_embedded_together_and_a_bad_one_fails_alone(cac
         assert model.held.wait(30)
         asked = [pool.submit(stream.ask, [text, f"{text}, too"]) for text in ASKERS[:9]]
         bad = pool.submit(stream.ask, [POISON])
-        while len(stream._questions) < 10:
-            sleep(0.001)
+        wait(lambda: len(stream._questions) >= 10)
         model.go.set()
         plug.result()
         for text, one in zip(ASKERS, asked, strict=False):
@@ -229,9 +223,7 @@ def test_who_waits_for_vectors_keeps_no_worker(cache: VectorCache) -> None:
         assert model.held.wait(30)
         for text in ASKERS[: BEGUN - 1]:
             pool.submit(text, lambda text=text: embedding([text]))
-        until = monotonic() + 30
-        while embedding.waiting < BEGUN and monotonic() < until:
-            sleep(0.001)
+        wait(lambda: embedding.waiting >= BEGUN)
         assert set(pool.idle()) <= {PLUG, *ASKERS[: BEGUN - 1]}
         model.go.set()
         outcomes = [pool.next(30) for _ in range(BEGUN)]
@@ -258,8 +250,7 @@ def test_questions_are_answered_between_the_parts_of_a_gradual_embedder(cache: V
         vectors = pool.submit(stream, texts)
         assert model.held.wait(30)
         question = pool.submit(stream.ask, ["who?"])
-        while not stream._questions:
-            sleep(0.001)
+        wait(lambda: stream._questions)
         model.go.set()
         assert np.array_equal(question.result(30), good(["who?"]))
         assert np.array_equal(vectors.result(30), good(texts))
