@@ -1,6 +1,6 @@
 """A machine that is busier than it is, for runs that look for tests which depend on its speed.
 
-With ``INGESTOR_TEST_STRETCH=3`` in the environment every sleep of the tests' process takes three times as long.
+With ``INGESTOR_TEST_STRETCH=3`` in the environment every sleep of the tests' process takes thrice as long.
 Each thread begins late, and is late to notice that what it waited for has come.
 """
 

@@ -67,7 +67,7 @@ def test_a_server_that_fails(reply: Reply, says: str) -> None:
     assert KEY not in str(error.value)
 
 
-def test_who_comes_late_is_not_asked_any_more() -> None:
+def test_queued_call_is_cancelled_after_timeout() -> None:
     gate, asked = threading.Event(), []
 
     def scores(question: str, texts: Any) -> list[float]:
@@ -76,7 +76,10 @@ def test_who_comes_late_is_not_asked_any_more() -> None:
         return [0.0] * len(texts)
 
     bounded = in_time(scores, 0.05, 1)
-    for question in ("first", "second", "third"):
+    while not asked:  # a busy machine may begin it too late
+        with pytest.raises(Transient, match=r"longer than 0.05 s"):
+            bounded("first", TEXTS)
+    for question in ("second", "third"):
         with pytest.raises(Transient, match=r"longer than 0.05 s"):
             bounded(question, TEXTS)
     gate.set()
