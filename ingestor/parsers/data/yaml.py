@@ -20,6 +20,7 @@ _SEPARATOR = re.compile(r"(?:---|\.\.\.)(?:\s|$)")
 _ESCAPED = re.compile(r"\"[^\"\\]*+\\|'[^']*+''")
 _TWO_QUOTES = re.compile("''")
 _LONGEST = 80  # characters of a key in a path
+_DEEPEST = 500  # flow collections in each other; libyaml looks through all open ones for each token
 
 
 class YamlParser:
@@ -36,11 +37,17 @@ class YamlParser:
 
 
 def _escapes(text: str) -> Iterator[Edit]:
-    """Yield edits that resolve the escapes of quoted scalars, up to the first place that is no YAML."""
+    """Yield edits that resolve the escapes of quoted scalars, up to what is no YAML or nested too deeply."""
     import yaml  # slow to import
 
+    opening = yaml.FlowSequenceStartToken, yaml.FlowMappingStartToken
+    closing = yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken
+    depth = 0
     try:
         for token in yaml.scan(text, Loader=getattr(yaml, "CLoader", yaml.Loader)):
+            depth += isinstance(token, opening) - isinstance(token, closing)
+            if depth > _DEEPEST:
+                return
             if isinstance(token, yaml.ScalarToken) and token.style in ("'", '"'):
                 start, end = token.start_mark.index, token.end_mark.index
                 quotes = _TWO_QUOTES.finditer(text, start + 1, end - 1) if token.style == "'" else ()

@@ -103,6 +103,11 @@ class Client:
             assert (found and found[1]) in may_be, key
 
 
+def kill_after(running: Endpoints, clients: list[Client], answers: int) -> None:
+    wait(lambda: sum(client.answered for client in clients) >= answers, every=0.001)
+    running.process.kill()
+
+
 def kills(folder: Path, times: int) -> tuple[int, int]:
     """Kill the endpoint again and again: how many requests were answered, and how many were under way."""
     store, chance = PushStore(folder), random.Random(times)
@@ -111,9 +116,10 @@ def kills(folder: Path, times: int) -> tuple[int, int]:
         running = Endpoints()
         clients = [Client(running.open(folder, free_port()), f"{number}-{n}", n) for n in range(1)]
         clients += [Client(clients[0].caller, f"{number}-{n}", n) for n in range(1, 4)]
-        killer = threading.Timer(chance.uniform(0.05, 0.4), running.process.kill)
+        killer = threading.Thread(target=kill_after, args=(running, clients, chance.randrange(12, 60)))
         killer.start()
         together(lambda client: client.run(), clients)
+        killer.join()
         running.kill()
         for client in clients:
             client.check(store)

@@ -1,8 +1,11 @@
 """JSON, YAML, XML and TOML: blocks that follow the structure and know their path."""
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -200,6 +203,21 @@ x = 1
 )
 def test_absurd_data_is_covered(name: str, source: str) -> None:
     is_covered(parser_of(Blob(source.encode(), name)), source, name)
+
+
+def test_yaml_collections_nested_too_deeply_are_scanned_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens: list[Any] = []
+
+    def noted(text: str, Loader: Any) -> Iterator[Any]:  # noqa: N803
+        for token in scan(text, Loader):
+            tokens.append(token)
+            yield token
+
+    scan = yaml.scan
+    monkeypatch.setattr(yaml, "scan", noted)
+    text = parse("a.yaml", "{ ? 'a''b', " * 2_000).text
+    assert text.startswith("{ ? 'a'b', ") and text.endswith("{ ? 'a''b', ")
+    assert len(tokens) < 5_000, "four tokens a level, and the law reads a document twice"
 
 
 MARKS = [
