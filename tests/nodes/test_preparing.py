@@ -14,7 +14,6 @@ from ingestor.nodes.deaths import Cause, Death, described, judged
 from ingestor.nodes.preparing import OnNodes, Setup
 from ingestor.pipeline.prepare import Job, Preparing, Tools, prepare
 from ingestor.ports import NeedsHuman, Transient
-from tests.e2e.project import wait
 from tests.nodes import shop
 from tests.nodes.laws import PreparingLaws, ProcessLaws, nobody, outcomes, pooled
 from tests.waiting import wait

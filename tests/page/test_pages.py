@@ -11,10 +11,10 @@ import pytest
 from ingestor.page.document import CHUNKS as IN_A_PAGE
 from ingestor.service.openapi import description
 from ingestor.state.stretches import Stretch
-from tests.e2e.project import wait
 from tests.page.conftest import ATTACK, CHUNKS
 from tests.page.seen import Page
 from tests.service.world import Daemon
+from tests.waiting import wait
 
 PAGES = [
     "/",
