@@ -142,6 +142,16 @@ def promtool(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["promtool", *words], cwd=folder, capture_output=True, text=True, timeout=60)
 
 
+def test_the_unit_takes_secrets_and_survives_a_parser_without_memory() -> None:
+    """systemd ends a service whose process ran out of memory, unless it is told to continue."""
+    unit = dict(line.split("=", 1) for line in SERVICE.read_text().splitlines() if re.match("[A-Z]", line))
+    assert unit["EnvironmentFile"] == "-/etc/ingestor/secrets.env"
+    assert "#LoadCredential=" in SERVICE.read_text()
+    high, most = (int(unit[key].removesuffix("G")) for key in ("MemoryHigh", "MemoryMax"))
+    assert high < most
+    assert unit["OOMPolicy"] == "continue"
+
+
 VALIDATORS = {"kubeconform": ["-strict"], "kubernetes-validate": ["--strict", "--no-warn"]}
 
 

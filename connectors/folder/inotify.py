@@ -13,6 +13,7 @@ import errno
 import os
 import struct
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 Entered = Callable[[str, int], None]
 Enter = Callable[[str, Entered], None]
@@ -118,8 +119,12 @@ def parse(buffer: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def _error(number: int) -> OSError:
-    if number == errno.ENOSPC:
-        return OSError(number, "the limit fs.inotify.max_user_watches is reached")
-    if number == errno.EMFILE:
-        return OSError(number, "the limit fs.inotify.max_user_instances is reached")
-    return OSError(number, os.strerror(number))
+    name = {errno.ENOSPC: "max_user_watches", errno.EMFILE: "max_user_instances"}.get(number)
+    if name is None:
+        return OSError(number, os.strerror(number))
+    try:
+        value = f" ({Path('/proc/sys/fs/inotify', name).read_text().strip()})"
+    except OSError:
+        value = ""
+    shared = "which all programs of this user share"
+    return OSError(number, f"fs.inotify.{name}{value} is reached, {shared}: raise it with sysctl")

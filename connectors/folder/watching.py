@@ -28,6 +28,8 @@ LONGEST = 20.0  # seconds without a pause in the changes until they are hinted a
 MANY = 2000  # changed keys; for more, the hint is ""
 HINTS = 64  # at once; more are merged into hints for subtrees
 RESTART = 0.5  # seconds
+SOONEST = 2.0  # seconds until a watch that a limit refused is tried again; they double up to ``poll``
+LIMITS = (errno.EMFILE, errno.ENOSPC, errno.ENOMEM)  # other programs of this user may free what lacks
 _log = logging.getLogger(__name__)
 
 
@@ -91,12 +93,14 @@ def polled(every: float, stop: Stop) -> Iterator[Hint]:
 
 def observed(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
     """Hints for changes; polls while there are no events."""
-    said = ""
+    said, wait, polled = "", SOONEST, -folder.poll
     while not stop.is_set():
         here = _folder(folder.path)
         try:
             with closing(_source(folder, stop)) as source:
-                said = ""
+                if said:
+                    _log.info("watching %s for changes again", folder.path)
+                said, wait, polled = "", SOONEST, -folder.poll
                 yield Hint()
                 yield from _hints(folder, source, here, stop)
             stop.wait(RESTART)
@@ -107,8 +111,12 @@ def observed(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
             if why != said:
                 said = why
                 _log.warning("polling %s every %g s: %s", folder.path, folder.poll, why)
-            yield Hint()
-            _wait(folder, here, stop)
+            short = getattr(error, "errno", None) in LIMITS
+            if not short or time.monotonic() - polled >= folder.poll:
+                polled = time.monotonic()
+                yield Hint()
+            _wait(folder, here, stop, min(folder.poll, wait) if short else folder.poll)
+            wait *= 2
 
 
 def _hints(
@@ -158,11 +166,11 @@ def _folder(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _wait(folder: WatchedFolder, here: tuple[int, int] | None, stop: Stop) -> None:
-    """Wait for the next poll, or until a missing folder exists."""
+def _wait(folder: WatchedFolder, here: tuple[int, int] | None, stop: Stop, seconds: float) -> None:
+    """Wait so long, or until a missing folder exists."""
     if here is not None:
-        stop.wait(folder.poll)
+        stop.wait(seconds)
         return
-    until = time.monotonic() + folder.poll
+    until = time.monotonic() + seconds
     while time.monotonic() < until and _folder(folder.path) is None and not stop.wait(TICK):
         pass

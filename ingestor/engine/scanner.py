@@ -41,10 +41,14 @@ class _Watch:
     watched: bool = False  # for changes, if its connector can
     end: Callable[[], None] = lambda: None
 
-    def goes_on(self, watched: bool) -> bool:
-        """Whether nothing is to be tried anew under another config."""
-        healthy = self.whole and not (self.attempts or self.partial) and self.said is None
-        return healthy and self.watched == watched
+    @property
+    def in_trouble(self) -> bool:
+        """Whether another config is a reason to try again."""
+        return bool(self.attempts or self.partial) or self.said is not None
+
+    @property
+    def under_way(self) -> bool:
+        return self.scanning or self.in_parts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,24 +111,35 @@ class Scanner:
         self._watches: dict[SourceName, _Watch] = {}
 
     def configure(self, sources: Sequence[Source], *, watch: bool) -> None:
-        """List these sources from now on. Watches of the old config end.
+        """List these sources from now on.
 
-        A source that is set as before, is not held, and was listed whole without trouble, goes on as it is.
-        ``sources``: of those of one name, the first is of the edition that readers see.
+        A source that is set as before keeps its watch. It is listed anew if it is held or in trouble, or
+        feeds an edition that it did not feed. ``sources``: of those of one name, the first is of the edition
+        that readers see.
         """
         before, self._sources = self._sources, {}
         for source in sources:
             self._sources.setdefault(source.name, []).append(source)
-        same = {name for name, each in self._sources.items() if _alike(before.get(name, []), each)}
-        free = {name for name in same if self.source_rows.of(name).held is None}
-        kept = {name: self._watches[name] for name in free if self._watches[name].goes_on(watch)}
-        for name, state in self._watches.items():
-            if name not in kept:
+        former, self._watches = self._watches, {name: _Watch(watched=watch) for name in self._sources}
+        same = {name for name, each in self._sources.items() if _is_placed(before.get(name, []), each)}
+        for name, state in former.items():
+            if name not in same or state.watched != watch:
                 state.end()
-        self._watches = {name: kept.get(name, _Watch(watched=watch)) for name in self._sources}
+                same.discard(name)
+            elif self._goes_on(name, state, before[name]):
+                self._watches[name] = state
+            else:
+                self._watches[name].end = state.end
         for name, (first, *_) in self._sources.items():
-            if watch and name not in kept and isinstance(first.connector, Watchable):
+            if watch and name not in same and isinstance(first.connector, Watchable):
                 self._watches[name].end = self.pool.listen(name, first.connector.watch)
+
+    def _goes_on(self, name: SourceName, state: _Watch, before: Sequence[Source]) -> bool:
+        """Whether the listings of a source that is set as before go on, also one that is under way."""
+        if state.in_trouble or self.source_rows.of(name).held is not None:
+            return False
+        fed = [[(one.collection, one.only_loses) for one in each] for each in (before, self._sources[name])]
+        return fed[0] == fed[1] or (state.whole and not state.under_way and set(fed[1]) <= set(fed[0]))
 
     def is_first(self, feed: Feed) -> bool:
         """Whether the listings of this edition decide for the source."""
@@ -368,7 +383,7 @@ def _appeared(found: Listing) -> int:
     return min(changes.appeared for changes in found.changes)
 
 
-def _alike(before: Sequence[Source], now: Sequence[Source]) -> bool:
-    """Whether the same is listed, for the same editions."""
-    settings = [[(one.collection, one.setting, one.only_loses) for one in each] for each in (before, now)]
-    return settings[0] == settings[1] and None not in (one.setting for one in now)
+def _is_placed(before: Sequence[Source], now: Sequence[Source]) -> bool:
+    """Whether the same place is listed in the same way."""
+    settings = [one.setting for one in (*before, *now)]
+    return bool(before) and None not in settings and all(one == settings[0] for one in settings)

@@ -150,6 +150,63 @@ def test_a_watch_goes_on_unless_it_failed(listed: Listed) -> None:
     assert ended == ["first"]
 
 
+@dataclass
+class Edge:
+    """A source, its watch and its listings, as one reload changes them."""
+
+    listed: Listed
+    ended: int = 0
+
+    def reload(self, *sources: Source) -> tuple[int, int]:
+        """Return how often the watch ended, and how many listings were made."""
+        ended, listings = self.ended, self.listed.tree.listings
+        self.listed.scanner.configure(sources, watch=True)
+        self.listed.scanner.start()
+        return self.ended - ended, self.listed.tree.listings - listings
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+def edge(listed: Listed, *sources: Source) -> Edge:
+    made = Edge(listed)
+    listed.scanner.configure(sources, watch=True)
+    listed.look()
+    listed.scanner._watches[TREE.source].end = made.end
+    return made
+
+
+def test_a_watch_survives_reloads_that_leave_its_place(listed: Listed) -> None:
+    live = Source(*TREE, listed.tree, cast(Any, None), setting="a")
+    built = replace(live, collection=EditionName("docs--2"))
+    made = edge(listed, live)
+    assert made.reload(live) == (0, 0)
+    assert made.reload(live, built) == (0, 1), "a new edition needs every document"
+    listed.look()
+    assert made.reload(built) == (0, 0), "after the swap, what it feeds was listed before"
+    assert made.reload(replace(built, setting="b")) == (1, 1)
+
+
+def test_a_source_in_trouble_keeps_its_watch(listed: Listed) -> None:
+    live = Source(*TREE, listed.tree, cast(Any, None), setting="a")
+    made = edge(listed, live)
+    listed.tree.lose("")
+    assert listed.look("") is not None
+    assert made.reload(live) == (0, 1)
+
+
+def test_a_listing_under_way_survives_a_reload(listed: Listed) -> None:
+    """A first listing may take hours."""
+    live = Source(*TREE, listed.tree, cast(Any, None), setting="a")
+    listed.scanner.configure([live], watch=True)
+    before = listed.tree.listings
+    listed.scanner.start()
+    listed.scanner.configure([live], watch=True)
+    listed.look()
+    assert listed.tree.listings == before + 1
+    assert listed.scanner.listed(TREE.edition)
+
+
 def test_a_watch_that_fails_again_and_again_lists_its_source_once(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,7 +4,7 @@ The engine's thread empties the inbox.
 """
 
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, Queue
 from threading import Event, Thread, current_thread, local
@@ -112,10 +112,15 @@ class Pool:
         self._inbox.put(Outcome(tag, value))
 
     def listen(self, tag: object, hints: Callable[[Stop], Iterator[object]]) -> Callable[[], None]:
-        """Post every hint that ``hints`` yields, with ``tag``. Returns a function that ends it."""
+        """Post every hint that ``hints`` yields, with ``tag``. Returns a function that ends it.
+
+        Watches that were ended close first: beside them the system may refuse another.
+        """
         self._listeners = [(thread, stop) for thread, stop in self._listeners if thread.is_alive()]
+        ending = [thread for thread, stop in self._listeners if stop.is_set()]
         stop = Event()
-        thread = Thread(target=self._listen, args=(tag, hints, stop), name=f"watch {tag}", daemon=True)
+        known = (tag, hints, stop, ending)
+        thread = Thread(target=self._listen, args=known, name=f"watch {tag}", daemon=True)
         self._listeners.append((thread, stop))
         thread.start()
         return stop.set
@@ -158,8 +163,16 @@ class Pool:
         if tag in self._revoked:
             raise Stopped
 
-    def _listen(self, tag: object, hints: Callable[[Stop], Iterator[object]], stop: Stop) -> None:
-        wait = FIRST_WAIT
+    def _listen(
+        self,
+        tag: object,
+        hints: Callable[[Stop], Iterator[object]],
+        stop: Stop,
+        ending: Sequence[Thread],
+    ) -> None:
+        wait, deadline = FIRST_WAIT, monotonic() + PATIENCE
+        for thread in ending:
+            thread.join(max(0.0, deadline - monotonic()))
         while not stop.is_set():
             begun, failed = monotonic(), False
             try:

@@ -1,5 +1,6 @@
 import contextlib
 import dataclasses
+import errno
 import logging
 import os
 import random
@@ -7,9 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ingestor.connectors.folder import inotify
 from ingestor.connectors.folder import watching as folder_watching
 from ingestor.connectors.folder.inotify import Entered
 from ingestor.connectors.folder.watching import ChangedKeys
@@ -298,3 +301,30 @@ def test_what_is_collected(keys: list[str], expected: set[str]) -> None:
     for key in keys:
         changes.add(key)
     assert changes.take() == expected
+
+
+# -- limits that all programs of the user share
+
+
+def test_a_watch_that_a_limit_refused_is_tried_again_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Beside the watches of the old config the limit of instances is reached for a moment."""
+    (tmp_path / "root").mkdir()
+    world = FolderWorld(tmp_path / "root", poll=3600)
+    opened, refused = folder_watching._source, iter([errno.EMFILE, errno.ENOSPC])
+
+    def limited(*values: Any) -> Any:
+        if (number := next(refused, None)) is not None:
+            raise inotify._error(number)
+        return opened(*values)
+
+    monkeypatch.setattr(folder_watching, "_source", limited)
+    monkeypatch.setattr(folder_watching, "SOONEST", 0.01)
+    caplog.set_level("INFO")
+    with watching(world.connector) as hints:
+        world.put("a.md", b"x")
+        hints.await_cover("a.md")
+    assert "fs.inotify.max_user_instances (" in caplog.text
+    assert "which all programs of this user share: raise it with sysctl" in caplog.text
+    assert "for changes again" in caplog.text
