@@ -1,4 +1,4 @@
-"""Docstrings and commit subjects keep CONTRIBUTING's rules of prose."""
+"""Docstrings, messages and commit subjects keep CONTRIBUTING's rules of prose."""
 
 import ast
 import re
@@ -11,6 +11,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FRAGMENT = re.compile(r"(Of|Those|Less|As|That|What|For|Its|One|None|Nothing)\b")
 STORY = re.compile(r"(Say|Tell|Let)\b")
+ORPHAN = re.compile(r"(it|its|they|those|these|one|what|of|less|that|this (is|was|has|can|may|will))\b", re.I)
+ASIDE = re.compile(r"\b(told|said)\b", re.I)
+FIELD = re.compile(r"%[-.\w]*[a-zA-Z]|\{[^{}]*\}")
+LOG = ("debug", "info", "warning", "error", "exception", "critical")
+ERROR = re.compile(
+    r"(Error|Refused|Failure|Failed|Problem|Unavailable|Invalid|BadDocument|NeedsHuman|Transient)$"
+)
+LONGEST = 100  # characters of a log message, without its values
 FIRST_COMMIT = "38c7d152"  # subjects after it keep the rules
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -67,3 +75,80 @@ def test_commit_subjects_name_a_component_or_a_deed() -> None:
     if log.returncode:
         pytest.skip("this copy has no history")
     assert [line for line in log.stdout.splitlines() if STORY.match(line.partition(" ")[2])] == []
+
+
+def wording(node: ast.expr) -> str | None:
+    """Return the text of a string, with every value as ``{}``; None if the expression is no string."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.JoinedStr):
+        return "".join(wording(part) or "{}" for part in node.values)
+    return None
+
+
+def messages(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """Yield line, kind (log, help, error, print) and words of each message to users."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        said = [
+            (each.value, "help") for each in node.keywords if each.arg in ("help", "short_help", "epilog")
+        ]
+        if name in LOG:
+            said += [(each, "log") for each in node.args[:1]]
+        elif name in ("print", "echo", "secho", "fail"):
+            said += [(each, "print") for each in node.args[:1]]
+        elif ERROR.search(name):
+            said += [(each, "error") for each in node.args]
+        for value, kind in said:
+            if (words := wording(value)) is not None and (" " in words or kind == "log"):
+                yield node.lineno, kind, words
+
+
+def fault(kind: str, words: str) -> str | None:
+    """Return the rule that a message breaks."""
+    plain = FIELD.sub("", words)
+    if ORPHAN.match(words.lstrip()):
+        return "opens with a fragment or a pronoun without its noun"
+    if kind in ("log", "help") and ASIDE.search(words):
+        return "tells instead of reporting"
+    if kind == "log" and len(plain) > LONGEST:
+        return f"has more than {LONGEST} characters"
+    if kind == "log" and not re.search(r"[a-z]{2}", plain):
+        return "names no object"
+    return None
+
+
+def test_messages_name_their_object_and_are_short() -> None:
+    paths = [path for top in ("ingestor", "connectors") for path in sorted((ROOT / top).rglob("*.py"))]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {broken}: {words}"
+        for path in paths
+        if "ingestor/connectors" not in str(path)
+        for line, kind, words in messages(ast.parse(path.read_text("utf-8")))
+        if (broken := fault(kind, words))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("source", "broken"),
+    [
+        ('log.info("it is written again")', "opens with a fragment or a pronoun without its noun"),
+        ('raise EOFError("it is cut off")', "opens with a fragment or a pronoun without its noun"),
+        (
+            'raise BadDocument(f"its {part} is missing")',
+            "opens with a fragment or a pronoun without its noun",
+        ),
+        ('Option(help="Of a copy, the records")', "opens with a fragment or a pronoun without its noun"),
+        ('log.warning("the daemon was told: %s", why)', "tells instead of reporting"),
+        ('log.warning("%s: %s", name, why)', "names no object"),
+        (f'log.error("{"long " * 21}")', "has more than 100 characters"),
+        ('log.info("collection %s: writes resumed", name)', None),
+        ('raise BadDocument("is encrypted; save it without a password, or exclude it")', None),
+        ('raise NeedsHuman("this user may not read the folder")', None),
+    ],
+)
+def test_fault_of_a_message_is_named(source: str, broken: str | None) -> None:
+    assert [fault(kind, words) for _, kind, words in messages(ast.parse(source))] == [broken]

@@ -301,7 +301,7 @@ class Growing:
             return None
         if item.key not in self._logged:
             self._logged.add(item.key)
-            log.info("%s grows all the time: its lines so far are indexed every %.0f s", item.uri, EVERY)
+            log.info("%s grows steadily: complete lines are indexed every %.0f s", item.uri, EVERY)
         return lines
 
 

@@ -22,7 +22,7 @@ from ingestor.connectors.shared.names import escape
 Symlinks = Literal["skip", "inside", "follow"]
 Found = tuple[str, os.stat_result]  # key; of the file itself, where a link leads to it
 Ignores = tuple[tuple[int, IgnoreRules], ...]  # deepest first, each with the length of its directory's path
-_NO_FILE = "it is neither a file nor a folder"
+_NO_FILE = "neither a file nor a folder"
 _IGNORE_FILE = 256 * 1024  # bytes
 _IN_FORCE = 10_000  # patterns of all ignore files that judge one name
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
@@ -154,14 +154,14 @@ class Walk:
         """The real path and the status of a link's target; None if the link may not be followed."""
         real = real_path(self._path, link)
         if real.startswith("/") and self._selection.symlinks != "follow":
-            _left_out(link, "it is a link that leads out of the folder")
+            _left_out(link, "a link that leads out of the folder")
             return None
         try:
             return real, status(self._root, real)
         except OSError as error:
             if error.errno not in _NOWHERE:
                 raise
-            _left_out(link, "it is a link that leads nowhere")
+            _left_out(link, "a link that leads nowhere")
             return None
 
     def _included(self, place: _Place, name: str, is_directory: bool) -> bool:
@@ -195,12 +195,12 @@ class Walk:
 @lru_cache(maxsize=4096)
 def _left_out(path: str, why: str) -> None:
     """Logged once, not at every scan."""
-    _log.info("left out, %s: %s", why, path)
+    _log.info("file left out (%s): %s", why, path)
 
 
 @lru_cache(maxsize=4096)
 def _not_followed(path: str) -> None:
-    _log.warning("%s is a link: links to ignore files are not followed, so its patterns do not count", path)
+    _log.warning("ignore file %s is a link: skipped, because links to ignore files are not followed", path)
 
 
 def _refused(why: str) -> OSError:

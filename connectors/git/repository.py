@@ -224,11 +224,11 @@ def _read(process: "subprocess.Popen[bytes]", seconds: float, most: int) -> tupl
             if len(printed) > most:
                 raise OutputTooLong(f"git printed more than {most:,} bytes")
             if time.monotonic() >= until:
-                raise GitFailed(f"it took longer than {seconds:g} s")
+                raise GitFailed(f"git took longer than {seconds:g} s")
     try:
         process.wait(max(0.1, until - time.monotonic()))
     except subprocess.TimeoutExpired as error:
-        raise GitFailed(f"it took longer than {seconds:g} s") from error
+        raise GitFailed(f"git took longer than {seconds:g} s") from error
     return bytes(printed), said
 
 

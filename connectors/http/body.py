@@ -48,7 +48,7 @@ class Body:
     def done(self) -> bytes:
         """The whole body. Raises Broken if its end is missing."""
         if self._unpack is not None and not self._unpack.eof:
-            raise Broken("cut off: it can't be unpacked to its end")
+            raise Broken("the compressed body is truncated")
         return bytes(self._kept)
 
     def _added(self, piece: bytes) -> bytes:
@@ -60,7 +60,7 @@ class Body:
         try:
             self._kept += self._unpack.decompress(piece, self.limit + 1 - len(self._kept))
         except zlib.error as error:
-            raise Broken(f"it can't be unpacked: {error}") from error
+            raise Broken(f"the body can't be decompressed: {error}") from error
         if len(self._kept) > self.limit:
             raise TooLarge
         rest: bytes = self._unpack.unconsumed_tail or self._unpack.unused_data

@@ -79,7 +79,7 @@ class _Bounded(imaplib.IMAP4):
     def _count(self, size: int) -> None:
         self.heard += size
         if self.heard > _MOST:
-            raise self.abort(f"its answer has more than {_MOST:,} bytes")
+            raise self.abort(f"the answer has more than {_MOST:,} bytes")
 
 
 class _BoundedTls(_Bounded, imaplib.IMAP4_SSL):
@@ -150,11 +150,9 @@ class Session:
             found = {message.uid: message for message in text.messages(lines)} if kind == "OK" else {}
             gone = len([number for number in self._imap.response("EXPUNGE")[1] if number is not None])
         if kind != "OK":
-            raise FolderRefused(f"the server does not list it ({self._said(lines[-1])})")
+            raise FolderRefused(f"the server does not list the messages ({self._said(lines[-1])})")
         if len(found) + gone < there:
-            raise FolderRefused(
-                f"it holds {counted(there, 'message')}, of which the server lists {len(found)}"
-            )
+            raise FolderRefused(f"the server lists {len(found)} of {counted(there, 'message')}")
         return FolderListing(validity, tuple(found.values()))
 
     def without_attachments(self, raw: bytes, validity: int, uids: range) -> frozenset[int]:
@@ -221,11 +219,9 @@ class Session:
             kind, answer = self._imap.select(name, readonly=True)  # type: ignore[arg-type]
             validity = self._imap.response("UIDVALIDITY")[1][-1]
         if kind != "OK":
-            raise FolderRefused(f"the server does not open it ({self._said(answer[-1])})")
+            raise FolderRefused(f"the server does not open the folder ({self._said(answer[-1])})")
         if validity is None:
-            raise FolderRefused(
-                "it can't be used: the server gives messages no permanent numbers (no UIDVALIDITY)"
-            )
+            raise FolderRefused("the server gives messages no permanent numbers (no UIDVALIDITY)")
         with self._talking():
             self._examined = (raw, int(validity))
             return int(answer[-1] or 0)
@@ -273,7 +269,7 @@ class Session:
             yield
         except _TROUBLE as error:
             if imap is not None and imap.late:
-                raise self._later(f"its answer took more than {ANSWER:g} s") from None
+                raise self._later(f"the answer took more than {ANSWER:g} s") from None
             raise (_human(self._server, error) or self._later(error)) from None
         finally:
             if (imap := getattr(self, "_imap", None)) is not None:

@@ -114,7 +114,7 @@ class _Reader:
         until = time.monotonic() + _GRACE
         while _runs(self.process.pid):
             if time.monotonic() > until:
-                raise ProgramFailed("it closed its output but did not exit")
+                raise ProgramFailed("the program closed its output but did not exit")
             time.sleep(0.005)
 
     def lines(self) -> Iterator[bytes]:
@@ -126,7 +126,7 @@ class _Reader:
                 begun.clear()
             begun += rest
             if len(begun) > self.longest:
-                raise ProgramFailed(f"a line of what it prints has more than {self.longest:,} bytes")
+                raise ProgramFailed(f"a line of output has more than {self.longest:,} bytes")
         if begun:
             yield bytes(begun)
 
@@ -151,7 +151,9 @@ class _Reader:
                 if over and not ready:
                     return  # a child of the program holds its output open
                 if self.left() <= 0:
-                    raise ProgramFailed("it took longer than `timeout` and was ended: raise `timeout`")
+                    raise ProgramFailed(
+                        "the program ran longer than `timeout` and was killed: raise `timeout`"
+                    )
 
 
 def _end(group: int) -> None:
@@ -171,8 +173,8 @@ def _runs(process: int) -> bool:
 
 def _ended(status: int) -> str:
     if status < 0:
-        return f"it was ended by {signal.Signals(-status).name}"
-    return f"it ended with exit status {status}"
+        return f"the program was ended by {signal.Signals(-status).name}"
+    return f"the program ended with exit status {status}"
 
 
 def last_words(said: str) -> str:

@@ -63,7 +63,7 @@ class PushApp:
         except StoreFull as error:
             raise RequestRefused(507, str(error)) from error
         except (NeedsHuman, Transient) as error:
-            _log.warning("%s %r was not done: %s", request.method, path, error)
+            _log.warning("request %s %r failed: %s", request.method, path, error)
             raise RequestRefused(503, str(error), {"Retry-After": "10"}) from error
 
     async def _is_signed(self, request: Request) -> bool:
@@ -86,7 +86,7 @@ class PushApp:
             return json_response(200, {"documents": await run_sync(self._listed)})
         if path == "/look":
             return self._look(request)
-        raise RequestRefused(404, "there are /documents, /documents/KEY and /look")
+        raise RequestRefused(404, "unknown address: use /documents, /documents/KEY or /look")
 
     async def _document(self, request: Request, key: str) -> Response:
         match _allowed(request, "PUT", "GET", "DELETE"):
@@ -110,7 +110,7 @@ class PushApp:
         async with self.workers:
             data = await request.body()
             version, outcome = await run_sync(self.store.put, key, data, kind, metadata)
-        _log.debug("%s was %s", key, outcome)
+        _log.debug("document %s was %s", key, outcome)
         body = None if outcome == "unchanged" else {"key": key, "version": version}
         return json_response(_STATUS[outcome], body) if body else Response(status_code=204)
 
@@ -137,12 +137,12 @@ class PushApp:
         source, under = (wanted.pop(name, [""])[-1] for name in ("source", "under"))
         under = under.strip("/")
         if wanted or not source:
-            raise RequestRefused(400, "ask as in /look?source=NAME or /look?source=NAME&under=KEY")
+            raise RequestRefused(400, "use /look?source=NAME or /look?source=NAME&under=KEY")
         if _CONTROL.search(under) or (under and {"", ".", ".."} & set(under.split("/"))):
             raise RequestRefused(
                 400, "`under` must be a key of that source, or the beginning of keys up to a /"
             )
-        _log.info("asked to look again at %r of source %r", under or "everything", source)
+        _log.info("hint for %r of source %r received", under or "everything", source)
         self.looks.append(Hint(under, SourceName(source)))
         return json_response(202, {"source": source, "under": under})
 
@@ -160,7 +160,7 @@ def _length(request: Request) -> int:
 def _allowed(request: Request, *methods: str) -> str:
     if request.method not in methods:
         allowed = ", ".join(methods)
-        message = f"only {allowed} can be asked here, not {request.method[:20]}"
+        message = f"only {allowed} is allowed here, not {request.method[:20]}"
         raise RequestRefused(405, message, {"Allow": allowed})
     return request.method
 

@@ -163,8 +163,8 @@ class _Endpoint:
             if time.monotonic() > self._patience:
                 self._patience = float("inf")
                 _log.warning(
-                    "nothing can be pushed: can't listen on %s port %d (%s): end what does, or choose "
-                    "another `host` or `port`; tried again until it can", host, port, error.strerror,
+                    "push port %s:%d is not open, will retry (%s): free the port, or "
+                    "change `host` or `port`", host, port, error.strerror,
                 )  # fmt: skip
             return
         server.start()

@@ -26,7 +26,7 @@ def entries(page: bytes, url: str) -> dict[str, bool]:
     Raises ValueError if the page is not HTML.
     """
     if not _HTML.search(page):
-        raise ValueError("it is not a page of links")
+        raise ValueError("not a page of links")
     links = _Links()
     links.feed(page.decode("utf-8", "replace"))
     found: dict[str, bool] = {}

@@ -24,7 +24,7 @@ def polled(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
         try:
             mark, under = _looked(newest, mark)
         except (NeedsHuman, Transient) as error:
-            _log.debug("%s", error)  # the next listing reports it
+            _log.debug("polling failed, will retry: %s", error)  # the next listing reports it
         yield from map(Hint, cover(under, HINTS))
         under = set()
         stop.wait(every)

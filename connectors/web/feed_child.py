@@ -32,7 +32,7 @@ def _read(data: bytes, content_type: str | None, url: str) -> dict[str, object]:
     except NoFeed as error:
         return {"bad": str(error)}
     except RecursionError:
-        return {"bad": "it is nested too deeply"}
+        return {"bad": "nested too deeply"}
     return {"entries": [asdict(entry) for entry in found.entries], "whole": found.whole}
 
 

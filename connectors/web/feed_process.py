@@ -32,10 +32,10 @@ def read(data: bytes, content_type: str | None, url: str, seconds: int = SECONDS
     try:
         *_, answer = map(json.loads, run.lines(json.dumps([content_type, url]).encode() + b"\n" + data))
     except Missing as error:
-        raise Transient(f"no process can be started that reads the feed: {error}") from error
+        raise Transient(f"the process that reads the feed can't be started: {error}") from error
     except (ProgramFailed, ValueError) as error:
         limits = f"{seconds} s and {_MEMORY:,} bytes of memory"
-        raise NoFeed(f"it can't be read within {limits} ({error})") from error
+        raise NoFeed(f"the feed can't be read within {limits} ({error})") from error
     if "bad" in answer:
         raise NoFeed(answer["bad"])
     return ParsedFeed(tuple(FeedEntry(**entry) for entry in answer["entries"]), answer["whole"])

@@ -37,7 +37,7 @@ class RobotsCache:
         answer = self._client.follow(url, limit=_LARGEST)
         if answer.status >= 500 or answer.problem:
             raise Transient(
-                f"{url} can't be read (HTTP {answer.status}): no page of the site is read until it can"
+                f"{url} can't be read (HTTP {answer.status}): no page of the site is read until then"
             )
         found = rules(answer.data if answer.status == 200 else b"")
         self._client.delays[urlsplit(url).netloc] = found.delay

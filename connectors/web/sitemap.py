@@ -87,11 +87,11 @@ def _plain(data: bytes, url: str) -> Sitemap:
     """Parse a sitemap with an address a line. Raises Broken."""
     lines = data.decode("utf-8", "replace").split()
     if not lines:
-        raise Broken("not a sitemap: it is empty")
+        raise Broken("not a sitemap: empty")
     if not all(line.startswith(("http://", "https://")) for line in lines):
         raise Broken("not a sitemap: neither XML nor one address a line")
     return Sitemap(tuple(dict.fromkeys(filter(None, (normal(line, url) for line in lines[:_MOST])))))
 
 
 def _refuse(*declaration: object) -> None:
-    raise Broken("not a sitemap: it declares entities")
+    raise Broken("not a sitemap: declares entities")

@@ -56,8 +56,8 @@ def roll_back(config: Config, collection: str) -> bool:
             raise no_collection(journal, serves)
         if not retired:
             raise BadRequest(
-                f"{collection!r} has no earlier state to return to: only a change of the config that writes "
-                f"a new collection leaves the old one, for {in_words(config.rechunk.grace)} (rechunk.grace)"
+                f"nothing to roll back for {collection!r}: a replaced collection is kept for "
+                f"{in_words(config.rechunk.grace)} (rechunk.grace)"
             )
         latest = max(retired, key=lambda edition: edition.since)
         _require(config, journal, latest)
@@ -69,7 +69,7 @@ def roll_back(config: Config, collection: str) -> bool:
             running.swaps.run_pending_requests()
     with journal_of(config) as journal:
         if Editions(journal).live(serves).name != latest.name:
-            raise BadRequest(f"{collection!r} stays unchanged: the old collection was deleted just now")
+            raise BadRequest(f"{collection!r} was not rolled back: the old collection was deleted just now")
     return redone
 
 
@@ -82,8 +82,8 @@ def _require(config: Config, journal: Journal, edition: Edition) -> None:
         there, kept = index.count() if index is not None else 0, Reports(journal).records(edition.name)
     if there < kept:
         raise NeedsHuman(
-            f"of {counted(kept, 'record')} that {edition.serves!r} had before, Chroma has {there:,} left. "
-            "Nothing was done; to have the old chunks again, change the config back"
+            f"{edition.serves!r} was not rolled back: Chroma has {there:,} of {counted(kept, 'record')} "
+            "left; to have the old chunks again, change the config back"
         )
 
 
@@ -94,6 +94,6 @@ def _done_by_daemon(config: Config, journal: Journal, serves: CollectionName) ->
         if not is_running(config):
             return False
         if time.monotonic() > until:
-            raise Transient("the daemon was told, but has not done it yet; see: ingestor status")
+            raise Transient("the daemon has not run the rollback yet; see: ingestor status")
         time.sleep(0.1)
     return True

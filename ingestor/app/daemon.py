@@ -241,7 +241,7 @@ class Loop:
             self.running.ports.sleep(TICK)
             return False
         if self._complained:
-            log.info("the state folder can be written again", extra=event("state_writable"))
+            log.info("state folder: writes resumed", extra=event("state_writable"))
             self._complained = ""
         return True
 
@@ -251,7 +251,7 @@ class Loop:
         if self._now > before - PUT_BACK:
             return
         log.warning(
-            "the clock was put back by %.0f s: waiting retries run now",
+            "the clock went back by %.0f s: waiting retries run now",
             before - self._now,
             extra=event("clock_put_back", seconds=round(before - self._now)),
         )
@@ -265,7 +265,7 @@ class Loop:
         lock = lock_path(self.running.parts.config)
         if not lock.exists():
             raise NeedsHuman(
-                f"{lock.parent} was removed, moved or unmounted while this ran: put it back and start "
+                f"{lock.parent} was removed, moved or unmounted while ingestor ran: put it back and start "
                 "again; if it is lost, move Chroma's folder away as well, and everything is indexed again"
             )
 
@@ -275,7 +275,7 @@ class Loop:
             self._complained = describe(error)
             folder = self.running.parts.config.state
             log.error(
-                "the state folder %s cannot be written, will retry: %s",
+                "state folder %s is not writable, will retry: %s",
                 folder,
                 describe(error),
                 extra=event("state_unwritable", reason=describe(error)),
@@ -301,7 +301,7 @@ def _log_refused(error: Exception) -> None:
     """Log why a changed config is not taken over. Only an unknown error has a traceback."""
     trace = None if isinstance(error, NeedsHuman) else error
     log.error(
-        "changed config not taken over, the old one stays in force: %s",
+        "changed config rejected, the previous config stays in force: %s",
         error,
         exc_info=trace,
         extra=event("config_refused", reason=str(error)),

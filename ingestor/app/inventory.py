@@ -98,7 +98,7 @@ def adopt(config: Config, name: str) -> CollectionInfo:
             Requests(journal).arrange()
             return found
         if found.owner == "this ingestor":
-            raise BadRequest(f"collection {name!r} is this ingestor's already")
+            raise BadRequest(f"collection {name!r} already belongs to this ingestor")
         if found.owner == "not ingestor":
             raise BadRequest(_guarded(found, not_ours=False) or "")
         collections.delete_any(found.uuid)

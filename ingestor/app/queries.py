@@ -61,7 +61,9 @@ class BadRequest(Exception):
 def journal_of(config: Config) -> Iterator[Journal]:
     """The journal. Raises NeedsHuman if there is none yet. Works beside a running daemon."""
     if not _there(journal_path(config)):
-        raise NeedsHuman(f"nothing was ingested yet: {config.state} holds no journal; run: ingestor sync")
+        raise NeedsHuman(
+            f"no documents were indexed yet: {config.state} holds no journal; run: ingestor sync"
+        )
     with open_journal(journal_path(config)) as journal:
         yield journal
 
@@ -128,7 +130,7 @@ def _as_served(config: Config) -> Config:
     chroma, who = config.chroma, f"process {' '.join(noted(lock_path(config))[:1])}"
     if isinstance(chroma, Embedded):
         raise NeedsHuman(
-            f"Chroma is inside {who} (embedded: true); no other process can read it until that ends"
+            f"Chroma is inside {who} (embedded: true); other processes can read it after its end"
         )
     if not isinstance(chroma, Supervised):
         return config
@@ -136,9 +138,7 @@ def _as_served(config: Config) -> Config:
         case [pid, *_], [holder, host, port, secret] if pid == holder and _listens(host, int(port)):
             here = {"host": host, "port": int(port), "token": SecretStr(secret)}
             return replace(config, chroma=chroma.model_copy(update=here))
-    raise Locked(
-        f"Chroma is not up: {who}, which runs it, is about to start or end it; try again in a moment"
-    )
+    raise Locked(f"Chroma is not up: {who}, which runs it, is starting or stopping it; try again in a moment")
 
 
 def _listens(host: str, port: int) -> bool:
@@ -180,7 +180,7 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
     editions = [one for one in Editions(journal).all() if one.role in ("live", "staging") and one.uuid]
     path = getattr(config.chroma, "path", None)
     if path is not None and not (path / "chroma.sqlite3").exists():
-        reason = f"it is gone: Chroma has nothing in {path}; a sync writes it again"
+        reason = f"missing: Chroma has nothing in {path}; a sync writes all records again"
         return {one.serves: reason for one in editions if kept.records(one.name)}
     try:
         with _with_state(config) as place, collections_of(place, journal) as collections:
@@ -217,14 +217,14 @@ def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | N
     try:
         index = collections.edition(edition)
         if index is None:
-            return "it is gone from Chroma; a sync writes it again"
+            return "missing in Chroma; a sync writes all records again"
         before, there, after = kept.sure(edition.name), index.count(), kept.records(edition.name)
     except (Gone, Torn, NeedsHuman) as error:
         return str(error)
     if before <= there <= max(after, kept.records(edition.name)):
         return None
     records = counted(there, "record")
-    return f"it holds {records}, and the journal says {after:,}; to mend it: ingestor verify --repair"
+    return f"Chroma holds {records} and the journal {after:,}; to repair: ingestor verify --repair"
 
 
 def search(config: Config, question: Question) -> Answer:

@@ -48,14 +48,14 @@ class Reloader:
             config = load(self._path, self._env)
         except ConfigError as error:
             log.error(
-                "changed config not taken over, the old one stays in force:\n%s",
+                "changed config rejected, the previous config stays in force:\n%s",
                 error,
                 extra=event("config_refused", reason=str(error)),
             )
             return None
         if settled := settled_at_start(self._config, config):
             log.error(
-                "config needs a restart: %s changed; until then nothing else of it applies",
+                "config not reloaded, restart ingestor to apply the change of: %s",
                 ", ".join(settled),
                 extra=event("config_restart_needed", keys=settled),
             )
@@ -64,7 +64,7 @@ class Reloader:
             name for name, key in _AT_NEXT_START.items() if getattr(self._config, key) != getattr(config, key)
         ]
         log.info(
-            "the config is taken over%s",
+            "config reloaded%s",
             f"; {' and '.join(late)} at the next start" if late else "",
             extra=event("config_reloaded"),
         )

@@ -96,8 +96,8 @@ def _moved_aside(config: Config) -> Path | None:
     """
     if not isinstance(config.chroma, Supervised | Embedded):
         raise NeedsHuman(
-            "--rebuild is for a Chroma of ingestor's own, and the config names a server: mend that server's "
-            "data there, then run `ingestor sync`, which writes what is missing"
+            "--rebuild is for a Chroma of ingestor's own, and the config names a server: repair its "
+            "data, then run `ingestor sync`, which writes missing records"
         )
     file_permissions.make(config.state, lambda name: False)
     with hold(lock_path(config)):
@@ -133,7 +133,7 @@ def _examine(
         if index is None:
             records = Reports(journal).records(edition.name)
             return verify.Findings(
-                broken=f"it does not exist; it had {counted(records, 'record')}" if records else None
+                broken=f"missing in Chroma; had {counted(records, 'record')}" if records else None
             )
         with words_of(reading(lexical), edition.uuid) as words:
             recipe = Fingerprint(edition.embedder or "")

@@ -174,7 +174,7 @@ class Running:
         parts = self.parts.by(standing.choices)
         if parts is None:
             log.warning(
-                "%s: plugins or model are missing; only removals reach it until a new one is complete",
+                "collection %s: plugin or model missing; only removals reach it until a replacement is complete",
                 standing.serves,
                 extra=event("collection_unusable", collection=str(standing.serves)),
             )

@@ -81,12 +81,12 @@ class Budget:
         total = self._bytes + unpacked
         if self._members + members > MOST_MEMBERS:
             raise TooMuch(
-                f"it holds more than {MOST_MEMBERS:,} files; unpack it into the folder, or exclude it"
+                f"the archive holds more than {MOST_MEMBERS:,} files; unpack it there, or exclude it"
             )
         if total > MOST_BYTES or total > max(_FREE, _RATIO * self._packed):
             raise TooMuch(
-                f"with all archives in it, it would unpack to {total:,} bytes or more, which is too "
-                f"much for its {self._packed:,}; unpack it into the folder, or exclude it"
+                f"the archive, with all archives in it, would unpack to {total:,} bytes or more, too "
+                f"much for {self._packed:,} packed bytes; unpack it into the folder, or exclude it"
             )
 
 

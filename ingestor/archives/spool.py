@@ -37,10 +37,10 @@ class Unpacked:
         wrong = sum(sizes) != len(content) or min(sizes, default=0) < 0
         self._count += len(members)
         if wrong or self._count > MOST_MEMBERS or self._size + len(content) > MOST_BYTES:
-            raise BadDocument("what was read of it makes no sense; exclude it")
+            raise BadDocument("the list of members is invalid; exclude the file")
         for member, size in zip(members, sizes, strict=True):
             if member.name in self.members or not is_harmless(member.name):
-                raise BadDocument("the names in it make no sense; exclude it")
+                raise BadDocument("the names of members are unsafe or repeated; exclude the file")
             self.members[member.name] = member
             self._starts[member.name] = self._size
             self._size += size
@@ -57,7 +57,7 @@ class Unpacked:
             self.members.popitem()
             last = next(reversed(self.members), None)
         if last != name:
-            raise BadDocument("what was read of it makes no sense; exclude it")
+            raise BadDocument("the list of members is invalid; exclude the file")
         self.broken[name] = reason
 
     def read(self, member: Member) -> bytes:

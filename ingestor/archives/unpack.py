@@ -171,7 +171,7 @@ def _of_xz(data: bytes) -> Iterator[bytes]:
     while not decompressor.eof:
         chunk = decompressor.decompress(data, _CHUNK)
         if not chunk and decompressor.needs_input and not data:
-            raise EOFError("it is cut off")
+            raise EOFError("truncated")
         data = b""
         yield chunk
 
@@ -198,7 +198,7 @@ def _of_zstd(data: bytes) -> Iterator[bytes]:
         try:
             while not decompressor.eof:
                 if not part and decompressor.needs_input and not (part := packed.read(_STEP)):
-                    raise EOFError("it is cut off")
+                    raise EOFError("truncated")
                 chunk, part = decompressor.decompress(part, _CHUNK), b""
                 if chunk:
                     yield chunk
@@ -226,13 +226,13 @@ class _Stream:
 
     def seek(self, to: int) -> None:
         if to < self._at:
-            raise tarfile.ReadError("its parts overlap")
+            raise tarfile.ReadError("parts overlap")
         while self._at < to and (part := self._next(to - self._at)):
             self._at += len(part)
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= _HEADER:
-            raise tarfile.ReadError("a header of it is too large")
+            raise tarfile.ReadError("a header is too large")
         return self.content(size)
 
     def content(self, size: int) -> bytes:
@@ -265,7 +265,7 @@ def _of_tar(stream: _Stream, budget: Budget) -> Iterator[FoundMember]:
             stream.seek(info.offset_data)
             content = b"" if problem else stream.content(info.size)
             if len(content) < info.size and not problem:
-                raise tarfile.ReadError("it is cut off")
+                raise tarfile.ReadError("truncated")
             version = f"{digest(content)}.{info.mtime:.0f}"
             yield FoundMember(
                 Member(info.name, version, info.size, float(info.mtime), None, problem), content

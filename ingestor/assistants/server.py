@@ -140,7 +140,7 @@ def _search(answers: Answers) -> Tool:
             dict[str, Any] | None,
             Field(description='A metadata filter of Chroma, as {"file_name": "faq.md"}.'),
         ] = None,
-        expand: Annotated[Expand, Field(description="What is added around each hit.")] = "section",
+        expand: Annotated[Expand, Field(description="Context to add around each hit.")] = "section",
     ) -> dict[str, Any]:
         """Find passages in the user's documents.
 
@@ -207,7 +207,7 @@ def _document(answers: Answers) -> Callable[[str, str], Awaitable[str]]:
             found = await _document_of(answers, collection, document_id, {"end": 50_000})
         except ToolError as error:
             raise ResourceError(str(error)) from error
-        more = [] if found["next"] is None else [f"[goes on: read it from character {found['next']}]"]
+        more = [] if found["next"] is None else [f"[continues: read on from character {found['next']}]"]
         return "\n\n".join([*(passage["text"] for passage in found["passages"]), *more])
 
     return document

@@ -151,7 +151,9 @@ class Collections:
         if self._deaths[name] >= DEATHS:
             self._find_out(name)
         if name in self._fatal:
-            raise Torn(f"the server crashed {DEATHS} times over collection {name!r}, and again when asked")
+            raise Torn(
+                f"Chroma crashed {DEATHS} times while reading collection {name!r}, and again in a test"
+            )
         index = open_collection(
             self._client,
             name,
@@ -216,7 +218,7 @@ class Collections:
         try:
             self._client.require_room()
             index = self.existing(name)
-            return probe(index, int(monotonic())) if index is not None else "it does not exist"
+            return probe(index, int(monotonic())) if index is not None else "the collection does not exist"
         except (Transient, Gone, Torn, NeedsHuman) as error:
             return str(error)
 
@@ -253,9 +255,9 @@ class Collections:
         reason = self._server.poll()
         self._deaths[name] += reason is not None and self._server.crashed
         if reason is None and isinstance(error, Full):
-            reason = "its disk was full" if is_full(self._server.path) else "it cannot write to its database"
+            reason = "the disk was full" if is_full(self._server.path) else "the database is not writable"
         if reason is None and isinstance(error, Unanswered) and self._hangs(self._server, name):
-            reason = "it does not answer"
+            reason = "no answer"
         if reason is not None:
             self._restart(self._server, reason)
 
@@ -281,7 +283,7 @@ class Collections:
     def _restart(self, server: ChromaServer, reason: str) -> bool:
         """Whether it started; if not, the next tick retries."""
         if not self._down:
-            log.error("Chroma is restarted: %s", reason, extra=event("chroma_restarted", reason=str(reason)))
+            log.error("restarting Chroma: %s", reason, extra=event("chroma_restarted", reason=str(reason)))
         self._restarted = monotonic()
         self._silences.clear()
         self._loaded = set()
@@ -346,7 +348,7 @@ class Collections:
             if crashes_chroma(self._server, name, self._owner):
                 self._fatal.add(name)
         finally:
-            self._restart(self._server, f"it was stopped to find out whether {name} crashes it")
+            self._restart(self._server, f"stopped to test whether collection {name} crashes the server")
 
     def _hangs(self, server: ChromaServer, name: ChromaName) -> bool:
         """Whether our server neither answers for this collection nor works, or has not answered for long."""
@@ -358,7 +360,7 @@ class Collections:
         if hangs(self._silences.since(name, before.at, now.at), before, now):
             return True
         log.info(
-            "Chroma does not answer for collection %s yet, but works: it gets more time",
+            "Chroma is busy with collection %s: waiting longer for an answer",
             name,
             extra=event("chroma_slow", collection=str(name)),
         )

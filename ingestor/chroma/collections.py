@@ -76,7 +76,7 @@ def open_collection(
     elif dimensions and found.dimension not in (None, dimensions):
         raise NeedsHuman(
             f"collection {name!r} holds vectors of {found.dimension} dimensions, and the embedding model "
-            f"makes {dimensions}: use another collection, or the model it was made with"
+            f"makes {dimensions}: use another collection, or the model that wrote these vectors"
         )
     else:
         _restore(client, found, model, known or model is not None)
@@ -296,7 +296,7 @@ def _created(client: Client, name: ChromaName, model: ReaderModel | None, owner:
     except Refused as error:
         if error.kind == INVALID:
             raise NeedsHuman(f"Chroma rejects the collection name {name!r}: {error}") from error
-        raise Transient(f"collection {name!r} could not be made: {error}") from error
+        raise Transient(f"collection {name!r} could not be created: {error}") from error
 
 
 def _delete(client: Client, name: ChromaName) -> None:

@@ -50,7 +50,7 @@ def claim(path: Path) -> Lock:
     try:
         file_permissions.make(path, _is_ours)
     except OSError as error:
-        raise NeedsHuman(f"can't make Chroma's folder {path}: {error.strerror}") from error
+        raise NeedsHuman(f"can't create Chroma's folder {path}: {error.strerror}") from error
     lock = hold(path / LOCK)
     try:
         _refuse_others(path / DATABASE)

@@ -98,9 +98,9 @@ class ChromaServer:
         """Why the server needs a restart: it ended, or hangs. None while it answers or works."""
         self._bound_log()
         if self._process is None:
-            return "it was not started"
+            return "not started"
         if self._lock is not None and self._lock.lost:
-            return f"its folder {self.path} was removed, moved or replaced"
+            return f"the folder {self.path} was removed, moved or replaced"
         if self._process.poll() is None and self._answers():
             self._note_answer()
             return None
@@ -110,7 +110,7 @@ class ChromaServer:
         silence = self._looked.at - self._answered
         if silence <= self._hanging_after or not hangs(self._answered, before, self._looked):
             return None
-        return f"it has not answered for {silence:.0f} s"
+        return f"no answer for {silence:.0f} s"
 
     def _bound_log(self) -> None:
         """Truncate a log that is too large."""

@@ -85,7 +85,7 @@ def sent(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -> None:
             raise _untold(error) from error
         if len(rows) == 1:
             raise BadDocument(
-                f"Chroma refuses a record of it: {error}; cut it into smaller chunks"
+                f"Chroma rejects a record of the document: {error}; use smaller chunks"
             ) from error
         half = len(rows) // 2
         sent(rows[:half], send)
@@ -114,7 +114,7 @@ def check_records(records: Sequence[Record]) -> None:
     check_ids([record.id for record in records])
     for record in records:
         if not np.isfinite(record.vector).all():
-            raise ValueError(f"record {record.id!r}: its vector holds NaN or infinity")
+            raise ValueError(f"record {record.id!r}: the vector holds NaN or infinity")
         _check_text(record.id, record.text)
         _check_metadata(record.id, record.metadata)
 

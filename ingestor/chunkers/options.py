@@ -36,7 +36,7 @@ class OverlapOptions(ChunkerOptions):
     @model_validator(mode="after")
     def _neighbours_need_no_overlap(self) -> "OverlapOptions":
         if self.neighbours and self.overlap:
-            raise ValueError("neighbours needs overlap: 0 (mixing in what is repeated already does harm)")
+            raise ValueError("neighbours needs overlap: 0 (repeated text would count twice)")
         return self
 
 

@@ -23,7 +23,7 @@ def mcp(config: ConfigOption = CONFIG) -> None:
         fail(MISSING, FAILED)
     http = looked_up(config).http
     if http is None:
-        fail(f"{config}: ingestor mcp asks the daemon at its service port: remove `http: false`", USAGE)
+        fail(f"{config}: ingestor mcp needs the service port of the daemon: remove `http: false`", USAGE)
     from ingestor.assistants.server import server
 
     server(_ask(config, http)).run("stdio")
@@ -51,7 +51,7 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
             raise DaemonAway(f"{error}; or start the daemon with `{start}`") from error
         except OSError as error:
             raise DaemonAway(
-                f"the daemon of ingestor does not answer ({error}): start it with `{start}`"
+                f"the ingestor daemon does not answer ({error}): start it with `{start}`"
             ) from error
         return said.status, said.body
 

@@ -7,7 +7,7 @@ import typer
 
 
 def chunk(
-    file: Annotated[Path, typer.Argument(help="Any file that a source could hold.")],
+    file: Annotated[Path, typer.Argument(help="File to chunk, in any supported format.")],
     strategy: Annotated[str | None, typer.Option(help="Chunking strategy; default: the config's.")] = None,
     option: Annotated[
         list[str], typer.Option(metavar="KEY=VALUE", help="Option of the strategy; may be repeated.")
@@ -15,7 +15,7 @@ def chunk(
     compare: Annotated[
         list[str],
         typer.Option(
-            metavar="NAME[:KEY=VALUE...],...", help="Further strategies, each with its own options."
+            metavar="NAME[:KEY=VALUE...],...", help="Strategies to compare with, each with its options."
         ),
     ] = [],  # noqa: B006
     html: Annotated[

@@ -7,12 +7,12 @@ import typer
 from ingestor.cli.invocation import command
 from ingestor.cli.usage import CONFIG, USAGE, ConfigOption, JsonOption, fail, read_config
 
-Delete = Annotated[str | None, typer.Option(help="Delete this collection, which must be ours and unused.")]
+Delete = Annotated[str | None, typer.Option(help="Delete an unused collection that ingestor wrote.")]
 Adopt = Annotated[
     str | None,
     typer.Option(
-        help="Take over a collection: of a copy of this state with its records, of a lost state by writing "
-        "it again."
+        help="Adopt a collection of another state: of a copy of this state with its records, of a lost "
+        "state by writing all records again."
     ),
 ]
 NotOurs = Annotated[
@@ -51,7 +51,7 @@ def collections(
         records = counted(taken.records or 0, "record")
         words = f"collection {taken.name} is deleted, with {records}; it is written again {when}"
         if taken.elsewhere is not None:
-            words = f"collection {taken.name} is taken over from {taken.elsewhere}; it is compared {when}"
+            words = f"collection {taken.name} is adopted from {taken.elsewhere}; records are compared {when}"
         console.say({"adopted": taken.name, "records": taken.records}, words, as_json)
     else:
         console.show_collections(inventory.list_collections(checked), as_json)

@@ -33,7 +33,7 @@ def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     said = approve(checked)
     if not is_running(checked):
         sync(config, as_json)
-    words = "\n".join([*said, "the daemon does it now" if said else "nothing waits for approval"])
+    words = "\n".join([*said, "the daemon does it now" if said else "no change waits for approval"])
     console.say({"approved": said}, words, as_json)
 
 
@@ -82,7 +82,7 @@ def retry(
         count = journal.retry(rows)
     when = "at once" if is_running(checked) else f"by: {command('sync', config)}"
     words = f"{counted(count, 'document')} will be retried {when}"
-    console.say({"retried": count}, words if count else "nothing to retry", as_json)
+    console.say({"retried": count}, words if count else "no documents to retry", as_json)
 
 
 def accept(
@@ -153,7 +153,7 @@ def resume(
     words = (
         f"resumed: {', '.join(names)}; changes since the pause are processed {when}"
         if names
-        else "nothing was paused"
+        else "no source was paused"
     )
     console.say({"resumed": names}, words, as_json)
 

@@ -18,67 +18,73 @@ from ingestor.cli.usage import (
 
 
 def evaluate(
-    collection: Annotated[str | None, typer.Argument(help="Which collection; else the only one.")] = None,
+    collection: Annotated[
+        str | None, typer.Argument(help="The collection; optional if there is only one.")
+    ] = None,
     strategies: Annotated[
         list[str],
         typer.Option(
             metavar="NAME[:KEY=VALUE...],...",
-            help="What to compare, in place of the configured one and those worth comparing with it. KEY: an "
+            help="Chunkings to compare, instead of the configured one and its usual alternatives. KEY: an "
             "option, search, rerank or parsing.KIND.OPTION. NAME: a strategy, or configured.",
         ),
     ] = [],  # noqa: B006
     questions: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV: question, excerpt, and document if known.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="CSV file with the columns question, excerpt and, if known, document."
+        ),
     ] = None,
     keep_questions: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the questions to a CSV file, to use again."),
+        typer.Option(metavar="FILE", help="Write the questions to a CSV file for reuse."),
     ] = None,
-    sample: Annotated[int, typer.Option(min=1, help="How many documents to read.")] = 100,
+    sample: Annotated[int, typer.Option(min=1, help="Number of documents to read.")] = 100,
     make: Annotated[
-        int, typer.Option(min=1, help="How many questions to make, or to ask for, where no file has any.")
+        int, typer.Option(min=1, help="Number of questions to generate if no file has them.")
     ] = 240,
     search: Annotated[
         str,
         typer.Option(
             metavar="MODE,...",
-            help="How to search where a strategy does not say: dense, lexical, hybrid, or several.",
+            help="Search mode of strategies without their own: dense, lexical, hybrid, or several.",
         ),
     ] = "dense",
     ask_model: Annotated[
         bool,
-        typer.Option("--ask-model", help="Have language_model of the config write the questions."),
+        typer.Option("--ask-model", help="Generate the questions with language_model of the config."),
     ] = False,
     judge: Annotated[
         int,
         typer.Option(
             min=0,
             metavar="QUESTIONS",
-            help="Have language_model answer so many questions from what each strategy finds, and judge the "
-            "answers.",
+            help="Number of questions that language_model answers from each strategy's passages; it also "
+            "judges the answers.",
         ),
     ] = 0,
     estimate: Annotated[
         bool,
-        typer.Option("--estimate", help="Say what a language model would be asked and cost; ask nothing."),
+        typer.Option("--estimate", help="Print the number and cost of model calls; send none."),
     ] = False,
     budget: Annotated[
-        str, typer.Option(metavar="TOKENS,...", help="How much may be retrieved; the first decides.")
+        str, typer.Option(metavar="TOKENS,...", help="Token budgets of retrieval; the first one ranks.")
     ] = "500,1000,2000",
     write: Annotated[
-        bool, typer.Option("--write", help="Put the recommendation into the config file.")
+        bool, typer.Option("--write", help="Write the recommendation into the config file.")
     ] = False,
     check: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Ask the live collection these questions; exit 4 if recall fell."),
+        typer.Option(metavar="FILE", help="Measure recall of the live collection; exit 4 if recall fell."),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option(min=0, max=100, metavar="POINTS", help="How far recall may fall at --check.")
+        float,
+        typer.Option(min=0, max=100, metavar="POINTS", help="Largest accepted fall of recall, with --check."),
     ] = 2.0,
     accept: Annotated[
-        bool, typer.Option("--accept", help="At --check: keep this recall as the one to compare with.")
+        bool, typer.Option("--accept", help="With --check: store this recall as the baseline.")
     ] = False,
-    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page that shows it all.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write an HTML report.")] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -117,5 +123,5 @@ def evaluate(
     try:
         run(checked, request, html, write=write, as_json=as_json)
     except KeyboardInterrupt:
-        fail("interrupted: the same command goes on where it was", INTERRUPTED)
+        fail("interrupted: run the same command again to resume", INTERRUPTED)
     raise typer.Exit(SETTLED)

@@ -87,7 +87,7 @@ def run_check(
 def _written(config: Config, found: Evaluation) -> Path | None:
     wanted = recommended(config, found)
     if not wanted:
-        print("the config stays as it is", file=sys.stderr)
+        print("the config is unchanged", file=sys.stderr)
         return None
     questions = f"{counted(len(found.questions), 'question')}, {date.today():%Y-%m-%d}"
     return adopt(config, wanted, f"by `ingestor evaluate --write`: {questions}")
@@ -98,7 +98,7 @@ def _collection(config: Config, wanted: str | None) -> CollectionName:
     if wanted is None and len(known) == 1:
         return known[0]
     if wanted is None:
-        raise BadRequest(f"say which collection: {', '.join(known)}")
+        raise BadRequest(f"name a collection: {', '.join(known)}")
     if wanted not in known:
         raise BadRequest(f"no source feeds a collection {wanted!r}; known: {', '.join(known)}")
     return CollectionName(wanted)

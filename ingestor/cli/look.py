@@ -31,16 +31,12 @@ def plan(
         int | None,
         typer.Option(
             min=1,
-            help="Read so many documents of each source, and estimate the others. "
-            "Without it all are read of sources with up to 20,000 new documents, 2,000 of larger ones.",
+            help="Read this many documents of each source and estimate the others. "
+            "Default: all, or 2,000 of a source with over 20,000 new documents.",
         ),
     ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Read all new documents, however many there are.")
-    ] = False,
-    machines: Annotated[
-        int, typer.Option(min=1, help="Also tell the time on so many machines like this one.")
-    ] = 1,
+    everything: Annotated[bool, typer.Option("--all", help="Read all new documents.")] = False,
+    machines: Annotated[int, typer.Option(min=1, help="Estimate the time on this many machines, too.")] = 1,
 ) -> None:
     """Show what a sync would do and cost; change nothing.
 
@@ -71,7 +67,7 @@ def status(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with 4 unless the daemon runs and all is healthy.")
+        bool, typer.Option("--check", help="Exit with 4 unless the daemon runs and everything is healthy.")
     ] = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -93,19 +89,21 @@ def query(
     ] = None,
     where: Annotated[str | None, typer.Option(help="A Chroma metadata filter, as JSON.")] = None,
     mode: Annotated[
-        Literal["hybrid", "dense", "lexical"], typer.Option(help="By vectors and words, or by one of them.")
+        Literal["hybrid", "dense", "lexical"],
+        typer.Option(help="Search by vectors and words (hybrid), vectors (dense) or words (lexical)."),
     ] = "hybrid",
     expand: Annotated[
         Literal["none", "neighbours", "section", "parent", "document"],
-        typer.Option(help="What is added around each hit."),
+        typer.Option(help="Context to add around each hit."),
     ] = "none",
     budget: Annotated[
-        int | None, typer.Option(min=1, help="Tokens of all passages, instead of a number of results.")
+        int | None, typer.Option(min=1, help="Token budget of all passages, instead of -n.")
     ] = None,
     distinct: Annotated[
         bool | None,
         typer.Option(
-            "--distinct/--all", help="One of several near-duplicates; default with --budget and --expand."
+            "--distinct/--all",
+            help="Show one of several near-duplicates; default with --budget and --expand.",
         ),
     ] = None,
     config: ConfigOption = CONFIG,
@@ -143,9 +141,7 @@ def _filter(where: str | None) -> dict[str, object] | None:
 def verify(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Repair differences, with cached vectors.")
-    ] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair differences from cached vectors.")] = False,
     rebuild: Annotated[
         bool,
         typer.Option(
@@ -172,7 +168,7 @@ def verify(
 
 
 def list_documents(
-    source: Annotated[str | None, typer.Option(help="Only this source.")] = None,
+    source: Annotated[str | None, typer.Option(help="List the documents of this source only.")] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:

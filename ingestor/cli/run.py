@@ -114,7 +114,7 @@ def run(
 
 def _log_warnings(path: Path, config: "Config") -> None:
     for warning in config.warnings:
-        logging.getLogger("ingestor").warning("%s: %s", path, warning, extra=event("config_warning"))
+        logging.getLogger("ingestor").warning("config %s: %s", path, warning, extra=event("config_warning"))
 
 
 def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:
@@ -128,7 +128,9 @@ def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:
     records = sum(reports.records(editions.live(name).name) for name in names)
     failed = len(reports.failures())
     if as_json:
-        logging.getLogger("ingestor").info("in step", extra=event("in_step", records=records, failed=failed))
+        logging.getLogger("ingestor").info(
+            "all collections are in step", extra=event("in_step", records=records, failed=failed)
+        )
         return
     rows = SourceRows(loop.running.journal)
     known = {source.name: rows.of(source.name) for source in loop.running.parts.config.sources}
@@ -173,7 +175,7 @@ def sync(
     if as_json or not quiet or code != SETTLED:
         console.show_sync(result, as_json, config)
     if signals.stop:
-        fail("interrupted: the next sync does the rest", INTERRUPTED)
+        fail("interrupted: run sync again to resume", INTERRUPTED)
     raise typer.Exit(code)
 
 

@@ -68,7 +68,7 @@ def _beside(config: Config, given: tuple[str, ...], label: str) -> StrategyExtra
     found = Check(tree, Path.cwd(), list(tree.problems))
     parsing = tree.data.get("parsing", {})
     if not (isinstance(parsing, dict) and all(isinstance(each, dict) for each in parsing.values())):
-        raise BadRequest(f"{label}: say parsing.KIND.OPTION=VALUE, as in parsing.html.links=true")
+        raise BadRequest(f"{label}: write parsing.KIND.OPTION=VALUE, as in parsing.html.links=true")
     search = tree.data.get("search")
     if search not in (None, *MODES):
         raise BadRequest(f"{label}: search must be one of {', '.join(MODES)}; rerank.model=… sets a reranker")
@@ -88,5 +88,5 @@ def _rerank(config: Config, found: Check, given: Any, label: str) -> Rerank | No
     kept = said(config.search.rerank) if config.search.rerank else {}
     data = {**kept, **({} if given is True else given)}
     if not data:
-        raise BadRequest(f"{label}: the config has no search.rerank: say rerank.model=… or rerank.url=…")
+        raise BadRequest(f"{label}: the config has no search.rerank: write rerank.model=… or rerank.url=…")
     return found.model(Rerank, data, ("rerank",))

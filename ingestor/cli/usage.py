@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show details, too.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show more details.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show only warnings and errors.")]
 CONFIG = DEFAULT_CONFIG
 
@@ -29,7 +29,7 @@ SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
 def fail(message: str, code: int) -> NoReturn:
     """End with a message: an object of the log, if that is JSON."""
     if "ingestor.cli.log" in sys.modules and sys.modules["ingestor.cli.log"].is_json():
-        logging.getLogger("ingestor").critical("%s", message, extra=event("ended", code=code))
+        logging.getLogger("ingestor").critical("ended: %s", message, extra=event("ended", code=code))
     else:
         print(spelt(message), file=sys.stderr)
     raise SystemExit(code)
@@ -87,5 +87,5 @@ def chosen(config: "Config", wanted: str | None) -> str:
     """The named collection, or the only one. Exits if there are several and none is named."""
     names = sorted({str(source.collection) for source in config.sources})
     if wanted is None and len(names) > 1:
-        fail(f"say which collection: {', '.join(names)}", USAGE)
+        fail(f"name a collection: {', '.join(names)}", USAGE)
     return wanted or names[0]

@@ -138,7 +138,7 @@ class Check:
         try:
             text = self._path(Path(name), at).read_text("utf-8").rstrip("\r\n")
         except (OSError, ValueError) as error:
-            reason = (error.strerror if isinstance(error, OSError) else None) or "it is not UTF-8 text"
+            reason = (error.strerror if isinstance(error, OSError) else None) or "not UTF-8 text"
             self.fault(at, f"the secret file {name!r} can't be read: {reason}")
             return secret
         if not text:

@@ -49,7 +49,7 @@ def with_chunking(text: str, chunking: Mapping[str, str], comment: str) -> str:
 def _range(mapping: yaml.MappingNode, place: str, lines: list[str]) -> tuple[int, int, int]:
     """Lines to replace, from the first up to the end, and the column of the mapping's keys."""
     if mapping.flow_style or not mapping.value:
-        raise NotRewritable("it is written in braces {...}")
+        raise NotRewritable("its keys are written in braces {...}")
     column = mapping.start_mark.column
     for key, value in mapping.value:
         if key.value == "chunking":
@@ -84,7 +84,7 @@ def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
 def _root(text: str) -> yaml.MappingNode:
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):
-        raise NotRewritable("it holds no keys")
+        raise NotRewritable("the file holds no keys")
     return root
 
 

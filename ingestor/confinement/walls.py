@@ -142,7 +142,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 def _filter_calls() -> None:
     architecture = ARCHITECTURES.get(os.uname().machine)
     if architecture is None or struct.calcsize("P") != 8:
-        raise OSError(0, f"not known for {os.uname().machine}")
+        raise OSError(0, f"system calls of {os.uname().machine} are not known")
     steps = program(architecture, os.getpid())
     array = ctypes.create_string_buffer(steps, len(steps))
     _prctl(_SET_SECCOMP, _FILTER, struct.pack("HP", len(steps) // 8, ctypes.addressof(array)))
@@ -181,7 +181,7 @@ def _call(name: str, *arguments: object) -> int:
     Calls nothing on other systems than Linux, where the same numbers mean other system calls.
     """
     if sys.platform != "linux":
-        raise OSError(0, f"{sys.platform} does not have it")
+        raise OSError(0, f"{sys.platform} has no {name}")
     try:
         function = getattr(ctypes.CDLL(None, use_errno=True), name)
     except AttributeError:

@@ -103,8 +103,8 @@ def _why_empty(document: Document) -> str:
         return "; ".join(document.lost)
     if wanted := expected(document):
         return (
-            f"none of its {wanted:,} words were found: it is written in a form that is not read (perhaps an "
-            "unknown namespace); save it again with another program"
+            f"none of the {wanted:,} words were found: the file has an unknown form (perhaps another "
+            "namespace); save it again with another program"
         )
     rules = [f"{rule} ({count:,})" for rule, count in document.left_out if count]
-    return f"all its words are left out: {', '.join(rules)}" if rules else "it holds no text"
+    return f"all words are left out: {', '.join(rules)}" if rules else "the document holds no text"

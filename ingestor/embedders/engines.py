@@ -47,7 +47,7 @@ def ways(engine: str, precision: str, device: str, folder: Path) -> Iterator[Way
     best = resolve_device(device)
     refused = "" if engine == "torch" else _refused(folder)
     for place in dict.fromkeys((best, "cpu", "cuda")) if device == "auto" else (best,):
-        absent = "" if place in (best, "cpu") else f"it has no {place}"
+        absent = "" if place in (best, "cpu") else f"the model has no {place}"
         for each in ("openvino", "torch") if engine == "auto" else (engine,):
             why = absent or _missing(each, place, refused)
             for one in _precisions(precision, place, each):

@@ -64,9 +64,9 @@ def outline(folder: Path) -> TransformerOutline:
     stages = list(modules(folder))
     kinds = [kind for kind, _ in stages]
     if kinds[:2] != ["Transformer", "Pooling"] or set(kinds[2:]) - {"Dense", "Normalize"}:
-        raise NotCovered(f"its stages are {', '.join(kinds) or 'not named in modules.json'}")
+        raise NotCovered(f"the stages are {', '.join(kinds) or 'not named in modules.json'}")
     if "Normalize" in kinds[:-1]:
-        raise NotCovered("its vectors are normalised before the last stage")
+        raise NotCovered("the vectors are normalised before the last stage")
     place = stages[0][1]
     config = read_json(place / "config.json")
     family = _family(config)
@@ -75,7 +75,7 @@ def outline(folder: Path) -> TransformerOutline:
     first += family != "bert"
     limit = window(folder)
     if limit is None or limit + first > config["max_position_embeddings"]:
-        raise NotCovered(f"its window of {limit} tokens is not one that its position table has")
+        raise NotCovered(f"the window of {limit} tokens exceeds the position table, or is not named")
     side = read_json(place / "tokenizer_config.json").get("truncation_side", "right")
     return TransformerOutline(
         family,
@@ -92,7 +92,7 @@ def outline(folder: Path) -> TransformerOutline:
 def _family(config: Mapping[str, Any]) -> str:
     kind = config.get("model_type")
     if kind not in FAMILIES:
-        raise NotCovered(f"its architecture is {kind or 'not named in config.json'}")
+        raise NotCovered(f"the architecture is {kind or 'not named in config.json'}")
     plain = {
         "position_embedding_type": ("absolute", None),
         "is_decoder": (False, None),
@@ -105,18 +105,18 @@ def _family(config: Mapping[str, Any]) -> str:
         if config.get(key) not in known:
             raise NotCovered(f"config.json has {key}: {config[key]}")
     if config.get("hidden_act", "gelu") not in {*GELU_MODES, "relu"}:
-        raise NotCovered(f"its activation is {config['hidden_act']}")
+        raise NotCovered(f"the activation is {config['hidden_act']}")
     return FAMILIES[kind]
 
 
 def _check_transformer(place: Path) -> None:
     for file in ("model.safetensors", "tokenizer.json"):
         if not (place / file).is_file():
-            raise NotCovered(f"it has no {file}")
+            raise NotCovered(f"{file} is missing")
     if "BF16" in set(_dtypes(place / "model.safetensors")):
-        raise NotCovered("its weights are stored in bfloat16")
+        raise NotCovered("the weights are stored in bfloat16")
     if read_json(place / "tokenizer_config.json").get("padding_side", "right") != "right":
-        raise NotCovered("it pads on the left")
+        raise NotCovered("the tokenizer pads on the left")
     for key, value in read_json(place / "sentence_bert_config.json").items():
         known = _TRANSFORMER_SETTINGS.get(key, ())
         if None not in known and value not in known:
@@ -134,7 +134,7 @@ def _poolings(place: Path) -> tuple[str, ...]:
     config = read_json(place / "config.json")
     modes = pooling_modes(config)
     if set(modes) - POOLINGS or config.get("include_prompt", True) is not True:
-        raise NotCovered(f"its pooling is {', '.join(modes)} without the prompt or unknown")
+        raise NotCovered(f"the pooling is {', '.join(modes)}, which is unknown or leaves out the prompt")
     return modes
 
 
@@ -144,7 +144,7 @@ def _projection(place: Path) -> Projection:
     elsewhere = {config.get(key, "sentence_embedding") for key in _ON_SENTENCES} - {"sentence_embedding"}
     file = place / "model.safetensors"
     if activation not in ACTIVATIONS or elsewhere or config.get("use_residual") or not file.is_file():
-        raise NotCovered(f"its dense layer in {place.name} is of another kind")
+        raise NotCovered(f"the dense layer in {place.name} is of an unknown kind")
     if "BF16" in set(_dtypes(file)):
-        raise NotCovered("its weights are stored in bfloat16")
+        raise NotCovered("the weights are stored in bfloat16")
     return Projection(file, activation)

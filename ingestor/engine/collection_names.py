@@ -40,7 +40,7 @@ def _rename(registrar: Registrar, uuid: str, name: ChromaName) -> None:
         if registrar.rename(uuid, name):
             return
         log.warning(
-            "another collection took the name %s meanwhile: it is %s",
+            "name %s was taken by another program's collection, now renamed to %s",
             name,
             registrar.evict(name),
             extra=event("collection_renamed", collection=str(name)),

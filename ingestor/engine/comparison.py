@@ -56,7 +56,7 @@ def restore_order(journal: Journal, index: Index, collection: EditionName) -> st
     orphans = sorted(map(RecordId, seen.absent(index.ids())))
     index.drop(orphans)
     log.warning(
-        "collection %s: %s wrong or missing, will be written again; %s of no document deleted",
+        "collection %s compared: %s wrong or missing, rewriting; %s without a document deleted",
         collection,
         counted(wrong, "record"),
         len(orphans),

@@ -40,7 +40,7 @@ class FailureLog:
             self._counts.clear()
         self._counts[failure.reason] += 1
         number = self._counts[failure.reason]
-        more = "; others like it are only listed, by `ingestor status`" if number == alike else ""
+        more = "; more like this: see `ingestor status`" if number == alike else ""
         about = event(
             name,
             source=str(entry.source),

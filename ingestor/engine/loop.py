@@ -40,7 +40,7 @@ from ingestor.state.withdrawals import WithdrawalGuard
 log = logging.getLogger("ingestor")
 
 LEAST = 5.0  # seconds for which a vanished document is put off that a waiting one may be
-EMPTIED = Failure("no text is left in it", 1, 0.0, quarantined=False)
+EMPTIED = Failure("the document has no text any more", 1, 0.0, quarantined=False)
 
 
 @dataclass(frozen=True, kw_only=True)

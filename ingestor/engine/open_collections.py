@@ -134,7 +134,7 @@ class OpenCollections:
         row, model = self._journal.collection(name), self._model(name)
         if row.embedder not in (None, model.recipe):
             log.warning(
-                "collection %s: the embedder changed; it is written again",
+                "collection %s: the embedder changed; rewriting all records",
                 self.serves(name),
                 extra=event(
                     "collection_rebuilt", collection=self.serves(name), reason="the embedder changed"
@@ -150,12 +150,12 @@ class OpenCollections:
         others = _others(row.uuid or "", uuid)
         if others is None and index.count():
             log.warning(
-                "collection %s: its records are not in the journal; it is written again",
+                "collection %s: records are not in the journal; rewriting all records",
                 self.serves(name),
                 extra=event(
                     "collection_rebuilt",
                     collection=self.serves(name),
-                    reason="its records are not in the journal",
+                    reason="records are not in the journal",
                 ),
             )
             self._journal.doubt(name)
@@ -168,7 +168,7 @@ class OpenCollections:
         compared = others is not None and verdict == "restored" and not harmless
         if compared:
             log.warning(
-                "collection %s: it or the journal was restored; its records are compared",
+                "collection %s: a backup of Chroma or the journal was restored; comparing records",
                 self.serves(name),
                 extra=event("collection_compared", collection=self.serves(name)),
             )

@@ -144,7 +144,7 @@ def _begin(
     """
     facts = index.facts()
     if judge(facts, journal.collection(collection).generations, home) != "same":
-        raise Transient("the collection was changed from outside; it is compared with the journal")
+        raise Transient("another program changed the collection; comparing records with the journal")
     present, fresh = generation_of(facts), token_hex(8)
     expected = (fresh,) if present is None else (present, fresh)
     journal.intend(intents, Renewal(collection, expected))

@@ -342,7 +342,7 @@ class Scanner:
         return True
 
     def _failed(self, source: Source, state: _Watch, outcome: Outcome) -> None:
-        reason = describe(outcome.error) if outcome.error is not None else "it gave no listing"
+        reason = describe(outcome.error) if outcome.error is not None else "the connector gave no listing"
         self._say(source, state, reason)
         if isinstance(outcome.error, NeedsHuman):
             self.source_rows.hold(source.name, reason)
@@ -360,7 +360,7 @@ class Scanner:
     def _say(self, source: Source, state: _Watch, trouble: str | None) -> None:
         if trouble is None and state.said is not None:
             log.info(
-                "source %s: listed whole again",
+                "source %s: listing complete again",
                 source.name,
                 extra=event("source_listed", source=str(source.name)),
             )

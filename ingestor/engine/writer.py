@@ -140,7 +140,7 @@ class Writer:
                 removed, dropped = protocol.remove(self._journal, index, gone, home)
             except Foreign as error:
                 log.warning(
-                    "%s forgotten instead of removed: %s",
+                    "%s removed from the journal only: %s",
                     counted(len(gone), "document"),
                     error,
                     extra=event("documents_forgotten", collection=str(collection), documents=len(gone)),
@@ -339,7 +339,7 @@ class Writer:
         outbox = self._outbox(collection)
         if outbox.said is not None:
             log.info(
-                "collection %s can be used again",
+                "collection %s: writes resumed",
                 self._collections.serves(collection),
                 extra=event("collection_usable", collection=self._collections.serves(collection)),
             )
@@ -351,7 +351,7 @@ class Writer:
         self._collections.discard(collection, torn=isinstance(error, Torn), shard=shard)
         which = "" if shard is None else f", shard {shard},"
         log.error(
-            "collection %s%s is rebuilt: %s",
+            "rebuilding collection %s%s: %s",
             self._collections.serves(collection),
             which,
             error,

@@ -100,9 +100,7 @@ def expected(config: Config, request: EvaluationRequest, progress: Progress) -> 
     with _opened(config, request, progress) as place:
         found = expecting.expected(request, place, endpoint)
     if found is None:
-        raise BadRequest(
-            "--estimate: no language model is asked without --ask-model, --judge, or a strategy that asks one"
-        )
+        raise BadRequest("--estimate needs --ask-model, --judge, or a strategy that calls a language model")
     return found
 
 
@@ -117,7 +115,7 @@ def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
     if not (request.ask_model or request.judge):
         return None
     if request.ask_model and request.questions is not None:
-        raise BadRequest("--questions names a file, so --ask-model has nothing to ask for: leave out one")
+        raise BadRequest("--questions and --ask-model exclude each other: give one")
     if config.language_model is None:
         raise BadRequest("the config names no language model: set language_model (docs/config.md)")
     return config.language_model
@@ -161,7 +159,7 @@ def _questions(
         raise BadRequest(f"{who} no question that can be used: {refused[0].reason}")
     if not found[0]:
         raise BadRequest(
-            "no question can be made: the documents hold no sentences of 8 to 80 words; use --questions"
+            "no questions can be generated: no document holds sentences of 8 to 80 words; use --questions"
         )
     if request.keep is not None:
         csv_file.write(request.keep, csv_file.rows_of(found[0], quoted(found, samples), place.sample.names))

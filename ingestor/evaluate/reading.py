@@ -126,6 +126,6 @@ def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: 
         unread.append((item.key, describe(error)))
         return None
     if not document.text.strip():
-        unread.append((item.key, "it has no text"))
+        unread.append((item.key, "the document has no text"))
         return None
     return document

@@ -151,7 +151,7 @@ def _first(given: Verdict, found: Comparison, facts: Facts) -> str:
         chance = (
             f"{_interval(than_pick)[1:-1]}, which among {len(facts.names)} strategies may still be chance"
         )
-    far = f"as far as {_asked(facts)} can tell"
+    far = f"by the evidence of {_asked(facts)}"
     return f"Keep {pick}, {far}: {than} found {more} {at}, {chance}."
 
 
@@ -167,7 +167,7 @@ def _between(given: Verdict, found: Comparison, facts: Facts) -> list[str]:
     enough = max(needed or 0, facts.questions + 1)
     ask = ""
     if needed is not None and enough <= _WORTH_ASKING * facts.questions:
-        ask = f": about {_round(enough):,} would tell {names[0]} from it, if the difference is what it seems"
+        ask = f": about {_round(enough):,} would separate {names[0]} from it, at the measured difference"
     elif needed is not None:
         ask = f": it would take more than {_WORTH_ASKING} times as many, so choose by what else matters"
     return [f"Between it and {listed} there is no difference that {_asked(facts)} can show for sure{ask}."]

@@ -58,7 +58,7 @@ class AccessRules:
         if self.token is not None and not open_to_all and not has_token(headers, self.token):
             return Refusal(
                 401,
-                f"this {self.server} asks for a token: send `Authorization: Bearer ...` or `X-Chroma-Token`",
+                f"this {self.server} requires a token: send `Authorization: Bearer ...` or `X-Chroma-Token`",
             )
         return None
 

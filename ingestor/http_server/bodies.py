@@ -42,7 +42,9 @@ async def read_object(request: Request, most: int) -> dict[str, Any]:
         if b"\\u" in body:
             json.dumps(found, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise RequestRefused(400, "the body has half a character, as \\ud800: send whole ones") from None
+        raise RequestRefused(
+            400, "the body has a lone surrogate such as \\ud800: send valid Unicode"
+        ) from None
     except (ValueError, RecursionError):
         raise RequestRefused(400, "the body must be JSON") from None
     if not isinstance(found, dict):

@@ -73,14 +73,14 @@ class Bounded:
             return
         except Exception:
             _log.exception(
-                "%s %r failed",
+                "request %s %r failed",
                 scope["method"],
                 scope["path"],
                 extra=event("request_failed", path=scope["path"]),
             )
             if request.answered:
                 raise
-            error = RequestRefused(500, "a defect of this program; its log has more")
+            error = RequestRefused(500, "internal error; see ingestor's log")
             await error.response()(scope, request.receive, request.send)
 
     def _require_bounds(self, scope: Scope) -> None:
@@ -149,7 +149,7 @@ class _Request:
         if message["type"] == "http.response.start":
             self.answered = True
             _log.debug(
-                "%s %s: %d",
+                "request %s %s: %d",
                 self._method,
                 self._path,
                 message["status"],

@@ -94,7 +94,7 @@ class Connection(H11Protocol):
         if self._head > self.limits.head:
             self._say(431, f"the head of a request may have {self.limits.head:,} bytes")
         else:
-            self._say(400, "this is not an HTTP request that this server reads")
+            self._say(400, "malformed HTTP request")
 
     def shutdown(self) -> None:
         if self._rests():

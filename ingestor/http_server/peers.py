@@ -28,7 +28,7 @@ class PeerUsers:
                     known = self._owner(peer.getsockname(), here) == os.geteuid()
             self.missing = "" if known else "the kernel does not know the users of sockets"
         except (AttributeError, OSError) as error:
-            self.missing = f"the kernel does not tell the users of sockets: {error}"
+            self.missing = f"the kernel does not report the users of sockets: {error}"
 
     def close(self) -> None:
         if self._kernel is not None:

@@ -105,9 +105,7 @@ class LexicalBackend:
             self._not_before = self._clock() + _AGAIN
         except Exception as error:
             if repr(error) != self._complained:  # once, not at every attempt
-                log.exception(
-                    "lexical index is not in step: unexpected error; will retry", extra=event("words_failed")
-                )
+                log.exception("lexical index: unexpected error; will retry", extra=event("words_failed"))
             self._complained, self._not_before = repr(error), self._clock() + _AGAIN
 
     def _look_after_file(self, now: float) -> None:

@@ -38,10 +38,10 @@ class Words:
                 if found[0]:
                     return None
                 (count,) = self.db.execute(f"SELECT COUNT(*) FROM records_{self.number}").fetchone()
-                return f"its lexical index is being made: {counted(count, 'record')} so far"
+                return f"the lexical index is being built: {counted(count, 'record')} so far"
         except sqlite3.DatabaseError as error:
-            return f"its lexical index cannot be read: {error}"
-        return "its lexical index is not made yet"
+            return f"the lexical index cannot be read: {error}"
+        return "the lexical index is not built yet"
 
     def moment(self) -> int | None:
         """Return a number that every write to the lexical file changes; None if the file cannot be read."""

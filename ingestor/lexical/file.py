@@ -137,8 +137,8 @@ class LexicalFile:
         except FileNotFoundError:
             here = None
         if here is None or (here.st_dev, here.st_ino) != self._inode:
-            self._renew("it was deleted or replaced")
-            raise Unusable("it was deleted or replaced")
+            self._renew("the file was deleted or replaced")
+            raise Unusable("the file was deleted or replaced")
 
     def _opened(self) -> sqlite3.Connection:
         try:
@@ -158,7 +158,7 @@ class LexicalFile:
 
     def _remove(self, why: str) -> None:
         log.warning(
-            "the lexical index %s is made again from Chroma: %s",
+            "rebuilding the lexical index %s from Chroma: %s",
             self._path,
             why,
             extra=event("words_failed", reason=str(why)),
@@ -217,7 +217,7 @@ def unreadable(path: Path, error: Exception) -> Unusable:
 def require_mark(db: sqlite3.Connection) -> None:
     found = _number(db, "PRAGMA application_id"), _number(db, "PRAGMA user_version")
     if found != (_APPLICATION, mark()):
-        raise Unusable("it is of another version, or no lexical index")
+        raise Unusable("the file has another version, or is no lexical index")
 
 
 def is_damage(error: sqlite3.DatabaseError) -> bool:

@@ -68,7 +68,7 @@ class Filling:
             self.done = True
             if self._moved or surplus:
                 log.info(
-                    "a lexical index is complete: %s",
+                    "lexical index complete: %s",
                     counted(self._lexical.count(), "record"),
                     extra=event("words_complete"),
                 )

@@ -56,7 +56,7 @@ def post(client: "httpx.Client", path: str, body: Mapping[str, Any], most: int) 
     with client.stream("POST", path, json=body, extensions={"trace": partial(_trace, seconds)}) as response:
         encoding = response.headers.get("content-encoding", "identity")
         if encoding.lower() not in ("", "identity"):
-            raise UnusableAnswer(f"answered in a form that was not asked for: {encoding[:40]}")
+            raise UnusableAnswer(f"answered with Content-Encoding {encoding[:40]}, which was not requested")
         return Reply(response.status_code, response.reason_phrase, response.headers, _read(response, most))
 
 

@@ -87,7 +87,7 @@ class ModelRequests:
     @cached_property
     def _client(self) -> "httpx.Client":
         if not (self._key.isascii() and self._key.isprintable()):
-            raise NeedsHuman(self.said("can't be asked: api_key must be one line of ASCII"))
+            raise NeedsHuman(self.said("can't be called: api_key must be one line of ASCII"))
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         server = self._server
         client = bounded_http.client(server.base_url, headers, server.timeout, server.concurrency)

@@ -41,7 +41,7 @@ def json_list(answer: str) -> list[Any]:
     """The JSON list in an answer; text around it is ignored. Raises ValueError, in words for the model."""
     found = _json(answer, "[", "]")
     if not isinstance(found, list):
-        raise ValueError("it is not a JSON list")
+        raise ValueError("the answer is not a JSON list")
     return found
 
 
@@ -49,7 +49,7 @@ def json_object(answer: str) -> dict[str, Any]:
     """The JSON object in an answer, likewise."""
     found = _json(answer, "{", "}")
     if not isinstance(found, dict):
-        raise ValueError("it is not a JSON object")
+        raise ValueError("the answer is not a JSON object")
     return found
 
 

@@ -189,7 +189,7 @@ class Crew:
                         return borrowed
                     self._go_on()
                     if not self._all and monotonic() - max(begun, self._empty) > patience:
-                        raise NoRoom(f"no process came within {patience:g} seconds")
+                        raise NoRoom(f"no process started within {patience:g} seconds")
                     self._grow()
                     self._changed.wait(min(RETRY, BORROW, patience))
                 self._go_on()

@@ -91,7 +91,7 @@ class OnNodesEmbedder:
                 verdict = judged(deaths)
                 if verdict == "quarantine":
                     raise BadDocument(
-                        "ended the processes that embedded it; exclude it, or split it"
+                        "crashes the processes that embed the document; exclude or split the document"
                     ) from None
                 if verdict == "later":
                     return Transient(f"the processes that embed ended ({died})")

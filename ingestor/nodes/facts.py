@@ -49,4 +49,4 @@ def require_same(ours: Mapping[str, str], theirs: Mapping[str, str], hint: str) 
         return
     told = [f"{name} ({theirs.get(name, 'none')} there, {ours.get(name, 'none')} here)" for name in names]
     more = f", and {len(told) - _MOST} more" if len(told) > _MOST else ""
-    raise NeedsHuman(f"other than at the daemon: {', '.join(told[:_MOST])}{more}: {hint}")
+    raise NeedsHuman(f"differs from the daemon: {', '.join(told[:_MOST])}{more}: {hint}")

@@ -112,7 +112,7 @@ class Fleet:
                 lost.append(died.death)
             except (NeedsHuman, Transient) as error:
                 return str(error)
-        log.warning("node %s is not checked yet: processes ended while they started (%s)",
+        log.warning("node %s not checked: processes ended while starting (%s)",
                     node[:8], described(lost), extra=event("node"))  # fmt: skip
         return None
 
@@ -173,7 +173,7 @@ class Fleet:
             except ProcessLost as died:
                 lost.append(died.death)
                 log.info(
-                    "a process ended while it started on %s; another is started",
+                    "process ended while starting on %s; starting another",
                     described(lost[-1:]),
                     extra=event("node"),
                 )

@@ -145,7 +145,7 @@ class OnNodes:
             deaths.append(death)
             self.lost += 1
         log.warning(
-            "%s (%s): the process that prepared it ended (%s)",
+            "%s (%s): process ended while preparing the document (%s)",
             entry.key,
             entry.source,
             described([death]),
@@ -155,11 +155,11 @@ class OnNodes:
         if verdict == "quarantine":
             self._forget(entry)
             raise BadDocument(
-                f"ended the processes that prepared it ({described(deaths)}); exclude it, or split it. "
-                "`ingestor retry` tries it again"
+                f"crashes the processes that prepare the document ({described(deaths)}); "
+                "exclude or split the document; to retry: `ingestor retry`"
             )
         if verdict == "later":
-            raise Transient(f"the processes that prepared it ended ({described(deaths)})")
+            raise Transient(f"the processes that prepared the document ended ({described(deaths)})")
 
 
 def teach(hand: Hand, setup: Setup) -> None:

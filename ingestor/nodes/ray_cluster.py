@@ -86,7 +86,7 @@ class RayHand:
             raise  # a defect of ours: what a document raises is an answer
         except self._cluster.ray.exceptions.RayError as error:
             if self._dismissed or (embeds and self._preparing):
-                death = Death(self.node, "node", "its process ended in the work of another caller")
+                death = Death(self.node, "node", "the process ended in the work of another caller")
             else:
                 death = self._cluster.death(self, error)
             self._end()
@@ -175,7 +175,7 @@ class RayCluster:
         except NeedsHuman as error:
             told = f"node {hand.node}: {error}"
             if self._refused.setdefault(hand.node_id, told) is told:
-                log.error("%s; it gets no work", told, extra=event("node"))
+                log.error("%s; the node gets no more work", told, extra=event("node"))
             raise NeedsHuman(told) from None
 
     def death(self, hand: RayHand, error: Exception) -> Death:
@@ -185,7 +185,7 @@ class RayCluster:
             return Death(hand.node, "memory", "the node ran out of memory")
         if not self._lives(hand.node_id):
             return Death(hand.node, "node", "the node was lost")
-        return Death(hand.node, "crash", "its process ended by itself")
+        return Death(hand.node, "crash", "the process crashed")
 
     def _lives(self, node: str) -> bool:
         """Whether a node proves its life: it runs a task that was sent after the death."""

@@ -61,11 +61,11 @@ class Workshop:
         try:
             if ours.keys() == {MODEL}:
                 embedder, recipe = self._embedder_of(packed)
-                require_same(ours, {MODEL: recipe}, "its model, or its processor, differs")
+                require_same(ours, {MODEL: recipe}, "the model or the processor differs")
                 self._embedders[setup] = embedder
             else:
                 tools = self._tools_of(packed)
-                require_same(ours, recipes_of(tools), "its part in the config, or its package, differs")
+                require_same(ours, recipes_of(tools), "the config or a package differs")
                 self._tools[setup] = tools
         except BaseException as error:  # noqa: BLE001 - who asked decides what it means
             return pack(failed(error))

@@ -102,7 +102,7 @@ def _place(text: str | None) -> Place | None:
             return source, edition, key
     except (ValueError, TypeError, RecursionError):
         pass
-    raise RequestProblem.at("after", 422, "this address is not whole: begin at the first page")
+    raise RequestProblem.at("after", 422, "the address is incomplete: start at the first page")
 
 
 def _address(chosen: Mapping[str, str], direction: str, row: DocumentRow) -> str:

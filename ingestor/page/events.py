@@ -33,7 +33,7 @@ class Events:
     def listen(self) -> Response:
         """Raises RequestRefused if there are too many listeners."""
         if self._listeners >= MOST or self._closed:
-            raise RequestRefused(503, "too many pages listen: this one is refreshed by loading it again")
+            raise RequestRefused(503, "too many open pages: reload this page to refresh it")
         return StreamingResponse(self._stream(), 200, HEADERS, "text/event-stream")
 
     def close(self) -> None:

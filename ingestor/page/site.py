@@ -99,7 +99,9 @@ class Site:
         """The fields of a form. Raises RequestRefused unless it came from a page of this daemon."""
         form = await read_form(request, MOST_BYTES)
         if not self.sessions.accepts(form.get("form_token", "")):
-            raise RequestRefused(403, "this form is not of this daemon: reload the page, and send it again")
+            raise RequestRefused(
+                403, "the form came from another daemon: reload the page and send the form again"
+            )
         return form
 
     async def shown(self, request: Request, template: str, values: Values, status: int = 200) -> Response:

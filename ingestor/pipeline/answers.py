@@ -47,7 +47,7 @@ class CachedAnswers:
         """Send no more requests; the answer to a running one is still cached."""
         self._stopped.set()
         if self.calls:
-            _log.info("language models were asked", extra=event("models_asked", **self.counts()))
+            _log.info("language models called", extra=event("models_asked", **self.counts()))
 
     def counts(self) -> dict[str, float]:
         return {

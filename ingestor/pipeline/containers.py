@@ -211,7 +211,7 @@ class Containers:
             and self.is_simple(item)
         ):
             self._not_simple.add(item.key)
-            raise Stale(f"{item.uri} has attachments, although its source said that it has none")
+            raise Stale(f"{item.uri} has attachments, although the source listed none")
 
     def _check_listed(self, item: Item) -> None:
         if _MARK_OF_REFUSAL.search(item.version):

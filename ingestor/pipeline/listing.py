@@ -106,7 +106,7 @@ def take(
         for comparison in comparisons:
             comparison.add(page)
     if _identity(source.connector) != identity:
-        raise Transient("another file system was mounted there while it was listed")
+        raise Transient("another file system was mounted during the listing")
     scope = Scope(scope.under, tuple(key for error in broken_off for key in error.unknown))
     trouble = "; ".join(map(str, broken_off)) or None
     more = any(error.more for error in broken_off)

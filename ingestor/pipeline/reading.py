@@ -91,7 +91,5 @@ class Reader:
 
     def _parser(self, kind: str) -> Parser:
         if kind not in self.parsers:
-            raise BadDocument(
-                f"its parser {kind!r} is not installed: install this version of ingestor again, whole"
-            )
+            raise BadDocument(f"parser {kind!r} is not installed: reinstall this version of ingestor")
         return self.parsers[kind]

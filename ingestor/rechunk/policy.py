@@ -100,8 +100,8 @@ def _asks(now: CollectionSituation, rechunk: Rechunk) -> str:
     bound = rechunk.approve
     if bound is not None and bound.chunks is not None and now.chunks > bound.chunks:
         chunks = counted(now.chunks, "chunk")
-        return f"it concerns {chunks}, more than the {bound.chunks:,} that need no approval"
+        return f"the change concerns {chunks}, more than the {bound.chunks:,} that need no approval"
     price = cost(now.tokens, rechunk) + now.asking
     if bound is not None and bound.cost is not None and price > bound.cost:
-        return f"it costs about {price:.2f}, more than the {bound.cost:g} that need no approval"
+        return f"the change costs about {price:.2f}, more than the {bound.cost:g} that need no approval"
     return ""

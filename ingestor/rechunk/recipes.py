@@ -104,7 +104,7 @@ def without_unused(choices: Choices, read_by: Mapping[SourceName, Collection[str
 def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Config:
     """The config with these choices in place of its own. Raises NotReproducible."""
     if choices.get("detection") != detection:
-        raise NotReproducible("formats are told apart in another way now")
+        raise NotReproducible("the detection of formats changed")
     embedding = _choice("embedders", choices["embedding"], config.embedding)
     return replace(
         config,
@@ -150,7 +150,7 @@ def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
     except (UnknownKind, ValidationError) as error:
         raise NotReproducible(f"{stored['kind']}: {error}") from error
     if plugin.version != stored["version"]:
-        raise NotReproducible(f"{plugin.kind} is of another version now")
+        raise NotReproducible(f"{plugin.kind} has another version now")
     return Choice(plugin, options)
 
 
@@ -183,7 +183,7 @@ def changes(old: Choices, new: Choices) -> list[Change]:
     same = old["embedding"]["recipe"] == new["embedding"]["recipe"]  # also if the model's folder moved
     found = [] if same else list(_changed("", "embedding", old["embedding"], new["embedding"]))
     if old.get("detection") != new.get("detection"):
-        found.append(Change("", "how formats are told apart", "as before", "as this version does"))
+        found.append(Change("", "the detection of formats", "as before", "as this version does"))
     if shards_of(old) != shards_of(new):
         found.append(Change("", "shards", str(shards_of(old)), str(shards_of(new))))
     for name in sorted(old["sources"].keys() & new["sources"].keys()):

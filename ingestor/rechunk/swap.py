@@ -83,7 +83,7 @@ class Swaps:
         self._notices.put("waits", serves, decision.why and f"{decision.why}; {_listed(decision)}")
         if building is not None and decision.act in ("follow", "build", "keep"):
             log.info(
-                "%s: the collection in building is dropped",
+                "collection %s: the unfinished replacement is dropped",
                 serves,
                 extra=event("collection_dropped", collection=str(serves)),
             )
@@ -97,7 +97,7 @@ class Swaps:
             made = self._begun(serves, decision.choices, fresh=bool(rebuild))
             reason = rebuild or _listed(decision)
             log.info(
-                "%s: building a new collection beside the old one: %s",
+                "collection %s: building a replacement beside the old one: %s",
                 serves,
                 reason,
                 extra=event("collection_building", collection=str(serves), reason=str(reason)),
@@ -109,7 +109,7 @@ class Swaps:
             standing.append(KeptEdition(building.name, serves, decision.choices))
         if decision.act == "keep":
             log.warning(
-                "%s: the new config is not applied: %s; %s",
+                "collection %s: the new config is not applied: %s; %s",
                 serves,
                 decision.why,
                 _listed(decision),
@@ -140,7 +140,7 @@ class Swaps:
                 del self._failed_at[edition.name]
             except Transient as error:
                 log.debug(
-                    "%s: %s; tried again",
+                    "collection %s: %s; will retry",
                     edition.name,
                     error,
                     extra=event("collection_failed", collection=str(edition.serves), reason=str(error)),
@@ -150,7 +150,7 @@ class Swaps:
             except sqlite3.Error:
                 raise
             except Exception as error:  # noqa: BLE001 - one collection's trouble does not end the program
-                self._delay(edition, f"{type(error).__name__}: {error}; tried again")
+                self._delay(edition, f"{type(error).__name__}: {error}; will retry")
         changed, self._changed = self._changed, False
         return changed
 
@@ -162,7 +162,7 @@ class Swaps:
             self._editions.forget(edition.name)
         elif self._clock() >= edition.since + settings.grace:
             log.info(
-                "%s: the previous collection is deleted",
+                "collection %s: the previous version is deleted",
                 edition.serves,
                 extra=event("collection_dropped", collection=str(edition.serves)),
             )
@@ -180,7 +180,7 @@ class Swaps:
             promoted = self._promote(building)
         except (Torn, Gone) as error:
             log.error(
-                "%s: %s; it is written again",
+                "collection %s: %s; rewriting all records",
                 building.name,
                 error,
                 extra=event("collection_rebuilt", collection=str(building.serves), reason=str(error)),
@@ -197,7 +197,7 @@ class Swaps:
         Cached vectors are used.
         """
         log.warning(
-            "%s: %s; it is written into a new collection",
+            "collection %s: %s; building a replacement",
             serves,
             why,
             extra=event("collection_building", collection=str(serves), reason=str(why)),
@@ -246,7 +246,7 @@ class Swaps:
         self._see_to_names()
         self._notices.put("waits", serves, policy.UNDONE)
         log.info(
-            "%s: readers see it as it was before the last change of the config",
+            "collection %s: rolled back to the state before the last change of the config",
             serves,
             extra=event("collection_rolled_back", collection=str(serves)),
         )
@@ -283,7 +283,7 @@ class Swaps:
             return False
         self._verify(building.name)
         log.info(
-            "%s: the new collection takes the old one's place",
+            "collection %s: the replacement took the place of the old one",
             building.serves,
             extra=event("collection_swapped", collection=str(building.serves)),
         )
@@ -307,14 +307,15 @@ class Swaps:
             if (kept := Withdrawals(self._journal).kept(source)) is not None:
                 return f"source {source}: {kept}"
             if too_many(lost, of, self.max_loss.get(source, MAX_LOSS)):
-                return f"it quarantines {lost:,} of {counted(of, 'document')} of {source}, such as {example}"
+                total = counted(of, "document")
+                return f"the replacement quarantines {lost:,} of {total} of {source}, such as {example}"
         return None
 
     def _wait(self, serves: CollectionName, why: str) -> None:
         if self._notices.get("waits", serves) != why:
             self._notices.put("waits", serves, why)
             log.warning(
-                "%s: the new collection waits for apply: %s",
+                "collection %s: the replacement waits for apply: %s",
                 serves,
                 why,
                 extra=event("collection_waits", collection=str(serves), reason=str(why)),
@@ -325,7 +326,7 @@ class Swaps:
         if edition.role != "staging":
             if self._logged.get(edition.name) != why:
                 log.warning(
-                    "%s: %s",
+                    "collection %s: %s",
                     edition.name,
                     why,
                     extra=event("collection_waits", collection=str(edition.serves), reason=str(why)),
@@ -335,7 +336,7 @@ class Swaps:
             self._notices.put("delayed", edition.serves, why)
             if why:
                 log.warning(
-                    "%s: the new collection waits: %s",
+                    "collection %s: the replacement waits: %s",
                     edition.serves,
                     why,
                     extra=event("collection_waits", collection=str(edition.serves), reason=str(why)),

@@ -153,12 +153,12 @@ class Isolation:
                     return unpacked, answer
                 told = answer["members"]
                 _add(unpacked, told, process.frame(LARGEST + BATCH))
-            raise ValueError("it has no end")
+            raise ValueError("the listing has no end")
 
         try:
             unpacked, answer = self._run(self._opening, ask)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise BadDocument(f"what was read of it makes no sense ({error}); exclude it") from error
+            raise BadDocument(f"the list of members is invalid ({error}); exclude the file") from error
         _checked(answer)
         return unpacked
 
@@ -321,7 +321,7 @@ def _add(unpacked: Unpacked, told: list[list[Any]], content: bytes) -> None:
         unpacked.drop(str(row[0]), str(row[1]))
         members = []
     if _added(unpacked, members, rest):
-        raise ValueError("there is more of it than was said")
+        raise ValueError("more bytes than announced")
 
 
 def _added(unpacked: Unpacked, members: list[Member], content: memoryview) -> memoryview:

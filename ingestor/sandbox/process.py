@@ -115,7 +115,9 @@ class Process:
         except OSError:
             raise self._ended() from None
         except (TooSlow, Starved):
-            raise Killed("the parser did not take the document; the machine may be short of memory") from None
+            raise Killed(
+                "the parser did not accept the document; the machine may be short of memory"
+            ) from None
 
     def answer(self, most: int) -> dict[str, Any]:
         """The next frame of JSON, of at most so many bytes. Raises Died, Stopped."""

@@ -122,7 +122,7 @@ def _send_all(pipe: socket.socket, members: Iterable[FoundMember | BrokenContain
     for one in members:
         row = pack([one.name, one.reason] if isinstance(one, BrokenContainer) else astuple(one.member))
         if len(row) > BATCH:
-            raise BadDocument("a name in it is too long; exclude it")
+            raise BadDocument("holds a name that is too long; exclude the file")
         batch.append(row)
         content.append(b"" if isinstance(one, BrokenContainer) else one.data)
         size += len(row) + len(content[-1])

@@ -63,7 +63,7 @@ def scored(scores: Scores, question: str, texts: Sequence[str]) -> list[float]:
     """A finite score for each text. Raises Transient or NeedsHuman."""
     found = scores(question, texts)
     if len(found) != len(texts) or not all(map(isfinite, found)):
-        raise Transient(f"the reranker gave no {len(texts)} scores that are numbers")
+        raise Transient(f"the reranker did not return {len(texts)} numbers")
     return [float(score) for score in found]
 
 

@@ -107,7 +107,7 @@ def vectors_of(embedding: Embedding, texts: Sequence[str], questions: bool) -> V
     except BadDocument as error:
         raise RequestRefused(422, str(error)) from error
     except Stopped:
-        raise RequestRefused(503, "the daemon ends", {"Retry-After": "10"}) from None
+        raise RequestRefused(503, "the daemon is stopping: try again later", {"Retry-After": "10"}) from None
     except (Transient, NeedsHuman) as error:
         raise RequestRefused(503, str(error), {"Retry-After": "10"}) from error
 

@@ -21,7 +21,7 @@ def metrics(found: Situation) -> Iterator[Metric]:
     yield from _writes(found)
     yield from _chroma(found)
     free = [((name,), size) for name, size in found.disk_free.items()]
-    yield _gauges("disk_free_bytes", "Room that is left in the file system.", ("folder",), free)
+    yield _gauges("disk_free_bytes", "Free space of the file system.", ("folder",), free)
     yield from _checks(found)
     yield _gauge("engine_idle_seconds", "Seconds since the engine's loop last turned.", found.idle)
 
@@ -52,14 +52,14 @@ def _sources(found: Situation) -> Iterator[Metric]:
     yield _gauges("lag_seconds", "Age of the oldest change that readers do not see yet.", ("source",), lag)
     listed = [((source,), one.last_listing) for source, one in sources if one.last_listing is not None]
     yield _gauges(
-        "source_last_listing_timestamp_seconds", "When it was last listed whole.", ("source",), listed
+        "source_last_listing_timestamp_seconds", "Time of the last complete listing.", ("source",), listed
     )
     every = [((name,), one.interval) for name, one in sources if one.interval is not None]
-    yield _gauges("source_listing_interval_seconds", "How often it is listed.", ("source",), every)
+    yield _gauges("source_listing_interval_seconds", "Seconds between listings.", ("source",), every)
     begun = [((name,), since) for name, since in found.listing.items()]
     yield _gauges("source_listing_started_timestamp_seconds", "Listings under way.", ("source",), begun)
     held = [((name,), float(one.held)) for name, one in sources]
-    yield _gauges("source_held", "1: nothing of it is removed until somebody decides.", ("source",), held)
+    yield _gauges("source_held", "1: held, nothing is removed until a person decides.", ("source",), held)
     paused = [((name,), float(one.paused)) for name, one in sources]
     yield _gauges("source_paused", "1: paused by `ingestor pause`.", ("source",), paused)
 
@@ -79,7 +79,7 @@ def _writes(found: Situation) -> Iterator[Metric]:
     yield _labelled("document_changes", "Documents brought in step.", changes)
     records = _counters(tally, "records_added", "records_replaced", "records_patched", "records_dropped")
     yield _labelled("records_written", "Records written to Chroma.", records)
-    yield _counter("document_retries", "Attempts that failed and come again.", found.retries)
+    yield _counter("document_retries", "Failed attempts that are retried.", found.retries)
     seconds = [((stage,), spent) for stage, spent in found.stages.items()]
     yield _labelled("stage_seconds", "Time that threads spent in a stage.", seconds, "stage")
 
@@ -96,9 +96,9 @@ def _checks(found: Situation) -> Iterator[Metric]:
     passed = [(key, float(each.passed)) for key, each in checks]
     at = [(key, each.at) for key, each in checks]
     yield _gauges("check_recall", "Mean recall at the last `evaluate --check`, 0 to 1.", labels, recall)
-    yield _gauges("check_fell", "How far it fell since the kept check, 0 to 1.", labels, fell)
-    yield _gauges("check_passed", "0: it fell by more than the tolerance.", labels, passed)
-    yield _gauges("check_timestamp_seconds", "When the last check was made.", labels, at)
+    yield _gauges("check_fell", "Fall of recall since the stored check, 0 to 1.", labels, fell)
+    yield _gauges("check_passed", "0: recall fell by more than the tolerance.", labels, passed)
+    yield _gauges("check_timestamp_seconds", "Time of the last check.", labels, at)
 
 
 def kinds_of_reasons(reasons: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:

@@ -98,7 +98,7 @@ def description() -> dict[str, Any]:
         "info": {"title": "ingestor", "version": __version__},
         "security": [{"token": []}, {}],
         "paths": {
-            "/healthz": {"get": _open(_plain("Whether the engine goes on", _HEALTHY, 503))},
+            "/healthz": {"get": _open(_plain("Whether the engine runs", _HEALTHY, 503))},
             "/readyz": {"get": _open(_plain("Whether readers find what they should", _READY, 503))},
             "/metrics": {"get": _call("Metrics for Prometheus", None)},
             "/openapi.json": {"get": _call("This description", {"type": "object"})},

@@ -96,9 +96,7 @@ def require_owner(daemon: DaemonView, request: Request) -> None:
         return
     rows = daemon.journal.select("SELECT value FROM state WHERE key = 'owner'")
     if [(wanted,)] != rows:
-        raise RequestProblem.at(
-            OWNER, 421, "another ingestor than the one that is meant listens on this port"
-        )
+        raise RequestProblem.at(OWNER, 421, "another ingestor listens on this port: check http.port")
 
 
 def answered(daemon: DaemonView, question: Question) -> Answer:
@@ -110,7 +108,7 @@ def answered(daemon: DaemonView, question: Question) -> Answer:
         embedding = daemon.embeddings.asking(found.embedder)
         if embedding is None:
             raise RequestProblem.at(
-                "mode", 503, f"the embedder of {found.name} is not there: ask with mode lexical"
+                "mode", 503, f"the embedder of {found.name} is not loaded: use mode lexical"
             )
         return vectors_of(embedding, texts, questions=True)
 

@@ -55,7 +55,7 @@ class Situation:
     checks: dict[tuple[str, str], CheckFigures] = field(default_factory=dict)  # by collection and questions
 
 
-UNLISTED = "a source was never listed whole"
+UNLISTED = "a source was never listed completely"
 
 
 def obstacles(found: Situation) -> list[str]:

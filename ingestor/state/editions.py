@@ -130,7 +130,7 @@ class Editions:
             return f"{key}: {reason}; it is tried again"
         lacking = {source for (source,) in select(missing, (live, building))}
         for source in sorted(lacking - {*listed_since}):
-            return f"it lacks documents of {source}; if that source left the config, run: ingestor apply"
+            return f"documents of {source} are missing; if that source left the config, run: ingestor apply"
         return None
 
     def lost(self, building: EditionName, live: EditionName) -> list[tuple[SourceName, int, int, str]]:

@@ -57,16 +57,14 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
         path, why = refused[0]
         more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
         log.warning(
-            "other users may read %s%s, and it can't be closed to them: %s",
+            "%s%s: readable by other users, and the mode can't be changed: %s",
             path,
             more,
             why,
             extra=event("other_users"),
         )
     if closed:
-        log.warning(
-            "other users could read %s: it is closed to them now", closed[0], extra=event("other_users")
-        )
+        log.warning("%s: permissions restricted to the owner", closed[0], extra=event("other_users"))
 
 
 def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
@@ -75,7 +73,7 @@ def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
         paths = list(folder.iterdir())
     except OSError as error:
         log.warning(
-            "%s can't be listed, so that other users may read what is in it: %s",
+            "%s can't be listed, so other users may be able to read files there: %s",
             folder,
             error.strerror,
             extra=event("other_users"),

@@ -62,7 +62,7 @@ def opened(path: Path) -> Iterator[Journal]:
         if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             raise NeedsHuman(
                 f"the journal {path} is damaged ({error}): put a backup of it in its place, or move it away, "
-                "delete the collections that it wrote, and sync: all is written again from the vector cache"
+                "delete the collections that it wrote, and sync: records are written again from the cache"
             ) from error
         if isinstance(error, sqlite3.OperationalError):
             raise NeedsHuman(

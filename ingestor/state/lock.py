@@ -86,7 +86,7 @@ def hold(path: Path) -> Lock:
         if not _locked(descriptor, path):
             raise Locked(
                 f"{path.parent} is in use by {_holder(descriptor)}: an ingestor runs already and keeps it in"
-                " step (`ingestor status` shows how far it is); stop it to start another"
+                " step (`ingestor status` shows the progress); stop that one to start another"
             )
     except BaseException:
         os.close(descriptor)

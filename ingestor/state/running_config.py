@@ -75,7 +75,7 @@ def in_force(path: Path, env: Mapping[str, str]) -> InForce:
     if found is None or not restart:
         return InForce(config)
     what = f"the config file differs in {', '.join(restart)}, which takes effect at a restart"
-    return InForce(found[0], f"{what}; nothing of it is taken over until then", found[1], restart)
+    return InForce(found[0], f"{what}; the rest of the change waits until then", found[1], restart)
 
 
 def running_file(state: Path) -> str | None:

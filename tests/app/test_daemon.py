@@ -87,7 +87,7 @@ def test_a_config_whose_plugins_fail_leaves_the_old_one_in_force(
     loop._take_over(SimpleNamespace(name="new"))  # type: ignore[arg-type]
     assert loop._step(watch=True)
     assert (running.configured, kept, loop.running.config) == (["old"], ["new", "old"], "old")
-    assert "the old one stays in force" in caplog.text
+    assert "the previous config stays in force" in caplog.text
     loop._take_over(SimpleNamespace(name="newer"))  # type: ignore[arg-type]
     assert loop._step(watch=True)
     assert (running.configured, loop.running.config) == (["old", "newer"], "newer")

@@ -102,7 +102,7 @@ def test_what_is_read_once_and_holds_nothing_up_is_named(
     path.write_text(f"{MORE}log: {{level: debug}}\ncache: {{size: 1GB}}\n")
     asked.reload = True
     assert sources(reloader) is not None
-    assert "the config is taken over; log and cache.size at the next start" in caplog.text
+    assert "config reloaded; log and cache.size at the next start" in caplog.text
 
 
 @pytest.mark.parametrize("line", ["workers: 3", "parsing: {seconds: 5}", "http: false"])
@@ -115,4 +115,4 @@ def test_what_needs_a_restart_is_named_and_not_taken_over(
     asked.reload = True
     assert sources(reloader) is None
     key = line.partition(":")[0]
-    assert f"config needs a restart: {key} changed; until then nothing else" in caplog.text
+    assert f"config not reloaded, restart ingestor to apply the change of: {key}" in caplog.text

@@ -66,7 +66,7 @@ def test_chromas_own_client_sends_the_token(guarded: ChromaServer) -> None:
 
 def test_chromas_own_client_says_what_is_missing(guarded: ChromaServer) -> None:
     for settings in ({}, {"token": "wrong"}):
-        with pytest.raises((ChromaError, ValueError), match="asks for a token"):
+        with pytest.raises((ChromaError, ValueError), match="requires a token"):
             (with_token if settings else client)(guarded.port, **settings).list_collections()
     with pytest.raises(AuthorizationError):
         chromadb.HttpClient(HOST, guarded.port).heartbeat()

@@ -153,7 +153,7 @@ def test_a_passage_that_can_not_be_rewritten_stays_as_it_is_and_says_so() -> Non
         (("fallback", "the passage: the model gave no valid statements"),)
     }
     assert len(answers.asked) == 3 * len(chunks)
-    assert "it is not a JSON list" in answers.asked[1][-1][1]
+    assert "the answer is not a JSON list" in answers.asked[1][-1][1]
 
 
 def test_statements_that_are_not_placed_stay_with_their_passage() -> None:
@@ -217,11 +217,11 @@ def test_statements_that_are_understood(answer: str, expected: list[str]) -> Non
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("", "it is not a JSON list"),
-        (REFUSAL, "it is not a JSON list"),
-        ('["One.", "Tw', "it is not a JSON list"),
-        ('{"statements": "One."}', "it is not a JSON list"),
-        ("[" * 100_000 + "]" * 100_000, "it is not a JSON list"),
+        ("", "the answer is not a JSON list"),
+        (REFUSAL, "the answer is not a JSON list"),
+        ('["One.", "Tw', "the answer is not a JSON list"),
+        ('{"statements": "One."}', "the answer is not a JSON list"),
+        ("[" * 100_000 + "]" * 100_000, "the answer is not a JSON list"),
         ('["One.", 2]', "the list must hold texts only"),
         ("[]", "the list holds no statement"),
         ('["", " "]', "the list holds no statement"),
@@ -240,7 +240,7 @@ def test_placings() -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("no", "it is not a JSON list"),
+        ("no", "the answer is not a JSON list"),
         ("[1, 2]", "the list must hold objects only"),
         ('[{"chunk": 1}]', "statements must be a list of numbers"),
         ('[{"chunk": 1, "statements": []}]', "statements must be a list of numbers"),

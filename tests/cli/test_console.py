@@ -114,7 +114,7 @@ def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
             [
                 "0 records checked",
                 "source docs: not there",
-                "1 document not in step with the sources; more of them: ingestor status",
+                "1 document not in step with the sources; details: ingestor status",
                 "To bring them in step: ingestor sync",
             ],
         ),
@@ -123,8 +123,8 @@ def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
             [
                 "0 records checked",
                 "  docs: unsettled: a.md: no right",
-                "1 document not in step with the sources; more of them: ingestor status",
-                "The running ingestor works on that.",
+                "1 document not in step with the sources; details: ingestor status",
+                "The running ingestor is updating them.",
             ],
         ),
         (

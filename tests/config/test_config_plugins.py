@@ -78,7 +78,7 @@ def test_a_secret_may_be_anywhere_and_is_never_shown(tmp_path: Path) -> None:
         (None, "can't be read: No such file or directory"),
         (b"", "is empty"),
         (b"\n", "is empty"),
-        (b"\xff", "can't be read: it is not UTF-8 text"),
+        (b"\xff", "can't be read: not UTF-8 text"),
     ],
 )
 def test_a_secret_that_can_not_be_had(content: bytes | None, reason: str, tmp_path: Path) -> None:

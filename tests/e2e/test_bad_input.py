@@ -73,7 +73,7 @@ MISTAKES = {
     "no answers wanted": (as_it_is, "query words -n 0", 2, ("-n",)),
     "a filter that is no JSON": (as_it_is, "query words --where {page:3}", 2, ("--where", "JSON object")),
     "a filter that is no object": (as_it_is, "query words --where [3]", 2, ("--where", "JSON object")),
-    "nothing to retry": (as_it_is, "retry", 2, ("--all",)),
+    "no documents to retry": (as_it_is, "retry", 2, ("--all",)),
     "unknown document": (as_it_is, "retry nope.txt", 2, ("nope.txt", "ingestor ls")),
     "unknown source": (as_it_is, "ls --source nope", 2, ("nope", "known")),
     "accepted without need": (as_it_is, "accept docs", 2, ("docs", "not held", "ingestor status")),
@@ -182,7 +182,7 @@ def test_chroma_s_folder_may_be_deleted_at_the_price_of_no_embedding(project: Pr
     assert_told(ask("query", "number", "--where", odd), 2, "$almost", "unknown operator")
     assert_told(ask("query", "number", "--collection", "dcos"), 2, "'dcos'", "known: docs")
     shutil.rmtree(project.folder / "chroma")
-    assert_told(ask("query", "number"), 4, "docs", "gone from Chroma", "ingestor sync")
+    assert_told(ask("query", "number"), 4, "docs", "missing in Chroma", "ingestor sync")
     again = answered(ask("sync", "--json"))
     assert (again["documents"]["failed"], again["embedded"]["texts"]) == (0, 0)
     assert answered(ask("verify", "--json"))["checked"] == 12

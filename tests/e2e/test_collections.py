@@ -98,7 +98,7 @@ def test_a_lost_state_asks_before_it_embeds_and_can_adopt(project: Project, ask:
     assert (adopted.code, "with 20 records; it is written again by: " in adopted.out) == (0, True)
     assert ask("collections", "--adopt", "docs").code == 2  # there is none now
     assert answered(ask("sync", "--json"))["documents"]["added"] == 20
-    assert "this ingestor's already" in ask("collections", "--adopt", "docs").err
+    assert "already belongs to this ingestor" in ask("collections", "--adopt", "docs").err
     assert answered(ask("verify", "--json"))["checked"] == 20
 
 

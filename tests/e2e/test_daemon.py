@@ -20,7 +20,7 @@ from tests.e2e.project import Daemon, Project
 from tests.e2e.test_sync import long_document
 from tests.waiting import wait
 
-WRITTEN, SWAPPED = " written, ", "takes the old one's place"
+WRITTEN, SWAPPED = " written, ", "took the place of the old one"
 
 
 def remote(project: Project):  # type: ignore[no-untyped-def]

@@ -31,7 +31,7 @@ def test_a_token_is_sent_by_our_commands_and_asked_of_readers(with_token: Projec
         assert f"Chroma's port: {status['guard']}" in " ".join(project.call("status").stdout.split())
         assert f"Chroma's port: {status['guard']}" in daemon.said()
         assert project.json("query", "harbour")["hits"][0]["document"] == "words of the harbour"
-        with pytest.raises(AuthorizationError, match="asks for a token"):
+        with pytest.raises(AuthorizationError, match="requires a token"):
             chromadb.HttpClient("127.0.0.1", project.port)
         settings = Settings(
             chroma_client_auth_provider="chromadb.auth.token_authn.TokenAuthClientProvider",

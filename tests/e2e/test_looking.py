@@ -70,7 +70,7 @@ def test_a_plan_sees_what_chroma_lost(synced: Project, ask: Ask) -> None:
     in_chroma(synced.folder / "chroma", "docs", "collection.delete(collection.get()['ids'][:1])")
     less = ask("plan")
     assert less.code == 4
-    assert "collection docs: it holds 1 record, and the journal says 2" in less.out
+    assert "collection docs: Chroma holds 1 record and the journal 2" in less.out
     shutil.rmtree(synced.folder / "chroma")
     gone = ask("plan")
     assert gone.code == 4
@@ -153,7 +153,7 @@ def test_a_plan_leaves_it_to_what_runs(synced: Project, ask: Ask) -> None:
     assert "To do it: " in ask("plan").out
     with opened(load(synced.config, {}), serve=False):
         answer = ask("plan")
-    assert answer.out.splitlines()[-1] == "Nothing was changed. The running ingestor does it by itself."
+    assert answer.out.splitlines()[-1] == "Nothing was changed. The running ingestor will do it."
 
 
 def test_plan_of_another_file_beside_a_daemon_names_the_file_that_is_followed(
@@ -169,8 +169,8 @@ def test_plan_of_another_file_beside_a_daemon_names_the_file_that_is_followed(
         same = ask("plan")
     last = " ".join(answer.out.split())
     assert f"The running ingestor follows {synced.config}, not {other}: to do it, put the change" in last
-    assert "does it by itself" not in last
-    assert same.out.splitlines()[-1] == "Nothing was changed. The running ingestor does it by itself."
+    assert "will do it" not in last
+    assert same.out.splitlines()[-1] == "Nothing was changed. The running ingestor will do it."
 
 
 def test_a_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> None:
@@ -274,15 +274,15 @@ def test_a_rollback_says_what_it_did_and_how_to_go_on(synced: Project, ask: Ask)
     synced.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
     synced.configure()
     assert ask("sync").code == 0
-    assert "its state before the last change is kept for another" in ask("status").out
+    assert "the state before the last change is kept for another" in ask("status").out
     answer = ask("rollback")
     assert answer.out.startswith("rolled back docs. ")
     assert "config.yaml still has the change: revert it, or run: " in answer.out
     waits = "collection docs waits for apply: this change of the config was undone by `ingestor rollback`"
     told = ask("status").out
     assert waits in told
-    assert "its state before the last change" not in told
-    assert "its state before the last rollback is kept for another" in told
+    assert "the state before the last change" not in told
+    assert "the state before the last rollback is kept for another" in told
     again = ask("rollback")
     assert again.out.strip() == "undid the last rollback of docs"
 
@@ -332,7 +332,7 @@ client.delete_collection(old)
     before = synced.essence()
     answer = ask("rollback")
     assert answer.code == 4
-    assert "of 2 records that 'docs' had before, Chroma has 0 left" in answer.err
+    assert "'docs' was not rolled back: Chroma has 0 of 2 records left" in answer.err
     assert synced.essence() == before
 
 
@@ -387,7 +387,7 @@ def test_who_looks_sees_what_waits_for_a_restart(
         assert f"{said}; until then the config of " in " ".join(ask("status").out.split())
         planned = " ".join(ask("plan").out.split())
         assert said.removeprefix("the ") in planned
-        assert "does it by itself" not in planned
+        assert "will do it" not in planned
         assert json.loads(ask("plan", "--json").out)["restart"] == [key]
         synced.config.write_text(good + "# another comment\n")
         assert json.loads(ask("status", "--json").out)["config_error"] is None

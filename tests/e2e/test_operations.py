@@ -115,7 +115,7 @@ def test_an_interrupted_sync_does_not_say_that_all_is_settled(project: Project) 
         busy.release()
         _, said = sync.communicate(timeout=60)
     assert sync.returncode == 130
-    assert "interrupted: the next sync does the rest" in said
+    assert "interrupted: run sync again to resume" in said
     assert "Traceback" not in said
 
 
@@ -151,7 +151,7 @@ def test_a_state_folder_that_goes_ends_the_daemon(project: Project, daemon: Daem
     wait(lambda: project.settled(1))
     shutil.rmtree(project.folder / "state")
     assert daemon.process.wait(60) == 4
-    assert f"{project.folder / 'state'} was removed, moved or unmounted while this ran" in daemon.said()
+    assert f"{project.folder / 'state'} was removed, moved or unmounted while ingestor ran" in daemon.said()
     assert "Traceback" not in daemon.said()
 
 
@@ -236,7 +236,7 @@ def test_a_clock_that_is_put_back_holds_up_nothing(
         person = pool.submit(go_through_it)
         Loop(running, signals, lambda live: None).run(lambda: None, lambda live: None)
         person.result()
-    assert "the clock was put back by 86" in caplog.text
+    assert "the clock went back by 86" in caplog.text
 
 
 def test_a_disk_that_fills_during_a_swap_is_waited_out(
@@ -254,7 +254,7 @@ def test_a_disk_that_fills_during_a_swap_is_waited_out(
     with opened(load(project.config, {}), serve=False) as running:
         Loop(running, Signals(), lambda live: None).sync()
         assert [state for *_, state, _ in Reports(running.journal).counts()] == ["settled"]
-    assert "cannot be written, will retry: database or disk is full" in caplog.text
+    assert "is not writable, will retry: database or disk is full" in caplog.text
 
 
 def test_a_second_interruption_need_not_be_patient() -> None:

@@ -29,7 +29,7 @@ def test_a_daemon_is_seen_in_a_browser_and_ends_while_one_listens(tmp_path: Path
     here, client = project(tmp_path, token=f"file:{tmp_path / 'token'}")
     with running(here) as daemon, client:
         wait(lambda: here.settled(2))
-        wait(lambda: f"Look at it in a browser: {str(client.base_url).rstrip('/')}/" in daemon.said())
+        wait(lambda: f"Open in a browser: {str(client.base_url).rstrip('/')}/" in daemon.said())
         assert client.get("/").status_code == 401
         client.auth = ("anybody", "t0ken-of-the-port")
         overview = wait(

@@ -27,7 +27,7 @@ def test_nothing_is_done_for_a_paused_source_until_it_is_resumed(tmp_path: Path)
     assert done["embedded"]["texts"] == 0
     assert project.essence() == before
     [problem] = project.json("plan")["problems"]
-    assert problem == {"document": "docs", "reason": "it is paused"}
+    assert problem == {"document": "docs", "reason": "paused"}
     assert "ingestor resume docs" in project.call("status").stdout
 
     assert project.json("resume") == {"resumed": ["docs"]}

@@ -57,7 +57,7 @@ def test_no_other_user_can_read_what_a_daemon_writes(
         assert b"a-secret" not in Path(f"/proc/{server}/environ").read_bytes()
         assert open_to_others(*folders[:2]) == {}
         assert open_to_others(*(path for path in folders[2].iterdir())) == {}
-        assert daemon.said().count(f"other users could read {folders[0]}") == 1
+        assert daemon.said().count(f"{folders[0]}: permissions restricted to the owner") == 1
         assert project.docs.stat().st_mode & 0o777 == 0o755
     finally:
         assert daemon.stop() == 0

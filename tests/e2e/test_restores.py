@@ -93,7 +93,7 @@ def test_chroma_replaced_under_a_running_daemon_is_compared(synced: Project, ask
         wait(lambda: synced.settled(16))
         (synced.folder / "chroma").rename(synced.folder / "chroma-aside")
         shutil.copytree(synced.folder / "chroma-kept", synced.folder / "chroma")
-        wait(lambda: "will be written again" in daemon.said())
+        wait(lambda: "rewriting" in daemon.said())
         wait(lambda: synced.settled(16))
     finally:
         daemon.stop()

@@ -175,7 +175,7 @@ def test_a_listing_that_hangs_is_seen(tmp_path: Path) -> None:
         assert figure(here, 'ingestor_source_last_listing_timestamp_seconds{source="slow"}') is None
         said = get(here, "/readyz")
         assert said is not None
-        assert said.json() == {"ready": False, "reasons": ["a source was never listed whole"]}
+        assert said.json() == {"ready": False, "reasons": ["a source was never listed completely"]}
         assert status(here, "/healthz") == 200, "a restart would not help"
 
 

@@ -85,7 +85,7 @@ def test_a_daemon_ends_with_its_terminal(project: Project, terminal: Terminal) -
 def test_a_hang_up_while_the_terminal_is_there_reloads(terminal: Terminal) -> None:
     wait(lambda: terminal.shows("Watching for changes"))
     terminal.process.send_signal(signal.SIGHUP)
-    wait(lambda: terminal.shows("the config is taken over"))
+    wait(lambda: terminal.shows("config reloaded"))
     os.write(terminal.master, b"\x03")  # Ctrl-C
     assert terminal.process.wait(60) == 0
 
@@ -132,7 +132,7 @@ def test_a_stranger_begins_in_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(config)
     on = opened(tmp_path)
     try:
-        wait(lambda: on.shows("There is nothing to index yet"))
+        wait(lambda: on.shows("No documents to index yet"))
         (tmp_path / "documents" / "first.txt").write_text("some words")
         wait(lambda: on.shows("first.txt: 1 record written"))
         os.write(on.master, b"\x03")

@@ -42,11 +42,11 @@ def test_a_torn_collection_is_written_anew(project: Project, daemon: Daemon, dam
     harm(max((project.folder / "chroma").glob(f"*/{name}"), key=lambda file: file.stat().st_size))
     os.kill(daemon.process.pid, signal.SIGCONT)
 
-    wait(lambda: "collection docs is rebuilt" in daemon.said())
+    wait(lambda: "rebuilding collection docs:" in daemon.said())
     wait(lambda: project.settled(4))
     wait(lambda: project.json("status")["collections"] == before["collections"])  # its words come last
     assert project.json("status")["embedded_texts"] == before["embedded_texts"], "vectors are cached"
-    assert daemon.said().count("is rebuilt") == 1
+    assert daemon.said().count("rebuilding collection") == 1
     assert daemon.stop() == 0
     verified = project.json("verify", code=None)
     assert verified["checked"] == before["collections"]["docs"]["records"]

@@ -113,7 +113,7 @@ def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.Monke
         finally:
             signals.stop = True
             go_on.set()
-    assert "its listing did not complete, after 1 document" in unfinished["docs"]
+    assert "the listing stopped after 1 document" in unfinished["docs"]
 
 
 def test_ls_and_status_agree_about_what_is_due(synced: Project) -> None:

@@ -31,7 +31,7 @@ def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Proje
     assert "docs: 5 .png, looks like an image" in shown
     assert shown.splitlines()[0] == "not running; nothing is left to do"
     assert [d["state"] for d in json.loads(ask("ls", "--json").out)].count("unsupported") == 6
-    assert "nothing to retry" in ask("retry", "--all").out
+    assert "no documents to retry" in ask("retry", "--all").out
     assert ask("plan").code == 0
     assert plan_of(ask)["skipped"] == planned["skipped"] == status["skipped"]
 
@@ -57,15 +57,15 @@ def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
     (synced.docs / "nothing.txt").write_bytes(b"")
     (synced.docs / "nothing too.txt").write_bytes(b"\n")
     answer = ask("sync")
-    assert answer.code == 0  # nothing to retry
+    assert answer.code == 0  # no documents to retry
     assert "empty       3 documents; why: ingestor status" in answer.out
     assert "incomplete  1 document; why: ingestor status" in answer.out
     documents = {d["document"]: d for d in json.loads(ask("ls", "--json").out)}
     assert documents["half.pdf"]["state"] == "incomplete"
     assert (documents["half.pdf"]["settled"], documents["half.pdf"]["records"]) == (True, 1)
     assert (documents["scan.pdf"]["state"], documents["scan.pdf"]["records"]) == ("empty", 0)
-    assert "OCR would read them" in documents["scan.pdf"]["reason"]
-    assert documents["nothing.txt"]["reason"] == "it holds no text"
+    assert "OCR reads them" in documents["scan.pdf"]["reason"]
+    assert documents["nothing.txt"]["reason"] == "the document holds no text"
     status = json.loads(ask("status", "--json").out)
     source = status["sources"]["docs"]
     assert (source["empty"], source["incomplete"], source["due"], status["failures"]) == (3, 1, 0, [])
@@ -75,10 +75,10 @@ def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
     ]  # fmt: skip
     shown = ask("status").out
     assert "4 documents empty or incomplete:" in shown
-    assert "docs: nothing too.txt and 1 more\n    empty: it holds no text" in shown
+    assert "docs: nothing too.txt and 1 more\n    empty: the document holds no text" in shown
     told = json.loads(ask("show", "half.pdf", "--json").out)
     assert (told["state"], "1 of 2 pages" in told["reason"]) == ("incomplete", True)
-    assert "nothing to retry" in ask("retry", "--all").out
+    assert "no documents to retry" in ask("retry", "--all").out
     assert json.loads(ask("sync", "--json").out)["short"] == status["short"]
     (synced.docs / "scan.pdf").write_bytes(pdf([[(50, 700, 10, "Text at last.")]]))
     ask("sync")

@@ -33,7 +33,7 @@ def test_a_folder_of_pictures_is_told_in_one_line_for_each_kind(
     assert len(told) == 2, told
     for name in (".gif", "other.bin"):
         [line] = [line for line in told if name in line]
-        assert "others like it are only listed, by `ingestor status`" in line
+        assert "more like this: see `ingestor status`" in line
 
 
 def test_what_is_removed_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -90,8 +90,8 @@ def test_an_interrupted_run_goes_on_where_it_was(samples: Project, ask: Ask) -> 
     ("words", "message"),
     [
         (["--ask-model"], "set language_model"),
-        (["--ask-model", "--questions", "a.csv"], "leave out one"),
-        (["--estimate"], "no language model is asked"),
+        (["--ask-model", "--questions", "a.csv"], "exclude each other"),
+        (["--estimate"], "--estimate needs"),
     ],
 )
 def test_without_a_model_there_is_nothing_to_ask(
@@ -107,7 +107,10 @@ def test_a_model_that_writes_nothing_useful_is_told(samples: Project, ask: Ask) 
         configure(samples, endpoint)
         answer = ask("evaluate", "--ask-model", "--make", "2")
     assert answer.code == 2, answer
-    assert "wrote no question that can be used: no valid answer of the model: it is not a JSON" in answer.err
+    assert (
+        "wrote no question that can be used: no valid answer of the model: the answer is not a JSON"
+        in answer.err
+    )
 
 
 def splits(body: dict[str, Any]) -> Reply:

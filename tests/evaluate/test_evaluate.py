@@ -106,7 +106,7 @@ def test_the_recommendation_is_written_into_the_config(samples: Project, ask: As
     assert [source.chunking.plugin.kind for source in after.sources] == ["recursive"]
     assert (before.embedding, before.state, before.chroma) == (after.embedding, after.state, after.chroma)
     again = ask("evaluate", "--write", "--strategies", "configured,fixed:size=2000")
-    assert "the config stays as it is" in again.err
+    assert "the config is unchanged" in again.err
     assert load(samples.config, {}) == after
 
 
@@ -140,7 +140,7 @@ def test_a_collection_is_checked_against_the_recall_that_was_kept(
     assert ask("evaluate", "--check", str(file), "--tolerance", "100").code == 0
     assert ask("evaluate", "--check", str(file), "--accept").code == 0
     level = ask("evaluate", "--check", str(file))
-    assert (level.code, "It has not changed since the kept check: within" in level.out) == (0, True)
+    assert (level.code, "Recall has not changed since the stored check: within" in level.out) == (0, True)
     other = ask("evaluate", "--check", str(file), "--budget", "700")
     assert other.code == 2
     assert "--accept" in other.err
@@ -181,7 +181,7 @@ def test_an_interrupted_run_says_how_it_goes_on(
     monkeypatch.setattr(cutting, "_chunked", interrupted)
     answer = ask("evaluate")
     assert (answer.code, answer.out) == (130, "")
-    assert answer.err == "interrupted: the same command goes on where it was\n"
+    assert answer.err == "interrupted: run the same command again to resume\n"
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_what_is_configured_stays_where_nothing_is_clear() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "told"), [(6, "about 330 would tell S1 from it"), (3, "more than 10 times as many")]
+    ("seed", "told"), [(6, "about 330 would separate S1 from it"), (3, "more than 10 times as many")]
 )
 def test_no_more_questions_are_asked_for_than_somebody_might_write(seed: int, told: str) -> None:
     scores, about = drawn(seed, 100, 30, [0.0, 0.0])
@@ -112,7 +112,7 @@ def test_a_difference_that_only_many_comparisons_make_doubtful_is_told_so() -> N
     found = compare(scores, about).difference(1, 0)
     assert found.interval.low > 0 and not found.clear
     text = said(scores, about, 0)
-    assert text.startswith("Keep S0, as far as 60 questions can tell: S1 found ")
+    assert text.startswith("Keep S0, by the evidence of 60 questions: S1 found ")
     assert "which among 7 strategies may still be chance." in text
     assert "maybe by chance" not in text
 

@@ -81,13 +81,13 @@ def test_what_is_the_same_is_taken_once(project: Project) -> None:
         ("fixed:sise=5", "sise"),
         ("fixed:search=telepathy", "search must be one of hybrid, dense, lexical"),
         ("fixed:search.rerank.model=x", "rerank.model=… sets a reranker"),
-        ("fixed:rerank=true", "the config has no search.rerank: say rerank.model=… or rerank.url=…"),
+        ("fixed:rerank=true", "the config has no search.rerank: write rerank.model=… or rerank.url=…"),
         ("fixed:rerank=best", "rerank must be true or false"),
         ("fixed:rerank.hits=5", "rerank"),
         ("fixed:rerank.hits=many:rerank.model=x", "hits"),
         ("fixed:rerank.url=http://h:rerank.api_key=abc", "must not be in plain text"),
-        ("fixed:parsing=html", "say parsing.KIND.OPTION=VALUE"),
-        ("fixed:parsing.html=true", "say parsing.KIND.OPTION=VALUE"),
+        ("fixed:parsing=html", "write parsing.KIND.OPTION=VALUE"),
+        ("fixed:parsing.html=true", "write parsing.KIND.OPTION=VALUE"),
         ("fixed:parsing.word.links=true", "word"),
         ("fixed:parsing.html.link=true", "links"),
         ("fixed:parsing.types={'*.txt': pdf}", "must be a parser of text"),
@@ -177,4 +177,4 @@ def test_a_recommendation_of_more_than_chunking_is_pasted_by_hand(pages: Project
     assert pages.config.read_bytes() == before
     same = ask("evaluate", "--write", "--strategies", "configured:search=hybrid")
     assert (same.code, pages.config.read_bytes()) == (0, before)
-    assert "the config stays as it is" in same.err
+    assert "the config is unchanged" in same.err

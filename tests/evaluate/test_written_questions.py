@@ -79,11 +79,13 @@ def test_the_model_is_told_of_earlier_questions_and_of_what_was_wrong() -> None:
 
     questions, refused = written([TEXT], {0: [(0, len(TEXT))] * 3}, manner(ask))
     assert [question.text for question in questions] == ["When?", "Who?"]
-    assert [each.reason for each in refused] == ["no valid answer of the model: it is not a JSON object"]
+    assert [each.reason for each in refused] == [
+        "no valid answer of the model: the answer is not a JSON object"
+    ]
     assert asked[0] == messages(TEXT, [])
     assert "asked before" not in asked[0][1][1]
     assert "- When?\n" in asked[1][1][1]
-    assert "this question was asked before" in asked[2][-1][1]
+    assert "the question repeats an earlier one" in asked[2][-1][1]
     assert len(asked) == 6
 
 

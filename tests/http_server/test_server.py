@@ -91,14 +91,14 @@ def told(port: int, request: str, body: bytes = b"") -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("request_", "status", "says"),
     [
-        ("GET /broken HTTP/1.1\nHost: 127.0.0.1", 401, "asks for a token"),
-        ("GET /broken HTTP/1.1\nHost: 127.0.0.1\nAuthorization: Bearer wrong", 401, "asks for a token"),
+        ("GET /broken HTTP/1.1\nHost: 127.0.0.1", 401, "requires a token"),
+        ("GET /broken HTTP/1.1\nHost: 127.0.0.1\nAuthorization: Bearer wrong", 401, "requires a token"),
         (f"GET /broken HTTP/1.1\n{OURS}\nOrigin: http://evil.example", 403, "other origins"),
         (f"GET /broken HTTP/1.1\n{OURS}\nSec-Fetch-Site: cross-site", 403, "other origins"),
         ("GET /public HTTP/1.1\nHost: evil.example", 421, "`http: {hosts: [...]}`"),
         ("GET /public HTTP/1.1\nHost: search:1", 404, "Not Found"),
         ("GET /broken HTTP/1.1\nAuthorization: Bearer t0ken", 400, "HTTP"),
-        (f"GET /broken HTTP/1.1\n{OURS}", 500, "its log has more"),
+        (f"GET /broken HTTP/1.1\n{OURS}", 500, "see ingestor's log"),
         (f"GET /open HTTP/1.1\n{OURS}\nContent-Length: 3\nContent-Length: 4", 400, "HTTP"),
         (f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2\nTransfer-Encoding: chunked", 400, "not both"),
         ("rubbish", 400, "HTTP"),

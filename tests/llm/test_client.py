@@ -205,7 +205,7 @@ def test_the_key_is_nowhere_but_in_the_header(caplog: pytest.LogCaptureFixture) 
 def test_a_key_that_can_not_be_sent_is_not_shown_either() -> None:
     error, endpoint, _ = failure(in_turn([said("Lima.")]), api_key=f"{KEY}\nX-Other: {KEY}")
     assert isinstance(error, NeedsHuman)
-    assert str(error).endswith("can't be asked: api_key must be one line of ASCII")
+    assert str(error).endswith("can't be called: api_key must be one line of ASCII")
     assert endpoint.calls == 0
 
 

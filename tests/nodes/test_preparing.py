@@ -75,7 +75,7 @@ def test_deaths_are_told_with_their_nodes() -> None:
 def test_a_lost_node_is_no_fault_of_the_document() -> None:
     on_nodes = made(lambda: shop.LocalHand("lost", "node"), most=1)
     tools = shop.tools("sentence", shop.Texts({"a.txt": "exit:"}))
-    with pytest.raises(Transient, match="the processes that prepared it ended"):
+    with pytest.raises(Transient, match="the processes that prepared the document ended"):
         on_nodes(Job(shop.entry("a.txt")), tools, nobody)
     assert on_nodes.lost == 3
     on_nodes.stop()

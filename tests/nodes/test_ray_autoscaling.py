@@ -78,7 +78,7 @@ def test_documents_bring_nodes_up_and_rest_lets_them_go(tmp_path: Path) -> None:
             assert daemon.stop() == 0
         finally:
             daemon.kill()
-    assert "the process that prepared it ended" not in daemon.said()
+    assert "process ended while preparing the document" not in daemon.said()
     again = one.essence()
     one.settings["chroma"] = {"path": "./chroma", "embedded": True}
     assert again == by_threads(one).essence()
@@ -94,7 +94,7 @@ def test_a_node_that_comes_later_is_checked(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert [json.loads(line) for line in done.stdout.splitlines()], "Ray writes between our lines"
     assert "strategy odd" in done.stderr
-    assert "it gets no work" in done.stderr
+    assert "the node gets no more work" in done.stderr
     assert "Traceback" not in done.stderr
     assert not status["sources"]["docs"]["settled"]
 

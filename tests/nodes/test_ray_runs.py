@@ -151,7 +151,7 @@ def test_a_document_that_kills_its_process_is_quarantined_and_others_are_not(
     status = json.loads(one.call("status", "--json", env={}).stdout)
     docs, (failure,) = status["sources"]["docs"], status["failures"]
     assert (docs["settled"], docs["quarantined"], failure["document"]) == (6, 1, "bad.md")
-    assert "its process ended by itself" in failure["reason"]
+    assert "the process crashed" in failure["reason"]
     (one.docs / "bad.md").unlink()
     synced(one)
     assert one.essence() == by_threads(one).essence()

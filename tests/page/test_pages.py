@@ -106,7 +106,7 @@ def test_an_empty_state_is_told(empty: httpx.Client) -> None:
     assert "not scanned yet" in get(empty, "/").text
     assert "No document here." in get(empty, "/page/documents").text
     assert "There is no collection yet." in get(empty, "/page/search?q=a").text
-    assert "Nothing waits for approval." in get(empty, "/page/changes").text
+    assert "No change waits for approval." in get(empty, "/page/changes").text
 
 
 def test_documents_are_found_by_name_and_state(client: httpx.Client) -> None:
@@ -126,8 +126,8 @@ def test_documents_are_found_by_name_and_state(client: httpx.Client) -> None:
     [
         ("/page/documents?which=all", 422, "which must be one of"),
         ("/page/documents?collection=none", 404, "no collection"),
-        ("/page/documents?after=%5B1%5D", 422, "begin at the first page"),
-        ("/page/documents?after=" + "%5B" * 5000, 422, "begin at the first page"),
+        ("/page/documents?after=%5B1%5D", 422, "start at the first page"),
+        ("/page/documents?after=" + "%5B" * 5000, 422, "start at the first page"),
         ("/page/documents/nothing", 404, "no such document"),
         ("/page/documents/..%2f..%2fetc%2fpasswd", 404, ""),
         ("/page/documents/long?from=-1", 422, "a whole number"),

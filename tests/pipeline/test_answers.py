@@ -96,7 +96,7 @@ def test_when_stopped_only_what_is_known_is_answered(
         kept.wait(3600)
     assert asked == ["eins"]
     (record,) = caplog.records
-    assert (record.getMessage(), vars(record)["calls"]) == ("language models were asked", 1)
+    assert (record.getMessage(), vars(record)["calls"]) == ("language models called", 1)
 
 
 def test_who_asked_nothing_says_nothing(cache: VectorCache, caplog: pytest.LogCaptureFixture) -> None:

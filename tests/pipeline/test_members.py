@@ -60,7 +60,7 @@ def test_every_kind_of_container(name: str, data: bytes) -> None:
     ("data", "reason"),
     [
         (gzip.compress(b"words " * 100, mtime=0)[:-12], "the archive is damaged"),
-        (zstd.compress(b"words " * 100)[:-5], "the archive is damaged .it is cut off"),
+        (zstd.compress(b"words " * 100)[:-5], "the archive is damaged .truncated"),
         (zstd.compress(b"words")[:-1] + b"\0\0\0" * 9, "the archive is damaged"),
         (zstd.compress(b"") * 100_001, "more than 100,000 frames"),
     ],
@@ -81,7 +81,7 @@ def test_a_single_file_that_is_packed_has_its_limits(monkeypatch: pytest.MonkeyP
     )
     monkeypatch.setattr("ingestor.archives.members.MOST_BYTES", 10**6)
     for bomb in (zstd.compress(bytes(10**7)), gzip.compress(bytes(10**7)), zstd.compress(b"a" * 10**6) * 2):
-        with pytest.raises(TooMuch, match="it would unpack to"):
+        with pytest.raises(TooMuch, match="would unpack to"):
             list(members_of(Blob(bomb, "a.txt.zst"), archives=True))
 
 
@@ -176,9 +176,9 @@ def test_what_names_no_member_is_not_believed_to_be_broken() -> None:
     unpacked = Unpacked()
     unpacked.add([Member("a", "v", 0), Member("b", "v", 0)], b"")
     for name in ("a", "c", ""):
-        with pytest.raises(BadDocument, match="makes no sense"):
+        with pytest.raises(BadDocument, match="is invalid"):
             unpacked.drop(name, "damaged")
-    with pytest.raises(BadDocument, match="makes no sense"):
+    with pytest.raises(BadDocument, match="is invalid"):
         Unpacked().drop("a", "damaged")
 
 

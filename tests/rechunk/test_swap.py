@@ -92,7 +92,7 @@ def test_a_new_collection_waits_when_it_lacks_most_of_what_readers_have(
 
     assert advanced() is not waits
     said = Notices(journal).get("waits", C) or ""
-    assert said.startswith(f"it quarantines {after - before} of ") is waits
+    assert said.startswith(f"the replacement quarantines {after - before} of ") is waits
     assert said.endswith(": no parser for it") is waits
     Requests(journal).put("approved", C, named(NEW))
     assert advanced()

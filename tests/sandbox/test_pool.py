@@ -156,7 +156,7 @@ def test_names_that_are_too_long_are_a_reason() -> None:
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
         archive.addfile(tarfile.TarInfo("n" * 500_000))
-    with pytest.raises(BadDocument, match="a name in it is too long"):
+    with pytest.raises(BadDocument, match="holds a name that is too long"):
         isolation.unpack(Blob(data.getvalue(), "a.tar"), True)
     isolation.close()
 

@@ -223,9 +223,9 @@ def test_without_a_complete_index_vectors_serve_and_that_is_said(tmp_path: Path,
     with searcher(tmp_path, complete=False) as search:
         answer = search.answer(Question("How are books borrowed?", n=1, mode=mode))  # type: ignore[arg-type]
     assert (answer.mode, answer.hits[0].id) == ("dense", "faq#0")
-    assert "being made" in str(answer.fallback)
+    assert "being built" in str(answer.fallback)
     without = Searcher(search.store, Words(), search.embed, search.count, search.clock)
-    assert "not made yet" in str(without.answer(Question("books")).fallback)
+    assert "not built yet" in str(without.answer(Question("books")).fallback)
     assert without.answer(Question("books", mode="dense")).fallback is None
 
 
@@ -424,5 +424,5 @@ def test_without_the_reranker_hits_are_as_they_were_and_that_is_said(tmp_path: P
         before = search.answer(Question("the card", n=2))
         answer = replace(search, reranker=Reranker(failing, 2)).answer(Question("the card", n=2))
     assert answer.hits == before.hits
-    assert "being made" in str(answer.fallback)
+    assert "being built" in str(answer.fallback)
     assert "; not reranked: " in str(answer.fallback)

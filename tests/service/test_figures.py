@@ -104,7 +104,7 @@ def test_kinds_of_reasons_are_few() -> None:
         (Situation(chroma_loads=True, chroma_up=False), ["Chroma does not answer"]),
         (Situation(idle=100), ["the engine does not go on"]),
         (Situation(batch_seconds=100), ["the embedder does not go on"]),
-        (Situation(sources={"a": SourceFigures(interval=60)}), ["a source was never listed whole"]),
+        (Situation(sources={"a": SourceFigures(interval=60)}), ["a source was never listed completely"]),
         (Situation(sources={"a": SourceFigures(interval=60, held=True)}), []),
         (Situation(sources={"a": SourceFigures()}), []),
     ],

@@ -107,7 +107,7 @@ def test_too_many_questions_are_told_to_come_again(
 def test_health_and_readiness(daemon: Daemon, client: httpx.Client) -> None:
     daemon.journal.set("x", "y")
     assert client.get("/healthz").json() == {"healthy": True}
-    assert client.get("/readyz").json()["reasons"] == ["a source was never listed whole"]
+    assert client.get("/readyz").json()["reasons"] == ["a source was never listed completely"]
     daemon.up, daemon.idle = False, 400.0
     assert client.get("/healthz").status_code == 503
     said = client.get("/readyz")

@@ -181,7 +181,7 @@ def test_a_swap_while_it_searches_is_not_noticed(
     def collection(uuid: str) -> Any:
         calls.append(uuid)
         if len(calls) == 1:
-            raise Gone("it was deleted")
+            raise Gone("the file was deleted")
         return daemon.collections[uuid]
 
     monkeypatch.setattr(daemon, "collection", collection)

@@ -37,7 +37,7 @@ def test_a_folder_that_others_may_read_is_closed_once(
         file_permissions.make(tmp_path / "state", ours)
     assert mode(tmp_path / "state") == 0o700
     assert [record.getMessage() for record in caplog.records] == [
-        f"other users could read {tmp_path}/state: it is closed to them now"
+        f"{tmp_path}/state: permissions restricted to the owner"
     ]
 
 

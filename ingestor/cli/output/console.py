@@ -78,7 +78,7 @@ def show_sync(result: dict[str, Any], as_json: bool, config: Path) -> None:
         words = (
             f"{counted(asked['prompt_tokens'], 'token')} read, {asked['completion_tokens']:,} written{cost}"
         )
-        print(f"asked       {counted(asked['calls'], 'question')} to language models, {words}")
+        print(f"LLM calls   {asked['calls']:,}, {words}")
     print(f"time        {duration(result['seconds'])}")
     if result["unsupported"]:
         print(f"skipped     {_counted_kinds(result['unsupported'])}: no parser reads them")
@@ -87,7 +87,7 @@ def show_sync(result: dict[str, Any], as_json: bool, config: Path) -> None:
         print(f"{state:11} {counted(number, 'document')}; why: ingestor status")
     for problem in result["problems"]:
         complain(f"{problem['source']}: {problem['document']}", problem["reason"])
-    paused = dict.fromkeys(result["paused"], "it is paused")
+    paused = dict.fromkeys(result["paused"], "paused")
     for source, reason in {**result["unseen"], **result["held"], **paused}.items():
         complain(f"source {source}", reason)
     for source, documents in result["unconfigured"].items():
@@ -144,9 +144,9 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
 
 def _print_unsettled(report: Verification, config: Path) -> None:
     due = counted(report.unsettled, "document")
-    print(f"{due} not in step with the sources; more of them: {command('status', config)}")
+    print(f"{due} not in step with the sources; details: {command('status', config)}")
     if report.running:
-        print("The running ingestor works on that.")
+        print("The running ingestor is updating them.")
     else:
         print(f"To bring them in step: {command('sync', config)}")
 

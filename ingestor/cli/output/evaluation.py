@@ -48,13 +48,13 @@ def show(found: Evaluation) -> None:
     for line in _facts(found):
         out.print(Text(spelt(line)))
     _print(out, _found(found), found.verdict.pick)
-    whole = "" if found.sample.whole else ", in proportion to the documents that were read"
-    out.print(f"\nFor the whole collection{whole}: passes of the model over the text, and what it takes.\n")
+    whole = "" if found.sample.whole else ", extrapolated from the documents that were read"
+    out.print(f"\nCost for the whole collection{whole}:\n")
     _print(out, costs(found), found.verdict.pick)
     out.print(Text(f"\n{found.text}\n"))
     pick = found.outcomes[found.verdict.pick].cut.strategy
     if found.changes:
-        out.print(Text("For the config (ingestor plan then says what it costs):\n\n" + pick.yaml))
+        out.print(Text("For the config (ingestor plan then prints the cost):\n\n" + pick.yaml))
 
 
 def show_check(found: Checked) -> None:
@@ -62,18 +62,18 @@ def show_check(found: Checked) -> None:
     out = Console(highlight=False, soft_wrap=True)
     asked, mean = found.inspection, found.mean
     for each in found.refused[:3]:
-        out.print(Text(spelt(f"not asked: line {each.line}: {each.reason}")))
+        out.print(Text(spelt(f"question skipped: line {each.line}: {each.reason}")))
     if len(found.refused) > 3:
-        out.print(f"not asked: {len(found.refused) - 3:,} more (--json lists them)")
+        out.print(f"questions skipped: {len(found.refused) - 3:,} more (--json lists them)")
     out.print(
         f"Collection {asked.collection}, {counted(len(found.recall), 'question')}: "
         f"recall at {asked.budget:,} tokens is {100 * mean.mean:.1f} "
         f"(95 % interval {100 * mean.low:.1f} to {100 * mean.high:.1f})."
     )
     if found.before is None:
-        out.print(f"Kept in {asked.kept}: later checks compare with it.")
+        out.print(f"Stored in {asked.kept}: later checks compare with this recall.")
         return
-    out.print(f"It {_moved(found.fell)} since the kept check: {_verdict(found)}.")
+    out.print(f"Recall {_moved(found.fell)} since the stored check: {_verdict(found)}.")
     for text, before, now in found.worst(0 if found.passed else 5):
         out.print(Text(spelt(f"  {100 * before:.0f} -> {100 * now:.0f}  {text}")))
 
@@ -119,9 +119,9 @@ def _refusals(refused: Sequence[RefusedQuestion]) -> Iterator[str]:
     """The first of a file's lines; those of a language model by their reasons."""
     lines = [each for each in refused if each.line]
     for each in lines[:3]:
-        yield f"not asked: line {each.line}: {each.reason}"
+        yield f"question skipped: line {each.line}: {each.reason}"
     if len(lines) > 3:
-        yield f"not asked: {len(lines) - 3:,} more (--json lists them)"
+        yield f"questions skipped: {len(lines) - 3:,} more (--json lists them)"
     reasons = Counter(each.reason for each in refused if not each.line)
     for reason, number in reasons.most_common(5):
         yield f"refused: {counted(number, 'question')}: {reason}"
@@ -133,7 +133,7 @@ def _asked(found: AskingUsage) -> str:
     return (
         f"Language model {found.expected.model}: {counted(use.calls, 'request')}, "
         f"{counted(use.prompt_tokens, 'token')} read and {use.answer_tokens:,} written{cost}; "
-        "what it was asked before is in the cache."
+        "earlier answers come from the cache."
     )
 
 

@@ -119,7 +119,7 @@ def _print_chunks(found: Shown, as_json: bool) -> None:
         out.print(Text(line(_span(str(record.id), record.metadata)), "bold cyan"))
         out.print(Text(spelt(record.text), "yellow" if number % 2 else "default"))
     if not found.records:
-        print("it has no records")
+        print("the document has no records")
 
 
 def excerpt(text: str, width: int) -> list[str]:

@@ -43,18 +43,18 @@ def greet(
             f"[yellow]{counted(failed, 'document')} failed;[/] what and why: {command('status', config)}"
         )
     if unseen:
-        about = f"not everything could be listed of {', '.join(unseen)}"
-        err.print(f"[yellow]But {about};[/] why: {command('status', config)}")
+        about = f"not fully listed: {', '.join(unseen)}"
+        err.print(f"[yellow]{about};[/] why: {command('status', config)}")
     if live.chroma:
         err.print(f"Chroma listens at [bold]{live.chroma}[/].")
     if page:
-        err.print(f"Look at it in a browser: [bold]{page}/[/]")
+        err.print(f"Open in a browser: [bold]{page}/[/]")
     if question:
         name = f" --collection {collections[0]}" if len(collections) > 1 else ""
-        err.print("Ask it something from another terminal:\n")
+        err.print("Search from another terminal:\n")
         err.print(f"  {command(f'query {quoted(question)}{name}', config)}\n", style="cyan", markup=False)
     elif not records:
-        err.print("There is nothing to index yet: new documents are indexed as they appear.")
+        err.print("No documents to index yet: new documents are indexed as they appear.")
     err.print("Watching for changes; Ctrl-C ends it.\n")
 
 

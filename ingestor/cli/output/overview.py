@@ -96,7 +96,7 @@ def _unlisted(source: SourceStatus) -> str | None:
         "is held": source.held,
         "is paused": source.paused is not None,
         "is being listed": source.listing,
-        "could not be listed whole": source.trouble,
+        "could not be listed completely": source.trouble,
         "is not in the config": not source.configured,
         "was never listed": source.last_scan is None,
     }
@@ -164,7 +164,7 @@ def _kept(name: str, collection: CollectionStatus, left: float, config: Path) ->
     """Describe the effect of `rollback`, and until when it works."""
     what = "rollback" if collection.old_undone else "change"
     back = command(f"rollback {name}", config)
-    return f"its state before the last {what} is kept for another {duration(left)}; to return to it: {back}"
+    return f"the state before the last {what} is kept for another {duration(left)}; to return: {back}"
 
 
 def _sick(status: Status) -> dict[str, list[str]]:

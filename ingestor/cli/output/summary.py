@@ -101,9 +101,9 @@ def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[s
 def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str, str]:
     """Sources that were not listed whole, with the reason."""
     scanner = running.engine.scanner
-    unlisted = dict.fromkeys(scanner.unlisted(), "its listing did not complete")
+    unlisted = dict.fromkeys(scanner.unlisted(), "the listing did not complete")
     unfinished = {
-        name: f"its listing did not complete, after {counted(listing.seen, 'document')}"
+        name: f"the listing stopped after {counted(listing.seen, 'document')}"
         for name, listing in scanner.under_way().items()
     }
     troubled = {name: row.trouble for name, row in rows.items() if row.trouble is not None}

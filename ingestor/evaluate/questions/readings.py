@@ -10,7 +10,7 @@ from ingestor.evaluate.questions.csv_file import CsvRow, RefusedQuestion
 from ingestor.evaluate.reading import Sample
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 
-_LOST = "its excerpt is not in what every strategy reads"
+_LOST = "the excerpt is missing in the text that some strategy reads"
 
 
 def located(

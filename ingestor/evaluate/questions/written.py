@@ -104,7 +104,7 @@ def read(answer: str, at: int, span: Span, texts: Sequence[str], earlier: Sequen
         raise ValueError("question must be a text")
     text = " ".join(text.split())
     if text in earlier:
-        raise ValueError("this question was asked before")
+        raise ValueError("the question repeats an earlier one")
     if not (isinstance(quoted, list) and quoted and all(isinstance(each, str) for each in quoted)):
         raise ValueError("excerpts must be a list of texts")
     if len(quoted) > _MOST:

@@ -62,7 +62,7 @@ class HtmlPage:
         self._source, self._names = source, frozenset(check(source).values())
         self.tree = LexborHTMLParser(source)
         if self.tree.root is None:
-            raise BadDocument("no HTML could be read from it")
+            raise BadDocument("holds no readable HTML; exclude it, or repair it")
         self.left_out: dict[str, int] = {}
         title = self.tree.css_first("title")
         self.title = one_line(title.text()) if title else ""

@@ -98,7 +98,7 @@ def check_all(source: str) -> None:
         elif name not in _LEFT_OPEN and not (foreign and rest.endswith("/")):
             elements += -1 if end else 1
             if elements > _DEEPEST:
-                raise BadDocument(f"its elements are nested more than {_DEEPEST:,} deep; exclude it")
+                raise BadDocument(f"has elements nested more than {_DEEPEST:,} deep; exclude it")
             elements = max(0, elements)
         if name in _FOREIGN:
             foreign = not end
@@ -106,9 +106,9 @@ def check_all(source: str) -> None:
             foreign = False
         repeated += formatting
         if repeated > _FREE + _REPEATED * tags:
-            raise BadDocument("too many of its formatting tags are never closed; exclude it, or repair it")
+            raise BadDocument("has too many formatting tags that are never closed; exclude it, or repair it")
         if len(rest) > _LONG_TAG and _attributes(rest) > _ATTRIBUTES:
-            raise BadDocument(f"a tag of it has more than {_ATTRIBUTES:,} attributes; exclude it")
+            raise BadDocument(f"has a tag with more than {_ATTRIBUTES:,} attributes; exclude it")
 
 
 def _attributes(rest: str) -> int:

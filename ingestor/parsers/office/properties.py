@@ -33,7 +33,7 @@ def pictures_only(package: Named, composer: Composer) -> tuple[str, ...]:
     )
     if composer.blocks or not pictures:
         return ()
-    return (f"it holds pictures only ({pictures:,}), and OCR would read them: save it as PDF, with OCR",)
+    return (f"holds only pictures ({pictures:,}): save the document as PDF, so that OCR reads them",)
 
 
 def about(package: Package) -> Properties:

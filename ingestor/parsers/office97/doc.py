@@ -53,14 +53,14 @@ def _pieces(clx: bytes, main: bytes) -> Iterator[str]:
     while at + 3 <= len(clx) and clx[at] == 1:
         at += 3 + struct.unpack_from("<H", clx, at + 1)[0]
     if at + 5 > len(clx) or clx[at] != 2:
-        raise ValueError("its text can't be found")
+        raise ValueError("the text can't be located")
     (size,) = struct.unpack_from("<I", clx, at + 1)
     table = clx[at + 5 : at + 5 + size]
     count = max(0, (len(table) - 4) // 12)
     bounds = struct.unpack_from(f"<{count + 1}I", table)
     for number, (begin, end) in enumerate(pairwise(bounds)):
         if not begin <= end <= len(main):
-            raise ValueError("its pieces overlap, or are longer than the file")
+            raise ValueError("text pieces overlap, or are longer than the file")
         (place,) = struct.unpack_from("<I", table, 4 * (count + 1) + 8 * number + 2)
         narrow, place = bool(place & 0x40000000), place & 0x3FFFFFFF
         if narrow:

@@ -228,7 +228,7 @@ def _prepare(db: sqlite3.Connection) -> None:
         for statement in _SCHEMA:
             db.execute(statement)
     elif (_number(db, "PRAGMA application_id"), _number(db, "PRAGMA user_version")) != _MARK:
-        raise _Foreign("it is not a cache of this version")
+        raise _Foreign("the file is not a cache of this version")
     for statement in _DOCUMENTS:
         db.execute(statement)
     for table in (ANSWERS, DOCUMENTS):

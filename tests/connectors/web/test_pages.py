@@ -90,7 +90,7 @@ BOMB = b'<!DOCTYPE u [<!ENTITY a "aaaaa"><!ENTITY b "&a;&a;&a;">]><urlset><url><
     [(b"<html></html>", "root is <html>"), (b"<urlset><url>", "no element found"),
      (b"maintenance", "neither XML"), (b"", "is empty"), (b"\r\n", "is empty"),
      (BOMB, "declares entities"), (BOMB.decode().encode("utf-16"), "declares entities"),
-     (b"\x1f\x8bnonsense", "can't be unpacked")],
+     (b"\x1f\x8bnonsense", "can't be decompressed")],
 )  # fmt: skip
 def test_what_is_no_sitemap(data: bytes, message: str) -> None:
     with pytest.raises(Broken, match=message):

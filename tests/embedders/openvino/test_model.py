@@ -264,7 +264,7 @@ def test_auto_is_openvino_for_what_it_covers_and_torch_for_the_rest(tmp_path):
     static = build(engine="auto", model=str(models.save_static(tmp_path / "static")))
     assert "engine" not in static.identity
     with pytest.raises(
-        NeedsHuman, match=r"engine openvino does not cover this model \(its stages are Static"
+        NeedsHuman, match=r"engine openvino does not cover this model \(the stages are Static"
     ):
         _ = build(model=str(tmp_path / "static")).identity
 
