@@ -22,18 +22,19 @@ from pydantic.fields import FieldInfo
 from ingestor import units
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config import models, quotas, servers, workers
+from ingestor.llm.options import Endpoint
 from ingestor.registry import Group, Plugin, find, kinds
 
 PAGE = Path(__file__).with_name("config.md")
-_NAMES = {
-    str: "text",
-    int: "whole number",
-    float: "number",
-    bool: "`true`, `false`",
-    Path: "path",
+_NAMES: dict[Any, str] = {
+    str: "",  # as is a mapping or a path: the meaning says it
+    Path: "",
+    dict: "",
+    int: "",
+    float: "",
+    bool: "",
     date: "day",
-    SecretStr: "secret text",
-    dict: "mapping",
+    SecretStr: "secret",
     NoneType: "`null`",
 }
 _BOUNDS = {
@@ -44,6 +45,7 @@ _BOUNDS = {
     MinLen: ("min_length", "{} or more"),
     MaxLen: ("max_length", "{} or fewer"),
 }
+_SHARED = {"language_model": Endpoint}  # keys that several sections have, by the section that explains them
 _PARSED: dict[Callable[..., Any], str] = {units.seconds: "duration", units.size: "size"}
 _UNITS: dict[str, dict[str, float]] = {
     "duration": {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400},
@@ -63,6 +65,8 @@ def page(text: str) -> str:
 def _section(name: str) -> str:
     if name == "shared":
         return _table(ChunkerOptions)
+    if name == "parsers":
+        return _parsers()
     for group in get_args(Group):
         if name == group:
             return "\n".join(_plugin(find(group, kind)) for kind in kinds(group))
@@ -71,13 +75,42 @@ def _section(name: str) -> str:
     )
 
 
+def _parsers() -> str:
+    """Return a table of all parsers, followed by the options of those that have any."""
+    plugins = [find("parsers", kind) for kind in kinds("parsers")]
+    rows = [f"| `{plugin.kind}` | {_about(plugin)} |" for plugin in plugins]
+    options = [
+        f"\n### `{plugin.kind}`\n\n{_table(plugin.options)}"
+        for plugin in plugins
+        if plugin.options.model_fields
+    ]
+    return "\n".join(["| Parser | Reads |", "|---|---|", *rows]) + "\n" + "".join(options)
+
+
 def _plugin(plugin: Plugin) -> str:
-    shared = ChunkerOptions.model_fields if issubclass(plugin.options, ChunkerOptions) else {}
+    """Return the section of a plugin. Keys that another section explains are named with a link."""
     fields = plugin.options.model_fields
-    own = [name for name in fields if repr(fields[name]) != repr(shared.get(name))]
-    about = _paragraph(sys.modules[plugin.build.__module__].__doc__)
-    table = _table(plugin.options, own) if own else "No options of its own.\n"
-    return f"### `{plugin.kind}`\n\n{about}\n\n{table}"
+    known = set(ChunkerOptions.model_fields) if issubclass(plugin.options, ChunkerOptions) else set()
+    known = {name for name in known if repr(fields[name]) == repr(ChunkerOptions.model_fields[name])}
+    more = ""
+    for section, model in {**_SHARED, **_leading(plugin)}.items():
+        alike = [name for name in fields if repr(fields[name]) == repr(model.model_fields.get(name))]
+        if len(set(alike) - known) > 2:
+            keys = ", ".join(f"`{name}`" for name in alike if name not in known)
+            more += f"\nAs for [`{section}`](#{section}): {keys}.\n"
+            known |= {*alike}
+    own = [name for name in fields if name not in known]
+    return f"### `{plugin.kind}`\n\n{_about(plugin)}\n\n{_table(plugin.options, own)}{more}"
+
+
+def _leading(plugin: Plugin) -> dict[str, type[BaseModel]]:
+    """Return connectors whose options explain those of similar connectors."""
+    leaders = ("files", "python", "web") if plugin.kind in kinds("connectors") else ()
+    return {kind: find("connectors", kind).options for kind in leaders if kind != plugin.kind}
+
+
+def _about(plugin: Plugin) -> str:
+    return _paragraph(sys.modules[plugin.build.__module__].__doc__)
 
 
 def _paragraph(docstring: str | None) -> str:
@@ -86,17 +119,23 @@ def _paragraph(docstring: str | None) -> str:
 
 
 def _table(model: type[BaseModel], names: Iterable[str] | None = None) -> str:
-    rows = ["| Key | Default | Allowed | Meaning |", "|---|---|---|---|"]
+    rows = ["| Key | Default | Meaning |", "|---|---|---|"]
     for name in model.model_fields if names is None else names:
         field = model.model_fields[name]
-        cells = (
-            f"`{name}`",
-            _default(field),
-            _allowed(_given(field), field.metadata),
-            field.description or "",
-        )
+        cells = (f"`{name}`", _default(field), _meaning(field))
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
+
+
+def _meaning(field: FieldInfo) -> str:
+    """Return the description, with the allowed values unless the description or the default shows them."""
+    words, allowed = field.description or "", _allowed(_given(field), field.metadata)
+    if _default(field).startswith("`"):
+        allowed = re.sub("^(duration|size) ?", "", allowed)
+    named = re.findall("`([^`]+)`", allowed)
+    if allowed and not (named and all(f"`{each}" in words for each in named)):
+        return f"{words} ({allowed})" if words else allowed
+    return words
 
 
 def _given(field: FieldInfo) -> Any:
@@ -108,7 +147,9 @@ def _given(field: FieldInfo) -> Any:
 
 def _allowed(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     marks = list(metadata)
-    return ", ".join([_parsed(marks) or _type(annotation), *_limits(marks)])
+    limits = ", ".join(_limits(marks))
+    parsed = _parsed(marks)
+    return " ".join(part for part in (parsed or _type(annotation), limits) if part)
 
 
 def _parsed(metadata: Iterable[Any]) -> str:
@@ -118,10 +159,16 @@ def _parsed(metadata: Iterable[Any]) -> str:
 
 
 def _limits(metadata: Iterable[Any]) -> Iterator[str]:
-    for mark in metadata:
+    """Yield the bounds of a value; two bounds as a range."""
+    marks = list(metadata)
+    least, most = (next((each for each in marks if type(each) is kind), None) for kind in (Ge, Le))
+    if least and most:
+        yield f"{least.ge} to {most.le}"
+        marks = [each for each in marks if each not in (least, most)]
+    for mark in marks:
         if isinstance(mark, FieldInfo):
             yield from _limits(mark.metadata)
-        elif type(mark) in _BOUNDS:
+        elif type(mark) in _BOUNDS and mark not in (Ge(0), MinLen(1)):  # as everybody expects
             attribute, template = _BOUNDS[type(mark)]
             yield template.format(getattr(mark, attribute))
 
@@ -133,10 +180,12 @@ def _type(annotation: Any) -> str:
     if origin is Literal:
         return ", ".join(f"`{part}`" for part in parts)
     if origin in (list, tuple):
-        return f"list: {_type(parts[0])}"
+        return ""
     if origin is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-        return "mapping"
-    return _NAMES.get(annotation) or " or ".join(_type(part) for part in parts)
+        return ""
+    if annotation in _NAMES:
+        return _NAMES[annotation]
+    return " or ".join(words for part in parts if (words := _type(part)))
 
 
 def _default(field: FieldInfo) -> str:

@@ -74,33 +74,32 @@ class FolderOptions(Options):
     path: Annotated[Path, BeforeValidator(_named), AfterValidator(Path.expanduser)] = Field(
         description="the folder"
     )
-    include: list[Pattern] = Field(default=["**/*"], description="files to list, as .gitignore patterns")
+    include: list[Pattern] = Field(default=["**/*"], description="files to list, as gitignore patterns")
     exclude: list[Pattern] = Field(
         default=[],
-        description="files and directories to leave out; a pattern with `!` in front lets in what would be "
-        "left out as hidden, as an editor's temporary file or by an ignore file",
+        description="files and folders to leave out; `!pattern` includes hidden, temporary or ignored files",
     )
     ignore_files: list[Annotated[str, AfterValidator(_plain_name)]] = Field(
         default=[".gitignore", ".ingestorignore"],
-        description="files with patterns, as in git: they leave out files in and below their own directory; "
-        "of several in one directory, those named later override. A link does not count. One of "
-        "more than 256 KiB is an error: the files beside it are not listed, and their records stay",
+        description="names of files with gitignore patterns for their own folder and below; later names "
+        "override. Links are skipped. A file over 256 KiB is an error: its folder is not "
+        "listed, and records stay",
     )
-    max_size: Size = Field(default=50 * 10**6, description="larger files are reported and not read")
+    max_size: Size = Field(default=50 * 10**6, description="larger files are reported, not read")
     symlinks: Symlinks = Field(
         default="inside",
-        description="symbolic links: `skip` follows none, `inside` those that lead to a place in the folder, "
-        "`follow` all. The target of a link is a document of its own. No link to a directory is followed "
-        "below another one, nor to a directory that holds it",
+        description="symbolic links to follow: none (`skip`), those into the folder (`inside`), or all "
+        "(`follow`). A target is a document of its own. A link to a folder is not followed "
+        "below another link, nor to a folder above it",
     )
-    hidden: bool = Field(default=False, description="whether names that start with a dot are listed")
+    hidden: bool = Field(default=False, description="list names that start with a dot")
     watch: Watching = tuning(
         "auto",
-        description="how changes are noticed between full scans: `events` of the file system, `poll`, "
-        "`off`; `auto` polls network file systems, which send no events",
+        description="how changes are noticed between full scans: file system `events`, `poll`, or `off`; "
+        "`auto` polls network file systems, which send no events",
     )
-    settle: Duration = tuning(1.5, ge=0, description="pause in the changes before they are read (debounce)")
-    poll: Duration = tuning(30.0, gt=0, description="time between scans if there are no file system events")
+    settle: Duration = tuning(1.5, ge=0, description="quiet time after a change before files are read")
+    poll: Duration = tuning(30.0, gt=0, description="time between scans without events")
 
     def takes(self, path: Path) -> bool:
         """Whether a file at ``path`` would be a document, if no ignore file or link excludes it."""

@@ -68,10 +68,10 @@ class GitOptions(Options):
     """Patterns are those of the folder connector."""
 
     url: Annotated[str, AfterValidator(_address)] = Field(
-        description="of the repository: https, ssh, git or file, `user@host:path`, or an absolute path"
+        description="address of the repository: https, ssh, git or file, `user@host:path`, or a folder"
     )
     ref: Annotated[str, AfterValidator(_ref)] = Field(
-        default="HEAD", description="branch or tag; `HEAD` is the branch that the repository itself prefers"
+        default="HEAD", description="branch or tag; `HEAD`: the default branch"
     )
     include: Include
     exclude: Exclude
@@ -79,16 +79,15 @@ class GitOptions(Options):
     max_size: MaxSize
     history: bool = Field(
         default=True,
-        description="whether `commit`, `author` and `date` of each file's last change are in the metadata; "
-        "`false` fetches the newest commit alone, which is much quicker for a large repository",
+        description="add `commit`, `author` and `date` of each file's last change to the metadata; "
+        "`false` fetches the newest commit only, which is faster",
     )
-    user: str = Field(default="git", description="user that `token` belongs to, if the server asks for it")
+    user: str = Field(default="git", description="user of `token`, if the server needs one")
     token: SecretStr | None = Field(
         default=None,
-        description="password or access token for http(s); a secret: `${VAR}` or `file:/path`. Without it "
-        "git uses its own: ssh keys, credential helpers",
+        description="password or access token for http(s); default: git's own keys and helpers",
     )
-    cache: Path = tuning(Path("~/.cache/ingestor/git"), description="folder in which the clone is kept")
+    cache: Path = tuning(Path("~/.cache/ingestor/git"), description="folder of the clone")
     timeout: Duration = tuning(600.0, gt=0, description="time limit of one fetch")
 
     @model_validator(mode="after")

@@ -60,19 +60,17 @@ def _since(value: Any) -> date | float | None:
 
 
 class ImapOptions(Options):
-    host: Annotated[str, AfterValidator(_host)] = Field(description="of the server: `imap.example.org`")
+    host: Annotated[str, AfterValidator(_host)] = Field(description="host name of the server")
     port: int | None = Field(
-        default=None, ge=1, le=65535, description="left out: 993 with `tls: true`, else 143"
+        default=None, ge=1, le=65535, description="port; default: 993 with `tls: true`, else 143"
     )
     tls: Tls = Field(
         default=True,
-        description="whether the connection is encrypted, from the start or after `starttls`; with `false` "
-        "anyone on the network can read the password",
+        description="encryption from the start (`true`) or by `starttls`; with `false` the network can "
+        "read the password",
     )
-    username: Annotated[str, AfterValidator(_user)] = Field(description="often the whole address")
-    password: SecretStr = Field(
-        description="a secret: `${VAR}` or `file:/path`; an app password, if the provider has them"
-    )
+    username: Annotated[str, AfterValidator(_user)] = Field(description="user name, often the mail address")
+    password: SecretStr = Field(description="password, or an app password if the provider has them")
     folders: Annotated[list[str], AfterValidator(_folders)] = Field(
         default=["INBOX"],
         min_length=1,
@@ -83,9 +81,9 @@ class ImapOptions(Options):
     )
     since: Annotated[Duration | date | None, BeforeValidator(_since)] = Field(
         default=None,
-        description="leaves out messages that came earlier: a day (`2026-01-31`, in UTC) or an age (`90d`)",
+        description="leave out earlier messages: a day (`2026-01-31`, UTC) or an age (`90d`)",
     )
-    max_size: Size = Field(default=50 * 10**6, description="larger messages are reported and not read")
+    max_size: Size = Field(default=50 * 10**6, description="larger messages are reported, not read")
 
 
 @dataclass(frozen=True, slots=True)

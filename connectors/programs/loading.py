@@ -34,12 +34,10 @@ def _ending(ending: str) -> str:
 
 
 Arguments = Annotated[dict[str, Any], Field(default={}, description="arguments of the call")]
-Secrets = Annotated[
-    dict[str, SecretStr], Field(default={}, description="secret arguments: `${VAR}` or `file:/path`")
-]
+Secrets = Annotated[dict[str, SecretStr], Field(default={}, description="secret arguments")]
 Load = Annotated[
     dict[str, Any],
-    Field(default={}, description="arguments of a reader's or loader's `load_data`"),
+    Field(default={}, description="arguments of `load_data`"),
 ]
 Folder = Annotated[
     Path | None, Field(default=None, description="folder of the module, if it is not installed")
@@ -49,19 +47,17 @@ Key = Annotated[
     Field(
         default=["source", "file_path", "url", "id"],
         min_length=1,
-        description="metadata that identifies a document without a `key`: the first of these that it has "
-        "(`id_` is a LlamaIndex document's own id)",
+        description="metadata keys that identify a document without a `key`; the first present one is used "
+        "(`id_`: a LlamaIndex document's id)",
     ),
 ]
 Ending = Annotated[
     str,
     AfterValidator(_ending),
-    Field(default=".md", description="format of texts, as the end of a file name: `.md`, `.txt`, `.html`"),
+    Field(default=".md", description="format of texts, as a file name's ending: `.md`, `.txt`, `.html`"),
 ]
 Timeout = Annotated[Duration, tuning(3600.0, gt=0, description="time limit of a listing")]
-MaxSize = Annotated[
-    Size, Field(default=50 * 10**6, description="larger documents are reported and not indexed")
-]
+MaxSize = Annotated[Size, Field(default=50 * 10**6, description="larger documents are reported, not indexed")]
 
 
 class LoadingOptions(Protocol):

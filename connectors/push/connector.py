@@ -44,22 +44,21 @@ def _host(host: str) -> str:
 
 
 class PushOptions(Options):
-    folder: Path = Field(description="where the documents are kept; nothing else does, so back it up")
+    folder: Path = Field(description="folder of the documents; the only copy, so back it up")
     token: SecretStr = Field(
         min_length=1,
-        description="what callers send as a bearer token; a secret: `${VAR}` or `file:/path`",
+        description="bearer token of callers",
     )
     webhook_secret: SecretStr | None = Field(
         default=None,
         min_length=1,
-        description="what GitHub signs its webhooks with (`X-Hub-Signature-256`); opens `/look` only",
+        description="secret that GitHub signs webhooks with (`X-Hub-Signature-256`); opens `/look` only",
     )
     host: Annotated[str, AfterValidator(_host)] = Field(
         default="127.0.0.1",
-        description="address on which it listens; what is sent is not encrypted, so put a proxy with TLS in "
-        "front of any other",
+        description="address to listen on; any but loopback needs a TLS proxy in front",
     )
-    port: int = Field(default=8100, ge=1, le=65535, description="port on which it listens")
+    port: int = Field(default=8100, ge=1, le=65535, description="port to listen on")
     max_size: Size = Field(default=50 * 10**6, le=5 * 10**8, description="larger documents are refused")
 
     @model_validator(mode="after")

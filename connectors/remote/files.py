@@ -73,7 +73,7 @@ class FilesOptions(Options):
     """Patterns are those of the folder connector."""
 
     url: Annotated[str, AfterValidator(_address)] = Field(
-        description="where the files are: `s3://bucket/folder`, `sftp://host/folder`, ..."
+        description="address of the folder: `s3://bucket/folder`, `sftp://host/folder`, ..."
     )
     include: Include
     exclude: Exclude
@@ -81,11 +81,11 @@ class FilesOptions(Options):
     max_size: MaxSize
     options: dict[str, Any] = Field(
         default={},
-        description="arguments of the file system: `endpoint_url`, `username`, ... (see its package's docs)",
+        description="arguments of the file system: `endpoint_url`, `username`, ... (see its documentation)",
     )
     secrets: dict[str, SecretStr] = Field(
         default={},
-        description="secret arguments (`key`, `secret`, `password`, ...): `${VAR}` or `file:/path`",
+        description="secret arguments: `key`, `secret`, `password`, ...",
     )
 
 

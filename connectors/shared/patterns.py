@@ -33,12 +33,11 @@ Exclude = Annotated[
     list[Pattern],
     Field(
         default=[],
-        description="files and directories to leave out; a pattern with `!` in front lets in what would be "
-        "left out as hidden or as an editor's temporary file",
+        description="files and folders to leave out; `!pattern` includes hidden or temporary files",
     ),
 ]
-Hidden = Annotated[bool, Field(default=False, description="whether names that start with a dot are listed")]
-MaxSize = Annotated[Size, Field(default=50 * 10**6, description="larger files are reported and not read")]
+Hidden = Annotated[bool, Field(default=False, description="list names that start with a dot")]
+MaxSize = Annotated[Size, Field(default=50 * 10**6, description="larger files are reported, not read")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,34 +62,30 @@ _TOGETHER = 100  # rows in memory at a time; a row may have many megabytes
 
 class SqlOptions(Options):
     url: Annotated[str, AfterValidator(_address)] = Field(
-        description="URL of the database for SQLAlchemy: `postgresql+psycopg://user@host/name`, "
-        "`mysql+pymysql://…`, `sqlite:////path`; its driver must be installed"
+        description="SQLAlchemy URL: `postgresql+psycopg://user@host/name`, `mysql+pymysql://…`, "
+        "`sqlite:////path`; the driver must be installed"
     )
-    password: SecretStr | None = Field(default=None, description="a secret: `${VAR}` or `file:/path`")
-    query: Annotated[str, AfterValidator(_select)] = Field(
-        description="a SELECT; each of its rows becomes a document"
-    )
+    password: SecretStr | None = Field(default=None, description="password")
+    query: Annotated[str, AfterValidator(_select)] = Field(description="SELECT; each row becomes a document")
     key: str = Field(description="column that identifies a row: whole numbers, text or UUIDs")
     version: str | None = Field(
         default=None,
-        description="column that changes whenever the row does, such as a time of change; without one every "
-        "row is read whole at every scan",
+        description="column that changes with the row, such as a time of change; without one, every scan "
+        "reads all rows",
     )
     cursor: str | None = tuning(
         None,
-        description="column that grows with every write, such as a time of change or a number from "
-        "a sequence; with one, new and changed rows are found between full scans",
+        description="column that grows with every write, such as a time of change; with one, changes are "
+        "found between full scans",
     )
-    poll: Duration = tuning(10.0, gt=0, description="time between two checks of `cursor`")
-    text: Template = Field(description="the document: text with columns in braces, as in `# {title}`")
-    file_name: str = Field(
-        default="{key}.md", description="file name; its ending sets the format (`{key}` is the key)"
-    )
+    poll: Duration = tuning(10.0, gt=0, description="time between checks of `cursor`")
+    text: Template = Field(description="template of the document, with columns in braces: `# {title}`")
+    file_name: str = Field(default="{key}.md", description="file name; its ending sets the format")
     uri: Template | None = Field(
         default=None, description="address of the row for people: `https://tickets.example.org/{id}`"
     )
     metadata: list[str] = Field(default=[], description="columns to copy into the metadata")
-    max_size: Size = Field(default=50 * 10**6, description="larger documents are reported and not indexed")
+    max_size: Size = Field(default=50 * 10**6, description="larger documents are reported, not read")
 
 
 class Sql:

@@ -50,34 +50,32 @@ def _folder(url: str) -> str:
 class WebOptions(HttpOptions):
     """Patterns are those of the folder connector, for the path below the host."""
 
-    start: list[Url] = Field(min_length=1, description="addresses of pages or sitemaps to begin with")
+    start: list[Url] = Field(min_length=1, description="addresses of pages or sitemaps to start from")
     follow: Follow = Field(
         default="none",
-        description="`none`: the pages in `start` are the documents; `sitemap`: the pages of a sitemap, "
-        "from `start`, from robots.txt or at `/sitemap.xml`; `links`: pages that links lead to",
+        description="`none`: the pages of `start`; `sitemap`: the pages of a sitemap, from `start`, "
+        "robots.txt or `/sitemap.xml`; `links`: pages that links lead to",
     )
     within: list[Annotated[Url, AfterValidator(_folder)]] = Field(
         default=[],
-        description="only addresses below these are read; left out: those below the folders of `start`; "
-        "for a sitemap its whole host",
+        description="read only below these addresses; default: folders of `start`, or the host of a sitemap",
     )
     include: list[Pattern] = Field(
-        default=["**/*"], description="paths of pages that are documents, as gitignore patterns"
+        default=["**/*"], description="paths of pages to read, as gitignore patterns"
     )
     exclude: list[Pattern] = Field(
         default=[],
-        description="paths, with their queries, that are not requested at all: `/search*`, `*?print=*`",
+        description="paths, with queries, that are never requested: `/search*`, `*?print=*`",
     )
     depth: int = Field(default=20, ge=0, description="most links between a start and a page")
     max_pages: int = Field(default=10_000, ge=1, description="most addresses requested in one scan")
     robots: bool = Field(
         default=True,
-        description="whether robots.txt, `noindex` and `nofollow` are obeyed; `false` is for your own sites",
+        description="obey robots.txt, `noindex` and `nofollow`; `false` is for your own sites",
     )
     cache: Path = tuning(
         Path("~/.cache/ingestor/web"),
-        description="folder that keeps the pages; sources that read a site with different secrets "
-        "need one each",
+        description="folder of the pages; sources that read one site with different secrets need one each",
     )
 
     @model_validator(mode="after")

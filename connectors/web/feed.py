@@ -33,16 +33,16 @@ _FEED = "feed"
 
 
 class FeedOptions(HttpOptions):
-    url: Url = Field(description="of the feed")
+    url: Url = Field(description="address of the feed")
     full_article: bool = Field(
         default=False,
-        description="whether the page that an entry links to is read, instead of the entry's text",
+        description="read the page that an entry links to, instead of the entry",
     )
-    keep: bool = Field(default=True, description="whether entries stay that are in the feed no more")
+    keep: bool = Field(default=True, description="keep entries that left the feed")
     state: Path = tuning(
         Path("~/.local/state/ingestor/feed"),
-        description="folder in which entries are kept, for all sources of one feed; without it those that "
-        "left the feed are gone",
+        description="folder of the entries, for all sources of one feed; without it, entries that left "
+        "the feed are lost",
     )
 
 

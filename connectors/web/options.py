@@ -42,8 +42,8 @@ def _is_line(text: str) -> bool:
 
 
 class HttpOptions(Options):
-    user: str | None = Field(default=None, description="for sites that ask for user and password")
-    password: SecretStr | None = Field(default=None, description="a secret: `${VAR}` or `file:/path`")
+    user: str | None = Field(default=None, description="user name, for sites with a login")
+    password: SecretStr | None = Field(default=None, description="password")
     headers: dict[str, SecretStr] = Field(
         default={},
         description="request headers, sent only to the origins of the configured addresses: "
@@ -51,18 +51,18 @@ class HttpOptions(Options):
     )
     allow_private: list[Annotated[str, AfterValidator(_entry)]] = Field(
         default=[],
-        description="hosts, addresses or networks (`10.1.0.0/16`) that may be read although they are not "
-        "public; a host's name does not allow link-local addresses",
+        description="hosts, addresses or networks (`10.1.0.0/16`) to allow although not public; a host "
+        "name does not allow link-local addresses",
     )
     contact: Annotated[str, AfterValidator(partial(_line, "a URL or mail address"))] = Field(
         default="",
-        description="URL or mail address at which a site's owner can reach you; sent with requests",
+        description="URL or mail address of yours for site owners; sent with requests",
     )
     delay: Duration = tuning(
         0.5, description="pause between two requests to a host; its robots.txt may ask for more"
     )
     timeout: Duration = tuning(60.0, gt=0, description="time limit of one request, to its last byte")
-    max_size: Size = Field(default=50 * 10**6, description="larger documents are reported and not read")
+    max_size: Size = Field(default=50 * 10**6, description="larger documents are reported, not read")
 
     @model_validator(mode="after")
     def _login(self) -> "HttpOptions":

@@ -77,14 +77,14 @@ def _pick(description: str, strategy: str, **options: str) -> Any:
 
 
 class AutoOptions(ChunkerOptions):
-    short_tokens: int = Field(
-        default=200, ge=0, description="a document of so many tokens or fewer is `short`"
+    short_tokens: int = Field(default=200, ge=0, description="documents up to this size are `short`")
+    short: Pick = _pick("strategy and options of short documents", "recursive")
+    code: Pick = _pick("strategy of programs and configuration", "structure")
+    table: Pick = _pick("strategy of tables", "structure")
+    headings: Pick = _pick(
+        "strategy of documents with two or more headings", "changepoint", vectors="encoded"
     )
-    short: Pick = _pick("strategy for short documents, with its options", "recursive")
-    code: Pick = _pick("for programs and configuration", "structure")
-    table: Pick = _pick("for tables", "structure")
-    headings: Pick = _pick("for documents with two headings or more", "changepoint", vectors="encoded")
-    prose: Pick = _pick("for all others", "changepoint")
+    prose: Pick = _pick("strategy of all other documents", "changepoint")
 
     @model_validator(mode="before")
     @classmethod

@@ -27,8 +27,10 @@ _VISIBLE = re.compile(r"\S")
 
 
 class DynamicOptions(ChunkerOptions):
-    min_tokens: int = Field(default=50, ge=1, description="no chunk is smaller, unless the document is")
-    max_tokens: int = Field(default=250, ge=SMALLEST, description="at least twice `min_tokens`")
+    min_tokens: int = Field(default=50, ge=1, description="smallest chunk, unless the document is smaller")
+    max_tokens: int = Field(
+        default=250, ge=SMALLEST, description="largest chunk; at least twice `min_tokens`"
+    )
 
     @model_validator(mode="after")
     def _room_between(self) -> "DynamicOptions":

@@ -19,9 +19,9 @@ from ingestor.text.tokens import Tokens
 
 
 class FixedOptions(OverlapOptions):
-    size: int = Field(default=200, ge=SMALLEST, description="of a window, in `unit`")
+    size: int = Field(default=200, ge=SMALLEST, description="size of a window, in `unit`")
     unit: Literal["tokens", "characters"] = Field(
-        default="tokens", description="what `size` and `overlap` count"
+        default="tokens", description="unit of `size` and `overlap`"
     )
 
     @model_validator(mode="after")

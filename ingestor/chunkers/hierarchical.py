@@ -60,11 +60,10 @@ class HierarchicalOptions(ChunkerOptions):
     levels: tuple[Level, ...] = Field(
         default=LEVELS,
         min_length=2,
-        description="outermost first; the last one is indexed, those above are what to read around a hit",
+        description="levels, outermost first; the last one is indexed, the others are passages to "
+        "read around a hit",
     )
-    depth: int = Field(
-        default=6, ge=1, description="how many levels of headings begin a section of their own"
-    )
+    depth: int = Field(default=6, ge=1, description="levels of headings that start a section")
 
     @model_validator(mode="after")
     def _levels_in_order(self) -> "HierarchicalOptions":

@@ -24,11 +24,11 @@ from ingestor.text.tokens import Tokens
 class HybridOptions(OverlapOptions):
     """``max_size`` and ``overlap`` are in characters."""
 
-    max_size: int = Field(default=1000, ge=50, description="most characters in a chunk")
+    max_size: int = Field(default=1000, ge=50, description="most characters of a chunk")
     overlap: int = Field(
         default=100,
         ge=0,
-        description="characters; whole sentences at a chunk's end that the next one repeats",
+        description="characters of whole sentences that the next chunk repeats",
     )
 
     @model_validator(mode="after")

@@ -10,15 +10,15 @@ from ingestor.text.limits import SMALLEST
 class ChunkerOptions(Options):
     """``min_tokens`` and ``max_tokens`` limit every chunk's text, in cl100k tokens (see text/limits.py)."""
 
-    context: Context = Field(default="none", description="what is embedded in front of the chunk's text")
+    context: Context = Field(default="none", description="text embedded in front of the chunk")
     neighbours: float = Field(
         default=0.0, ge=0, le=1, description="share of the neighbouring chunks in a vector"
     )
     min_tokens: int | None = Field(
-        default=None, ge=1, description="shorter chunks are joined with a neighbour; left out: none is"
+        default=None, ge=1, description="shorter chunks are joined with a neighbour; default: none are"
     )
     max_tokens: int | None = Field(
-        default=None, ge=SMALLEST, description="longer chunks are cut; left out: only as the strategy says"
+        default=None, ge=SMALLEST, description="longer chunks are cut; default: as the strategy does"
     )
 
     @model_validator(mode="after")
@@ -31,7 +31,7 @@ class ChunkerOptions(Options):
 class OverlapOptions(ChunkerOptions):
     """Options of chunkers whose chunks may repeat the end of the chunk before, in a unit of the chunker."""
 
-    overlap: int = Field(default=0, ge=0, description="how much of a chunk's end the next one repeats")
+    overlap: int = Field(default=0, ge=0, description="units of a chunk's end that the next chunk repeats")
 
     @model_validator(mode="after")
     def _neighbours_need_no_overlap(self) -> "OverlapOptions":

@@ -18,7 +18,7 @@ from ingestor.text.tokens import Tokens
 class ParagraphOptions(OverlapOptions):
     """``overlap`` is in paragraphs."""
 
-    max_paragraphs: int = Field(default=3, ge=1, description="most paragraphs in a chunk")
+    max_paragraphs: int = Field(default=3, ge=1, description="most paragraphs of a chunk")
     overlap: int = Field(default=1, ge=0, description="paragraphs at a chunk's end that the next one repeats")
     max_tokens: int | None = Field(
         default=250, ge=SMALLEST, description="longer chunks are cut; `null`: no limit"

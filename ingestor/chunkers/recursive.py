@@ -33,11 +33,11 @@ SEPARATORS = ("\n\n", "\n", ".", "?", "!", " ", "")
 
 
 class RecursiveOptions(OverlapOptions):
-    size: int = Field(default=200, ge=SMALLEST, description="most tokens in a chunk")
+    size: int = Field(default=200, ge=SMALLEST, description="most tokens of a chunk")
     separators: tuple[str, ...] = Field(
         default=SEPARATORS,
-        description="tried in this order, each on what is too large after those before it; the empty one "
-        "splits between characters",
+        description="separators, each tried on parts still too large; the empty one splits between "
+        "characters",
     )
 
     @field_validator("separators")

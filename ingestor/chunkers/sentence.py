@@ -17,7 +17,7 @@ from ingestor.text.tokens import Tokens
 class SentenceOptions(OverlapOptions):
     """``overlap`` is in sentences."""
 
-    max_sentences: int = Field(default=10, ge=1, description="most sentences in a chunk")
+    max_sentences: int = Field(default=10, ge=1, description="most sentences of a chunk")
     overlap: int = Field(default=2, ge=0, description="sentences at a chunk's end that the next one repeats")
     max_tokens: int | None = Field(
         default=250, ge=SMALLEST, description="longer chunks are cut; `null`: no limit"

@@ -35,11 +35,9 @@ class StructureOptions(ChunkerOptions):
     """``depth``: how many levels of headings begin a section of their own."""
 
     max_tokens: int = Field(
-        default=250, ge=SMALLEST, description="smaller units are packed up to it, larger ones are cut"
+        default=250, ge=SMALLEST, description="smaller units are packed, larger ones are cut"
     )
-    depth: int = Field(
-        default=6, ge=1, description="how many levels of headings begin a section of their own"
-    )
+    depth: int = Field(default=6, ge=1, description="levels of headings that start a section")
 
 
 class Structure:

@@ -29,7 +29,7 @@ SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
 def fail(message: str, code: int) -> NoReturn:
     """End with a message: an object of the log, if that is JSON."""
     if "ingestor.cli.log" in sys.modules and sys.modules["ingestor.cli.log"].is_json():
-        logging.getLogger("ingestor").critical("ended: %s", message, extra=event("ended", code=code))
+        logging.getLogger("ingestor").critical(message, extra=event("ended", code=code))
     else:
         print(spelt(message), file=sys.stderr)
     raise SystemExit(code)

@@ -78,10 +78,10 @@ class Log(Options):
     """The log of the daemon, on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="minimum severity to log"
+        default="info", description="lowest level to log"
     )
     format: Literal["text", "json"] = Field(
-        default="text", description="lines for people, or a JSON object a line"
+        default="text", description="lines for people, or one JSON object a line"
     )
 
 
@@ -89,7 +89,7 @@ class Cache(Options):
     """A cache of vectors, parsed documents and answers of models. Safe to delete."""
 
     size: Size = Field(
-        default=2 * 10**9, ge=0, description="size of the file beyond which the oldest entries are removed"
+        default=2 * 10**9, ge=0, description="size of the file; beyond it the oldest entries are removed"
     )
 
 
@@ -109,19 +109,19 @@ class Parsing(Options):
 
     types: TextTypes = Field(
         default={},
-        description="pattern of file names (with a slash in it: of whole paths) to the parser that reads "
-        "them, as in `{'*.txt': rst}`, or to a content type such as `text/x-python`; the first that fits "
-        "decides. Not for binary formats",
+        description="file name patterns and their parser, `{'*.txt': rst}`, or content type, such as "
+        "`text/x-python`; the first match decides. A pattern with a slash matches whole "
+        "paths. Not for binary formats",
     )
     memory: Annotated[Size, AfterValidator(_enough_memory)] = Field(
-        default=2 * 10**9, description="most memory of a process; 256MB or more"
+        default=2 * 10**9, description="memory limit of a process; at least 256MB"
     )
     seconds: Duration = Field(
         default=60.0,
         gt=0,
         le=86400,
-        description="most CPU time for a document. A parser that waits ends after four times that; on a busy"
-        " machine one that works gets more time, and then another attempt",
+        description="CPU time limit of a document. A parser that only waits ends after four times that; a"
+        " parser that works gets more time on a busy machine",
     )
     processes: int = Field(
         default=2,
@@ -139,22 +139,22 @@ class Rechunk(Options):
 
     mode: Literal["swap", "in_place"] = Field(
         default="swap",
-        description="`swap`: build a second collection, which takes the first one's name once complete; "
-        "`in_place`: change document by document. Another embedding model always means a swap",
+        description="`swap`: build a second collection, which replaces the first when complete; "
+        "`in_place`: change document by document. Another embedding model always swaps",
     )
     approve: Approval | None = Field(
         default=None,
-        description="`above 1000 chunks`, or `above 2.50` (in the currency of `price`): a larger change "
-        "waits for `ingestor apply`, and the old settings stay in force",
+        description="`above 1000 chunks`, or `above 2.50` (currency of `price`): larger changes wait for "
+        "`ingestor apply`",
     )
     price: float = Field(
         default=0.0,
         ge=0,
-        description="price of a million embedded tokens; an embedder's own `price` goes before it",
+        description="price of a million embedded tokens; an embedder's own `price` comes first",
     )
     grace: Duration = Field(
         default=3600.0,
-        description="how long the old collection is kept after a swap, for `ingestor rollback`",
+        description="time to keep the old collection after a swap, for `ingestor rollback`",
     )
 
     @model_validator(mode="before")
@@ -170,8 +170,8 @@ class CollectionSettings(Options):
         default=1,
         ge=1,
         le=MOST,
-        description="into how many collections in Chroma its records are divided, see "
-        "[shards](scaling.md#shards). A change builds them beside the old ones",
+        description="number of [shards](scaling.md#shards), each a collection in Chroma; a change builds "
+        "new shards beside the old ones",
     )
 
 
@@ -184,98 +184,87 @@ class Settings(Options):
     state: Path = Field(
         default=Path(".ingestor"), description="folder of the journal, the cache and the lock"
     )
-    chroma: dict[str, Any] = Field(
-        default={}, description="Chroma server or folder, in one of the three forms below"
-    )
+    chroma: dict[str, Any] = Field(default={}, description="Chroma server or folder, in one of three forms")
     embedding: dict[str, Any] = Field(
         default={},
-        description=f"`kind` (`{DEFAULT_EMBEDDER}` where left out) and the options of that embedder; "
-        "one for all collections",
+        description=f"`kind` (`{DEFAULT_EMBEDDER}` by default) and options of the embedder, for all "
+        "collections",
     )
     chunking: dict[str, Any] = Field(
         default={},
-        description=f"`strategy` (`{DEFAULT_STRATEGY}` where left out) and the options of that strategy",
+        description=f"`strategy` (`{DEFAULT_STRATEGY}` by default) and its options",
     )
     metadata: MetadataSetting | dict[str, MetadataSetting] = Field(
         default="full",
-        description="which [metadata keys](metadata.md#profiles) records carry: `full`, `lean`, or a list of "
-        "keys besides those that ingestor needs; or a mapping of collections to these. A change writes "
-        "metadata alone",
+        description="[metadata keys](metadata.md#profiles) of records: `full`, `lean`, a list of keys, or"
+        " a mapping from collection to one of these. A change rewrites metadata only",
     )
     collections: dict[str, CollectionSettings] = Field(
-        default={}, description="options of single collections by their names, see below"
+        default={}, description="options of single collections, by name"
     )
     language_model: dict[str, Any] = Field(
         default={},
-        description="the model that `ingestor evaluate` asks for questions and judgements, see below; it is "
-        "asked by no other command",
+        description="model for questions and judgements of `ingestor evaluate`",
     )
-    cache: Cache = Field(default=Cache(), description="see below")
+    cache: Cache = Field(default=Cache(), description="vector cache")
     workers: Annotated[int, Field(ge=1, le=THREADS)] | dict[str, Any] | None = Field(
         default=None,
-        description="documents prepared at the same time, or a mapping, see below; by default four for each "
-        "core; changes speed, not results",
+        description="documents prepared at the same time, or a mapping; default: four per core. Changes "
+        "speed, not results",
     )
     scan_every: ScanEvery = Field(
-        default=300.0, description="time between two full listings of a source, which find what events missed"
+        default=300.0,
+        description="time between full listings of a source; they find changes that events missed",
     )
     max_loss: MaxLoss = Field(
         default=0.5,
-        description="share of a source's documents that may vanish within a day without approval, of the "
-        "largest number in that time. More holds the source until `ingestor accept`; fewer than 5 documents "
-        "need no approval, unless the source had several and lost them all. `1`: never ask. At any share, "
-        "another file system in place of the source needs approval if a document is missing there",
+        description="share of a source's documents that may vanish in a day without approval, see "
+        "[below](#max_loss)",
     )
     max_records: int = Field(
-        default=100_000, ge=1, description="most chunks of a document; a document with more is quarantined"
+        default=100_000, ge=1, description="most chunks of a document; a larger document is quarantined"
     )
-    parsing: Parsing = Field(default=Parsing(), description="see below")
-    rechunk: Rechunk = Field(default=Rechunk(), description="see below")
+    parsing: Parsing = Field(default=Parsing(), description="limits of parsers")
+    rechunk: Rechunk = Field(default=Rechunk(), description="what a changed chunking or embedder does")
     prune: bool = Field(
         default=False,
-        description="remove the documents of sources that left the config; otherwise they stay until "
+        description="remove documents of sources that left the config; otherwise they stay until "
         "`ingestor apply`",
     )
-    log: Log = Field(default=Log(), description="see below")
-    search: Search = Field(default=Search(), description="see below")
-    http: dict[str, Any] | bool = Field(
-        default=True, description="the service port, see below; `false`: none"
-    )
-    sources: list[dict[str, Any]] = Field(min_length=1, description="where documents come from, see below")
+    log: Log = Field(default=Log(), description="log")
+    search: Search = Field(default=Search(), description="search")
+    http: dict[str, Any] | bool = Field(default=True, description="service port; `false`: none")
+    sources: list[dict[str, Any]] = Field(min_length=1, description="where documents come from")
 
 
 class SourceSettings(Options):
     """The keys that every source has; all others are options of its connector."""
 
     name: Annotated[str, AfterValidator(_source_name)] = Field(
-        description="unique name, of letters, digits, `_`, `.` and `-`. After a change of the name the "
-        "documents stay"
+        description="unique name of letters, digits, `_`, `.` and `-`; documents stay when the name changes"
     )
-    kind: str = Field(description="connector that reads it")
+    kind: str = Field(description="connector")
     collection: Annotated[str, AfterValidator(_collection_name)] = Field(
-        description="Chroma collection that it feeds; several sources may feed one. 3 to 512 characters of "
-        "`a-z A-Z 0-9 . _ -`, the first and the last a letter or digit; not two periods in a row, no IP "
-        "address, and no end as in `docs--2`"
+        description="Chroma collection; several sources may share one. 3 to 512 characters of `a-z A-Z "
+        "0-9 . _ -`, first and last a letter or digit; no `..`, no IP address, no end like "
+        "`docs--2`"
     )
     chunking: dict[str, Any] = Field(
         default={},
-        description="as at the top level, for this source; without a `strategy` the top level's applies and "
-        "only the options given here change",
+        description="chunking of the source; without `strategy`, these options change the top level's",
     )
     parsing: dict[str, dict[str, Any]] = Field(
         default={},
-        description="options of parsers by their kind; and `types`, which precede the top level's",
+        description="options of parsers by kind, and `types`, which precede the top level's",
     )
     archives: bool = Field(
         default=False,
-        description="whether files in archives (`.zip`, `.tar`, also packed by gzip, bzip2, xz or "
-        "zstd) are documents; single compressed files (`.gz`, `.bz2`, `.xz`, `.zst`), messages in `.mbox` "
-        "files and attachments of mails always are",
+        description="read files in archives (`.zip`, `.tar`, also compressed). Single compressed files "
+        "(`.gz`, `.bz2`, `.xz`, `.zst`), messages in `.mbox` files and attachments are always"
+        " read",
     )
-    scan_every: ScanEvery | None = Field(
-        default=None, description="for this source, instead of the top level's"
-    )
-    max_loss: MaxLoss | None = Field(default=None, description="for this source, instead of the top level's")
+    scan_every: ScanEvery | None = Field(default=None, description="as at the top level")
+    max_loss: MaxLoss | None = Field(default=None, description="as at the top level")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,40 +35,38 @@ class ReaderToken(Options):
 
     token: SecretStr | None = Field(
         default=None,
-        description="a secret: `${VAR}` or `file:/path` keep it out of the file; without it, everybody who "
-        "reaches the port may do this",
+        description="token of the entry; without one the entry holds for everybody who reaches the port",
     )
     may: Literal["read", "write"] = Field(
         default="read",
-        description="`read`: `get`, `query`, `count` and descriptions; `write`: create, change and delete "
-        "collections and records, too",
+        description="`read`: `get`, `query`, `count` and descriptions; `write`: also create, change and "
+        "delete collections and records",
     )
 
 
 class Supervised(Options):
     """A Chroma server that ingestor starts, supervises and stops (the usual way)."""
 
-    path: Path = Field(default=Path("chroma"), description="folder in which Chroma keeps its data")
-    port: Port = Field(default=8000, description="port on which it listens")
+    path: Path = Field(default=Path("chroma"), description="folder of Chroma's data")
+    port: Port = Field(default=8000, description="port to listen on")
     host: Host = Field(
         default="127.0.0.1",
-        description="address on which it listens; programs on other machines need a `token`",
+        description="address to listen on; programs on other machines need a `token`",
     )
     hosts: tuple[HostName, ...] = Field(
         default=(),
-        description="names that clients use for it, besides `host`, `localhost` and any address; "
-        "requests for other names are refused",
+        description="further host names of the server; requests for names other than these, `host`, "
+        "`localhost` or an address are refused",
     )
     token: SecretStr | None = Field(
         default=None,
-        description="token that readers must send, as bearer token or X-Chroma-Token; a secret: `${VAR}` or "
-        "`file:/path` keep it out of the file. Without any, programs of this user and of root on this "
-        "machine may read",
+        description="token of readers, sent as bearer token or X-Chroma-Token; without one, programs of "
+        "this user and of root on this machine may read",
     )
     tokens: tuple[ReaderToken, ...] = Field(
-        default=(), description="further tokens, and what they may do, see below"
+        default=(), description="further tokens and their rights, see below"
     )
-    embedded: bool = Field(default=False, description="false: run a server")
+    embedded: bool = Field(default=False, description="`false`: run a server")
 
     @property
     def rights(self) -> list[tuple[str | None, str]]:
@@ -94,26 +92,24 @@ class RemoteChroma(Options):
     port: Port = Field(default=8000, description="port of the server")
     token: SecretStr | None = Field(
         default=None,
-        description="sent as a bearer token; a secret: `${VAR}` or `file:/path` keep it out of the file",
+        description="bearer token to send",
     )
     ssl: bool = Field(default=False, description="connect with TLS")
     tenant: Annotated[str, Field(min_length=1)] = Field(
-        default="default_tenant", description="tenant of the server; it must exist"
+        default="default_tenant", description="tenant; must exist"
     )
     database: Annotated[str, Field(min_length=1)] = Field(
-        default="default_database", description="database of the tenant; it must exist"
+        default="default_database", description="database of the tenant; must exist"
     )
     headers: dict[HeaderName, SecretStr] = Field(
-        default={}, description="sent with each request, for a proxy before the server; secrets, as `token`"
+        default={}, description="secret headers of each request, for a proxy in front of the server"
     )
     quotas: Literal["auto", "cloud", "none"] | Quotas = Field(
         default="auto",
-        description="what the server takes: `cloud`: as Chroma Cloud publishes; `none`: anything; `auto`: "
-        "`cloud` where `host` is in trychroma.com; or a mapping, see below",
+        description="limits of the server: `cloud` as Chroma Cloud publishes, `none`, or a mapping; "
+        "`auto`: `cloud` if `host` is in trychroma.com",
     )
-    prices: Prices = Field(
-        default=Prices(), description="what the server costs, for `ingestor plan`: see below"
-    )
+    prices: Prices = Field(default=Prices(), description="prices for `ingestor plan`")
 
     @property
     def bounds(self) -> Quotas:
@@ -126,8 +122,8 @@ class RemoteChroma(Options):
 class Embedded(Options):
     """Chroma inside the ingestor process: for one-shot runs, when no other process reads meanwhile."""
 
-    path: Path = Field(default=Path("chroma"), description="folder in which Chroma keeps its data")
-    embedded: bool = Field(default=True, description="true: no server")
+    path: Path = Field(default=Path("chroma"), description="folder of Chroma's data")
+    embedded: bool = Field(default=True, description="`true`: no server")
 
 
 Chroma = Supervised | RemoteChroma | Embedded
@@ -137,30 +133,29 @@ class Http(Options):
     """The service port of the daemon: health, metrics, embeddings. `http: false` turns it off."""
 
     host: Host = Field(
-        default="127.0.0.1", description="address on which it listens; any but loopback needs a `token`"
+        default="127.0.0.1", description="address to listen on; any but loopback needs a `token`"
     )
-    port: Port = Field(default=8001, description="port on which it listens")
+    port: Port = Field(default=8001, description="port to listen on")
     hosts: tuple[HostName, ...] = Field(
         default=(),
-        description="names under which clients reach it, besides `host`, `localhost` and any address; "
-        "requests for other names are refused",
+        description="further host names of the port; requests for names other than these, `host`, "
+        "`localhost` or an address are refused",
     )
     token: SecretStr | None = Field(
         default=None,
-        description="what clients must send as a bearer token, except to `/healthz` and `/readyz`; a secret: "
-        "`${VAR}` or `file:/path` keep it out of the file",
+        description="bearer token of clients; `/healthz` and `/readyz` need none",
     )
     public_url: str | None = Field(
         default=None,
         pattern=r"^https?://[^\s?#]+$",
-        description="address under which readers reach it, as in `https://search.example.org`; without it, "
-        "`http://`, host and port",
+        description="address for readers, such as `https://search.example.org`; default: `http://`, "
+        "host and port",
     )
     readers: Literal["auto", "service", "model"] = Field(
         default="auto",
-        description="how `query(query_texts=...)` of Chroma's clients embeds: `service` asks this port; "
-        "`model` loads the model in the reader's process; `auto`: `service` where all who reach Chroma reach "
-        "this port, that is where Chroma listens on loopback, or `host` or `public_url` is set",
+        description="how `query(query_texts=...)` of Chroma's clients embeds: `service` by this port, "
+        "`model` in the reader's process; `auto`: `service` if Chroma listens on loopback, or"
+        " if `host` or `public_url` is set",
     )
 
     @property
@@ -177,24 +172,23 @@ class Rerank(Options):
     model: str | None = Field(
         default=None,
         min_length=1,
-        description="a cross-encoder of sentence-transformers: a folder, or a name on the Hugging Face hub; "
-        "it needs the extra `torch`. With `url`: the model's name there",
+        description="cross-encoder of sentence-transformers, a folder or a name on the Hugging Face hub; "
+        "needs the extra `torch`. With `url`: the model's name there",
     )
     url: str | None = Field(
         default=None,
         pattern=r"^https?://[^\s?#@]+$",
-        description="address of a server with `/rerank`: in the form of text-embeddings-inference, or, with "
-        "`model`, of Cohere, Jina and vLLM",
+        description="address of a `/rerank` server: text-embeddings-inference's form, or, with `model`, "
+        "that of Cohere, Jina and vLLM",
     )
-    api_key: SecretStr | None = Field(
-        default=None, description="of that server; a secret: `${VAR}` or `file:/path` keep it out of the file"
-    )
-    hits: int = Field(default=20, ge=2, le=100, description="how many hits it sees")
+    api_key: SecretStr | None = Field(default=None, description="API key of the server")
+    hits: int = Field(default=20, ge=2, le=100, description="hits to rerank")
     timeout: Duration = Field(
         default=2.0,
         gt=0,
         le=60,
-        description="for one search; after that the answer is in the order of the search, and says so",
+        description="time limit of one search; later, hits keep the order of the search, and the "
+        "answer reports that",
     )
 
     @model_validator(mode="after")
@@ -207,4 +201,4 @@ class Rerank(Options):
 class Search(Options):
     """How questions are answered, by the service port and by `ingestor query`."""
 
-    rerank: Rerank | None = Field(default=None, description="a reranker, see below; without it, none")
+    rerank: Rerank | None = Field(default=None, description="reranker, see below; default: none")

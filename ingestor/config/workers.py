@@ -15,41 +15,41 @@ class Workers(Options):
 
     kind: Literal["threads", "ray"] = Field(
         default="threads",
-        description="`threads` of the daemon, or processes in a [Ray cluster](ray.md), which needs the "
-        "extra `ray`; all other keys but `count` are for `ray`",
+        description="`threads` of the daemon, or `ray`: processes in a [Ray cluster](ray.md), with the "
+        "extra `ray`. The keys below `count` are for `ray`",
     )
     count: int = Field(
         default=16,
         ge=1,
         le=256,
-        description="documents prepared at the same time; with `threads` at most 64. With `ray`, as many "
-        "processes are started at most",
+        description="documents prepared at the same time; at most 64 `threads`. With `ray`, also the "
+        "most processes",
     )
     address: str = Field(
         default="auto",
         pattern=r"^(auto|local|ray://\S+|[^\s/]+:\d+)$",
-        description="`auto`: the cluster of this machine or of `RAY_ADDRESS`; `local`: one on this machine "
-        "alone, that ends with the daemon; or host and port of the cluster, or `ray://host:port`",
+        description="`auto`: the cluster of this machine or of `RAY_ADDRESS`; `local`: one that ends with"
+        " the daemon; or `host:port`, or `ray://host:port`",
     )
     cpus: float = Field(default=1.0, gt=0, le=64, description="CPUs for each process that prepares documents")
     embedders: int = Field(
         default=1,
         ge=0,
         le=256,
-        description="most processes that embed; `0`: the daemon embeds. A server that embeds is asked by the "
-        "daemon in any case",
+        description="most processes that embed; `0`: the daemon embeds. The daemon always calls embedding"
+        " servers itself",
     )
     embedder_cpus: float = Field(default=1.0, ge=0, le=256, description="CPUs for each process that embeds")
     embedder_gpus: float = Field(default=0.0, ge=0, le=64, description="GPUs for each process that embeds")
     in_flight: Size = Field(
         default=128 * 10**6,
         ge=10**6,
-        description="bytes of documents that are on their way at the same time; a larger one goes alone",
+        description="bytes of documents in flight; a larger document goes alone",
     )
     runtime_env: dict[str, Any] = Field(
         default={},
-        description="handed to Ray as it is, for packages that nodes lack. Ray shows it to everyone who sees "
-        "its dashboard, so variables are not allowed in it",
+        description="passed to Ray unchanged, for packages that nodes lack; variables are refused, "
+        "because Ray's dashboard shows the value",
     )
 
     @field_validator("runtime_env")

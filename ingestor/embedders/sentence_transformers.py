@@ -33,28 +33,27 @@ class SentenceTransformersOptions(Options):
 
     model: str = pinned(
         "all-MiniLM-L6-v2",
-        description="the one that comes with the program, a folder, or a name on the Hugging Face hub",
+        description="the bundled model, a folder, or a name on the Hugging Face hub",
     )
     engine: Literal["auto", "openvino", "torch"] = pinned(
         "auto",
-        description="what runs the model: `openvino` those of the BERT family on CPUs, `torch` all; `auto` "
-        "takes the fastest that can, and stays with the one that made the collection",
+        description="`openvino`: BERT family on CPUs; `torch`: every model; `auto`: the fastest "
+        "available, then the one that made the collection",
     )
     precision: Literal["auto", "float32", "bfloat16", "int8"] = pinned(
         "auto",
-        description="of the computation; `auto` takes what is fastest on this CPU and near to float32: "
-        "bfloat16 with AMX, or AVX512-BF16 of AMD; else int8 with AVX512-VNNI if OpenVINO runs the model; "
-        "else float32",
+        description="precision of the computation; `auto`: bfloat16 with AMX or AMD's AVX512-BF16, else "
+        "int8 with AVX512-VNNI under OpenVINO, else float32",
     )
-    device: str = pinned("auto", description="`cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes the best")
+    device: str = pinned("auto", description="`cpu`, `cuda`, `cuda:1` or `mps`; `auto`: the best available")
     prompt: str | None = pinned(
-        None, description="put before every document's text; without it as the model's own files say"
+        None, description="text before every document; default: from the model's files"
     )
     query_prompt: str | None = pinned(
-        None, description="put before every question; without it as the model's own files say"
+        None, description="text before every question; default: from the model's files"
     )
-    batch_tokens: int = tuning(2048, ge=1, description="how much is embedded at a time")
-    threads: int = tuning(0, ge=0, description="CPU threads; 0 is as many as the engine chooses")
+    batch_tokens: int = tuning(2048, ge=1, description="tokens embedded at a time")
+    threads: int = tuning(0, ge=0, description="CPU threads; 0: the engine chooses")
 
 
 class LoadedModel(Protocol):

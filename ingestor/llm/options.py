@@ -22,38 +22,41 @@ class ModelServer(Options):
     """Where to ask. ``base_url`` is no part of a recipe: a model may move."""
 
     base_url: Annotated[str, AfterValidator(_address)] = tuning(
-        ..., description="of an OpenAI-compatible server, usually ending in `/v1`"
+        ..., description="address of an OpenAI-compatible server, usually ending in `/v1`"
     )
-    api_key: SecretStr | None = tuning(
-        None, description="a secret: `${VAR}` or `file:/path` keep it out of the file"
-    )
+    api_key: SecretStr | None = tuning(None, description="API key")
     timeout: Duration = tuning(
         120.0,
         gt=0,
         allow_inf_nan=False,
-        description="for an answer, from the first byte sent to the last received",
+        description="time limit of one request, from the first byte sent to the last received",
     )
     retries: int = tuning(
-        4, ge=0, le=20, description="after no answer, a 429 or a 5xx; then the document waits its turn again"
+        4,
+        ge=0,
+        le=20,
+        description="retries after no answer, a 429 or a 5xx; then the document waits for its next turn",
     )
-    concurrency: int = tuning(4, ge=1, le=64, description="requests under way at the same time")
+    concurrency: int = tuning(4, ge=1, le=64, description="requests in flight at the same time")
 
 
 class Endpoint(ModelServer):
     """Which model to ask, and where."""
 
-    model: str = Field(min_length=1, description="as the server names it; another name asks everything again")
+    model: str = Field(
+        min_length=1, description="model, as the server names it; a changed name repeats every request"
+    )
     answer_tokens: int = Field(
-        default=1000, ge=1, description="the longest answer; one cut off by it does not count"
+        default=1000, ge=1, description="longest answer; a truncated answer does not count"
     )
     parameters: dict[str, Any] = Field(
         default={},
-        description="further fields of every request, such as `response_format`; `null` leaves out one of "
-        "`temperature` (0), `seed` (0) and `max_tokens` (`answer_tokens`)",
+        description="further fields of every request, such as `response_format`; `null` leaves out "
+        "`temperature` (0), `seed` (0) or `max_tokens` (`answer_tokens`)",
     )
     prompt_price: float = tuning(
         0.0,
         ge=0,
-        description="of a million tokens that the model reads; `plan`, `sync` and `evaluate` reckon with it",
+        description="price of a million prompt tokens, for `plan`, `sync` and `evaluate`",
     )
-    answer_price: float = tuning(0.0, ge=0, description="of a million tokens that it writes")
+    answer_price: float = tuning(0.0, ge=0, description="price of a million answer tokens")

@@ -29,7 +29,7 @@ _MOST = 2000  # characters of one output
 
 
 class NotebookOptions(Options):
-    outputs: bool = Field(default=True, description="whether the text that code printed is taken, too")
+    outputs: bool = Field(default=True, description="read printed output of code")
 
 
 class NotebookParser:

@@ -233,7 +233,7 @@ def test_what_one_mode_cannot_answer_the_others_do(daemon: Daemon, client: httpx
         page = get(client, "/page/search?q=blocked+card")
     finally:
         daemon.embeddings.asking = asking  # type: ignore[method-assign]
-    assert "the embedder of docs is not there" in page.text
+    assert "the embedder of docs is not loaded" in page.text
     assert "blocked" in page.texts["mark"]
 
 

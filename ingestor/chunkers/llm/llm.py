@@ -48,9 +48,11 @@ class LlmOptions(AskingOptions):
     answer_tokens: int = Field(
         default=100, ge=1, description="the longest answer; one cut off by it does not count"
     )
-    window: int = Field(default=800, ge=2 * _PIECE, description="tokens of text in one question, about")
+    window: int = Field(
+        default=800, ge=2 * _PIECE, description="tokens of text in one request, approximately"
+    )
     fallback: Literal["recursive", "cluster"] = Field(
-        default="recursive", description="how a window is cut for which the model gives no valid answer"
+        default="recursive", description="strategy for a window without a valid answer"
     )
 
 

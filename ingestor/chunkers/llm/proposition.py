@@ -49,12 +49,12 @@ _ODD = re.compile("[\0\ud800-\udfff]")
 class PropositionOptions(AskingOptions):
     max_tokens: int = Field(default=250, ge=SMALLEST, description="longer chunks are cut")
     passage: int = Field(
-        default=200, ge=20, description="most tokens in a passage, its headings aside; each is one question"
+        default=200, ge=20, description="most tokens of a passage, without headings; one request each"
     )
     group: bool = Field(
         default=True,
-        description="gather statements of one subject in a chunk, which asks once more about every passage; "
-        "`false`: each is a chunk",
+        description="gather statements of one subject in a chunk, with a second request per passage; "
+        "`false`: each statement is a chunk",
     )
 
 

@@ -39,8 +39,10 @@ AMOUNTS = {"percentile": 95.0, "standard_deviation": 3.0, "interquartile": 1.5, 
 
 class BreakpointOptions(SemanticOptions):
     threshold: Threshold = "percentile"
-    amount: float | None = Field(default=None, ge=0, le=100, description="of the threshold; see the kinds")
-    buffer: int = Field(default=1, ge=0, le=10, description="sentences on either side embedded with each")
+    amount: float | None = Field(
+        default=None, ge=0, le=100, description="value of the threshold; its default depends on `threshold`"
+    )
+    buffer: int = Field(default=1, ge=0, le=10, description="sentences embedded on either side of each")
 
 
 class Breakpoint:

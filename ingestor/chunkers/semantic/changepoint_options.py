@@ -14,35 +14,34 @@ _PIECE = 50  # tokens
 
 
 class ChangepointOptions(SemanticOptions):
-    target: int = Field(default=125, ge=SMALLEST, description="tokens of the mean chunk")
+    target: int = Field(default=125, ge=SMALLEST, description="mean size of a chunk, in tokens")
     max_tokens: int | None = Field(
         default=None,
         ge=SMALLEST,
-        description="tokens of the largest chunk; left out or more: 2.5 times `target`",
+        description="largest chunk; default: 2.5 times `target`",
     )
     penalty: Literal["auto"] | Annotated[float, Field(gt=0, le=1000)] = Field(
         default="auto",
-        description="the price of a chunk; `auto`: found so that the mean chunk has `target` tokens",
+        description="price of a chunk; `auto`: set so that the mean chunk has `target` tokens",
     )
     scope: Literal["collection", "document"] = Field(
         default="collection",
-        description="whose price it is: the `collection`'s, which each document moves a little, or "
-        "each `document`'s own",
+        description="one price for the `collection`, or one for each `document`",
     )
     drift: float = Field(
-        default=0.0, ge=0, le=1, description="how far the price may leave a document's interval, as a share"
+        default=0.0, ge=0, le=1, description="slack of the price before documents are cut again, as a share"
     )
     structure: float = added(
         1.0,
         before=0.0,
         ge=0,
         le=1,
-        description="how much headings, blocks, lists, tables and code decide beside the meaning",
+        description="weight of headings, blocks, lists, tables and code beside meaning",
     )
     vectors: Literal["encoded", "pooled"] = Field(
         default="pooled",
-        description="`pooled`: made of the vectors that the chunk was cut by, and `neighbours` is 0.3 unless "
-        "you set it; `encoded`: the model reads each chunk again",
+        description="`pooled`: pool the vectors that the cuts used, and set `neighbours` to 0.3 by "
+        "default; `encoded`: embed each chunk's text",
     )
 
     @model_validator(mode="after")

@@ -32,13 +32,13 @@ _VERSION = 2
 class ClusterOptions(SemanticOptions):
     """``min_tokens`` is the greatest size of a piece; a chunk has one piece at least."""
 
-    max_tokens: int = Field(default=400, ge=SMALLEST, description="in a chunk")
-    min_tokens: int = Field(default=50, ge=SMALLEST, description="of the largest piece that is compared")
+    max_tokens: int = Field(default=400, ge=SMALLEST, description="largest chunk")
+    min_tokens: int = Field(default=50, ge=SMALLEST, description="largest piece that is compared")
     scope: Literal["collection", "document"] = Field(
-        default="collection", description="whose mean it is: the `collection`'s, or each `document`'s own"
+        default="collection", description="one mean for the `collection`, or one for each `document`"
     )
     drift: float = Field(
-        default=0.0, ge=0, le=1, description="how far the mean may leave a document's interval"
+        default=0.0, ge=0, le=1, description="slack of the mean before documents are cut again"
     )
 
     @model_validator(mode="after")

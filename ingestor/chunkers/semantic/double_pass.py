@@ -28,9 +28,13 @@ from ingestor.text.tokens import Tokens
 
 
 class DoublePassOptions(SemanticOptions):
-    initial: float = Field(default=0.3, ge=-1, le=1, description="above it two sentences open a chunk")
-    appending: float = Field(default=0.4, ge=-1, le=1, description="above it a chunk takes the next sentence")
-    merging: float = Field(default=0.3, ge=-1, le=1, description="above it chunks are merged")
+    initial: float = Field(
+        default=0.3, ge=-1, le=1, description="similarity above which two sentences open a chunk"
+    )
+    appending: float = Field(
+        default=0.4, ge=-1, le=1, description="similarity above which a chunk takes the next sentence"
+    )
+    merging: float = Field(default=0.3, ge=-1, le=1, description="similarity above which chunks are merged")
     max_tokens: int = Field(default=400, ge=SMALLEST)
 
 

@@ -32,9 +32,7 @@ _Group = list[Span]
 
 
 class KmeansOptions(ChunkerOptions):
-    clusters: int = Field(
-        default=10, ge=1, description="into how many groups a document's sentences go, at most"
-    )
+    clusters: int = Field(default=10, ge=1, description="most groups of a document's sentences")
     max_tokens: int = Field(default=250, ge=SMALLEST, description="larger groups are cut into runs")
 
 

@@ -11,7 +11,8 @@ _SHARE = 0.3  # of neighbours in pooled vectors
 
 class SemanticOptions(ChunkerOptions):
     vectors: Literal["encoded", "pooled"] = Field(
-        default="encoded", description="encode each chunk's text, or pool the vectors it was cut by"
+        default="encoded",
+        description="`encoded`: embed each chunk's text; `pooled`: pool the vectors that the cuts used",
     )
 
     @model_validator(mode="before")

@@ -26,7 +26,7 @@ from ingestor.text.tokens import Tokens
 
 
 class SimilarityOptions(SemanticOptions):
-    threshold: float = Field(default=0.7, ge=-1, le=1, description="the least cosine that lets a chunk grow")
+    threshold: float = Field(default=0.7, ge=-1, le=1, description="lowest cosine at which a chunk grows")
     unit: Literal["sentence", "paragraph"] = "sentence"
     max_tokens: int = Field(default=400, ge=SMALLEST)
 

@@ -46,13 +46,14 @@ _NO_LANGUAGE = words("default none text plaintext plain notranslate source")
 class HtmlOptions(Options):
     mode: Literal["main", "full"] = Field(
         default="main",
-        description="`main` leaves out navigation, sidebars, headers and footers, and takes only what is "
-        "marked as the main content where the page marks it; `full` takes all that is visible",
+        description="`main`: only the main content if the page marks it, without navigation, sidebars, "
+        "headers and footers; `full`: all visible text",
     )
     links: bool = Field(
         default=False,
-        description="whether links to other sites keep their addresses: `[text](https://…)`; they are found"
-        " then, but take up room in chunks",
+        description="keep addresses of links to other sites, as `[text](https://…)`; search finds "
+        "them, and they"
+        " fill chunks",
     )
 
 

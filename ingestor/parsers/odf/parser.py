@@ -46,8 +46,8 @@ _ABOUT = {"initial-creator": "author", "creator": "author", "creation-date": "cr
 
 
 class OdfOptions(Options):
-    comments: bool = Field(default=False, description="whether comments are read, as blocks of their own")
-    hidden_sheets: bool = Field(default=False, description="whether sheets that are not shown are read")
+    comments: bool = Field(default=False, description="read comments, as separate blocks")
+    hidden_sheets: bool = Field(default=False, description="read hidden sheets")
 
 
 class OdfParser:

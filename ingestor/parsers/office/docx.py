@@ -48,7 +48,7 @@ _CHUNKS = (  # what Word takes as a part in another format: its suffixes and con
 
 
 class DocxOptions(Options):
-    comments: bool = Field(default=False, description="whether comments are read, as blocks of their own")
+    comments: bool = Field(default=False, description="read comments, as separate blocks")
 
 
 class DocxParser:

@@ -32,7 +32,7 @@ _FURNITURE, _OTHERS = "dates, footers and numbers of slides", "second versions f
 
 
 class PptxOptions(Options):
-    comments: bool = Field(default=False, description="whether comments are read, as blocks of their own")
+    comments: bool = Field(default=False, description="read comments, as separate blocks")
 
 
 class PptxParser:

@@ -52,8 +52,8 @@ _ROW_ATTRIBUTES = {
 
 
 class XlsxOptions(Options):
-    hidden_sheets: bool = Field(default=False, description="whether sheets that are not shown are read")
-    comments: bool = Field(default=False, description="whether comments are read, below their sheet")
+    hidden_sheets: bool = Field(default=False, description="read hidden sheets")
+    comments: bool = Field(default=False, description="read comments, below their sheet")
 
 
 class XlsxParser:

@@ -47,8 +47,8 @@ _CHARTER = re.compile(r"\(?exact name of (?:the )?registrant", re.IGNORECASE)
 class PdfOptions(Options):
     ocr: bool = Field(
         default=False,
-        description="whether pages that are pictures of text are read by OCR: needs `pip install rapidocr` "
-        "and some seconds a page ([more](formats.md#scanned-pages))",
+        description="read pages that are pictures of text by OCR; needs `pip install rapidocr` "
+        "and some seconds a page ([scanned pages](formats.md#scanned-pages))",
     )
 
 
