@@ -170,7 +170,7 @@ class DryRun:
         plan = Plan()
         for source in sources:
             if SourceRows(self.journal).of(source.name).paused is not None:
-                plan.problems.append((source.name, "it is paused"))
+                plan.problems.append((source.name, "paused"))
                 continue
             watched = WatchedChunker(source.tools.chunker, self.recorder)
             try:

@@ -174,7 +174,8 @@ class Running:
         parts = self.parts.by(standing.choices)
         if parts is None:
             log.warning(
-                "collection %s: plugin or model missing; only removals reach it until a replacement is complete",
+                "collection %s: plugin or model missing; only removals reach it until a replacement "
+                "is complete",
                 standing.serves,
                 extra=event("collection_unusable", collection=str(standing.serves)),
             )

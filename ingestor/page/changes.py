@@ -71,13 +71,13 @@ def retry(config: Config, form: Form) -> FormResult:
         elif wanted:
             rows = [entry.row for entry in journal.named(wanted)]
         count = journal.retry(rows)
-    told = f"{counted(count, 'document')} will be retried now" if count else "Nothing to retry"
+    told = f"{counted(count, 'document')} will be retried now" if count else "No documents to retry"
     return FormResult(_back(form), told)
 
 
 def apply(config: Config, form: Form) -> FormResult:
     said = approve(config)
-    return FormResult(_back(form), f"Applied: {'; '.join(said)}" if said else "Nothing waits for approval")
+    return FormResult(_back(form), f"Applied: {'; '.join(said)}" if said else "No change waits for approval")
 
 
 def rollback(config: Config, form: Form) -> FormResult:

@@ -47,7 +47,7 @@ def test_one_document_is_retried(press: Press, daemon: Daemon, client: httpx.Cli
         assert row(daemon, "bad.pdf") == (0, 0, 0)
         assert row(daemon, "late.md")[1] == 2
         assert "will be retried" not in client.get("/page/documents/bad").text
-        assert "Nothing to retry." in press("retry", document="no such").text
+        assert "No documents to retry." in press("retry", document="no such").text
         assert row(daemon, "late.md")[1] == 2, "an unknown document is not all of them"
         assert press("retry").status == 422
         assert "1 document will be retried now." in press("retry", document="").text
@@ -67,7 +67,7 @@ def test_documents_that_failed_alike_are_retried_together(press: Press, daemon: 
         assert "1 document will be retried now." in press("retry", reason=alike).text
         assert row(daemon, "bad.pdf") == (0, 0, 0)
         assert row(daemon, "late.md")[1] == 2, "another reason"
-        assert "Nothing to retry." in press("retry", reason=json.dumps(["other", "is damaged"])).text
+        assert "No documents to retry." in press("retry", reason=json.dumps(["other", "is damaged"])).text
         for wrong in ("", "[1]", "[" * 3000, '["docs"]', "null"):
             assert press("retry", reason=wrong).status == 422
     finally:
@@ -79,7 +79,7 @@ def test_documents_that_failed_alike_are_retried_together(press: Press, daemon: 
 def test_a_rollback_that_has_nothing_to_return_to_is_refused_with_the_reason(press: Press) -> None:
     page = press("rollback", collection="docs")
     assert page.status == 409
-    assert "has no earlier state to return to" in page.text
+    assert "nothing to roll back" in page.text
     assert press("rollback", collection="<b>").status == 409
 
 
@@ -119,7 +119,7 @@ def test_a_loss_is_accepted(press: Press, daemon: Daemon) -> None:
 
 
 def test_what_waits_is_applied(press: Press, daemon: Daemon) -> None:
-    assert "Nothing waits for approval." in press("apply").text
+    assert "No change waits for approval." in press("apply").text
     assert Requests(daemon.journal).take_arrange()
     Notices(daemon.journal).put("waits", "docs", "it would take 3 hours <b>")
     page = press("resume", source="docs")
