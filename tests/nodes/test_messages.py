@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingestor.nodes.messages import FailedCall, LogLine, WantedVectors, failed, pack, unpack_answer
+from ingestor.nodes.messages import FailedCall, LogLine, WantedVectors, array_of, failed, pack, unpack_answer
+from ingestor.pipeline.prepare import Tools
 from ingestor.ports import BadDocument, Transient
 
 
@@ -38,6 +39,44 @@ def test_answer_that_would_run_code_is_refused(tmp_path: Path) -> None:
     assert not mark.exists()
     with pytest.raises(Transient):
         unpack_answer(b"rubbish")
+
+
+class _Forged:
+    """An array of bytes whose type says, against its flags, that they are pointers to objects."""
+
+    def __reduce__(self) -> Any:
+        return np.ndarray, ((1,), _ForgedType(), b"A" * 8)
+
+
+class _ForgedType:
+    def __reduce__(self) -> Any:
+        return np.dtype, ("V8", False, True), (3, "|", None, ("a",), {"a": (np.dtype("O"), 0)}, 8, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        pickle.dumps(_Forged(), 5),
+        pickle.dumps(np.array([{}], dtype=object), 5),
+        pack(_Runs(array_of, "O", (1,), b"A" * 8)),
+        pack(_Runs(array_of, "V8", (1,), b"A" * 8)),
+        pack(_Runs(array_of, "<f4", (10**12,), b"A" * 8)),
+        pack(_Runs(Tools)),
+    ],
+)
+def test_answer_with_anything_but_numbers_in_an_array_is_refused(forged: bytes) -> None:
+    """numpy's own pickles reach pointers: reading such an array ended the process."""
+    with pytest.raises(Transient, match="no answer that can be read"):
+        unpack_answer(forged)
+
+
+@pytest.mark.parametrize("numbers", [np.float16, np.float32, np.float64, np.int64, np.uint8, np.bool_])
+def test_arrays_and_numbers_come_back_as_they_were_sent(numbers: type) -> None:
+    for sent in (np.arange(6).astype(numbers).reshape(2, 3).T, np.zeros((0, 3), numbers), numbers(1)):
+        found = unpack_answer(pack(sent))
+        assert (type(found), found.dtype, found.shape) == (type(sent), sent.dtype, sent.shape)
+        assert np.array_equal(found, sent)
+    assert unpack_answer(pack(np.ones(2, numbers))).flags.writeable
 
 
 def test_answers_come_back_as_they_were_sent() -> None:
