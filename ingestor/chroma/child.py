@@ -2,9 +2,10 @@
 
 Run as a script with the folder of the data as its argument and a socket to the parent as its standard input.
 The parent sends ``GuardSettings`` as a line of JSON; once the guard listens, it answers with a line about how
-the port is guarded. When the parent ends, for whatever reason, the socket ends. The guard keeps the listener,
-which was opened in the machine's network; Chroma listens in a network namespace of this process, if the
-system allows one. Guard and Chroma are one process, so neither outlives the other.
+the port is guarded. Lines about wrong tokens follow, once a minute at most. When the parent ends, for
+whatever reason, the socket ends. The guard keeps the listener, which was opened in the machine's network;
+Chroma listens in a network namespace of this process, if the system allows one. Guard and Chroma are one
+process, so neither outlives the other.
 """
 
 import json
@@ -61,7 +62,11 @@ def main(path: str) -> NoReturn:
         parent.sendall(json.dumps(told).encode() + b"\n")
 
     threading.Thread(target=_end_with_parent, args=(parent, closing), daemon=True).start()
-    threading.Thread(target=_guard, args=(settings, peers, port, listening), daemon=True).start()
+
+    def wrong(number: int, client: str) -> None:
+        parent.sendall(json.dumps([number, client]).encode() + b"\n")
+
+    threading.Thread(target=_guard, args=(settings, peers, port, listening, wrong), daemon=True).start()
     import chromadb_rust_bindings  # type: ignore[import-untyped]
 
     chromadb_rust_bindings.cli(["chroma", "run", *_options(path, port)])
@@ -113,10 +118,11 @@ def _guard(
     peers: PeerUsers,
     port: int,
     listening: Callable[[Callable[[], object]], None],
+    wrong: Callable[[int, str], object],
 ) -> None:
     """Run the guard; the process ends with it."""
     try:
-        _guarded(settings, peers, port, listening)
+        _guarded(settings, peers, port, listening, wrong)
     except Exception:  # noqa: BLE001 - it is told, and ends the process
         traceback.print_exc()
     os._exit(_FAILED)
@@ -127,6 +133,7 @@ def _guarded(
     peers: PeerUsers,
     port: int,
     listening: Callable[[Callable[[], object]], None],
+    wrong: Callable[[int, str], object],
 ) -> None:
     sys.modules["ssl"] = None  # type: ignore[assignment]  # the guard has no TLS, which takes asyncio 5 ms
     import asyncio
@@ -144,7 +151,7 @@ def _guarded(
         time.sleep(_MOMENT)
     listener = socket.socket(fileno=settings.listener)
     who = access(rules(settings.names, None), settings.secret, settings.tokens)
-    asyncio.run(serve(who, peers, listener, port, listening))
+    asyncio.run(serve(who, peers, listener, port, listening, wrong))
 
 
 def _answers(port: int) -> bool:

@@ -6,6 +6,7 @@ ready when the child says so and answers; an answer alone could come from anothe
 
 import errno
 import json
+import logging
 import os
 import secrets
 import signal
@@ -24,9 +25,12 @@ from ingestor.chroma.silence import Look, hangs
 from ingestor.config.hosts import local_address
 from ingestor.confinement.python_child import python_child
 from ingestor.confinement.walls import described
+from ingestor.core.events import event
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.state.file_permissions import full_disk, open_own
 from ingestor.state.lock import Lock
+
+log = logging.getLogger("ingestor")
 
 _CHILD = Path(__file__).with_name("child.py")
 _START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and longer after a crash
@@ -97,6 +101,7 @@ class ChromaServer:
     def poll(self) -> str | None:
         """Why the server needs a restart: it ended, or hangs. None while it answers or works."""
         self._bound_log()
+        self._log_wrong_tokens()
         if self._process is None:
             return "not started"
         if self._lock is not None and self._lock.lost:
@@ -111,6 +116,18 @@ class ChromaServer:
         if silence <= self._hanging_after or not hangs(self._answered, before, self._looked):
             return None
         return f"no answer for {silence:.0f} s"
+
+    def _log_wrong_tokens(self) -> None:
+        """Log what the guard reported since the last look."""
+        lines = self._heard(0.0).splitlines() if self._pipe is not None else []
+        for number, client in map(json.loads, lines):
+            log.warning(
+                "Chroma's port %d: %d wrong tokens, the last from %s; consider restricting access",
+                self.port,
+                number,
+                client,
+                extra=event("request_failed", client=str(client)),
+            )
 
     def _bound_log(self) -> None:
         """Truncate a log that is too large."""
@@ -185,12 +202,12 @@ class ChromaServer:
         self._bound_log()
         self._pipe, theirs = socket.socketpair()
         self._pipe.sendall(json.dumps(settings).encode() + b"\n")
-        with theirs, open(self.log_path, "ab", opener=open_own) as log:  # appends after a truncation, too
+        with theirs, open(self.log_path, "ab", opener=open_own) as output:  # appends after a truncation, too
             child = python_child(str(_CHILD), str(self.path), passed=_PASSED, variables=_QUIET)
             self._process = child.start(
                 stdin=theirs.fileno(),
-                stdout=log,
-                stderr=log,
+                stdout=output,
+                stderr=output,
                 pass_fds=[listener.fileno()],
                 process_group=0,  # a Ctrl-C in the terminal is for the parent alone, which stops the child
             )
@@ -207,25 +224,25 @@ class ChromaServer:
                     or f"Chroma ended {_status(status)} while starting in {self.path}{self._last_error()}"
                 )
                 raise NeedsHuman(f"{said}; {REMEDY}") if damaged(said) else Transient(said)
-            line += self._heard()
+            line += self._heard(_MOMENT)
             if line.endswith(b"\n") and self._answers():
                 self._note_answer()
                 self.level = _level(self.tokens, **json.loads(line))
                 return
         raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
 
-    def _heard(self) -> bytes:
-        """A line from the child, if one comes within a moment."""
+    def _heard(self, seconds: float) -> bytes:
+        """Lines from the child, if any come within that time."""
         assert self._pipe is not None
-        self._pipe.settimeout(_MOMENT)
+        self._pipe.settimeout(seconds)
         try:
             heard = self._pipe.recv(4096)
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError):
             return b""
         except OSError:
             heard = b""
         if not heard:
-            time.sleep(_MOMENT)  # it is ending
+            time.sleep(seconds)  # it is ending
         return heard
 
     def _last_error(self) -> str:

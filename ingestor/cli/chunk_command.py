@@ -13,6 +13,7 @@ from ingestor.config.file import load
 from ingestor.config.models import Choice, Config, ConfigError, Problem
 from ingestor.config.options import Check
 from ingestor.config.yaml_tree import ConfigTree, parse
+from ingestor.confinement.walls import hide
 from ingestor.model import Document
 from ingestor.preview import show as preview_show
 from ingestor.preview.page import Assets, page
@@ -68,6 +69,7 @@ def _config(path: Path | None) -> Config | None:
     """The named config, which must exist; else config.yaml, if it exists."""
     if path is None and not DEFAULT_CONFIG.exists():
         return None
+    hide()
     return load(path or DEFAULT_CONFIG, environ)
 
 

@@ -44,17 +44,19 @@ def log_level(configured: str, verbose: bool, quiet: bool) -> str:
     return "debug" if verbose else configured
 
 
-def read_config(path: Path, *, logged: bool = False) -> "Config":
-    """The config, for commands that write. ``logged``: the caller logs its warnings.
-
-    Files that are made from now on are for this user alone, and so are memory and environment, where secrets
-    stand.
-    """
-    from ingestor.config.file import load
+def close_to_others() -> None:
+    """Keep this process's new files, memory and environment, where secrets stand, from other processes."""
     from ingestor.confinement.walls import hide
 
     hide()
-    umask(0o077)  # new files are closed to other users
+    umask(0o077)
+
+
+def read_config(path: Path, *, logged: bool = False) -> "Config":
+    """The config, for commands that write. ``logged``: the caller logs its warnings."""
+    from ingestor.config.file import load
+
+    close_to_others()
     config = load(path, environ)
     for warning in () if logged else config.warnings:
         print(spelt(f"{path}: warning: {warning}"), file=sys.stderr)
@@ -65,7 +67,7 @@ def config_in_force(path: Path) -> "InForce":
     """The config in force, for commands that read: of the running daemon, if the file has an error."""
     from ingestor.state.running_config import in_force
 
-    umask(0o077)  # new files are closed to other users
+    close_to_others()
     found = in_force(path, environ)
     if found.error is None:
         for warning in found.config.warnings:

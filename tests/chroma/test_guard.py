@@ -17,7 +17,9 @@ from chromadb.errors import AuthorizationError, ChromaError
 
 from ingestor.chroma.client import connect
 from ingestor.chroma.collections import Ownership, open_collection
+from ingestor.chroma.guarding import guard, guard_rules
 from ingestor.chroma.server import ChromaServer
+from ingestor.http_server.access import rules
 from ingestor.ports import NeedsHuman
 from tests.chroma.guarding import (
     BEARER,
@@ -70,6 +72,33 @@ def test_chromas_own_client_says_what_is_missing(guarded: ChromaServer) -> None:
             (with_token if settings else client)(guarded.port, **settings).list_collections()
     with pytest.raises(AuthorizationError):
         chromadb.HttpClient(HOST, guarded.port).heartbeat()
+
+
+def test_wrong_tokens_are_answered_late_and_logged(
+    guarded: ChromaServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = time.monotonic()
+    answer = said(guarded.port, request(b"X-Chroma-Token: wrong"), seconds=60.0)
+    assert statuses(answer) == [401]
+    assert time.monotonic() - begun >= 1.0
+    with socket.create_connection((HOST, guarded.port), 60.0) as leaving:
+        leaving.sendall(request(b"Authorization: Bearer wrong"))
+    guarded.poll()
+    assert "wrong tokens, the last from 127.0.0.1" in caplog.text
+    assert statuses(said(guarded.port, request(), seconds=60.0)) == [401], "without a token, at once"
+    assert statuses(said(guarded.port, request(BEARER), seconds=60.0)) == [200]
+
+
+def test_wrong_tokens_are_reported_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, reports = [1000.0], list[tuple[int, str]]()
+    monkeypatch.setattr(guard, "monotonic", lambda: now[0])
+    access = guard_rules.access(rules([], None), "secret", [])
+    peers: Any = None  # nobody connects
+    shared = guard.Guard(access, peers, 0, lambda: None, 10, lambda *report: reports.append(report))
+    for number in range(150):
+        shared.count_wrong_token(f"10.0.0.{number}")
+        now[0] += 1.0
+    assert reports == [(1, "10.0.0.0"), (62, "10.0.0.61"), (123, "10.0.0.122")]
 
 
 def test_our_own_client_sends_the_token(guarded: ChromaServer) -> None:

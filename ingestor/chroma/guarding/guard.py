@@ -12,6 +12,8 @@ import resource
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
+from time import monotonic
 
 import httptools
 
@@ -29,7 +31,7 @@ from ingestor.chroma.guarding.guard_rules import (
     is_announced,
 )
 from ingestor.chroma.guarding.loading import CollectionLoading
-from ingestor.http_server.access import HEAD_LIMIT, Header, Refusal
+from ingestor.http_server.access import HEAD_LIMIT, Header, Refusal, gives_token
 from ingestor.http_server.peers import PeerUsers
 
 _CONNECTIONS = 2_000  # at the same time
@@ -38,19 +40,31 @@ _BUFFERED = 524_288  # bytes buffered for a side that does not read, before the 
 _HELD = 64 * 2**20  # bytes of bodies that are not whole yet, of all connections
 _FRAMING = (b"content-length", b"transfer-encoding")
 _FAREWELL = 5.0  # seconds for a refused client to read the reason
+_PENALTY = 1.0  # seconds before a wrong token is answered
+_QUIET = 60.0  # seconds between two reports of wrong tokens
+WrongTokens = Callable[[int, str], object]
+"""Told how many wrong tokens there were so far, and the address of the last client."""
 
 
 class Guard:
     """State that all connections share."""
 
     def __init__(
-        self, access: Access, peers: PeerUsers, port: int, gone: Callable[[], None], limit: int
+        self,
+        access: Access,
+        peers: PeerUsers,
+        port: int,
+        gone: Callable[[], None],
+        limit: int,
+        wrong: WrongTokens = lambda number, client: None,
     ) -> None:
         """Prepare the guard of a Chroma that listens on its own port.
 
         ``port``: port of Chroma on 127.0.0.1. ``gone``: called when Chroma accepts no connections.
+        ``wrong``: called for wrong tokens, once a minute at most.
         """
         self.access, self.peers, self.port, self.gone, self._limit = access, peers, port, gone, limit
+        self._report, self._wrong, self._reported = wrong, 0, -inf
         self.loading = CollectionLoading(port)
         self.held = 0  # bytes of all connections
         self._connections: dict[DownstreamConnection, None] = {}  # the one that was idle longest is the first
@@ -64,6 +78,12 @@ class Guard:
             idle = (each for each in self._connections if not each.pending)
             self._end(next(idle, next(iter(self._connections))))
         self._connections[client] = None
+
+    def count_wrong_token(self, client: str) -> None:
+        self._wrong += 1
+        if monotonic() - self._reported > _QUIET:
+            self._reported = monotonic()
+            self._report(self._wrong, client)
 
     def ended(self, client: "DownstreamConnection") -> None:
         self._connections.pop(client, None)
@@ -99,7 +119,7 @@ class DownstreamConnection(asyncio.Protocol):
         self._ours: bool | None = None  # whether the daemon's own user or root opened this connection
         self._unused = 0  # bytes received since the last complete head or body piece
         self._refusal: Refusal | None = None
-        self._heard_all = self._over = False
+        self._heard_all = self._over = self._punished = False
         self.pending = 0  # responses that Chroma owes
         self.ends_are_told = True  # responses state their length; else they end with the connection
 
@@ -124,7 +144,7 @@ class DownstreamConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """A client that closed its sending side may still wait for its response."""
         self._heard_all = True
-        return self.pending > 0 and not self._in_body
+        return (self.pending > 0 and not self._in_body) or self._punished
 
     def connection_lost(self, error: Exception | None) -> None:
         self._over = True
@@ -157,7 +177,10 @@ class DownstreamConnection(asyncio.Protocol):
             self._resumed = False
             return
         if refusal := self._judge():
-            self._refuse(refusal)
+            if refusal.status == 401 and gives_token(self._headers):
+                self._punish(refusal)
+            else:
+                self._refuse(refusal)
         else:
             self._in_body, self._unused = True, 0
 
@@ -317,10 +340,21 @@ class DownstreamConnection(asyncio.Protocol):
             self.let_go()
             self._refuse(refusal)
 
+    def _punish(self, refusal: Refusal) -> None:
+        """Report a wrong token, and refuse it late: tokens are not to be guessed fast."""
+        self._refusal, self._punished = refusal, True
+        self._guard.count_wrong_token(self.transport.get_extra_info("peername")[0])
+        asyncio.get_running_loop().call_later(_PENALTY, self._forgive)
+
+    def _forgive(self) -> None:
+        self._punished = False
+        if self._refusal:
+            self._refuse(self._refusal)
+
     def _refuse(self, refusal: Refusal) -> None:
         """Send a refusal after the responses that Chroma still owes."""
         self._refusal = self._refusal or refusal
-        if self.pending or self._over:
+        if self.pending or self._over or self._punished:
             return
         self._over = True
         self.transport.write(answer(self._refusal))
@@ -384,13 +418,15 @@ async def serve(
     listener: socket.socket,
     port: int,
     listening: Callable[[Callable[[], object]], None],
+    wrong: WrongTokens,
 ) -> None:
     """Guard the listener until Chroma, on ``port`` of 127.0.0.1, accepts no connections. Never returns.
 
     ``listening``: called when the guard accepts connections, with a function that stops it from any thread.
+    ``wrong``: see Guard.
     """
     loop, over = asyncio.get_running_loop(), asyncio.Event()
-    guard = Guard(access, peers, port, over.set, _limit())
+    guard = Guard(access, peers, port, over.set, _limit(), wrong)
     server = await loop.create_server(lambda: DownstreamConnection(guard), sock=listener, backlog=1024)
     listening(lambda: loop.call_soon_threadsafe(over.set))
     await over.wait()
