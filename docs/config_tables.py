@@ -110,7 +110,9 @@ def _leading(plugin: Plugin) -> dict[str, type[BaseModel]]:
 
 
 def _about(plugin: Plugin) -> str:
-    return _paragraph(sys.modules[plugin.build.__module__].__doc__)
+    module = sys.modules[plugin.build.__module__]
+    alone = getattr(module, "PLUGIN", None) is plugin
+    return _paragraph((None if alone else plugin.build.__doc__) or module.__doc__)
 
 
 def _paragraph(docstring: str | None) -> str:
@@ -120,7 +122,8 @@ def _paragraph(docstring: str | None) -> str:
 
 def _table(model: type[BaseModel], names: Iterable[str] | None = None) -> str:
     rows = ["| Key | Default | Meaning |", "|---|---|---|"]
-    for name in model.model_fields if names is None else names:
+    fields = model.model_fields
+    for name in sorted(fields if names is None else names, key=lambda name: not fields[name].is_required()):
         field = model.model_fields[name]
         cells = (f"`{name}`", _default(field), _meaning(field))
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

@@ -1,16 +1,27 @@
-"""Documents from Python code. The code runs in a process of its own.
+"""Documents from Python code: a function that returns documents, a LangChain loader, a LlamaIndex reader.
 
-It may print, hang, crash, leak memory and change global state there. The process ends with the scan.
+``call`` of a ``python`` source names code as ``module:name``. The result is iterated: mappings with ``key``
+and ``text`` (or ``data``, bytes), and optionally ``uri`` and ``metadata``; or objects with ``metadata`` and
+either ``page_content`` or ``get_content``. ``loader`` of ``langchain`` and ``reader`` of ``llamahub`` name a
+class, which is looked up in the installed packages.
+
+Version: a digest of all fields. Every scan runs the code to its end, in a process of its own, where it may
+print, hang, crash, leak memory and change global state. Its documents are kept on disk until the next scan.
+If the code raises, no document is removed. Documents that the code leaves out without raising are removed, up
+to ``max_loss``.
 """
 
+import importlib
 import json
 import pickle
+import re
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, SecretStr
 
@@ -21,10 +32,13 @@ from ingestor.connectors.programs.spool import Given, Spool
 from ingestor.connectors.shared.typed import text
 from ingestor.model import Blob, Item
 from ingestor.ports import NeedsHuman, Transient
-from ingestor.registry import tuning
+from ingestor.registry import Options, Plugin, tuning
 from ingestor.units import Duration, Size
 
 _CHILD = "ingestor.connectors.programs.loading_child"
+_COMMUNITY = "langchain_community.document_loaders"
+_READERS, _CORE = "llama_index.readers", "llama_index.core"
+_CATALOG = "command_line/mappings.json"  # of llama-index-core: class -> module, installed or not
 
 
 def _ending(ending: str) -> str:
@@ -33,15 +47,23 @@ def _ending(ending: str) -> str:
     return ending
 
 
-Arguments = Annotated[dict[str, Any], Field(default={}, description="arguments of the call")]
-Secrets = Annotated[dict[str, SecretStr], Field(default={}, description="secret arguments")]
-Load = Annotated[
-    dict[str, Any],
-    Field(default={}, description="arguments of `load_data`"),
-]
-Folder = Annotated[
-    Path | None, Field(default=None, description="folder of the module, if it is not installed")
-]
+def _named(call: str) -> str:
+    module, _, name = call.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
+        raise ValueError("must be as in package.module:name")
+    return call
+
+
+def _loader(name: str) -> str:
+    return _named(name if ":" in name else f"{_COMMUNITY}:{name}")
+
+
+def _reader(name: str) -> str:
+    _named(name if ":" in name else f"{_CORE}:{name}")
+    return name
+
+
+Load = Annotated[dict[str, Any], Field(default={}, description="arguments of `load_data`")]
 Key = Annotated[
     list[str],
     Field(
@@ -56,20 +78,41 @@ Ending = Annotated[
     AfterValidator(_ending),
     Field(default=".md", description="format of texts, as a file name's ending: `.md`, `.txt`, `.html`"),
 ]
-Timeout = Annotated[Duration, tuning(3600.0, gt=0, description="time limit of a listing")]
-MaxSize = Annotated[Size, Field(default=50 * 10**6, description="larger documents are reported, not indexed")]
 
 
-class LoadingOptions(Protocol):
-    """Options that `python`, `langchain` and `llamahub` share."""
+class LoadingOptions(Options):
+    arguments: dict[str, Any] = Field(default={}, description="arguments of the call")
+    secrets: dict[str, SecretStr] = Field(default={}, description="secret arguments")
+    folder: Path | None = Field(default=None, description="folder of the module, if it is not installed")
+    key: Key
+    ending: Ending
+    timeout: Annotated[Duration, tuning(3600.0, gt=0, description="time limit of a listing")]
+    max_size: Size = Field(default=50 * 10**6, description="larger documents are reported, not indexed")
 
-    arguments: dict[str, Any]
-    secrets: dict[str, SecretStr]
-    folder: Path | None
-    key: list[str]
-    ending: str
-    timeout: float
-    max_size: int
+
+class PythonOptions(LoadingOptions):
+    call: Annotated[str, AfterValidator(_named)] = Field(
+        description="`package.module:name` of a function that returns documents, or of a loader class"
+    )
+    load: Load
+
+
+class LangchainOptions(LoadingOptions):
+    loader: Annotated[str, AfterValidator(_loader)] = Field(
+        description="class of the loader: `CSVLoader`, or `package.module:Class` if it is not in "
+        "`langchain_community`"
+    )
+    key: Key = Field(default=["source", "url", "file_path", "id"])
+    ending: Ending = Field(default=".txt")
+
+
+class LlamahubOptions(LoadingOptions):
+    reader: Annotated[str, AfterValidator(_reader)] = Field(
+        description="class of the reader: `NotionPageReader`, or `package.module:Class`"
+    )
+    load: Load
+    key: Key = Field(default=["file_path", "url", "source", "page_id", "id"])
+    ending: Ending = Field(default=".txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +193,70 @@ def _given(message: dict[str, Any]) -> Given:
     )
 
 
-def named(call: str) -> str:
-    """Raises ValueError unless it is ``package.module:name``."""
-    module, _, name = call.partition(":")
-    if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
-        raise ValueError("must be as in package.module:name")
-    return call
+def build_python(options: PythonOptions) -> Loading:
+    return Loading(options, lambda: EntryPoint(options.call, load=options.load))
+
+
+def build_langchain(options: LangchainOptions) -> Loading:
+    """Any LangChain document loader, by the name of its class."""
+    package = options.loader.partition(":")[0].partition(".")[0].replace("_", "-")
+    return Loading(options, lambda: EntryPoint(options.loader, package))
+
+
+def build_llamahub(options: LlamahubOptions) -> Loading:
+    """Any LlamaIndex reader, by the name of its class."""
+    return Loading(options, lambda: _reader_of(options))
+
+
+def _reader_of(options: LlamahubOptions) -> EntryPoint:
+    """Raises NeedsHuman if the module of the class cannot be found."""
+    module, colon, name = options.reader.rpartition(":")
+    importlib.invalidate_caches()
+    module = module if colon else next(_modules_of(name), "")
+    if not module:
+        pip = f"{sys.executable} -m pip install llama-index-readers-…"
+        raise NeedsHuman(
+            f"no installed reader of LlamaIndex is called {name}: install its package (LlamaHub "
+            f"has its name: {pip}), or correct `reader`"
+        )
+    return EntryPoint(f"{module}:{name}", _package(module), options.load)
+
+
+def _modules_of(name: str) -> Iterator[str]:
+    """Modules with that class, best first. None is imported, because some take seconds."""
+    word = re.compile(rf"\b{name}\b")
+    for module, file in _installed():
+        if file.is_file() and word.search(file.read_text("utf-8", "replace")):
+            yield module
+    for core in _folders(_CORE):
+        if (core / _CATALOG).is_file():
+            known = json.loads((core / _CATALOG).read_bytes()).get(name, "")
+            yield from [known] if known.startswith(f"{_READERS}.") else []
+
+
+def _installed() -> Iterator[tuple[str, Path]]:
+    """Modules of installed readers, each with the file that lists its classes."""
+    for folder in _folders(_READERS):
+        for file in sorted(folder.glob("*/__init__.py")):
+            yield f"{_READERS}.{file.parent.name}", file
+    for core in _folders(_CORE):
+        yield f"{_CORE}.readers", core / "readers/__init__.py"
+        yield _CORE, core / "__init__.py"
+
+
+def _folders(package: str) -> list[Path]:
+    try:
+        spec = find_spec(package)
+    except ModuleNotFoundError:  # nor is what it lies in
+        return []
+    return [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
+
+
+def _package(module: str) -> str:
+    parts = module.split(".")
+    return "-".join(parts[: 3 if module.startswith("llama_index.") else 1]).replace("_", "-")
+
+
+PYTHON = Plugin(kind="python", version=1, options=PythonOptions, build=build_python)
+LANGCHAIN = Plugin(kind="langchain", version=1, options=LangchainOptions, build=build_langchain)
+LLAMAHUB = Plugin(kind="llamahub", version=1, options=LlamahubOptions, build=build_llamahub)

@@ -17,13 +17,11 @@ from ingestor.core.events import event
 from ingestor.engine import memory
 from ingestor.lexical.readers import LexicalReaders
 from ingestor.ports import NeedsHuman
-from ingestor.search.shared_store import shared_stores
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state import checks, run_status, running_config
-from ingestor.state.files import cache_path, journal_path, lexical_path, lock_path
+from ingestor.state.files import lexical_path, lock_path
 from ingestor.state.queries.reports import Reports
-from ingestor.state.queries.written_vectors import WrittenVectors
 from ingestor.state.run_status import Live, RunningListing
 from ingestor.state.stretches import Meter, Stretch
 
@@ -160,11 +158,8 @@ class Loop:
             chroma_answers=self.running.collections.answers,
             chroma_loads=self.running.collections.loading,
             chroma_restarts=lambda: self.running.collections.restarts,
-            collection=shared_stores(self.running.collections.for_readers),
+            collection=self.running.collections.for_readers,
             lexical=LexicalReaders(lexical_path(self.running.parts.config)),
-            written=WrittenVectors(
-                journal_path(self.running.parts.config), cache_path(self.running.parts.config)
-            ),
             count_tokens=self.running.parts.tokens.counts,
             retries=lambda: self.running.engine.retries,
             stages=lambda: self.running.engine.times.seconds,

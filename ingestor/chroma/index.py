@@ -347,17 +347,3 @@ def _record_size(record: Record) -> int:
 def _json_size(value: object) -> int:
     """Return the size of a checked value as JSON, in bytes: limits.py admits only what JSON can express."""
     return len(orjson.dumps(value))
-
-
-def as_returned(vectors: Vectors) -> Vectors:
-    """Vectors that were written, as a collection with cosines returns them, bit for bit (1.5.9).
-
-    Chroma keeps a vector's direction and length apart and returns their product. It adds up the squares one
-    after another, in float32, which ``cumsum`` does and ``sum`` does not.
-    """
-    import numpy as np
-
-    tiny = np.float32(1e-30)  # so that a vector of zeros stays one; it changes no other length
-    lengths = np.sqrt(np.cumsum(vectors * vectors, axis=1, dtype=np.float32)[:, -1:])
-    returned: Vectors = vectors * (np.float32(1) / (lengths + tiny)) * lengths
-    return returned

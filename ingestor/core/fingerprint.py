@@ -14,7 +14,7 @@ from ingestor.model import Digest, Fingerprint, Metadata
 from ingestor.registry import Options, Plugin
 
 if TYPE_CHECKING:
-    from ingestor.model import Vector, Vectors
+    from ingestor.model import Vector
 
 _SORTED = json.JSONEncoder(sort_keys=True, ensure_ascii=False)  # making one costs as much as its use
 
@@ -41,14 +41,6 @@ def vector_digest(vector: Vector) -> bytes:
     if not np.array_equal(rounded, vector):
         return b""
     return blake2b(rounded.astype("<f4").tobytes(), digest_size=8).digest()
-
-
-def vector_digests(vectors: Vectors) -> list[bytes]:
-    """``vector_digest`` of each row; all must be exact in float16."""
-    import numpy as np
-
-    exact = (vectors + np.float32(0)).astype("<f4")  # without negative zeros
-    return [blake2b(row, digest_size=8).digest() for row in exact]
 
 
 def halved(vector: Vector) -> Vector:

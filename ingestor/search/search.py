@@ -12,7 +12,7 @@ from itertools import chain
 from ingestor.core.listings.pages import pages
 from ingestor.lexical.check import Words
 from ingestor.lexical.ranking import ByWords, ranked
-from ingestor.model import Record, RecordId, Vector, Vectors
+from ingestor.model import Record, RecordId, Vectors
 from ingestor.search import fusion
 from ingestor.search.around import Around
 from ingestor.search.distinct import Distinct
@@ -31,15 +31,13 @@ AGAIN = 3  # times an answer is made again if the collection changed meanwhile
 _DEEPER = 4  # times as many candidates are looked at if most are near-duplicates
 
 Order = list[tuple[RecordId, float]]
-Written = Callable[[Mapping[RecordId, bytes]], Mapping[RecordId, Vector]]
-"""The digests of records' texts to their vectors as Chroma has them; it may leave records out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Searcher:
     """``embed``: a question's vectors. ``count``: tokens of texts. ``clock``: seconds.
 
-    ``reranker``: orders the first hits anew. ``written``: vectors that Chroma need not be asked for.
+    ``reranker``: orders the first hits anew.
     """
 
     store: Store
@@ -48,7 +46,6 @@ class Searcher:
     count: Count
     clock: Callable[[], float]
     reranker: Reranker | None = None
-    written: Written | None = None
 
     def answer(self, question: Question) -> Answer:
         """Raises ValueError if Chroma refuses the filter, and what Chroma and the embedder raise.
@@ -184,17 +181,9 @@ class _Search:
         wide = max(DEPTH, depth)
         (dense,) = self.by.store.nearest(vectors, wide, self._where)
         lexical, near = self._lexical(wide), {id_ for id_, _ in dense}
-        others = self._vectors_of({id_: lexical.texts[id_] for id_, _ in lexical.order if id_ not in near})
+        others = self.by.store.vectors([id_ for id_, _ in lexical.order if id_ not in near])
         cosines = {id_: float(vectors[0] @ vector) for id_, vector in others.items()}
         return fusion.fused(dense, lexical.order, cosines, lexical.most, 2 * wide)
-
-    def _vectors_of(self, texts: Mapping[RecordId, bytes]) -> Mapping[RecordId, Vector]:
-        """Return the vectors of records: written vectors first, the others from Chroma.
-
-        ``texts``: digests of the records' texts. Reading vectors from Chroma takes a third of a search.
-        """
-        written = self.by.written(texts) if self.by.written is not None else {}
-        return {**written, **self.by.store.vectors([id_ for id_ in texts if id_ not in written])}
 
     @property
     def _where(self) -> dict[str, object] | None:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from ingestor.engine.vectors.by_recipe import Embeddings
 from ingestor.lexical.readers import LexicalReaders
+from ingestor.search.observed import Store
 from ingestor.search.passages import Count
 from ingestor.search.reranking import Reranker
-from ingestor.search.shared_store import SharedStore
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state.checks import CheckResult
-from ingestor.state.queries.written_vectors import WrittenVectors
 from ingestor.state.run_status import Live
 from ingestor.state.stretches import Stretch
 
@@ -37,9 +36,8 @@ class DaemonView:
     chroma_answers: Callable[[float], bool]
     chroma_loads: Callable[[Iterable[str], float], bool]
     chroma_restarts: Callable[[], int]
-    collection: Callable[[str], SharedStore]
+    collection: Callable[[str], Store]
     lexical: LexicalReaders
-    written: WrittenVectors
     count_tokens: Count
     retries: Callable[[], int]
     stages: Callable[[], Mapping[str, float]]
@@ -51,4 +49,3 @@ class DaemonView:
         """Close the readers that were opened for this view alone."""
         self.journal.close()
         self.lexical.close()
-        self.written.close()

@@ -6,7 +6,7 @@ by the embedder that made the collection, before documents.
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,14 +18,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ingestor.chroma.index import as_returned
 from ingestor.core.error_text import describe
 from ingestor.http_server.bodies import read_object
 from ingestor.http_server.bounded import RequestRefused, json_response
 from ingestor.http_server.problems import RequestProblem
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import Unusable
-from ingestor.model import RecordId, Vector, Vectors
+from ingestor.model import Vectors
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.search.search import Searcher
 from ingestor.search.values import Answer, BadQuestion, Question, as_json, question_of
@@ -115,22 +114,8 @@ def answered(daemon: DaemonView, question: Question) -> Answer:
     if question.where:
         store.check_filter(dict(question.where))
     with words_of(daemon.lexical.reading(), found.uuid) as words:
-        written = partial(written_vectors, daemon, found)
-        searcher = Searcher(
-            store, words, embed, daemon.count_tokens, time.monotonic, daemon.reranker(), written
-        )
+        searcher = Searcher(store, words, embed, daemon.count_tokens, time.monotonic, daemon.reranker())
         return searcher.answer(replace(question, collection=found.name))
-
-
-def written_vectors(
-    daemon: DaemonView, collection: Collection, texts: Mapping[RecordId, bytes]
-) -> dict[RecordId, Vector]:
-    """Return the records' vectors bit for bit as Chroma does; records may be missing.
-
-    ``texts``: digests of the records' texts.
-    """
-    ids, vectors = daemon.written.of(collection.uuid, collection.embedder, texts)
-    return dict(zip(ids, as_returned(vectors), strict=True))
 
 
 def collection_of(daemon: DaemonView, wanted: str) -> Collection:

@@ -12,9 +12,8 @@ import pytest
 
 from ingestor.chroma import index as chroma_index
 from ingestor.chroma.client import embedded
-from ingestor.chroma.index import ChromaIndex, as_returned
+from ingestor.chroma.index import ChromaIndex
 from ingestor.config.quotas import UNBOUNDED
-from ingestor.embedders.rounding import unit
 from ingestor.model import Record
 from ingestor.ports import BadDocument
 from tests.chroma.laws import DIMENSIONS, IndexLaws, many, record, vector
@@ -71,22 +70,6 @@ def test_answer_with_a_record_deleted_meanwhile_is_asked_again(inside):
     with patch.object(inside.api, "query", losing):
         assert index.query(asked, 5) == expected
     assert len(answers) == 2
-
-
-@pytest.mark.parametrize("engine", ["served", "inside"])
-@pytest.mark.parametrize("dimensions", [3, 64, 384, 1023])
-def test_the_last_bits_of_returned_vectors_are_known(engine, dimensions, request):
-    """Search computes with vectors that it did not read from Chroma, and gives the same scores."""
-    index = opened(request.getfixturevalue(engine), dimensions=dimensions)
-    chance = np.random.default_rng(dimensions)
-    rough = chance.normal(size=(300, dimensions)).astype(np.float32)
-    exact = np.concatenate([unit(rough), unit(rough * (chance.random(rough.shape) < 0.1)), 7 * rough[:9]])
-    records = [Record(f"a#{n}", "text", {}, each) for n, each in enumerate(exact)]
-    index.upsert(records)
-    found = index.vectors([one.id for one in records])
-    returned = np.stack([found[one.id] for one in records])
-    assert not np.array_equal(returned, exact)
-    np.testing.assert_array_equal(returned, as_returned(exact))
 
 
 class ManyIds:

@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from ingestor.connectors.programs import langchain
+from ingestor.connectors.programs import loading
 from ingestor.ports import Connector
 
 
@@ -44,4 +44,4 @@ def table_world(folder: Path) -> PageWorld:
     file = folder / "pages.csv"
     arguments = {"file_path": str(file), "source_column": "path", "content_columns": ["body"]}
     source = {"loader": "CSVLoader", "arguments": arguments}
-    return PageWorld(langchain.build(langchain.LangchainOptions.model_validate(source)), file, source)
+    return PageWorld(loading.build_langchain(loading.LangchainOptions.model_validate(source)), file, source)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ingestor.connectors.programs.python import PythonOptions, build
+from ingestor.connectors.programs.loading import PythonOptions, build_python
 from tests.connectors.on_disk import OnDisk
 
 
@@ -17,4 +17,4 @@ class ShelfWorld(OnDisk):
             "arguments": {"folder": str(root)},
             "folder": Path(__file__).parents[2],
         }
-        self.connector = build(PythonOptions.model_validate(self.source))
+        self.connector = build_python(PythonOptions.model_validate(self.source))

@@ -12,17 +12,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ingestor.chroma.client import Client
-from ingestor.chroma.index import ChromaIndex
-from ingestor.core.fingerprint import text_digest
 from ingestor.embedders.hashing import PLUGIN
-from ingestor.model import RecordId, Vectors
+from ingestor.model import Vectors
 from ingestor.ports import Gone, Transient
 from ingestor.search import search
 from ingestor.search.reranking import Reranker
 from ingestor.search.values import EXPANSIONS, MODES, Question, answer_of, as_json
 from ingestor.service import searching
 from tests.search.test_search import records
-from tests.service.world import Daemon, holding, note_records, served
+from tests.service.world import Daemon, holding, served
 from tests.serving import client_of, server
 from tests.waiting import wait
 
@@ -80,29 +78,13 @@ def answers(client: httpx.Client, at_once: int) -> list[dict[str, Any]]:
         return [{**each.json(), "seconds": 0} for each in said]
 
 
-def test_answers_are_those_of_one_reader_without_the_cache(
-    daemon: Daemon, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+def test_answers_of_eight_readers_are_those_of_one(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asks meanwhile, and wherever the vectors of records are read."""
-    read = list[RecordId]()
-    vectors = ChromaIndex.vectors
-    monkeypatch.setattr(ChromaIndex, "vectors", lambda index, ids: [read.extend(ids), vectors(index, ids)][1])
     monkeypatch.setattr(search, "DEPTH", 2)  # else every record is among the nearest
     alone = answers(client, 1)
-    assert read
     assert all(one["hits"] for one in alone if one["mode"] == "hybrid")
-    note_records(daemon, records())
-    read.clear()
-    for _ in range(3):
-        assert answers(client, 8) == alone
-    assert read == []
-    found = searching.collection_of(daemon.view(), "docs")
-    texts = {record.id: bytes.fromhex(text_digest(record.text)) for record in records()}
-    written = searching.written_vectors(daemon.view(), found, texts)
-    stored = vectors(daemon.collections[found.uuid], list(texts))
-    assert {id_: vector.tobytes() for id_, vector in written.items()} == {
-        id_: vector.tobytes() for id_, vector in stored.items()
-    }
+    assert answers(client, 8) == alone
 
 
 def test_a_reranker_orders_hits_and_its_failure_is_said(

@@ -25,14 +25,12 @@ from ingestor.model import Fingerprint, Record, Vectors
 from ingestor.page.opening import pages_of
 from ingestor.ports import Gone
 from ingestor.search.reranking import Reranker
-from ingestor.search.shared_store import shared_stores
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.service.port import application, common
 from ingestor.state import checks
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
-from ingestor.state.queries.written_vectors import WrittenVectors
 from ingestor.state.run_status import Live
 from ingestor.state.stretches import Stretch
 
@@ -78,14 +76,13 @@ class Daemon:
         self.stream = self.embeddings.of(RECIPE, lambda: self.model)
         self.reader = JournalReader(folder / "journal.sqlite3")
         self.lexical = LexicalReaders(folder / "lexical.sqlite3")
-        self.written = WrittenVectors(folder / "journal.sqlite3", folder / "cache")
 
     def view(self) -> DaemonView:
         return DaemonView(
             self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.stretch, lambda: self.idle,
             lambda: {"docs": 60.0},
-            lambda patience: self.up, self.loads, lambda: 0, shared_stores(self.collection), self.lexical,
-            self.written, lambda texts: [len(text.split()) for text in texts], lambda: 2,
+            lambda patience: self.up, self.loads, lambda: 0, self.collection, self.lexical,
+            lambda texts: [len(text.split()) for text in texts], lambda: 2,
             lambda: {"read": 1.5}, {"state": self.folder}, lambda: self.reranker,
             lambda: checks.read(self.folder),
         )  # fmt: skip
@@ -102,7 +99,6 @@ class Daemon:
         self.embeddings.close()
         self.reader.close()
         self.lexical.close()
-        self.written.close()
         self.journal.close()
 
 

@@ -10,7 +10,6 @@ from xml.etree.ElementTree import Element
 
 from pydantic import Field
 
-from ingestor.core.completeness import words
 from ingestor.model import Blob, Document, Scalar
 from ingestor.parsers.odf.marking import (
     DRAW,
@@ -24,13 +23,12 @@ from ingestor.parsers.odf.marking import (
     commented,
     count_words,
 )
-from ingestor.parsers.odf.sheets import PlainRow, plain_sheets, plain_text, rows_of
+from ingestor.parsers.odf.sheets import plain_text, rows_of
 from ingestor.parsers.office.properties import pictures_only
 from ingestor.parsers.office.tree import CHART, read_tree
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.mathml import is_formula, linear
 from ingestor.parsers.shared.package import Package, packed, stream, xml
-from ingestor.parsers.shared.plain_rows import PlainRows
 from ingestor.parsers.shared.raw_xml import of_odf
 from ingestor.parsers.shared.sheets import add_sheet, in_columns
 from ingestor.ports import BadDocument
@@ -41,7 +39,6 @@ _CONTENT = "content.xml"
 _MIMETYPE = re.compile(rb"office:mimetype=[\"'](application/[\w.-]+)")
 _START = 20_000  # bytes in which a flat file names its type
 _WHOLE = (f"{OFFICE}styles", f"{OFFICE}automatic-styles", f"{OFFICE}spreadsheet")
-_HIDDEN = b'table:display="false"'
 _ABOUT = {"initial-creator": "author", "creator": "author", "creation-date": "created", "date": "modified"}
 
 
@@ -63,12 +60,10 @@ class OdfParser:
             raise BadDocument("is encrypted; save it without a password, or exclude it")
         content_type = _declared(package)
         sheets = "spreadsheet" in content_type
-        content, plain = package.read(_CONTENT), plain_sheets()
-        if sheets and _HIDDEN not in content:  # of hidden ones, the words are counted
-            content = b"".join(plain.fold(content))
-        raw_words = of_odf(content) + words("\n".join(said for _, _, said in plain))
+        content = package.read(_CONTENT)
+        raw_words = of_odf(content)
         if sheets:
-            flow = _read_sheets(package, content, self._options, plain)
+            flow = _read_sheets(package, content, self._options)
         else:
             flow = _read_text(package, content, self._options, slides="presentation" in content_type)
         about = {element.tag.rpartition("}")[2]: plain_text(element) for element in _meta(package)}
@@ -151,17 +146,14 @@ def _marking(package: Package | Flat, styles: Element, options: OdfOptions) -> O
     return OdfMarking(known, embedded, with_comments=options.comments)
 
 
-def _read_sheets(
-    package: Package | Flat, content: bytes, options: OdfOptions, plain: PlainRows[PlainRow]
-) -> Flow:
-    """Read a spreadsheet; ``plain``: rows that are not in the content."""
+def _read_sheets(package: Package | Flat, content: bytes, options: OdfOptions) -> Flow:
     marking, flow, number = _marking(package, package.optional("styles.xml"), options), Flow(), 0
     for element in stream(content, _CONTENT, lambda above: above.tag in _WHOLE):
         if element.tag == f"{STYLE}style":
             marking.styles.add([element])
         elif element.tag == f"{TABLE}table":
             if options.hidden_sheets or marking.styles.shows_table(element):
-                _read_sheet(flow, marking, element, number, plain, comments=options.comments)
+                _read_sheet(flow, marking, element, number, comments=options.comments)
             else:
                 flow.composer.leave_out("hidden sheets", count_words(element))
             number += 1
@@ -176,12 +168,11 @@ def _read_sheet(
     marking: OdfMarking,
     sheet: Element,
     number: int,
-    plain: PlainRows[PlainRow],
     *,
     comments: bool,
 ) -> None:
     """Read the cells, then what is drawn on the sheet, then comments."""
-    add_sheet(flow.composer, number, sheet.get(f"{TABLE}name", ""), rows_of(sheet, plain))
+    add_sheet(flow.composer, number, sheet.get(f"{TABLE}name", ""), rows_of(sheet))
     for shape in _drawn(sheet):
         for frame in shape.iter(f"{DRAW}frame"):
             root = marking.object_in(frame)

@@ -19,7 +19,6 @@ from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import described
 from ingestor.parsers.shared.package import Package, stream
-from ingestor.parsers.shared.plain_rows import MARK, SPACE, TEXT, PlainRows, unescaped
 from ingestor.parsers.shared.raw_xml import of_cells
 from ingestor.parsers.shared.sheets import Row, add_sheet
 from ingestor.parsers.shared.whole import whole
@@ -33,22 +32,6 @@ _CELL, _VALUE = f"{_S}c", f"{_S}v"
 _WORDLESS = "cells without a letter or digit"
 _WORD = re.compile(r"\w")
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
-_NAMESPACE = f'xmlns="{_S[1:-1]}"'
-_PLAIN_STRING = re.compile(rf'{SPACE}<si><t(?: xml:space="preserve")?>({TEXT})</t>{SPACE}')
-_PLAIN_ROW = re.compile(rf'{SPACE}<row r="([0-9]++)"' r'((?: [\w:]{1,30}+="[^"<>&]{0,99}+"){0,20}+)>')
-_FORMULA = (
-    r'<f(?: t="[a-z]++")?+(?: aca="[a-z0-9]++")?+(?: ref="[A-Z0-9:]++")?+(?: ca="[a-z0-9]++")?+'
-    rf'(?: si="[0-9]++")?+(?:/>|>{TEXT}</f>)'
-)
-_PLAIN_CELL = re.compile(  # letters of its place, style, type, value; or something else, then all is empty
-    r'<c r="([A-Z]{1,3}+)[0-9]++"(?: s="([0-9]++)")?+(?: t="([a-hj-z]++)")?+'
-    rf"(?:/>|>(?:{_FORMULA})?+(?:<v>({TEXT})</v>|<v/>)?+</c>)|[^ \t\r\n]"
-)
-_NAME = re.compile(r" ([\w:]+)=")
-_ROW_ATTRIBUTES = {
-    *("spans", "s", "customFormat", "ht", "hidden", "customHeight", "outlineLevel", "collapsed"),
-    *("thickTop", "thickBot", "ph", "x14ac:dyDescent"),
-}
 
 
 class XlsxOptions(Options):
@@ -145,14 +128,7 @@ def _sheets(
 def _strings(package: Package, part: str) -> Iterator[str]:
     if part not in package:
         return
-    items = PlainRows("si", [_NAMESPACE], _plain_string)
-    for item in stream(package.read(part), part, lambda above: above.tag == f"{_S}sst", items.fold):
-        yield from items.of(item.get(MARK)) or (_text(item),)
-
-
-def _plain_string(text: str) -> str | None:
-    found = _PLAIN_STRING.fullmatch(text)
-    return _without_escapes(unescaped(found[1])) if found else None
+    yield from map(_text, stream(package.read(part), part, lambda above: above.tag == f"{_S}sst"))
 
 
 def _text(item: Element) -> str:
@@ -172,18 +148,13 @@ def _without_escapes(text: str) -> str:
 
 def _rows(data: bytes, part: str, cells: "_Cells", composer: Composer) -> Iterator[Row]:
     number = 0
-    plain = PlainRows("row", [_NAMESPACE], cells.of_plain)
-    for row in stream(data, part, lambda above: above.tag == f"{_S}sheetData", plain.fold):
-        run = plain.of(row.get(MARK))
-        if not run:
-            found = cells.of(row)
-            run = [(whole(row.get("r", ""), number + 1), found, [*found.values()])]
-        for number, texts, doubtful in run:
-            odd = [text for text in doubtful if not text[:1].isalnum()]
-            if odd:
-                composer.leave_out(_WORDLESS, sum(not _WORD.search(text) for text in odd))
-                texts = {column: text for column, text in texts.items() if text and not text.isspace()}
-            yield number, texts
+    for row in stream(data, part, lambda above: above.tag == f"{_S}sheetData"):
+        number, texts = whole(row.get("r", ""), number + 1), cells.of(row)
+        odd = [text for text in texts.values() if not text[:1].isalnum()]
+        if odd:
+            composer.leave_out(_WORDLESS, sum(not _WORD.search(text) for text in odd))
+            texts = {column: text for column, text in texts.items() if text and not text.isspace()}
+        yield number, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,35 +163,6 @@ class _Cells:
 
     strings: dict[str, str]
     formats: Formats
-
-    def of_plain(self, text: str) -> tuple[int, dict[int, str], list[str]] | None:
-        """Number and texts of a row of the plain form; last, texts that may hold no letter or digit."""
-        head = _PLAIN_ROW.match(text)
-        if not head or not _is_known(head[2]):
-            return None
-        writer_of, plain, strings = self.formats.get, self.formats[""], self.strings
-        cells: dict[int, str] = {}
-        doubtful: dict[int, None] = {}
-        for letters, style, kind, value in _PLAIN_CELL.findall(text, head.end()):
-            if not kind or kind == "n":
-                if value:
-                    try:
-                        shown = writer_of(style, plain)(float(value))
-                    except (ValueError, OverflowError):
-                        shown = unescaped(value)
-                    cells[_column(letters)] = shown
-                    if not shown:
-                        doubtful[_column(letters)] = None
-                elif not letters:
-                    return None
-            else:
-                said = strings.get(value) if kind == "s" else None
-                if said is None:
-                    said = self._said(kind, unescaped(value))
-                if said is not None:
-                    doubtful[_column(letters)] = None
-                    cells[_column(letters)] = said
-        return whole(head[1], 0), cells, [cells[column] for column in doubtful]
 
     def of(self, row: Element) -> dict[int, str]:
         cells: dict[int, str] = {}
@@ -261,13 +203,6 @@ class _Cells:
         if kind == "d":
             value = value.removesuffix("T00:00:00").replace("T", " ")
         return _without_escapes(value) or None
-
-
-@lru_cache(1000)
-def _is_known(attributes: str) -> bool:
-    """Return whether all attributes of a row are known and none is repeated."""
-    names = _NAME.findall(attributes)
-    return len(names) == len(set(names)) and _ROW_ATTRIBUTES.issuperset(names)
 
 
 @lru_cache(20_000)  # Excel has 16,384

@@ -2,7 +2,6 @@
 
 import io
 import re
-import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,13 +24,10 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     """Raises BadDocument, and the errors of xlrd for damaged files."""
     import xlrd
     import xlrd.book
-    import xlrd.formatting
     import xlrd.sheet
 
-    xlrd.book.evaluate_name_formula = xlrd.sheet.Sheet.handle_note = _unread
-    xlrd.formatting.check_colour_indexes_in_obj = _unread
-    xlrd.formatting.upkbits = xlrd.formatting.upkbitsL = _unread
-    xlrd.formatting.initialise_book = _begin
+    # Formulas of names and comments are not read: xlrd gives up over some that Excel takes.
+    xlrd.book.evaluate_name_formula = xlrd.sheet.Sheet.handle_note = lambda *_, **__: None
     # xlrd gets the stream, as it refuses files whose folders Excel would mend
     book_stream = stream(file, data, "Workbook" if file.exists("Workbook") else "Book")
     try:
@@ -52,41 +48,6 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
         else:
             add_sheet(composer, at, sheet.name, rows)
     return {"raw_words": raw}
-
-
-def _unread(*_: object, **__: object) -> None:
-    """Names of cells and comments are not read, as xlrd gives up over some that Excel takes; nor are borders,
-    colours and the like.
-    """
-
-
-def _begin(book: Any) -> None:
-    """Set the functions that read formats on the class of ``book``, as xlrd's own function does."""
-    from xlrd import formatting
-
-    formatting.initialise_colour_map(book)
-    of = type(book)
-    of.handle_font = of.handle_efont = of.handle_palette = of.palette_epilogue = of.handle_style = _unread
-    of.handle_format, of.is_date_format_string = formatting.handle_format, formatting.is_date_format_string
-    of.handle_xf, of.xf_epilogue = _cell_format, formatting.xf_epilogue
-
-
-def _cell_format(book: Any, data: bytes) -> None:
-    """Read only the number format of a cell format, from Excel 5 on."""
-    from xlrd import formatting
-
-    if book.biff_version < _EXCEL_5:
-        formatting.handle_xf(book, data)
-        return
-    if not book.xfcount:
-        formatting.fill_in_standard_formats(book)
-    form = formatting.XF()
-    (form.format_key,) = struct.unpack_from("<H", data, 2)
-    if form.format_key not in book.format_map:
-        form.format_key = 0
-    form.xf_index, form.is_style = book.xfcount, True  # styles are compared with no other
-    book.xf_list.append(form)
-    book.xfcount += 1
 
 
 def _rows(book: Any, sheet: Any, writers: dict[int | None, Writer]) -> Iterator[Row]:

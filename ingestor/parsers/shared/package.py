@@ -19,7 +19,6 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, ParseError
 from xml.parsers import expat
 
-from ingestor.parsers.shared.plain_rows import pieces
 from ingestor.ports import BadDocument
 
 _ENTRIES = 50_000
@@ -27,6 +26,7 @@ _TOTAL = 8 * 10**9  # bytes, unpacked; pictures and films count
 _PART = 500_000_000  # bytes of a part that is read
 _RATIO = 300  # unpacked to packed; XML that people have comes to 50
 _SMALL = 50_000_000  # bytes; below, any ratio will do
+_PIECE = 32_768  # bytes that the parser gets at once
 _DEEP = 300  # elements inside each other
 _START = 4096  # bytes in which a part declares its namespaces
 _LOCAL = 30  # bytes in front of a member's name; the lengths of that and of more facts are the last of them
@@ -163,23 +163,18 @@ def xml(data: bytes, name: str) -> Element:
     return root
 
 
-def stream(
-    data: bytes,
-    name: str,
-    wanted: Callable[[Element], bool],
-    cut: Callable[[bytes], Iterable[bytes]] = pieces,
-) -> Iterator[Element]:
+def stream(data: bytes, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
     """The children of those elements that are ``wanted``, each complete, and forgotten afterwards.
 
-    ``cut`` gives the pieces in which the parser gets the part. Raises BadDocument, perhaps in the middle.
+    Raises BadDocument, perhaps in the middle.
     """
     _refuse_declarations(data, name)
     builder = ElementTree.TreeBuilder()
     top = builder.start("none", {})  # the root will be its child
     parser = ElementTree.XMLParser(target=builder)  # noqa: S314 - as above
-    for piece in cut(data):
+    for at in range(0, len(data), _PIECE):
         with _damage_told(name):
-            parser.feed(piece)
+            parser.feed(data[at : at + _PIECE])
         yield from _taken(top, name, wanted)
     with _damage_told(name):
         parser.close()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ingestor.connectors.programs import langchain, llamahub
+from ingestor.connectors.programs import loading
 from ingestor.connectors.programs.loading import Loading
 from ingestor.ports import NeedsHuman
 from tests.connectors.laws import listed
@@ -50,11 +50,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def loader(name: str, **options: Any) -> Loading:
-    return langchain.build(langchain.LangchainOptions.model_validate({"loader": name, **options}))
+    return loading.build_langchain(loading.LangchainOptions.model_validate({"loader": name, **options}))
 
 
 def reader(name: str, **options: Any) -> Loading:
-    return llamahub.build(llamahub.LlamahubOptions.model_validate({"reader": name, **options}))
+    return loading.build_llamahub(loading.LlamahubOptions.model_validate({"reader": name, **options}))
 
 
 @pytest.mark.usefixtures("installed")
@@ -95,8 +95,8 @@ def test_what_needs_a_person(connector: Loading, message: str) -> None:
 
 
 def test_a_reader_where_there_is_no_llama_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(llamahub, "_CORE", "no_llama_index.core")
-    monkeypatch.setattr(llamahub, "_READERS", "no_llama_index.readers")
+    monkeypatch.setattr(loading, "_CORE", "no_llama_index.core")
+    monkeypatch.setattr(loading, "_READERS", "no_llama_index.readers")
     with pytest.raises(NeedsHuman, match="no installed reader of LlamaIndex is called NotionPageReader"):
         list(reader("NotionPageReader").scan())
 

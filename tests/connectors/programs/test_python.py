@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ingestor.connectors.programs.loading import Loading
-from ingestor.connectors.programs.python import PythonOptions, build
+from ingestor.connectors.programs.loading import Loading, PythonOptions, build_python
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, listed
 from tests.connectors.loaders import LoadedDocument
@@ -27,7 +26,7 @@ class TestLaws(ConnectorLaws):
 def of(name: str, **options: Any) -> Loading:
     call = name if ":" in name else f"{HERE}:{name}"
     root = Path(__file__).parents[3]
-    return build(PythonOptions.model_validate({"call": call, "folder": root, **options}))
+    return build_python(PythonOptions.model_validate({"call": call, "folder": root, **options}))
 
 
 def giving(*documents: Any, **options: Any) -> Loading:
@@ -210,7 +209,7 @@ def test_secrets_are_given_and_not_shown() -> None:
         {"call": f"{HERE}:given", "secrets": {"fail": "s3cret"}, "arguments": {"documents": []}}
     )
     with pytest.raises(Transient, match="RuntimeError: …") as raised:
-        list(build(options).scan())
+        list(build_python(options).scan())
     assert "s3cret" not in repr((raised.value, options))
 
 

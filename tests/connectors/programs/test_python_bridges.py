@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.connectors.programs import langchain, llamahub, python
+from ingestor.connectors.programs import loading
 from ingestor.connectors.programs.loading import Loading
 from ingestor.ports import NeedsHuman, Transient
 from tests.connectors.laws import listed
@@ -15,12 +15,12 @@ pytestmark = pytest.mark.slow
 
 def loader(name: str, **options: Any) -> Loading:
     pytest.importorskip("langchain_community")
-    return langchain.build(langchain.LangchainOptions.model_validate({"loader": name, **options}))
+    return loading.build_langchain(loading.LangchainOptions.model_validate({"loader": name, **options}))
 
 
 def reader(name: str, **options: Any) -> Loading:
     pytest.importorskip("llama_index.core")
-    return llamahub.build(llamahub.LlamahubOptions.model_validate({"reader": name, **options}))
+    return loading.build_llamahub(loading.LlamahubOptions.model_validate({"reader": name, **options}))
 
 
 def test_a_loader_of_langchain(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_the_same_loader_by_its_dotted_name(tmp_path: Path) -> None:
     table.write_text("name\nAda\n")
     call = "langchain_community.document_loaders:CSVLoader"
     options = {"call": call, "arguments": {"file_path": str(table)}, "ending": ".txt"}
-    by_call = python.build(python.PythonOptions.model_validate(options))
+    by_call = loading.build_python(loading.PythonOptions.model_validate(options))
     assert listed(by_call) == listed(loader("CSVLoader", arguments={"file_path": str(table)}))
 
 

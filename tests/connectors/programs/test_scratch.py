@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.connectors.programs import scratch
-from ingestor.connectors.programs.scratch import Scratch
+from ingestor.connectors.programs import spool
+from ingestor.connectors.programs.spool import Scratch
 
 MADE_AND_KILLED = """
 import os, signal
-from ingestor.connectors.programs.scratch import Scratch
+from ingestor.connectors.programs.spool import Scratch
 scratch = Scratch()
 (scratch.path / "secret").write_text("s3cret")
 print(scratch.path, flush=True)
@@ -31,7 +31,7 @@ def killed() -> Path:
 def test_what_a_killed_program_left_is_removed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     left, mine = killed(), Scratch()
     assert (left / "secret").exists(), "too young: it might be one that is just being made"
-    monkeypatch.setattr(scratch, "_YOUNG", -1.0)
+    monkeypatch.setattr(spool, "_YOUNG", -1.0)
     other = Scratch()
     assert not left.exists()
     assert mine.path.is_dir()
@@ -49,11 +49,11 @@ def test_a_folder_goes_when_it_is_told_to_or_nobody_has_it_any_more() -> None:
 
 
 def test_others_folders_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scratch, "_YOUNG", -1.0)
+    monkeypatch.setattr(spool, "_YOUNG", -1.0)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (tmp_path / f"{scratch._PREFIX}link").symlink_to(elsewhere)
+    (tmp_path / f"{spool._PREFIX}link").symlink_to(elsewhere)
     (tmp_path / "ingestor-other").mkdir()
-    assert Scratch().path.name.startswith(scratch._PREFIX)
+    assert Scratch().path.name.startswith(spool._PREFIX)
     assert elsewhere.is_dir()
     assert (tmp_path / "ingestor-other").is_dir()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.parsers.shared import package, plain_rows
+from ingestor.parsers.shared import package
 from ingestor.parsers.shared.package import Package, stream, xml
 from ingestor.ports import BadDocument
 from tests.parsers.files import relations, zipped
@@ -47,7 +47,7 @@ def test_children_come_one_by_one_and_whole() -> None:
 
 @pytest.mark.parametrize("piece", [1, 2, 7, 50, 10_000])
 def test_it_does_not_matter_where_the_bytes_are_divided(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(plain_rows, "_PIECE", piece)
+    monkeypatch.setattr(package, "_PIECE", piece)
     rows = "".join(f"<i n='{at}'>{at}<j>ü<k/>{'x' * at}</j>tail</i>\n" for at in range(20))
     source = f"<r><x>{rows}</x><d><b>{rows}</b></d><y/><b>{rows}</b><z>{rows}</z></r>".encode()
     found = [tostring(e).strip() for e in stream(source, "a", lambda above: above.tag == "b")]
