@@ -14,7 +14,7 @@ import yaml
 from ingestor.config.check import check
 from ingestor.config.models import Config
 from ingestor.config.yaml_tree import parse
-from ingestor.service.situation import CheckFigures, Situation, SourceFigures
+from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
 from tests.service.test_figures import exposed
 
 ROOT = Path(__file__).parents[1]
@@ -103,6 +103,15 @@ STALLED = {
     "IngestorLag": Situation(at=2000.0, sources={"docs": replace(LISTED, last_listing=9e9, oldest=0.0)}),
     "IngestorListingStalled": Situation(sources={"docs": LISTED}),
     "IngestorNeverListed": Situation(sources={"docs": SourceFigures(interval=300.0)}),
+    "IngestorConfigRefused": Situation(refused=True),
+    "IngestorRestartPending": Situation(restart_pending=True),
+    "IngestorStateUnwritable": Situation(state_writable=False),
+    "IngestorCollectionUnreadable": Situation(collections={"docs": CollectionFigures(readable=False)}),
+    "IngestorCollectionUnwritable": Situation(collections={"docs": CollectionFigures(writable=False)}),
+    "IngestorOnlyRetries": Situation(
+        documents={("docs", "docs", "waiting"): 2},
+        sources={"docs": replace(LISTED, last_listing=9e9, last_success=0.0)},
+    ),
     "IngestorDiskFull": Situation(disk_free={"state": 10**8}),
     "IngestorSourceHeld": Situation(sources={"docs": SourceFigures(held=True)}),
     "IngestorQuarantined": Situation(reasons=[("docs", "password needed", 3)]),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from ingestor.app.reload import ConfigState
 from ingestor.app.signals import Signals
 from ingestor.app.wiring import Running
 from ingestor.config.models import Config
@@ -50,6 +51,7 @@ class Loop:
     started: float = field(init=False)  # POSIX seconds
     turned: float = field(init=False)  # seconds by ``ticks``, of the last step
     stretch: Stretch = field(default_factory=Stretch)  # the work under way, as last noted
+    config_state: ConfigState = field(default_factory=ConfigState)
     no_service: str = ""  # why there is no service port although the config wants one
     _now: float = 0.0  # POSIX seconds, at the last step
     _counted: int = 0  # documents that are not settled, and from when on they are counted again
@@ -118,6 +120,7 @@ class Loop:
             fresh = self.running.reconfigured(config)
         except Exception as error:  # noqa: BLE001 - of plugins, too
             _log_refused(error)
+            self.config_state.refused = str(error)
             return
         self._previous = self._previous or self.running
         self.running, self._outdated = fresh, True
@@ -133,6 +136,7 @@ class Loop:
             if self._previous is None:
                 raise
             _log_refused(error)
+            self.config_state.refused = str(error)
             self.running, self._previous = self._previous, None
             running_config.keep(self.running.parts.config, self.now())
             self.running.configure(watch=watch)
@@ -161,7 +165,7 @@ class Loop:
             collection=self.running.collections.for_readers,
             lexical=LexicalReaders(lexical_path(self.running.parts.config)),
             count_tokens=self.running.parts.tokens.counts,
-            retries=lambda: self.running.engine.retries,
+            counts=lambda: self.running.engine.writer.counts,
             stages=lambda: self.running.engine.times.seconds,
             folders=_folders(self.running.parts.config),
             reranker=lambda: self.running.parts.reranker,
@@ -194,6 +198,10 @@ class Loop:
                 for name, one in engine.scanner.under_way().items()
             },
             no_service=self.no_service,
+            config_error=self.config_state.refused,
+            restart_pending=self.config_state.restart_pending,
+            state_error=self._complained,
+            unwritable=engine.writer.unwritable(),
             guard=self.running.collections.guard,
             isolation=self.running.parts.isolation.level,
         )
@@ -233,6 +241,7 @@ class Loop:
                 self._show()
         except (sqlite3.OperationalError, OSError) as error:
             self._complain(error)
+            self.shown = replace(self.shown, state_error=self._complained)
             self.running.ports.sleep(TICK)
             return False
         if self._complained:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
@@ -19,6 +20,17 @@ SETTLE = 1.0  # seconds without a write: half a config can be valid, with fewer 
 Stamp = tuple[int, int] | None
 
 
+@dataclass(slots=True)
+class ConfigState:
+    """How the config file differs from the config in force, for those who watch the daemon.
+
+    ``refused``: why it was refused; "" if it was not.
+    """
+
+    refused: str = ""
+    restart_pending: bool = False
+
+
 class ReloadSignal(Protocol):
     """``reload``: a signal (SIGHUP) requested it."""
 
@@ -33,6 +45,7 @@ class Reloader:
     ) -> None:
         self._path, self._env, self._asked = path, env, asked
         self._config, self._seen = config, seen
+        self.state = ConfigState()
         self._last, self._since = seen, monotonic()
 
     def changed(self) -> Config | None:
@@ -52,8 +65,12 @@ class Reloader:
                 error,
                 extra=event("config_refused", reason=str(error)),
             )
+            self.state.refused = str(error)
             return None
-        if settled := settled_at_start(self._config, config):
+        self.state.refused = ""
+        settled = settled_at_start(self._config, config)
+        self.state.restart_pending = bool(settled)
+        if settled:
             log.error(
                 "config not reloaded, restart ingestor to apply the change of: %s",
                 ", ".join(settled),

@@ -101,7 +101,7 @@ def run(
             running.collections.address,
             extra=event("listening", address=running.collections.address),
         )
-        loop = Loop(running, signals, watcher)
+        loop = Loop(running, signals, watcher, config_state=reloader.state)
         paging = partial(pages_of, config=lambda: loop.running.parts.config, path=config)
         with service_opened(checked.http, journal_path(checked), loop.view, paging) as unopened:
             if unopened:

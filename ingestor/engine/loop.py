@@ -73,7 +73,7 @@ class Engine:
         journal, clock, random = parts.journal, parts.clock, parts.random
         self.journal, self.pool, self.clock, self.random = journal, parts.pool, clock, random
         self.forget, self.source_rows, self.backlog = parts.forget, SourceRows(journal), Backlog(journal)
-        self.times, self.retries = parts.times, 0  # attempts that failed and come again
+        self.times = parts.times
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
         self.losing: Collection[SourceName] = ()  # with an edition that only loses documents
@@ -231,6 +231,7 @@ class Engine:
             return
         if failure.quarantined and entry.item is not None:
             if self._may_withdraw(entry, failure):
+                self.writer.counts.failed(entry.source, failure.reason)
                 if isinstance(error, Unsupported):
                     self._failures.note(
                         entry,
@@ -296,7 +297,7 @@ class Engine:
 
     def _put_off(self, entry: Entry, failure: Failure) -> None:
         """The document keeps its records and is retried."""
-        self.retries += 1
+        self.writer.counts.retried(entry.source, failure.reason)
         self.journal.fail(entry.row, entry.item.version if entry.item else None, failure)
         self._landed(entry)
 

@@ -15,10 +15,11 @@ from ingestor.core.backoff import delay, has_passed
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry
 from ingestor.core.events import event
+from ingestor.core.work_counts import WorkCounts
 from ingestor.engine import protocol
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outbox import BATCH, Outbox, UnderWay
-from ingestor.pipeline.actions import RemoveDocument, Tally, write_of
+from ingestor.pipeline.actions import Action, RemoveDocument, Tally, write_of
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Foreign, Gone, Later, NeedsHuman, Torn, Transient
 from ingestor.state.journal import Journal
@@ -29,6 +30,7 @@ log = logging.getLogger("ingestor")
 MANY = 50  # records replaced or dropped in a batch, after which search may miss some: see chroma/reach.py
 LINGER = 0.5  # seconds that a prepared document waits for others to fill the batch
 LONGEST_PAUSE = 15.0  # seconds
+PERSISTENT = 3  # attempts in a row after which a collection counts as one that cannot be written
 LONGEST_TOLD = 300.0  # seconds, if a server asks for them
 
 
@@ -59,7 +61,7 @@ class Writer:
         self._wanted_recipe, self._unwanted = wanted_recipe, unwanted
         self._hold, self._tell_refused = hold, refused
         self._outboxes: dict[EditionName, Outbox] = {}
-        self.tally = Tally()
+        self.tally, self.counts = Tally(), WorkCounts()
 
     def put(self, prepared: Prepared) -> None:
         """Queue one document's writes."""
@@ -72,6 +74,14 @@ class Writer:
     def troubles(self) -> dict[EditionName, str]:
         """Collections that failed at the last attempt, with the reason."""
         return {name: outbox.said for name, outbox in self._outboxes.items() if outbox.said is not None}
+
+    def unwritable(self) -> dict[str, str]:
+        """Collections, as readers name them, whose writes fail again and again, with the reason."""
+        return {
+            self._collections.serves(name): outbox.said
+            for name, outbox in self._outboxes.items()
+            if outbox.said is not None and outbox.attempts >= PERSISTENT
+        }
 
     def wait_no_longer(self) -> None:
         """Retry paused collections at once."""
@@ -147,14 +157,14 @@ class Writer:
                 )
                 self._journal.remove([entry.row for entry in gone])
                 self._collections.disown(collection)
-                for _ in gone:
-                    self.tally.count(RemoveDocument(0))
+                for entry in gone:
+                    self._count(entry, RemoveDocument(0))
                 return
             except NeedsHuman as error:  # there may be no source to hold: the collection has none any more
                 raise Transient(str(error)) from error
             self.tally.records_dropped += dropped
-            for _ in removed:
-                self.tally.count(RemoveDocument(0))
+            for entry in removed:
+                self._count(entry, RemoveDocument(0))
             shown, documents = self._collections.serves(collection), named(removed or gone[:1])
             done = "removed" if removed else "is being removed"
             log.info(
@@ -244,6 +254,8 @@ class Writer:
                     "collection_unusable", collection=self._collections.serves(collection), reason=str(error)
                 ),
             )
+            outbox = self._outbox(collection)
+            outbox.said, outbox.attempts = str(error), max(outbox.attempts, PERSISTENT)
             self._hold(collection, error)
             return "dropped"
         except sqlite3.Error:
@@ -309,8 +321,13 @@ class Writer:
             self.check(collection)
         building = self._collections.building(collection)
         for prepared in batch:
-            self.tally.count(write_of(prepared, building=building))
+            self._count(prepared.entry, write_of(prepared, building=building))
         _report(self._collections.serves(collection), batch)
+
+    def _count(self, entry: Entry, action: Action) -> None:
+        self.tally.count(action)
+        kind = "removed" if isinstance(action, RemoveDocument) else action.kind
+        self.counts.written(entry.source, kind, self._clock())
 
     def _refused(self, prepared: Prepared, error: Exception) -> None:
         """The index refuses this document: it waits no longer, whatever becomes of the rest of its batch."""

@@ -12,13 +12,13 @@ from ingestor.app.approvals import approve, roll_back
 from ingestor.app.handover import gone_sources
 from ingestor.app.queries import BadRequest, journal_of
 from ingestor.config.models import Config
+from ingestor.core.work_counts import kind_of
 from ingestor.http_server.problems import RequestProblem
 from ingestor.model import SourceName
 from ingestor.page.overview import collections_now, sources_now
 from ingestor.page.planning import Planner
 from ingestor.page.site import Deed, Form, FormResult, local
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.figures import kind_of
 from ingestor.service.situation import Situation
 from ingestor.state.queries.browsing import failed_rows
 from ingestor.state.sources import SourceRows

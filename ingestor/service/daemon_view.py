@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingestor.core.work_counts import WorkCounts
 from ingestor.engine.vectors.by_recipe import Embeddings
 from ingestor.lexical.readers import LexicalReaders
 from ingestor.search.observed import Store
@@ -24,7 +25,7 @@ class DaemonView:
     loads one of these collections, by their UUIDs, which is asked for so many seconds. ``chroma_restarts``:
     of our server, since the start. ``collection``: by its UUID, for reading. ``lexical``: the file of the
     lexical index. ``folders``: what we keep, by its name. ``checks``: the last results of ``evaluate
-    --check``. ``retries``: attempts that failed, since the start. ``stages``: seconds spent in each.
+    --check``. ``counts``: since the start. ``stages``: seconds spent in each.
     """
 
     journal: JournalReader
@@ -39,7 +40,7 @@ class DaemonView:
     collection: Callable[[str], Store]
     lexical: LexicalReaders
     count_tokens: Count
-    retries: Callable[[], int]
+    counts: Callable[[], WorkCounts]
     stages: Callable[[], Mapping[str, float]]
     folders: Mapping[str, Path]
     reranker: Callable[[], Reranker | None]

@@ -1,16 +1,15 @@
 """The figures of a daemon as Prometheus' metrics. Pure."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from ingestor.core.work_counts import kind_of
 from ingestor.service.situation import Situation
 
 MOST_KINDS = 20  # of reasons; the rarest are counted together
-_PARTICULAR = re.compile(r"[\"'`(\[].*|(?<!\S)\S*[/\\]\S*|[\d.,]+")
 Samples = Iterable[tuple[Sequence[str], float]]
 
 
@@ -24,6 +23,7 @@ def metrics(found: Situation) -> Iterator[Metric]:
     yield _gauges("disk_free_bytes", "Free space of the file system.", ("folder",), free)
     yield from _checks(found)
     yield _gauge("engine_idle_seconds", "Seconds since the engine's loop last turned.", found.idle)
+    yield from _health(found)
 
 
 def _documents(found: Situation) -> Iterator[Metric]:
@@ -60,6 +60,8 @@ def _sources(found: Situation) -> Iterator[Metric]:
     yield _gauges("source_listing_started_timestamp_seconds", "Listings under way.", ("source",), begun)
     held = [((name,), float(one.held)) for name, one in sources]
     yield _gauges("source_held", "1: held, nothing is removed until a person decides.", ("source",), held)
+    success = [((name,), one.last_success) for name, one in sources if one.last_success is not None]
+    yield _gauges("source_last_success_timestamp_seconds", "Last listing or write.", ("source",), success)
     paused = [((name,), float(one.paused)) for name, one in sources]
     yield _gauges("source_paused", "1: paused by `ingestor pause`.", ("source",), paused)
 
@@ -75,18 +77,38 @@ def _embedding(found: Situation) -> Iterator[Metric]:
 
 def _writes(found: Situation) -> Iterator[Metric]:
     tally = found.tally
-    changes = _counters(tally, "added", "changed", "moved", "removed", "rebuilt")
-    yield _labelled("document_changes", "Documents brought in step.", changes)
+    changes = found.changes.items()
+    yield _labelled("document_changes", "Documents brought in step.", changes, ("source", "kind"))
     records = _counters(tally, "records_added", "records_replaced", "records_patched", "records_dropped")
     yield _labelled("records_written", "Records written to Chroma.", records)
-    yield _counter("document_retries", "Failed attempts that are retried.", found.retries)
+    reasons = ("source", "reason")
+    yield _labelled("document_retries", "Failed attempts that are retried.", found.retries.items(), reasons)
+    yield _labelled("document_failures", "Documents quarantined.", found.failures.items(), reasons)
     seconds = [((stage,), spent) for stage, spent in found.stages.items()]
-    yield _labelled("stage_seconds", "Time that threads spent in a stage.", seconds, "stage")
+    yield _labelled("stage_seconds", "Time that threads spent in a stage.", seconds, ("stage",))
 
 
 def _chroma(found: Situation) -> Iterator[Metric]:
     yield _gauge("chroma_up", "1: Chroma answers.", float(found.chroma_up))
     yield _counter("chroma_restarts", "Restarts of the Chroma server by ingestor.", found.chroma_restarts)
+
+
+def _health(found: Situation) -> Iterator[Metric]:
+    yield _gauge("config_error", "1: the config file was refused, an earlier one runs.", float(found.refused))
+    restart = float(found.restart_pending)
+    yield _gauge("config_restart_pending", "1: the config file takes effect at a restart.", restart)
+    yield _gauge("state_writable", "0: the state folder cannot be written.", float(found.state_writable))
+    collections = found.collections.items()
+    readable = [((name,), float(one.readable)) for name, one in collections]
+    yield _gauges("collection_readable", "1: Chroma reads the collection.", ("collection",), readable)
+    writable = [((name,), float(one.writable)) for name, one in collections]
+    yield _gauges("collection_writable", "0: writes fail again and again.", ("collection",), writable)
+    records = [((name, role), n) for name, one in collections for role, n in one.records.items()]
+    yield _gauges("collection_records", "Records in Chroma, by role.", ("collection", "role"), records)
+    sizes = [((name,), size) for name, size in found.sizes.items()]
+    yield _gauges("folder_bytes", "Size of what we keep on disk.", ("folder",), sizes)
+    free = [((name,), size) for name, size in found.dead.items()]
+    yield _gauges("dead_bytes", "Pages of a file that hold nothing.", ("file",), free)
 
 
 def _checks(found: Situation) -> Iterator[Metric]:
@@ -113,12 +135,6 @@ def kinds_of_reasons(reasons: Iterable[tuple[str, str, int]]) -> dict[tuple[str,
     return kept
 
 
-def kind_of(reason: str | None) -> str:
-    """The reason without names and numbers."""
-    words = _PARTICULAR.sub("", (reason or "").partition(":")[0])
-    return " ".join(words.split())[:60] or "other"
-
-
 def _counters(tally: Mapping[str, int], *names: str) -> list[tuple[tuple[str], int]]:
     return [((name.removeprefix("records_"),), tally.get(name, 0)) for name in names]
 
@@ -138,8 +154,8 @@ def _gauges(name: str, about: str, labels: Sequence[str], samples: Samples) -> M
     return family
 
 
-def _labelled(name: str, about: str, samples: Samples, label: str = "kind") -> Metric:
-    family = CounterMetricFamily(f"ingestor_{name}", about, labels=(label,))
+def _labelled(name: str, about: str, samples: Samples, labels: Sequence[str] = ("kind",)) -> Metric:
+    family = CounterMetricFamily(f"ingestor_{name}", about, labels=labels)
     for values, value in samples:
         family.add_metric(values, value)
     return family

@@ -1,13 +1,19 @@
 """Gathers the figures of a running daemon, once a second at most."""
 
-from collections.abc import Callable, Sequence
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
 from shutil import disk_usage
 from threading import Lock
 from time import monotonic, time
 from typing import Generic, TypeVar
 
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.situation import CheckFigures, Situation, SourceFigures
+from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
 from ingestor.state.queries.reports import Reports
 
 T = TypeVar("T")
@@ -23,7 +29,7 @@ def gather(daemon: DaemonView) -> Situation:
     counts = reports.counts()
     visible = [row for row in counts if roles.get(row[1], ("live", ""))[0] == "live"]
     building = {serves: name for name, (role, serves) in roles.items() if role == "staging"}
-    live = daemon.live()
+    live, counts_of = daemon.live(), daemon.counts()
     return Situation(
         at=time(),
         idle=daemon.idle(),
@@ -34,13 +40,21 @@ def gather(daemon: DaemonView) -> Situation:
         documents={
             (source, roles.get(name, ("", name))[1], state): number for source, name, state, number in visible
         },
-        sources=_sources(daemon, reports),
+        sources=_sources(daemon, reports, counts_of.successes),
         reasons=reports.reasons(),
         swaps={serves: _progress(counts, name) for serves, name in building.items()},
         chroma_up=daemon.chroma_answers(CHROMA_PATIENCE),
         chroma_loads=daemon.chroma_loads([uuid for (uuid,) in daemon.journal.select(_LIVE)], CHROMA_PATIENCE),
         chroma_restarts=daemon.chroma_restarts(),
-        retries=daemon.retries(),
+        changes=dict(counts_of.changes),
+        failures=dict(counts_of.failures),
+        retries=dict(counts_of.retries),
+        refused=bool(live.config_error),
+        restart_pending=live.restart_pending,
+        state_writable=not live.state_error,
+        collections=_collections(daemon, live.unwritable),
+        sizes=_sizes(daemon.folders),
+        dead=_dead(daemon),
         stages=dict(daemon.stages()),
         disk_free={name: disk_usage(path).free for name, path in daemon.folders.items() if path.is_dir()},
         texts=embeddings.texts,
@@ -61,14 +75,59 @@ _LIVE = "SELECT uuid FROM collections WHERE role = 'live' AND uuid IS NOT NULL"
 _EDITIONS = "SELECT name, role, coalesce(serves, name) FROM collections"
 
 
-def _sources(daemon: DaemonView, reports: Reports) -> dict[str, SourceFigures]:
+_ALL = """SELECT coalesce(serves, name), role, uuid FROM collections WHERE uuid IS NOT NULL"""
+_FILES = {"journal": "journal.sqlite3", "cache": "cache.sqlite3", "lexical": "lexical.sqlite3"}
+
+
+def _collections(daemon: DaemonView, unwritable: Mapping[str, str]) -> dict[str, CollectionFigures]:
+    found = dict[str, CollectionFigures]()
+    for serves, role, uuid in sorted(daemon.journal.select(_ALL)):
+        known = found.get(serves, CollectionFigures(writable=serves not in unwritable))
+        try:
+            known = replace(known, records={**known.records, role: daemon.collection(uuid).count()})
+        except (Gone, NeedsHuman, Torn, Transient):
+            known = replace(known, readable=known.readable and role != "live")
+        found[serves] = known
+    return found
+
+
+def _sizes(folders: Mapping[str, Path]) -> dict[str, int]:
+    """Bytes that each folder takes."""
+    sizes = dict[str, int]()
+    for name, folder in folders.items():
+        sizes[name] = 0
+        for path, _, files in os.walk(folder):
+            for file in files:
+                with suppress(OSError):  # removed meanwhile
+                    sizes[name] += Path(path, file).lstat().st_blocks * 512
+    return sizes
+
+
+def _dead(daemon: DaemonView) -> dict[str, int]:
+    """Bytes of free pages of our own files; none of a file that cannot be read now."""
+    found = dict[str, int]()
+    for name, file in _FILES.items():
+        path = daemon.folders["state"] / file
+        with suppress(sqlite3.Error):
+            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0.1)) as db:
+                pages, size = (db.execute(f"PRAGMA {what}").fetchone()[0] for what in _PAGES)
+            found[name] = pages * size
+    return found
+
+
+_PAGES = ("freelist_count", "page_size")
+
+
+def _sources(daemon: DaemonView, reports: Reports, written: Mapping[str, float]) -> dict[str, SourceFigures]:
     rows = daemon.journal.select("SELECT name, last_scan, held IS NOT NULL, paused IS NOT NULL FROM sources")
     known = {name: (last, bool(held), bool(paused)) for name, last, held, paused in rows}
     oldest, intervals = reports.oldest(), daemon.intervals()
-    return {
-        name: SourceFigures(*known.get(name, (None, False, False)), intervals.get(name), oldest.get(name))
-        for name in sorted(known.keys() | intervals.keys() | oldest.keys())
-    }
+    found = dict[str, SourceFigures]()
+    for name in sorted(known.keys() | intervals.keys() | oldest.keys()):
+        last, held, paused = known.get(name, (None, False, False))
+        success = max(filter(None, (last, written.get(name))), default=None)
+        found[name] = SourceFigures(last, held, paused, intervals.get(name), oldest.get(name), success)
+    return found
 
 
 def _progress(counts: Sequence[tuple[str, str, str, int]], edition: str) -> tuple[int, int]:

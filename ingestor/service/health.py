@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from ingestor.http_server.bounded import json_response
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.gathering import Kept
-from ingestor.service.situation import Situation, obstacles
+from ingestor.service.situation import UNLISTED, UNREADABLE, Situation, obstacles
 
 PATHS = frozenset({"/healthz", "/readyz"})
 STUCK = 300.0  # seconds without a turn of the engine's loop, after which a restart is worth trying
@@ -28,6 +28,12 @@ def routes(daemon: DaemonView, situation: Kept[Situation]) -> list[BaseRoute]:
             reasons = obstacles(situation.value())
         except sqlite3.Error:
             reasons = ["the journal cannot be read"]
-        return json_response(503 if reasons else 200, {"ready": not reasons, "reasons": reasons})
+        said = {
+            "ready": not reasons,
+            "readable": not any(reason in UNREADABLE for reason in reasons),
+            "writable": not any(reason not in (*UNREADABLE, UNLISTED) for reason in reasons),
+            "reasons": reasons,
+        }
+        return json_response(503 if reasons else 200, said)
 
     return [Route("/healthz", healthz), Route("/readyz", readyz)]

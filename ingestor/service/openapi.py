@@ -65,8 +65,11 @@ _MESSAGE = {
 _HEALTHY = {"type": "object", "properties": {"healthy": {"type": "boolean"}}, "required": ["healthy"]}
 _READY = {
     "type": "object",
-    "properties": {"ready": {"type": "boolean"}, "reasons": {"type": "array", "items": _TEXT}},
-    "required": ["ready", "reasons"],
+    "properties": {
+        **{name: {"type": "boolean"} for name in ("ready", "readable", "writable")},
+        "reasons": {"type": "array", "items": _TEXT},
+    },
+    "required": ["ready", "readable", "writable", "reasons"],
 }
 
 

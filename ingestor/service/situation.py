@@ -14,6 +14,16 @@ class SourceFigures:
     paused: bool = False
     interval: float | None = None  # seconds between two listings; None: it is not in the config
     oldest: float | None = None  # of the changes that readers do not see yet
+    last_success: float | None = None  # of a whole listing, or of a document's write
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionFigures:
+    """``records``: in Chroma, by role of the edition; "previous" ones are kept for a rollback."""
+
+    readable: bool = True
+    writable: bool = True
+    records: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +53,15 @@ class Situation:
     chroma_up: bool = True
     chroma_loads: bool = False  # a collection, after a start
     chroma_restarts: int = 0
-    retries: int = 0
+    changes: dict[tuple[str, str], int] = field(default_factory=dict)  # documents, by source and kind
+    failures: dict[tuple[str, str], int] = field(default_factory=dict)  # by source and kind of reason
+    retries: dict[tuple[str, str], int] = field(default_factory=dict)
+    refused: bool = False  # the config file
+    restart_pending: bool = False
+    state_writable: bool = True
+    collections: dict[str, CollectionFigures] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)  # bytes, by folder
+    dead: dict[str, int] = field(default_factory=dict)  # bytes, by file
     stages: dict[str, float] = field(default_factory=dict)  # seconds that threads spent in each
     disk_free: dict[str, int] = field(default_factory=dict)  # bytes, by what lies there
     texts: int = 0
@@ -56,14 +74,20 @@ class Situation:
 
 
 UNLISTED = "a source was never listed completely"
+UNREADABLE = ("Chroma does not answer", "Chroma is loading a collection", "a collection cannot be read")
 
 
 def obstacles(found: Situation) -> list[str]:
     """Return the reasons for which the daemon is not ready."""
     unlisted = [one for one in found.sources.values() if one.interval and one.last_listing is None]
+    down, loading, unreadable = UNREADABLE
+    served, loads = found.collections.values(), found.chroma_up and found.chroma_loads
     reasons = {
-        "Chroma does not answer": not found.chroma_up,
-        "Chroma is loading a collection": found.chroma_up and found.chroma_loads,
+        down: not found.chroma_up,
+        loading: loads,
+        unreadable: found.chroma_up and not loads and not all(one.readable for one in served),
+        "a collection cannot be written": not all(one.writable for one in served),
+        "the state folder cannot be written": not found.state_writable,
         "the engine does not go on": found.idle > SLOW,
         "the embedder does not go on": found.batch_seconds > SLOW,
         UNLISTED: any(not (one.held or one.paused) for one in unlisted),

@@ -41,6 +41,10 @@ class Live:
     listing: dict[str, RunningListing] = field(default_factory=dict)  # by source
     no_service: str = ""  # why there is no service port although the config wants one
     guard: str = ""  # how Chroma's port is guarded; "" where no server of ours runs
+    config_error: str = ""  # why a changed config file was refused
+    restart_pending: bool = False  # the config file takes effect at a restart
+    state_error: str = ""  # why the state folder cannot be written
+    unwritable: dict[str, str] = field(default_factory=dict)  # collections whose writes fail, with the reason
     isolation: str = ""  # how parsers are confined; "" before the first was started
 
 

@@ -13,6 +13,7 @@ from ingestor.app import daemon
 from ingestor.app.daemon import Loop
 from ingestor.app.signals import Signals
 from ingestor.core.decisions import NEVER
+from ingestor.state.run_status import Live
 
 
 @dataclass
@@ -65,7 +66,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def looped(running: Running) -> Loop:
     loop = Loop(running, Signals(), lambda live: None)  # type: ignore[arg-type]
-    loop.shown = SimpleNamespace(at=time.time() + 1000)  # type: ignore[assignment]
+    loop.shown = Live(at=time.time() + 1000)
     return loop
 
 
@@ -88,6 +89,7 @@ def test_a_config_whose_plugins_fail_leaves_the_old_one_in_force(
     assert loop._step(watch=True)
     assert (running.configured, kept, loop.running.config) == (["old"], ["new", "old"], "old")
     assert "the previous config stays in force" in caplog.text
+    assert loop.config_state.refused == str(error)
     loop._take_over(SimpleNamespace(name="newer"))  # type: ignore[arg-type]
     assert loop._step(watch=True)
     assert (running.configured, loop.running.config) == (["old", "newer"], "newer")
@@ -103,6 +105,7 @@ def test_a_config_that_a_full_disk_kept_from_being_taken_over_is_taken_over_late
     loop._take_over(SimpleNamespace(name="new", state=Path("state")))  # type: ignore[arg-type]
     loop.running.parts.config.state = Path("state")
     assert not loop._step(watch=True)
+    assert "database or disk is full" in loop.shown.state_error, "a scrape tells it though the disk is full"
     running.broken.clear()
     assert loop._step(watch=True)
     assert running.configured == ["new"]

@@ -116,3 +116,20 @@ def test_what_needs_a_restart_is_named_and_not_taken_over(
     assert sources(reloader) is None
     key = line.partition(":")[0]
     assert f"config not reloaded, restart ingestor to apply the change of: {key}" in caplog.text
+
+
+def test_a_refused_file_and_a_pending_restart_are_known_until_the_file_is_right(
+    tmp_path: Path, time: list[float]
+) -> None:
+    path, asked = tmp_path / "config.yaml", Asked()
+    reloader = reloader_of(path, asked)
+    for text, refused, pending in (
+        (MORE + "workers: many\n", True, False),
+        (MORE + "workers: 3\n", False, True),
+        (MORE + "sources: 3\n", True, True),
+        (MORE, False, False),
+    ):
+        path.write_text(text)
+        asked.reload = True
+        sources(reloader)
+        assert (bool(reloader.state.refused), reloader.state.restart_pending) == (refused, pending), text

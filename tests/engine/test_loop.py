@@ -129,7 +129,7 @@ def test_attempts_that_come_again_are_counted(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(world.files, "fetch", failing)
     world.configure()
     world.settle()
-    assert world.engine.retries == 2
+    assert world.engine.writer.counts.retries.total() == 2
     world.journal.close()
 
 

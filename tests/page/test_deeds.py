@@ -7,10 +7,10 @@ import httpx
 import pytest
 
 from ingestor.confinement.python_child import python_child
+from ingestor.core.work_counts import kind_of
 from ingestor.model import SourceName
 from ingestor.page import planning
 from ingestor.page.planning import Planner
-from ingestor.service.figures import kind_of
 from ingestor.state.requests import Notices, Requests
 from ingestor.state.sources import SourceRows
 from tests.page.seen import Page

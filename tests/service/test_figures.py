@@ -4,21 +4,28 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 
+from ingestor.core.work_counts import MOST_REASONS, WorkCounts
 from ingestor.service.figures import MOST_KINDS, kinds_of_reasons, metrics
 from ingestor.service.health import obstacles
-from ingestor.service.situation import CheckFigures, Situation, SourceFigures
+from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
 
 FOUND = Situation(
     at=1000.0,
     documents={("docs", "docs", "settled"): 7, ("docs", "docs", "waiting"): 2},
     sources={
-        "docs": SourceFigures(900.0, interval=300.0, oldest=940.0),
+        "docs": SourceFigures(900.0, interval=300.0, oldest=940.0, last_success=950.0),
         "wiki": SourceFigures(None, held=True, interval=60.0),
     },
     reasons=[("docs", "password needed", 2), ("docs", "page 7 of '/a/b.pdf' is broken: xref 12", 1)],
     in_flight={"docs": 3},
     listing={"wiki": 990.0},
     tally={"added": 4, "records_added": 40},
+    changes={("docs", "added"): 4},
+    failures={("docs", "password needed"): 2},
+    refused=True,
+    collections={"docs": CollectionFigures(writable=False, records={"live": 40, "previous": 38})},
+    sizes={"chroma": 4096},
+    dead={"cache": 512},
     swaps={"docs": (3, 9)},
     texts=100,
     tokens=5000,
@@ -29,9 +36,12 @@ FOUND = Situation(
     chroma_restarts=1,
     disk_free={"state": 7},
     checks={("docs", "faq.csv"): CheckFigures(0.75, 0.125, False, 950.0)},
-    retries=5,
+    retries={("docs", "no answer"): 5},
     stages={"read": 1.5, "write": 0.5},
 )
+
+
+UNUSABLE = {"docs": CollectionFigures(), "mail": CollectionFigures(readable=False, writable=False)}
 
 
 class Fixed(Collector):
@@ -64,7 +74,18 @@ def exposed(found: Situation = FOUND) -> str:
         "ingestor_embedded_texts_total 100.0",
         "ingestor_cached_texts_total 50.0",
         "ingestor_embedding_queue_texts 6.0",
-        'ingestor_document_changes_total{kind="added"} 4.0',
+        'ingestor_document_changes_total{kind="added",source="docs"} 4.0',
+        'ingestor_document_failures_total{reason="password needed",source="docs"} 2.0',
+        'ingestor_document_retries_total{reason="no answer",source="docs"} 5.0',
+        'ingestor_source_last_success_timestamp_seconds{source="docs"} 950.0',
+        "ingestor_config_error 1.0",
+        "ingestor_config_restart_pending 0.0",
+        "ingestor_state_writable 1.0",
+        'ingestor_collection_readable{collection="docs"} 1.0',
+        'ingestor_collection_writable{collection="docs"} 0.0',
+        'ingestor_collection_records{collection="docs",role="previous"} 38.0',
+        'ingestor_folder_bytes{folder="chroma"} 4096.0',
+        'ingestor_dead_bytes{file="cache"} 512.0',
         'ingestor_records_written_total{kind="added"} 40.0',
         'ingestor_check_recall{collection="docs",questions="faq.csv"} 0.75',
         'ingestor_check_fell{collection="docs",questions="faq.csv"} 0.125',
@@ -72,7 +93,6 @@ def exposed(found: Situation = FOUND) -> str:
         'ingestor_check_timestamp_seconds{collection="docs",questions="faq.csv"} 950.0',
         "ingestor_chroma_up 1.0",
         "ingestor_chroma_restarts_total 1.0",
-        "ingestor_document_retries_total 5.0",
         'ingestor_stage_seconds_total{stage="read"} 1.5',
         'ingestor_disk_free_bytes{folder="state"} 7.0',
     ],
@@ -102,6 +122,12 @@ def test_kinds_of_reasons_are_few() -> None:
         (Situation(chroma_up=False), ["Chroma does not answer"]),
         (Situation(chroma_loads=True), ["Chroma is loading a collection"]),
         (Situation(chroma_loads=True, chroma_up=False), ["Chroma does not answer"]),
+        (Situation(state_writable=False), ["the state folder cannot be written"]),
+        (Situation(collections=UNUSABLE), ["a collection cannot be read", "a collection cannot be written"]),
+        (
+            Situation(collections=UNUSABLE, chroma_up=False, chroma_loads=True),
+            ["Chroma does not answer", "a collection cannot be written"],
+        ),
         (Situation(idle=100), ["the engine does not go on"]),
         (Situation(batch_seconds=100), ["the embedder does not go on"]),
         (Situation(sources={"a": SourceFigures(interval=60)}), ["a source was never listed completely"]),
@@ -111,3 +137,24 @@ def test_kinds_of_reasons_are_few() -> None:
 )
 def test_what_keeps_it_from_being_ready(found: Situation, reasons: list[str]) -> None:
     assert obstacles(found) == reasons
+
+
+def test_reasons_of_retries_are_few_and_name_no_document() -> None:
+    counts = WorkCounts()
+    for number in range(50):
+        counts.retried("docs", f"/home/ada/{number}.txt: no answer in {number} s")
+        counts.failed("docs", "".join(chr(97 + int(digit)) for digit in str(number)))
+    assert list(counts.retries.values()) == [50]
+    for number in range(2 * MOST_REASONS):
+        counts.failed("docs", "x" * (number % 60) + "".join(chr(97 + int(digit)) for digit in str(number)))
+    assert len(counts.failures) <= MOST_REASONS + 1
+    assert counts.failures.total() == 50 + 2 * MOST_REASONS
+
+
+def test_only_what_reaches_readers_is_a_success() -> None:
+    counts = WorkCounts()
+    counts.written("docs", "added", 5.0)
+    counts.written("docs", "withdrawn", 9.0)
+    counts.written("docs", "unchanged", 7.0)
+    assert counts.successes == {"docs": 7.0}
+    assert counts.changes == {("docs", "added"): 1, ("docs", "withdrawn"): 1}

@@ -7,6 +7,7 @@ import threading
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from ingestor.engine.vectors import questions
 from ingestor.service import gathering
 from ingestor.state import checks
 from ingestor.state.checks import CheckResult
+from ingestor.state.run_status import Live
 from tests.service.world import RECIPE, Daemon, served
 from tests.waiting import wait
 
@@ -27,6 +29,7 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     monkeypatch.setattr(gathering, "FRESH", 0.0)
     found = Daemon(tmp_path)
     found.journal.note_collection(EditionName("docs"), CollectionRow("uuid", RECIPE))
+    found.collections["uuid"] = SimpleNamespace(count=lambda: 7)
     yield found
     found.model.gate.set()
     found.close()
@@ -121,6 +124,29 @@ def test_a_collection_that_is_being_loaded_is_not_ready(daemon: Daemon, client: 
     assert loading not in client.get("/readyz").json()["reasons"]
     daemon.unloaded = {"uuid"}
     assert loading in client.get("/readyz").json()["reasons"]
+
+
+def test_readiness_tells_reading_from_writing(daemon: Daemon, client: httpx.Client) -> None:
+    def ready() -> tuple[bool, bool]:
+        said = client.get("/readyz").json()
+        return said["readable"], said["writable"]
+
+    assert ready() == (True, True)
+    daemon.live = Live(unwritable={"docs": "403 by the proxy"})
+    daemon.collections.clear()
+    assert ready() == (False, False)
+    said = client.get("/readyz").json()
+    assert {"a collection cannot be read", "a collection cannot be written"} <= set(said["reasons"])
+    assert "docs" not in str(said), "it needs no token"
+    page = client.get("/metrics").text
+    assert 'ingestor_collection_readable{collection="docs"} 0.0' in page
+    assert 'ingestor_collection_writable{collection="docs"} 0.0' in page
+    daemon.live = Live(state_error="disk full", config_error="line 3")
+    page = client.get("/metrics").text
+    assert "ingestor_state_writable 0.0" in page
+    assert "ingestor_config_error 1.0" in page
+    assert float(page.partition('ingestor_folder_bytes{folder="state"} ')[2].split()[0]) > 0
+    assert 'ingestor_dead_bytes{file="journal"} ' in page
 
 
 def test_metrics_show_what_stalls(daemon: Daemon, client: httpx.Client) -> None:

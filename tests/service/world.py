@@ -15,6 +15,7 @@ from ingestor.config.models import Config
 from ingestor.config.servers import Http
 from ingestor.core.entries import ChromaName, CollectionRow, EditionName
 from ingestor.core.fingerprint import text_digest, vector_digest
+from ingestor.core.work_counts import WorkCounts
 from ingestor.engine.vectors.by_recipe import Embeddings
 from ingestor.http_server.server import Server
 from ingestor.lexical.composed import ComposedIndex
@@ -70,7 +71,7 @@ class Daemon:
         self.collections: dict[str, Any] = {}  # by UUID
         self.unloaded = set[str]()
         self.reranker: Reranker | None = None
-        self.stretch = Stretch()
+        self.stretch, self.live, self.counts = Stretch(), Live(waiting=3), WorkCounts()
         self.journal = Journal(folder / "journal.sqlite3")
         self.embeddings = Embeddings(VectorCache(folder / "cache", 10**6), self.model.count)
         self.stream = self.embeddings.of(RECIPE, lambda: self.model)
@@ -79,10 +80,10 @@ class Daemon:
 
     def view(self) -> DaemonView:
         return DaemonView(
-            self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.stretch, lambda: self.idle,
+            self.reader, self.embeddings, lambda: self.live, lambda: self.stretch, lambda: self.idle,
             lambda: {"docs": 60.0},
             lambda patience: self.up, self.loads, lambda: 0, self.collection, self.lexical,
-            lambda texts: [len(text.split()) for text in texts], lambda: 2,
+            lambda texts: [len(text.split()) for text in texts], lambda: self.counts,
             lambda: {"read": 1.5}, {"state": self.folder}, lambda: self.reranker,
             lambda: checks.read(self.folder),
         )  # fmt: skip

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ingestor.core.document_state import PENDING
+from ingestor.core.work_counts import kind_of
 from ingestor.page.shown.words import number, span
-from ingestor.service.figures import kind_of
 from ingestor.service.situation import UNLISTED, Situation, obstacles
 from ingestor.units import counted
 
