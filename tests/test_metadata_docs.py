@@ -13,7 +13,7 @@ from ingestor.model import Value
 from tests.pipeline.test_metadata import CHUNKS, DOCUMENT, described
 
 ROOT = Path(__file__).parents[1]
-ROW = re.compile(r"^\| `(\w+)` \|([^|]*)\|([^|]*)\|([^|]*)\|([^|]+)\|([^|]+)\|$")
+ROW = re.compile(r"^\| `(\w+)` \| ([a-z ]+?)(?: from (\d))?(?:, (always|lean))?: ([^|]+) \|[^|]+\|$")
 COUNTED = re.compile(r"index|line|^page$|_number|parent_(start|end)|^parents$")
 WRITERS = ("connectors", "ingestor/parsers", "ingestor/chunkers", "ingestor/pipeline")
 TYPES: dict[str, type] = {"text": str, "whole number": int, "list of text": list, "true": bool}
@@ -22,10 +22,10 @@ TYPES: dict[str, type] = {"text": str, "whole number": int, "list of text": list
 def rows(text: str) -> Iterator[tuple[str, str, str, str, str]]:
     """Key, type, base, profile and example of each row."""
     for line in text.splitlines():
-        if line.startswith("| `"):
+        if line.startswith("| `") and not line.startswith(("| `full`", "| `lean`")):
             row = ROW.match(line)
-            assert row, f"a row has a key, type, base, profile, meaning and example: {line}"
-            yield row[1], row[2].strip(), row[3].strip(), row[4].strip(), row[6].strip()
+            assert row, f"a row has a key, a type with its base, profile and example, and a meaning: {line}"
+            yield row[1], row[2], row[3] or "", row[4] or "", row[5]
 
 
 def page() -> str:
