@@ -22,7 +22,7 @@ from ingestor.engine.failure_log import FailureLog, TruncationLog
 from ingestor.engine.first_pass import FirstPass
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outbox import BATCH
-from ingestor.engine.overtaken import Overtaken
+from ingestor.engine.overtaken import Overtaken, Restless
 from ingestor.engine.scanner import GRACE, Scan, Scanner
 from ingestor.engine.workers.outcomes import Outcome, Work
 from ingestor.engine.writer import Writer
@@ -40,6 +40,7 @@ from ingestor.state.withdrawals import WithdrawalGuard
 log = logging.getLogger("ingestor")
 
 LEAST = 5.0  # seconds for which a vanished document is put off that a waiting one may be
+RESTLESS = "it changes while it is read, again and again"
 EMPTIED = Failure("the document has no text any more", 1, 0.0, quarantined=False)
 
 
@@ -84,6 +85,7 @@ class Engine:
         )
         self.guard = WithdrawalGuard(journal)
         self._overtaken, self._begun = Overtaken(journal), dict[int, _Begun]()  # by row: what is still wanted
+        self._restless = Restless()
         self.writer = Writer(
             journal, parts.collections, clock, random, self._wanted_recipe, self._overtaken.unwanted,
             self._hold_collection, self._refused,
@@ -205,6 +207,7 @@ class Engine:
         if self._handed_over(entry):
             self._landed(entry)
         elif isinstance(outcome.value, Prepared):
+            self._restless.forget(entry.row)
             if outcome.value.empties and not self._may_withdraw(entry, EMPTIED):
                 return
             self._first_pass.note(outcome.value)
@@ -271,7 +274,7 @@ class Engine:
             self._failures.note(
                 entry, "document_failed", "%s (%s) failed, keeps its records and will be retried: %s", failure
             )
-        elif not entry.attempts:
+        elif self._restless.failed(entry, self.clock()):
             log.info(
                 "%s (%s): %s; will be retried",
                 entry.key,
@@ -404,6 +407,10 @@ class Engine:
         return without_heirs(self.journal, gone, until, LEAST)
 
     def _start(self, job: Job, *, final: bool = False, ahead: bool = False) -> None:
+        if (until := self._restless.until(job.entry.row, self.clock())) is not None and job.entry.item:
+            later = Failure(RESTLESS, job.entry.attempts + 1, until, quarantined=False)
+            self.journal.fail(job.entry.row, job.entry.item.version, later)
+            return
         source = self.sources[job.entry.feed]
         tools, of = source.tools, _no_predecessor
         begun = _Begun(job.entry, tools.recipe(""), final)

@@ -5,6 +5,7 @@ another one. People approve changes of the config, undo them, or do neither. Rea
 after every write, and documents grow while they are read.
 """
 
+import logging
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from tests.simulation.laws import (
     LawBroken,
     hold,
 )
+from tests.simulation.ports.files import Files
 from tests.simulation.world import DOCS, FILES, World
 
 
@@ -125,6 +127,34 @@ def test_a_hold_by_an_edition_that_is_replaced_is_found_out(
     with pytest.raises(LawBroken) as found:
         exchange_the_server(tmp_path)
     assert found.value.law == REST
+
+
+def test_a_document_that_always_changes_is_tried_rarely_and_logged_once_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A watcher sees each of its changes; when it rests, it is indexed."""
+    fetch, tries = Files.fetch, list[str]()
+    monkeypatch.setattr(Files, "fetch", lambda self, item: (tries.append(item.key), fetch(self, item))[1])
+    world = World(tmp_path, 1, watched=True)
+    for name in ("a.txt", "b.txt"):
+        world.files.write(name, "alpha")
+    world.files.restless = {"a.txt"}
+    with caplog.at_level(logging.INFO):
+        for number in range(600):
+            if number % 100 == 99:
+                world.files.write("b.txt", f"beta {number}")
+            world.now += 0.5
+            world.engine_step()
+    assert 10 < tries.count("a.txt") < 25, "300 s, and every 30 s but at first"
+    assert 3 <= caplog.text.count("a.txt (files): changed") <= 6
+    assert "beta 499" in {record.text for record in world.readers.seen()}
+    world.files.restless.clear()
+    for _ in range(80):
+        world.now += 0.5
+        world.engine_step()
+    assert world.resting()
+    check(world)
+    world.end()
 
 
 def write_again(folder: Path) -> None:
