@@ -390,7 +390,7 @@ def may_be_title(line: Line) -> bool:
         return False
     text = _LEADING_NUMBER.sub("", line.text)
     words = len(_WORD.findall(text))
-    visible = sum(not character.isspace() for character in text)
+    visible = len("".join(text.split()))
     if (_MATHS.search(text) and words < 3) or len(_SYNTAX.findall(text)) > words:
         return False
     if words and 2 * sum(map(str.isalpha, text)) >= visible:

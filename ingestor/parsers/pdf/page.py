@@ -223,14 +223,16 @@ def _painted_again(text: PageText, places: Iterable[int]) -> Iterator[int]:
             seen.setdefault((letter, column, row), []).append((x, y))
 
 
-_X, _Y = c_double(), c_double()
+_X, _Y, _FLAGS, _NAME = c_double(), c_double(), c_int(), create_string_buffer(128)
 _X_AT, _Y_AT = addressof(_X), addressof(_Y)
 
 
 def _place(text: PageText, at: int) -> tuple[float, float]:
     """Return where a character's left end and its baseline meet."""
     _origin(text.address, at, _X_AT, _Y_AT)
-    return text.upright(_X.value, _Y.value)
+    if text.turn:
+        return text.upright(_X.value, _Y.value)
+    return _X.value - text.shown[0], _Y.value - text.shown[1]
 
 
 # --- characters --------------------------------------------------------------------------------------------
@@ -537,9 +539,8 @@ def _size(handle: Any, at: int) -> float:
 
 
 def _font(handle: Any, at: int) -> _Font:
-    flags, name = c_int(), create_string_buffer(128)
-    raw.FPDFText_GetFontInfo(handle, at, name, 128, byref(flags))
-    return _font_named(name.value, flags.value, raw.FPDFText_GetFontWeight(handle, at))
+    raw.FPDFText_GetFontInfo(handle, at, _NAME, len(_NAME), _FLAGS)
+    return _font_named(_NAME.value, _FLAGS.value, raw.FPDFText_GetFontWeight(handle, at))
 
 
 @lru_cache(maxsize=1024)

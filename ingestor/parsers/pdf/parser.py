@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage
 
 _PAGES = 50_000
+_ENCRYPTION = 600  # bytes on either side of the name of the usual encryption, which hold its dictionary
+_KEY_LENGTH = re.compile(rb"(/Length\s+)\d{1,3}(?=\s*(?:/[A-Z]|>>))")
 _LONGEST_NAME = 100  # characters of a company's
 _MONTHS = "January February March April May June July August September October November December"
 _DATE = rf"(?:{'|'.join(_MONTHS.split())})\s+\d{{1,2}}\s?,\s+\d{{4}}"
@@ -105,18 +107,33 @@ class PdfParser:
 
 
 def opened(data: bytes) -> "PdfDocument":
+    """Open a PDF that needs no password. Raises BadDocument."""
     from pypdfium2 import PdfDocument, PdfiumError
 
-    try:
-        document = PdfDocument(data)
-    except PdfiumError as error:
-        if "password" in str(error).lower():
-            raise BadDocument("is encrypted; save it without a password, or exclude it") from None
-        reason = str(error).rstrip(".")
-        raise BadDocument(f"is a damaged or cut-off PDF ({reason}); repair it, or exclude it") from None
-    if len(document) > _PAGES:
-        raise BadDocument(f"has {counted(len(document), 'page')}; {_PAGES:,} are read at most: split it")
-    return document
+    reason = ""
+    for attempt in _attempts(data):
+        try:
+            document = PdfDocument(attempt)
+        except PdfiumError as error:
+            reason = reason or str(error).rstrip(".")
+            if "password" in reason.lower():
+                continue
+            break
+        if len(document) > _PAGES:
+            raise BadDocument(f"has {counted(len(document), 'page')}; {_PAGES:,} are read at most: split it")
+        return document
+    if "password" in reason.lower() or "security" in reason.lower():
+        raise BadDocument("is encrypted; save it without a password, or exclude it")
+    raise BadDocument(f"is a damaged or cut-off PDF ({reason}); repair it, or exclude it")
+
+
+def _attempts(data: bytes) -> Iterator[bytes]:
+    """Yield the file, then the file with other lengths of its key: some writers give bytes, or none."""
+    yield data
+    at = data.rfind(b"/Standard")
+    begin, end = max(at - _ENCRYPTION, 0), at + _ENCRYPTION
+    for bits in (b"256", b"128", b"40") if at >= 0 else ():
+        yield data[:begin] + _KEY_LENGTH.sub(rb"\g<1>" + bits, data[begin:end]) + data[end:]
 
 
 def _lost(read: Read, ocr: bool) -> tuple[str, ...]:
@@ -166,7 +183,7 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
     read.characters += len(text.said)
     read.unmapped += text.unmapped
     fields, comments = forms.fields_and_comments(document, page, text)
-    upright = [word for line in text.lines for word in line if not pages.is_slanted(text, word)]
+    upright = [word for line in text.lines if not pages.is_slanted(text, line[0]) for word in line]
     told = structure.tags(page)
     mark = {word.first: structure.marked(text.handle, word.first) for word in upright} if told.known else {}
     filled = placed(fields, upright)

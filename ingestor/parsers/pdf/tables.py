@@ -30,6 +30,7 @@ _LEAST = 3  # rows of a table of texts, and lines side by side
 _CELL = 60  # characters of a cell of such a table, on average
 _PROSE = 18  # characters of a line of a column of prose, on average
 _CUT = 0.3  # share of a drawn table's lines that go on outside of it, at most
+_GAP = 12.0  # points: wider than prose has between words
 _GUTTER = 4  # lines that a gutter between columns of prose divides
 _FIGURE = re.compile(
     r"[^\w\s]{0,3}\d[\d.,:/'’]*[%)\]]{0,2}(?:\(\w{1,2}\))?[*†‡]?|[-–—]+%?|\(?[$€£¥]\)?|[%)]+|N/?[AM]|nm|\("
@@ -275,10 +276,8 @@ def _columns(text: PageText, lines: Sequence[Line]) -> Iterator[Line]:
 
 
 def _sides(line: Line, gutter: tuple[float, float]) -> tuple[list[Word], list[Word]]:
-    middle = (gutter[0] + gutter[1]) / 2
-    return [word for word in line.words if word.right <= middle + 1], [
-        w for w in line.words if w.right > middle + 1
-    ]
+    wall = (gutter[0] + gutter[1]) / 2 + 1
+    return [word for word in line.words if word.right <= wall], [w for w in line.words if w.right > wall]
 
 
 def _gutter(
@@ -287,6 +286,8 @@ def _gutter(
     """Return where the columns end that begin with this line, and the gap between them, if any."""
     best: tuple[int, tuple[float, float] | None] = begin + 1, None
     for one, other in pairwise(split_up[begin]):
+        if not any(word.text.isalpha() for word in other):
+            continue  # figures
         low, high, end, both = one[-1].right, other[0].left, begin, 0
         for line, own in zip(lines[begin:], split_up[begin:], strict=True):
             if line.rows or not line.words:
@@ -313,27 +314,21 @@ def _gutter(
 
 
 def _are_prose(lines: Sequence[Line], gutter: tuple[float, float]) -> bool:
+    """Tell whether both sides of a gutter read as prose: long lines of letters without wide gaps."""
     for side in zip(*(_sides(line, gutter) for line in lines), strict=True):
         said = [words for words in side if words]
+        text = "".join(word.text for words in said for word in words)
+        if len(text) + sum(map(len, said)) < _PROSE * len(said):
+            return False
         wide = [words[-1].right - words[0].left for words in said]
-        letters = [sum(len(word.text) + 1 for word in words) for words in said]
-        words = [word.text for some in said for word in some]
+        gaps = sum(any(b.left - a.right > _GAP for a, b in pairwise(words)) for words in said)
         if (
-            sum(letters) < _PROSE * len(said)
-            or sum(w >= 0.6 * max(wide) for w in wide) < 0.5 * len(wide)
-            or sum(map(str.isalpha, "".join(words))) < 0.7 * len("".join(words))
-            or sum(len(list(parts_of_words(some))) > 1 for some in said) > 0.4 * len(said)
+            sum(w >= 0.6 * max(wide) for w in wide) < 0.5 * len(wide)
+            or sum(map(str.isalpha, text)) < 0.7 * len(text)
+            or gaps > 0.4 * len(said)
         ):
             return False
     return True
-
-
-def parts_of_words(words: Sequence[Word]) -> Iterator[Word]:
-    """Yield the words before which a gap stands that is wider than prose has."""
-    yield words[0]
-    for before, word in pairwise(words):
-        if word.left - before.right > 12:
-            yield word
 
 
 # --- tables without lines ----------------------------------------------------------------------------------

@@ -161,8 +161,10 @@ def test_damaged_and_encrypted_ones_are_told() -> None:
         b"/Info",
         b"/Encrypt<</Filter/Standard/V 1/R 2/P -1/O(%b)/U(%b)>>/ID[(a)(b)]/Info" % (b"x" * 32, b"y" * 32),
     )
-    with pytest.raises(BadDocument, match="is encrypted; save it without a password"):
-        PARSER.parse(Blob(locked, "a.pdf"))
+    foreign = pdf(BODY).replace(b"/Info", b"/Encrypt<</Filter/Adobe.PubSec/V 1>>/Info")
+    for data in (locked, foreign):
+        with pytest.raises(BadDocument, match="is encrypted; save it without a password"):
+            PARSER.parse(Blob(data, "a.pdf"))
 
 
 @settings(max_examples=60)
