@@ -1,13 +1,21 @@
-"""The fields of a PDF's forms, and the annotations of readers."""
+"""The fields of a PDF's forms, whose values stand beside their labels, and the annotations of readers.
 
-from collections.abc import Callable, Iterator
+The label of a box to tick is on its right, that of another field on its left, else above it. A field without
+a label stands on a line of its own, after its name.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import POINTER, byref, c_ulong, c_ushort, cast, create_string_buffer
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element
 
 from pypdfium2 import raw
 
-from ingestor.parsers.pdf.fields import Field, form_lines
+from ingestor.parsers.pdf.lines import Line, Word
 from ingestor.parsers.pdf.page import PageText
+from ingestor.parsers.pdf.rules import Box
 from ingestor.parsers.shared.package import xml
 from ingestor.ports import BadDocument
 
@@ -20,6 +28,91 @@ _PASSWORD = 1 << 13  # flag of a field: its value is not shown
 _TICKED = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
 _WRITTEN = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
 _NO_COMMENTS = (raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_UNKNOWN)
+_NEAR = 40.0  # points from a label to the field on its right
+_FAR = 250.0  # points, where nothing stands above the field
+_ABOVE = 18.0  # points from the top of a field to the baseline of the label above it
+_OVERLAP = 4.0  # points by which a label may reach into its field
+_SIZE = 8.0  # points of type, of a line made for a field: too small for a heading
+_MARKS = {True: "[x]", False: "[ ]"}
+_PLACEHOLDERS = "_.… "
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """``ticked``: None of all but check boxes and radio buttons."""
+
+    name: str
+    value: str
+    box: Box
+    ticked: bool | None = None
+
+    @property
+    def said(self) -> str:
+        return self.value if self.ticked is None else _MARKS[self.ticked]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """``values``: what is filled in before and after a word, by its first character; ``lines``: the rest."""
+
+    values: Mapping[int, tuple[str, str]]
+    lines: tuple[Line, ...] = ()
+
+    def filled(self, word: Word) -> Word:
+        before, after = self.values.get(word.first, ("", ""))
+        return replace(word, text=f"{before}{word.text}{after}") if before or after else word
+
+
+def placed(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
+    said = [word for word in words if word.text.strip(_PLACEHOLDERS)]
+    values: dict[int, tuple[str, str]] = defaultdict(lambda: ("", ""))
+    rest = []
+    for field in sorted(fields, key=lambda field: (-field.box[1], field.box[0])):
+        if field.ticked is not None and (label := _right(field.box, said)):
+            before, after = values[label.first]
+            values[label.first] = (f"{before}{field.said} ", after)
+        elif not field.said:
+            continue
+        elif label := _left(field.box, said, _NEAR) or _over(field.box, said) or _left(field.box, said, _FAR):
+            before, after = values[label.first]
+            values[label.first] = (before, f"{after} {field.said}")
+        elif field.value or field.ticked:
+            rest.append(_line(field))
+    return Placed(dict(values), tuple(rest))
+
+
+def _right(box: Box, words: Iterable[Word]) -> Word | None:
+    beside = [word for word in words if _level(word, box) and 0 <= word.left - box[2] + 2 <= _NEAR]
+    return min(beside, key=lambda word: word.left, default=None)
+
+
+def _left(box: Box, words: Iterable[Word], farthest: float) -> Word | None:
+    beside = [
+        word for word in words
+        if _level(word, box) and -_OVERLAP <= box[0] - word.right <= farthest and word.left < box[0]
+    ]  # fmt: skip
+    return max(beside, key=lambda word: word.right, default=None)
+
+
+def _over(box: Box, words: Iterable[Word]) -> Word | None:
+    above = [
+        word for word in words
+        if -_OVERLAP <= word.baseline - box[3] <= _ABOVE and box[0] - _NEAR <= word.left < box[2]
+    ]  # fmt: skip
+    return min(above, key=lambda word: (round(word.baseline), -word.right), default=None)
+
+
+def _level(word: Word, box: Box) -> bool:
+    return box[1] - _OVERLAP <= word.baseline <= box[3]
+
+
+def _line(field: Field) -> Line:
+    left, bottom, right, _ = field.box
+    text = f"{field.name}: {field.said}" if field.name else field.said
+    return Line(text, left, right, bottom, _SIZE)
+
+
+# --- fields of a page ---------------------------------------------------------------------------------------
 
 
 def fields_and_comments(
@@ -39,29 +132,6 @@ def fields_and_comments(
             author = " ".join(_value(annotation, b"T").split())
             comments.append(f"{author}: {contents}" if author else contents)
     return fields, tuple(comments)
-
-
-def form_in_xml(document: "PdfDocument") -> tuple[str, ...]:
-    """The lines of a form that has no pages of its own (dynamic XFA): viewers make them by its XML."""
-    if raw.FPDF_GetFormType(document) != raw.FORMTYPE_XFA_FULL:
-        return ()
-    packets = dict(_packets(document))
-    try:
-        template, data = (xml(packets.get(name) or b"<none/>", name) for name in ("template", "datasets"))
-    except BadDocument:
-        return ()
-    return tuple(form_lines(template, data))
-
-
-def _packets(document: "PdfDocument") -> Iterator[tuple[str, bytes]]:
-    for at in range(min(raw.FPDF_GetXFAPacketCount(document), _MOST)):
-        name = create_string_buffer(_NAME)
-        raw.FPDF_GetXFAPacketName(document, at, name, _NAME)
-        size = c_ulong()
-        raw.FPDF_GetXFAPacketContent(document, at, None, 0, byref(size))
-        content = create_string_buffer(size.value + 1)
-        raw.FPDF_GetXFAPacketContent(document, at, content, size.value, byref(size))
-        yield name.value.decode("latin-1"), content.raw[: size.value]
 
 
 def _annotations(page: "PdfPage") -> Iterator[Any]:
@@ -114,3 +184,70 @@ def _value(annotation: Any, key: bytes) -> str:
     buffer = create_string_buffer(size + 2)
     raw.FPDFAnnot_GetStringValue(annotation, key, cast(buffer, POINTER(c_ushort)), size)
     return buffer.raw.decode("utf-16-le", "replace").replace("\0", "").replace("\r", "\n")
+
+
+# --- forms in XML (XFA), which have no pages ----------------------------------------------------------------
+
+
+def form_in_xml(document: "PdfDocument") -> tuple[str, ...]:
+    """The lines of a form that has no pages of its own (dynamic XFA): viewers make them by its XML."""
+    if raw.FPDF_GetFormType(document) != raw.FORMTYPE_XFA_FULL:
+        return ()
+    packets = dict(_packets(document))
+    try:
+        template, data = (xml(packets.get(name) or b"<none/>", name) for name in ("template", "datasets"))
+    except BadDocument:
+        return ()
+    return tuple(form_lines(template, data))
+
+
+def _packets(document: "PdfDocument") -> Iterator[tuple[str, bytes]]:
+    for at in range(min(raw.FPDF_GetXFAPacketCount(document), _MOST)):
+        name = create_string_buffer(_NAME)
+        raw.FPDF_GetXFAPacketName(document, at, name, _NAME)
+        size = c_ulong()
+        raw.FPDF_GetXFAPacketContent(document, at, None, 0, byref(size))
+        content = create_string_buffer(size.value + 1)
+        raw.FPDF_GetXFAPacketContent(document, at, content, size.value, byref(size))
+        yield name.value.decode("latin-1"), content.raw[: size.value]
+
+
+def form_lines(template: Element, data: Element) -> Iterator[str]:
+    """Yield the lines of a form, with values beside their labels; values without a field follow by name."""
+    values: dict[str, deque[str]] = {}
+    for leaf in data.iter():
+        if not len(leaf) and (said := _said(leaf)):
+            values.setdefault(_local(leaf), deque()).append(said)
+    yield from _template_lines(template, values)
+    for name, rest in values.items():
+        yield from (f"{name}: {value}" for value in rest)
+
+
+def _template_lines(element: Element, values: dict[str, deque[str]]) -> Iterator[str]:
+    for child in element:
+        name = _local(child)
+        if child.get("presence") in ("hidden", "inactive"):
+            continue
+        if name == "draw":
+            yield from filter(None, [_value_of(child)])
+        elif name == "field":
+            label = next((_value_of(one) for one in child if _local(one) == "caption"), "") or child.get(
+                "name", ""
+            )
+            filled = values.get(child.get("name", ""))
+            value = filled.popleft() if filled else _value_of(child)
+            yield from filter(None, [f"{label.removesuffix(':')}: {value}" if value else label])
+        else:
+            yield from _template_lines(child, values)
+
+
+def _value_of(element: Element) -> str:
+    return next((_said(one) for one in element if _local(one) == "value"), "")
+
+
+def _said(element: Element) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+def _local(element: Element) -> str:
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""

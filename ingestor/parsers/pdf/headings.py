@@ -59,7 +59,6 @@ _LONG, _PARAGRAPHS, _TEXT = (
     0.3,
 )  # characters of a line; such lines, and their share, of a style of text
 _PROSE = 45  # characters of a line of text
-_READ, _SET_APART, _COVERS = 0.3, 0.4, 12  # of a page before the text: share of text, of titles; pages
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _NUMBERING = re.compile(
     r"(?:chapter|section|part|appendix|kapitel|chapitre)?(?:\d{1,6}|[a-z]\d{0,4}|[ivxl]{1,6})?"
@@ -88,6 +87,7 @@ _OTHERWISE = re.compile(
     r"|^\d+\s+(?:[A-Z][\w.]*\s+){1,4}(?:street|st\.|avenue|ave\.?|road|rd\.|drive|boulevard|blvd\.?|lane|way|plaza|parkway|circle)\b"
     r"|^(?:one|two)\s+\w+(?:\s\w+)?\s+(?:street|avenue|road|drive|way|plaza|place|center)\b"
     r"|^(?:yes|no|none|page|total|signature|title|date|name|by)s?:?$|^/s/|^(?:dated?|by):"  # labels
+    r"|[a-z] director$|\(continued\)$"  # signers, running heads
     r"|^(?:see|the) accompanying notes|exact name of registrant|^commission file|employer identification",
     re.IGNORECASE,
 )
@@ -264,7 +264,7 @@ def _key(text: str) -> str:
 def _by_setting(pages: Sequence[PageLines], leading: float) -> list[dict[int, list[PdfHeading]]]:
     """Return the lines that are set apart from the text, and what is one heading in several of them."""
     text = body(pages, leading)
-    found = _without_cover(pages, _without_title_pages(pages, titles(pages, text), text), text)
+    found = _without_cover(pages, titles(pages, text), text)
     size = sum(len(line.text) for page in pages for line in page.lines)
     if sum(len(title.text) for title in found) > _SHARE * size:
         return [{} for _ in pages]
@@ -503,66 +503,17 @@ def _numbered_in_order(found: Sequence[Title]) -> list[Title]:
     return [title for title in found if not title.plain or title in wanted]
 
 
-# --- the pages before the text -----------------------------------------------------------------------------
-
-
-def _without_title_pages(pages: Sequence[PageLines], found: Sequence[Title], text: BodyStyle) -> list[Title]:
-    """Drop what pages before the text say of the document: its author, its publisher, when and for what.
-
-    Such a page has little text; after the first page much of it is set apart, and nothing follows.
-    The largest line of the first page stays, and so do parts and what is numbered.
-    """
-    said = [_said(page, text) for page in pages]
-    usual = sorted(said)[3 * len(said) // 4] if said else 0
-    first = next((at for at, count in enumerate(said[:_COVERS]) if count >= _READ * usual), 0)
-    of_page: dict[int, list[Title]] = defaultdict(list)
-    for title in found:
-        of_page[title.page].append(title)
-    main = max(of_page[0], key=lambda title: (title.style.size, -title.at), default=None)
-    covers = {
-        at for at in range(first)
-        if not contents(pages[at].lines)
-        and (
-            at == 0
-            or _is_cover(pages[at].lines, of_page[at])
-            or (main and any(_key(title.text) == _key(main.text) for title in of_page[at]))
-        )
-    }  # fmt: skip
-    if pages and filed(pages[0]):
-        covers.add(0)
-        main = None
-    return [
-        title for title in found
-        if title.page not in covers or title == main or (_OUTLINED.match(title.text) and main)
-        or any(_CHAPTER.match(pages[title.page].lines[one.at].text) for one in of_page[title.page] if main)
-    ]  # fmt: skip
-
-
-def filed(page: PageLines) -> bool:
-    """Tell whether a page is the form with which a company files a report."""
-    said = " ".join(line.text for line in page.lines).casefold()
-    return "exchange act of 1934" in said and "registrant" in said
-
-
-def _said(page: PageLines, text: BodyStyle) -> int:
-    """Count the characters that are set as the text is."""
-    return sum(
-        len(line.text) for line in page.lines
-        if abs(line.size - text.size) < 0.1 * text.size and (not line.bold or text.bold)
-    )  # fmt: skip
-
-
-def _is_cover(lines: Sequence[Line], found: Sequence[Title]) -> bool:
-    count = sum(title.count for title in found)
-    ended = bool(found) and found[-1].at + found[-1].count >= len(lines)
-    return ended and count >= _SET_APART * len(lines)
+# --- the first page ----------------------------------------------------------------------------------------
 
 
 def _without_cover(pages: Sequence[PageLines], found: Sequence[Title], text: BodyStyle) -> list[Title]:
-    """Drop authors, dates and such that stand below the title on the first page, in type of their own."""
+    """Drop authors, dates and such that stand below the title on the first page, in type of their own.
+
+    The form with which a company files a report heads nothing.
+    """
     first = [title for title in found if title.page == 0]
-    if not first:
-        return list(found)
+    if not first or _is_filed(pages[0]):
+        return [title for title in found if title.page > 0]
     main = max(first, key=lambda title: (title.style.size, -title.at))
     begins = next(
         (
@@ -582,6 +533,12 @@ def _without_cover(pages: Sequence[PageLines], found: Sequence[Title], text: Bod
         if title.page > 0 or title.at > begins or title == main or title.style in unnumbered
         or _OUTLINED.match(title.text)
     ]  # fmt: skip
+
+
+def _is_filed(page: PageLines) -> bool:
+    """Tell whether a page is the form with which a company files a report."""
+    said = " ".join(line.text for line in page.lines).casefold()
+    return "exchange act of 1934" in said and "registrant" in said
 
 
 # --- levels ------------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ingestor.core.completeness import words
+
 LEADER = re.compile(r"(?:\s?\.){4,}|…\s*\d+$")  # from a title to its page, in a table of contents
 _PAGE = re.compile(r"\S\s+(?:\d{1,4}|[ivxl]{1,6})$")
 _ENTRIES = 3  # lines that end with a number, one after the other: a table of contents
@@ -112,6 +114,15 @@ def body_size(pages: Iterable[PageLines]) -> float:
     if sizes.total() < _PROSE * code.total():
         sizes.update(code)
     return max(sizes, key=lambda size: (sizes[size], size), default=0.0)
+
+
+def words_in(pages: Iterable[PageLines]) -> int:
+    """Count the words of the pages' lines and tables."""
+    return sum(
+        sum(words(cell) for row in line.rows for cell in row) if line.rows else words(line.text)
+        for page in pages
+        for line in page.lines
+    )
 
 
 def prose(lines: Sequence[Line]) -> str:

@@ -1,16 +1,25 @@
-"""The text on a page that is a picture, by OCR.
+"""The text on a page that is a picture, by OCR, in lines in reading order.
 
 Done by rapidocr (Apache-2.0), whose package holds its models: Latin, Chinese and Japanese script; of others
 it reads nothing. On one thread and a line at a time, so that the same page gives the same text on one kind
 of processor. A page of 40 lines takes 3 to 4 s (benchmarks/ocr.py).
+
+A line comes before what stands below it and before what stands to its right in the same row. Of two columns
+of text the left one comes first, unless a line across both separates them [Breuel, "High performance document
+layout analysis", 2003]. Columns of short entries, as of a form or a bill, are read row by row.
 """
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from ingestor.parsers.pdf.lines import Line
-from ingestor.parsers.pdf.ocr_lines import OcrLine, lines
 from ingestor.ports import BadDocument
 
 if TYPE_CHECKING:
@@ -26,6 +35,12 @@ _PARAMETERS = {
     "EngineConfig.onnxruntime.intra_op_num_threads": 1,
     "EngineConfig.onnxruntime.inter_op_num_threads": 1,
 }
+_WIDE = 0.25  # of the page: a line of a column of text
+_SHARED = 0.3  # of the narrower one's width: what stands above the other, or below it
+_TYPE = 0.8  # of the height of a line's box: the size of its type
+_DESCENT = 0.3  # of that size: from the baseline to the middle of the box
+
+Before = npt.NDArray[np.bool_]  # [a, b]: whether line a is to be read before line b
 
 
 def recognised(page: "PdfPage") -> tuple[Line, ...]:
@@ -61,3 +76,66 @@ def _engine() -> Any:
             f" {INSTALL}, then `ingestor retry --all`"
         ) from None
     return RapidOCR(params=_PARAMETERS)
+
+
+@dataclass(frozen=True, slots=True)
+class OcrLine:
+    """A line's box, in points from the page's left and top."""
+
+    text: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def middle(self) -> float:
+        return (self.top + self.bottom) / 2
+
+
+def lines(seen: Sequence[OcrLine], width: float, height: float) -> tuple[Line, ...]:
+    """All of them, on a page of that size; no size of type between a line's and the usual one but halves."""
+    if not seen:
+        return ()
+    usual = median(line.bottom - line.top for line in seen)
+    return tuple(_line(seen[at], usual, height) for at in _order(seen, width))
+
+
+def _line(seen: OcrLine, usual: float, height: float) -> Line:
+    times = max(2, round(2 * (seen.bottom - seen.top) / usual)) / 2
+    size = times * max(1, round(_TYPE * usual))
+    text = seen.text.strip()
+    divided = text.endswith("-") and text[-2:-1].isalpha()
+    baseline = height - seen.middle - _DESCENT * size
+    return Line(
+        text.removesuffix("-") if divided else text, seen.left, seen.right, baseline, size, hyphen=divided
+    )
+
+
+def _order(seen: Sequence[OcrLine], width: float) -> list[int]:
+    before = _before(seen, width)
+    waiting = before.sum(axis=0)
+    left = sorted(range(len(seen)), key=lambda at: (seen[at].middle, seen[at].left))
+    order = []
+    while left:
+        first = next((at for at in left if not waiting[at]), left[0])
+        left.remove(first)
+        waiting -= before[first]
+        order.append(first)
+    return order
+
+
+def _before(seen: Sequence[OcrLine], width: float) -> Before:
+    left, top, right, bottom = np.array([(s.left, s.top, s.right, s.bottom) for s in seen]).T
+    middle, tall, long = (top + bottom) / 2, bottom - top, right - left
+    shared = np.minimum.outer(right, right) - np.maximum.outer(left, left)
+    across = shared > _SHARED * np.minimum.outer(long, long)
+    beside = ~across & np.less.outer(left + right, left + right)
+    row = abs(np.subtract.outer(middle, middle)) < np.minimum.outer(tall, tall) / 2
+    columns = beside & np.logical_and.outer(long > _WIDE * width, long > _WIDE * width)
+    for at in range(len(seen)):
+        between = np.multiply.outer(middle - middle[at], middle - middle[at]) < 0
+        columns &= ~(between & np.logical_and.outer(across[at], across[at]))
+    below: Before = np.less.outer(middle, middle)
+    found: Before = (across & below & ~row) | (beside & row) | columns
+    return found

@@ -19,9 +19,7 @@ from pydantic import Field
 
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document, Scalar
-from ingestor.parsers.pdf.completeness import FURNITURE, without_unicode, words_in
-from ingestor.parsers.pdf.fields import placed
-from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines
+from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, words_in
 from ingestor.parsers.pdf.ocr import INSTALL, recognised
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage
 
 _PAGES = 50_000
+_FURNITURE = "running headers and footers"  # the rule that leaves them out
+_MOST_UNMAPPED = 0.3  # share of the characters
 _ENCRYPTION = 600  # bytes on either side of the name of the usual encryption, which hold its dictionary
 _KEY_LENGTH = re.compile(rb"(/Length\s+)\d{1,3}(?=\s*(?:/[A-Z]|>>))")
 _LONGEST_NAME = 100  # characters of a company's
@@ -77,7 +77,8 @@ class PdfParser:
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted or too long."""
-        from ingestor.parsers.pdf.furniture import without_furniture  # slow to import, as the next two
+        from ingestor.parsers.pdf.forms import form_in_xml  # slow to import, as the next ones
+        from ingestor.parsers.pdf.furniture import without_furniture
         from ingestor.parsers.pdf.headings import cover_title
         from ingestor.parsers.pdf.layout import compose
 
@@ -87,7 +88,7 @@ class PdfParser:
             pages = read.pages
             kept = without_furniture(pages)
             composed = compose(kept, list(_outline(document)))
-            for said in _form_in_xml(document):
+            for said in form_in_xml(document):
                 composed.add("paragraph", said)
             about = document.get_metadata_dict(skip_empty=True)
             language = _language(document)
@@ -101,7 +102,7 @@ class PdfParser:
             language=language,
             extra=tuple(_extra(about, read)),
             raw_words=read.words,
-            left_out=((FURNITURE, words_in(pages) - words_in(kept)),),
+            left_out=((_FURNITURE, words_in(pages) - words_in(kept)),),
             lost=_lost(read, self._ocr),
         )
 
@@ -137,22 +138,19 @@ def _attempts(data: bytes) -> Iterator[bytes]:
 
 
 def _lost(read: Read, ocr: bool) -> tuple[str, ...]:
-    """Messages about unreadable parts, with advice."""
-    reasons = _unread(read, ocr), without_unicode(read.unmapped, read.characters)
-    return tuple(filter(None, reasons))
-
-
-def _unread(read: Read, ocr: bool) -> str | None:
-    """A message about pages that are pictures, with advice on OCR."""
-    if not read.unread:
-        return None
-    where = f"on {read.unread:,} of {counted(len(read.pages), 'page')}"
-    if ocr:
-        return f"only pictures {where}, in which OCR finds no text that it can read"
-    return (
-        f"only pictures and no text layer {where}: OCR would read them: {INSTALL}, and"
-        " `parsing: {pdf: {ocr: true}}` for its source; or run a tool such as ocrmypdf on it"
-    )
+    """Return messages about parts that cannot be read, with advice."""
+    found = []
+    if read.unread:
+        where = f"on {read.unread:,} of {counted(len(read.pages), 'page')}"
+        found.append(
+            f"only pictures {where}, in which OCR finds no text that it can read" if ocr else
+            f"only pictures and no text layer {where}: OCR would read them: {INSTALL}, and"
+            " `parsing: {pdf: {ocr: true}}` for its source; or run a tool such as ocrmypdf on it"
+        )  # fmt: skip
+    if read.unmapped > _MOST_UNMAPPED * read.characters:
+        said = f"{read.unmapped:,} of {read.characters:,} characters"
+        found.append(f"the fonts give no Unicode value for {said}")
+    return tuple(found)
 
 
 def read_pages(document: "PdfDocument", ocr: bool) -> Read:
@@ -186,7 +184,7 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
     upright = [word for line in text.lines if not pages.is_slanted(text, line[0]) for word in line]
     told = structure.tags(page)
     mark = {word.first: structure.marked(text.handle, word.first) for word in upright} if told.known else {}
-    filled = placed(fields, upright)
+    filled = forms.placed(fields, upright)
     if filled.values:
         text.lines = [[filled.filled(word) for word in line] for line in text.lines]
         upright = [filled.filled(word) for word in upright]
@@ -209,12 +207,6 @@ def _tagged(line: Line, mark: Mapping[int, int], headings: Mapping[int, tuple[in
         return line
     begins, ends = (headings.get(mark.get(word.first, -1)) for word in (line.words[0], line.words[-1]))
     return replace(line, tagged=begins) if begins and begins == ends else line
-
-
-def _form_in_xml(document: "PdfDocument") -> tuple[str, ...]:
-    from ingestor.parsers.pdf import forms
-
-    return forms.form_in_xml(document)
 
 
 def _outline(document: "PdfDocument") -> Iterator[Bookmark]:

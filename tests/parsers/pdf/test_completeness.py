@@ -2,9 +2,9 @@ import pytest
 
 from ingestor.core.completeness import shortfall
 from ingestor.model import Blob
-from ingestor.parsers.pdf.completeness import without_unicode, words_in
-from ingestor.parsers.pdf.lines import Line, PageLines
-from ingestor.parsers.pdf.parser import PdfOptions, PdfParser
+from ingestor.parsers.pdf import parser
+from ingestor.parsers.pdf.lines import Line, PageLines, words_in
+from ingestor.parsers.pdf.parser import PdfOptions, PdfParser, Read
 from tests.parsers.files import pdf
 
 
@@ -14,10 +14,13 @@ def test_words_of_lines_and_of_tables() -> None:
 
 
 @pytest.mark.parametrize(("unmapped", "named"), [(0, False), (1800, False), (1801, True)])
-def test_characters_without_a_unicode_value(unmapped: int, named: bool) -> None:
-    reason = without_unicode(unmapped, 6000)
-    assert (reason is not None) == named
-    assert reason is None or reason == "the fonts give no Unicode value for 1,801 of 6,000 characters"
+def test_mostly_characters_without_a_unicode_value_are_incomplete(
+    unmapped: int, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parser, "read_pages", lambda document, ocr: Read(characters=6000, unmapped=unmapped))
+    lost = PdfParser(PdfOptions()).parse(Blob(pdf(TEXT), "a.pdf")).lost
+    said = "the fonts give no Unicode value for 1,801 of 6,000 characters"
+    assert lost == ((said,) if named else ())
 
 
 TEXT = [

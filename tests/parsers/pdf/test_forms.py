@@ -1,7 +1,7 @@
 import pytest
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.pdf.fields import Field, placed
+from ingestor.parsers.pdf.forms import Field, placed
 from ingestor.parsers.pdf.lines import Word
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
 from tests.parsers.files import numbered

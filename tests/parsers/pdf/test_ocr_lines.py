@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from ingestor.parsers.pdf.layout import compose
 from ingestor.parsers.pdf.lines import PageLines
-from ingestor.parsers.pdf.ocr_lines import OcrLine, lines
+from ingestor.parsers.pdf.ocr import OcrLine, lines
 
 WIDTH, HEIGHT = 600, 800
 

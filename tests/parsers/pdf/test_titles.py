@@ -197,7 +197,8 @@ def test_a_bold_line_in_smaller_type_heads_larger_text_and_no_small_one() -> Non
         "(in millions, except per share data)", "(amounts in millions, except par value and share data)",
         "Years Ended December 31,", "December 31, 2022", "Fiscal Year", "[SIGNATURES ON FOLLOWING PAGE]",
         "(Mark One)", "(Exact name of registrant as specified in its charter)", "Signature", "By:",
-        "/s/ Ada Lovelace", "☐ Large accelerated filer",
+        "/s/ Ada Lovelace", "☐ Large accelerated filer", "Ada Lovelace Director",
+        "NOTES TO THE STATEMENTS (Continued)",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("facts", [{"bold": True}, {"size": 14.0}])
@@ -246,23 +247,6 @@ def test_a_label_above_a_smaller_title_is_a_heading_of_its_own() -> None:
     assert [title for _, title in found(page(TEXT, *[TEXT] * 5), page(*lines, *[TEXT] * 9))] == [
         "Exercise 2", "Solution",
     ]  # fmt: skip
-
-
-def test_of_pages_before_the_text_the_title_parts_and_numbers_are_headings() -> None:
-    front = [
-        said("On Harbours", size=20.0),
-        "",
-        said("Ada Lovelace", size=14.0),
-        said("Porthaven", size=12.0),
-    ]
-    half = [said("A College", size=14.0), "", "", "", said("On Harbours", size=20.0)]
-    part = [said("Part I", size=20.0), said("Harbours", size=20.0)]
-    text = page(*section(said("1 The Quay", size=14.0)), *[TEXT] * 20)
-    assert found(page(*front), page(*half), page(*part), text, text) == [
-        (1, "On Harbours"), (1, "Part I Harbours"), (1, "1 The Quay"), (1, "1 The Quay"),
-    ]  # fmt: skip
-    slide = [said("Why Harbours Matter", size=20.0), "", said("They do", size=14.0), "they shelter ships"]
-    assert "Why Harbours Matter" in [title for _, title in found(page(*front), page(*slide), text, text)]
 
 
 def test_an_entry_of_the_outline_takes_a_label_above_it_and_no_other_line() -> None:
