@@ -265,7 +265,7 @@ def _searched(config: Config, journal: Journal, question: Question) -> Answer:
     from ingestor.app.building.parts import Parts, made_by
     from ingestor.lexical.check import words_of
     from ingestor.lexical.file import reading
-    from ingestor.rerankers.configured import scores_of
+    from ingestor.search.rerankers import scores_of
     from ingestor.search.reranking import Reranker
     from ingestor.search.search import Searcher
 

@@ -17,26 +17,25 @@ def mcp(config: ConfigOption = CONFIG) -> None:
 
     It speaks on standard input and output, and asks the daemon; it starts nothing and loads no model.
     """
-    from ingestor.assistants.port import MISSING, installed
+    from ingestor.service.assistants import MISSING, installed
 
     if not installed():
         fail(MISSING, FAILED)
     http = looked_up(config).http
     if http is None:
         fail(f"{config}: ingestor mcp needs the service port of the daemon: remove `http: false`", USAGE)
-    from ingestor.assistants.server import server
+    from ingestor.service.assistant_tools import server
 
     server(_ask(config, http)).run("stdio")
 
 
 def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[tuple[int, Any]]]:
-    """How the tools ask the daemon: see assistants.asking."""
+    """How the tools ask the daemon: see service.client.Ask."""
     from anyio.to_thread import run_sync
 
     from ingestor.app.queries import journal_of
-    from ingestor.assistants.asking import DaemonAway
     from ingestor.ports import NeedsHuman
-    from ingestor.service.client import DaemonClient
+    from ingestor.service.client import DaemonAway, DaemonClient
 
     @cache
     def client() -> DaemonClient:

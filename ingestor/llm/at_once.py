@@ -1,25 +1,78 @@
-"""Several questions to a server at the same time."""
+"""Several requests at the same time.
+
+The threads are daemons: the program does not wait for a server that does not answer.
+"""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import TypeVar
 
-A = TypeVar("A")
-B = TypeVar("B")
+from ingestor.core.interruptions import Stopped
+from ingestor.ports import Stop
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_LOOK = 0.1  # seconds between two looks at the flag
 
 
-def at_once(do: Callable[[A], B], items: Sequence[A], threads: int, stop: Callable[[], None]) -> list[B]:
-    """Run ``do`` on each item in so many threads; return the results in order of the items.
+def in_parallel(
+    work: Callable[[T], R],
+    parts: Sequence[T],
+    lanes: int,
+    stop: Stop,
+    on_error: Callable[[], None] = lambda: None,
+) -> list[R]:
+    """Run ``work`` on each part in at most ``lanes`` threads; return the results in order of the parts.
 
-    The first failed item's error is raised, after items that did not begin are cancelled.
-    ``stop`` is called before the error is raised, and ends waits for retries. Requests under way are awaited.
+    Raises the first error of ``work``, and Stopped soon after ``stop`` is set, even if work is under way. No
+    further part is begun then. After an error of ``work`` parts under way are awaited; ``on_error`` is called
+    before, to end their waits.
     """
-    with ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(do, item) for item in items]
+    over = Stop()
+    waiting: SimpleQueue[int] = SimpleQueue()
+    done: SimpleQueue[tuple[int, R | BaseException]] = SimpleQueue()
+    for number in range(len(parts)):
+        waiting.put(number)
+
+    def serve() -> None:
+        while not (stop.is_set() or over.is_set()):
+            try:
+                number = waiting.get_nowait()
+            except Empty:
+                return
+            try:
+                done.put((number, work(parts[number])))
+            except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+                done.put((number, error))
+
+    threads = [
+        Thread(target=serve, name=f"request {lane}", daemon=True) for lane in range(min(lanes, len(parts)))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        found = dict(_next(done, stop) for _ in parts)
+    except BaseException:
+        over.set()
+        on_error()
+        for thread in threads:
+            while thread.is_alive() and not stop.is_set():
+                thread.join(_LOOK)
+        raise
+    return [found[number] for number in range(len(parts))]
+
+
+def _next(done: "SimpleQueue[tuple[int, R | BaseException]]", stop: Stop) -> tuple[int, R]:
+    """Wait for the next result. Raises its error, or Stopped."""
+    while True:
+        if stop.is_set():
+            raise Stopped
         try:
-            return [future.result() for future in futures]
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            stop()
-            raise
+            number, result = done.get(timeout=_LOOK)
+        except Empty:
+            continue
+        if isinstance(result, BaseException):
+            raise result
+        return number, result

@@ -1,6 +1,7 @@
 """Asks the service port of a running daemon. By the standard library alone, which imports fast."""
 
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from http.client import HTTPConnection, HTTPException
 from typing import Any
@@ -12,6 +13,13 @@ from ingestor.search.values import Answer, Question, answer_of
 OWNER = "X-Ingestor-Owner"  # header: the mark of the state whose daemon is meant
 _MOST = 200_000_000  # bytes of an answer
 _PATIENCE = 60.0  # seconds
+
+Ask = Callable[[str, str, object], Awaitable[tuple[int, Any]]]
+"""Method, path and body to status and parsed body. It may raise DaemonAway."""
+
+
+class DaemonAway(Exception):
+    """No daemon answers; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)

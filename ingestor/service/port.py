@@ -11,13 +11,12 @@ from urllib.parse import urlsplit
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ingestor.assistants import port as assistants
 from ingestor.config.servers import Http
 from ingestor.http_server.access import rules
 from ingestor.http_server.bounded import Bounded, RequestRefused
 from ingestor.http_server.guarded import Guarded
 from ingestor.http_server.limits import ServerLimits
-from ingestor.service import documents, embeddings, health, metrics, openapi, searching, status
+from ingestor.service import assistants, documents, embeddings, health, metrics, openapi, searching, status
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.gathering import Kept, gather
 from ingestor.service.situation import Situation

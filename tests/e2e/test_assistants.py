@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ingestor.assistants import port
 from ingestor.cli.main import app
+from ingestor.service import assistants
 from tests.e2e.project import INGESTOR, Project, free_port
 from tests.e2e.test_service import running
 from tests.waiting import wait
@@ -132,6 +132,6 @@ def test_without_a_service_port_there_is_no_server(tmp_path: Path) -> None:
 def test_without_the_package_the_command_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(port, "find_spec", lambda name: None)
+    monkeypatch.setattr(assistants, "find_spec", lambda name: None)
     done = CliRunner().invoke(app, ["mcp", "--config", str(project(tmp_path).config)])
     assert (done.exit_code, "pip install 'ingestor[mcp]'" in done.stderr) == (4, True), done.output

@@ -4,7 +4,8 @@ from threading import Barrier, Event
 
 import pytest
 
-from ingestor.llm.at_once import at_once
+from ingestor.llm.at_once import in_parallel
+from ingestor.ports import Stop
 from tests.waiting import LONG
 
 
@@ -15,7 +16,7 @@ def test_results_are_in_order_and_made_together() -> None:
         together.wait()
         return number * number
 
-    assert at_once(do, [3, 1, 2], 3, lambda: None) == [9, 1, 4]
+    assert in_parallel(do, [3, 1, 2], 3, Stop()) == [9, 1, 4]
 
 
 def test_an_error_stops_what_waits_and_leaves_out_the_rest() -> None:
@@ -28,5 +29,5 @@ def test_an_error_stops_what_waits_and_leaves_out_the_rest() -> None:
         assert stopped.wait(LONG)
 
     with pytest.raises(ValueError, match="first"):
-        at_once(do, range(50), 2, stopped.set)
+        in_parallel(do, range(50), 2, Stop(), stopped.set)
     assert len(begun) < 50

@@ -41,9 +41,9 @@ from ingestor.ports import (
     Structured,
 )
 from ingestor.rechunk.recipes import Choices, NotReproducible, as_chosen, chosen, parsing
-from ingestor.rerankers.configured import scores_of
 from ingestor.sandbox.pool import Isolation
 from ingestor.sandbox.process import Limits
+from ingestor.search.rerankers import scores_of
 from ingestor.search.reranking import Reranker
 from ingestor.state.editions import Editions
 from ingestor.state.files import (

@@ -1,23 +1,249 @@
-"""Requests to one embedding server: at its pace, repeated while it is busy, their answers checked."""
+"""Requests to one embedding server: at its pace, repeated while it is busy, their answers checked.
 
-from collections.abc import Mapping, Sequence
+The pace keeps the limits of every minute, whenever it begins, and the pauses that the server asks for.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from math import inf
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
+import numpy as np
+import orjson
+
 from ingestor.core.interruptions import Stopped
-from ingestor.embedders.openai import batching
-from ingestor.embedders.openai.answers import EmbeddingAnswer, Malformed, longest, read
-from ingestor.embedders.openai.counting import Count, counter
-from ingestor.embedders.openai.options import OpenAIOptions
-from ingestor.embedders.openai.pace import Pace
-from ingestor.embedders.openai.rates import RateLimits
-from ingestor.llm.server import LONGEST_WAIT, TOO_LONG, ModelRequests, RequestNotTaken, TryAgain, patiently
+from ingestor.embedders.rounding import unit
+from ingestor.llm.options import ModelServer
+from ingestor.llm.server import (
+    LONGEST_WAIT,
+    TOO_LONG,
+    ModelRequests,
+    RequestNotTaken,
+    TryAgain,
+    patiently,
+    token_count,
+)
 from ingestor.model import Vector
 from ingestor.ports import NeedsHuman, Stop, Transient
+from ingestor.registry import pinned, tuning
+from ingestor.text.tokens import Tokens
+from ingestor.units import counted
+
+
+class OpenAIOptions(ModelServer):
+    model: str = pinned(..., min_length=1, description="model, as the server names it")
+    dimensions: int | None = pinned(
+        None, ge=1, le=65_536, description="dimensions to request, for models that can shorten vectors"
+    )
+    prompt: str = pinned("", description="text before every document, as the model needs")
+    query_prompt: str = pinned("", description="text before every question, as the model needs")
+    parameters: dict[str, Any] = pinned(
+        {}, description="further fields of every request, such as `input_type` or `truncate`"
+    )
+    query_parameters: dict[str, Any] = pinned(
+        {}, description="other values of such fields for questions of `ingestor query`"
+    )
+    revision: str = pinned(
+        "",
+        description="change this value to re-embed everything, such as after a change of the server's model",
+    )
+    price: float = tuning(0.0, ge=0, description="price of a million tokens, for `plan`, `sync` and `status`")
+    window: int | None = tuning(
+        None,
+        ge=1,
+        description="tokens that the model reads; without it no chunk counts as too long",
+    )
+    tokenizer: Path | None = tuning(
+        None,
+        description="the model's `tokenizer.json` or its folder; default: tokens are counted as OpenAI's",
+    )
+    batch_texts: int = tuning(32, ge=1, le=2048, description="most texts in a request")
+    batch_tokens: int = tuning(8192, ge=1, description="most tokens in a request; a longer text goes alone")
+    requests_per_minute: int | None = tuning(None, ge=1, description="most requests a minute")
+    tokens_per_minute: int | None = tuning(None, ge=1, description="most tokens a minute")
+
+
+Count = Callable[[Sequence[str]], list[int]]
+
+
+def counter(tokenizer: Path | None) -> Count:
+    """By a ``tokenizer.json``, or the one in a folder; else by cl100k_base, which OpenAI's models have.
+
+    Raises NeedsHuman where there is none.
+    """
+    if tokenizer is None:
+        return Tokens().counts
+    from ingestor.embedders.tokenizing import from_folder
+
+    folder = tokenizer.parent if tokenizer.name == "tokenizer.json" else tokenizer
+    try:
+        found = from_folder(folder)
+    except Exception as error:
+        raise NeedsHuman(f"embedding: the tokenizer in {folder} can't be read: {error}") from error
+    if found is None:
+        raise NeedsHuman(f"embedding: there is no tokenizer.json in {folder}")
+    return lambda texts: [len(encoding) for encoding in found.encode_batch_fast(list(texts))]
+
+
+MINUTE = 60.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """Limits of a minute."""
+
+    requests: float = inf
+    tokens: float = inf
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    at: float  # seconds
+    tokens: int
+
+
+def earliest(sent: Sequence[Sent], limits: RateLimits, now: float, tokens: int) -> float:
+    """The time from which a request of so many tokens may be sent, ``now`` or later.
+
+    ``sent``: earlier ones in their order, those that still wait for their time included; none overtakes
+    another. A request of more tokens than a minute may have waits until it has a minute for itself.
+    """
+    begin = max([now, *(one.at for one in sent[-1:])])
+    times = [begin, *(one.at + MINUTE for one in sent if one.at + MINUTE > begin)]
+    return next(time for time in times if _fits(recent(sent, time), limits, tokens))
+
+
+def recent(sent: Sequence[Sent], now: float) -> list[Sent]:
+    """Return the requests that count in the minute that ends ``now``."""
+    return [one for one in sent if one.at + MINUTE > now]
+
+
+def _fits(others: Sequence[Sent], limits: RateLimits, tokens: int) -> bool:
+    total = tokens + sum(one.tokens for one in others)
+    return not others or (len(others) < limits.requests and total <= limits.tokens)
+
+
+class Pace:
+    """Threads share it. ``clock``: seconds that never run backwards."""
+
+    def __init__(self, limits: RateLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits, self._clock = limits, clock
+        self._lock = Lock()
+        self._sent: list[Sent] = []
+        self._resumes = 0.0
+
+    def take(self, tokens: int) -> float:
+        """Reserve a request of so many tokens. Returns the seconds to wait before it is sent."""
+        with self._lock:
+            now = self._clock()
+            begin = max(now, self._resumes)
+            self._sent = recent(self._sent, now)
+            at = earliest(self._sent, self._limits, begin, tokens)
+            self._sent.append(Sent(at, tokens))
+            return at - now
+
+    def pause(self, seconds: float) -> None:
+        """Reserve none before so many seconds have passed."""
+        with self._lock:
+            self._resumes = max(self._resumes, self._clock() + seconds)
+
+
+WIDEST = 65_536  # dimensions
+_DIGITS = 40  # bytes of a number in JSON, with what stands around it
+_ENVELOPE = 1_000_000  # bytes of an answer beside its numbers
+
+
+class Malformed(Exception):
+    """Not what an OpenAI-compatible server answers to these texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingAnswer:
+    """``vectors``: of length 1; None for numbers that are no vector. ``dimensions``: of all of them."""
+
+    vectors: Sequence[Vector | None]
+    dimensions: int
+    tokens: int | None
+
+
+def longest(texts: int, dimensions: int | None) -> int:
+    """Bytes of an answer about so many texts, at most."""
+    return _ENVELOPE + texts * (dimensions or 8192) * _DIGITS
+
+
+def read(content: bytes, texts: int) -> EmbeddingAnswer:
+    """Raises Malformed."""
+    found = _json(content)
+    try:
+        entries = _in_order(found["data"], texts)
+        rows = [_numbers(entry["embedding"]) for entry in entries]
+        counted = (found.get("usage") or {}).get("prompt_tokens")
+        tokens = None if counted is None else token_count(counted)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+        raise Malformed("did not answer as an OpenAI-compatible server does; check base_url") from None
+    widths = {len(row) for row in rows}
+    if len(widths) != 1 or not 0 < max(widths) <= WIDEST:
+        raise Malformed(f"gave vectors of {_listed(widths)} numbers for texts of one request")
+    return EmbeddingAnswer([_vector(row) for row in rows], widths.pop(), tokens)
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return orjson.loads(content)
+    except ValueError:
+        pass
+    try:
+        return json.loads(content)  # knows NaN, which Python's servers write
+    except (ValueError, RecursionError):
+        raise Malformed("did not answer with JSON; check base_url") from None
+
+
+def _in_order(data: Sequence[Mapping[str, Any]], texts: int) -> Sequence[Mapping[str, Any]]:
+    """The entries by their index, where they have one."""
+    if len(data) != texts:
+        raise Malformed(f"gave {len(data)} vectors for {counted(texts, 'text')}")
+    if all("index" not in entry for entry in data):
+        return data
+    by_index = {entry["index"]: entry for entry in data}
+    if by_index.keys() != set(range(texts)):
+        raise Malformed(f"numbered its {texts} vectors wrongly")
+    return [by_index[index] for index in range(texts)]
+
+
+def _numbers(embedding: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """null counts as no number."""
+    if not isinstance(embedding, list) or any(isinstance(number, str | bool) for number in embedding[:1]):
+        raise TypeError
+    found = np.array(embedding, np.float64)
+    if found.ndim != 1:
+        raise TypeError
+    return found
+
+
+def _vector(row: np.ndarray[Any, np.dtype[np.float64]]) -> Vector | None:
+    with np.errstate(over="ignore", under="ignore"):
+        length = float(np.linalg.norm(row))
+        if not (np.isfinite(length) and length > 0):
+            return None
+        made: Vector = unit(row[None, :])[0]
+    return made if made.any() else None
+
+
+def _listed(widths: set[int]) -> str:
+    return ", ".join(str(width) for width in sorted(widths)[:5])
+
 
 HARMLESS = "word"  # a text that any model can take
 _ABOUT_TEXTS = (400, 413, 422)  # statuses that one text of many may be the reason for
+
+
+class TextsRefused(Exception):
+    """The server did not take these texts; the message says why."""
 
 
 class Sender:
@@ -41,7 +267,7 @@ class Sender:
         return counter(self._options.tokenizer)
 
     def answer(self, texts: Sequence[str], more: Mapping[str, Any], stop: Stop) -> EmbeddingAnswer:
-        """Sends a request, repeatedly. Raises batching.Refused, Transient, NeedsHuman or Stopped."""
+        """Sends a request, repeatedly. Raises TextsRefused, Transient, NeedsHuman or Stopped."""
         tokens = sum(self.count(texts))
         body: dict[str, Any] = {
             "model": self._options.model,
@@ -61,7 +287,7 @@ class Sender:
             raise Transient(self.said(busy)) from None
         except RequestNotTaken as refused:
             if refused.status in _ABOUT_TEXTS or TOO_LONG in refused.code:
-                raise batching.TextsRefused(str(refused)) from None
+                raise TextsRefused(str(refused)) from None
             raise NeedsHuman(self.said(refused)) from None
 
     def _once(self, body: Mapping[str, Any], texts: int, tokens: int, stop: Stop) -> EmbeddingAnswer:
@@ -119,7 +345,7 @@ class Call:
         said = self._sender.said
         try:
             [vector] = self.vectors([self._prompt + HARMLESS], [0])
-        except batching.TextsRefused:
+        except TextsRefused:
             raise NeedsHuman(said(reason)) from None
         if vector is None:
             raise Transient(said("gives no usable vectors, not even for a harmless word"))

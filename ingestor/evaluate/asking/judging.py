@@ -15,10 +15,11 @@ from ingestor.evaluate.asking.prompts import asking, context, judging, verdict
 from ingestor.evaluate.cutting import SampleCut
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.workplace import Workplace, same_documents
-from ingestor.llm.at_once import at_once
+from ingestor.llm.at_once import in_parallel
 from ingestor.llm.client import Ask, LanguageModel
 from ingestor.llm.options import Endpoint
 from ingestor.llm.valid import answered
+from ingestor.ports import Stop
 from ingestor.units import counted
 
 _TIMES = 2  # attempts to get a valid verdict
@@ -50,7 +51,7 @@ def judge(
         place.progress(f"asking {endpoint.model}: {next(done):,} of {counted(len(pairs), 'answer')}")
         return made
 
-    made = at_once(one, pairs, endpoint.concurrency, place.answers.stop)
+    made = in_parallel(one, pairs, endpoint.concurrency, Stop(), place.answers.stop)
     similar = _similarities(place, [answer for answer, _ in made], [references[at] for at, _, _ in pairs])
     judgements = [replace(each, similarity=value) for (_, each), value in zip(made, similar, strict=True)]
     rows = [judgements[at :: len(found)] for at in range(len(found))]

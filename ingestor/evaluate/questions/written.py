@@ -17,10 +17,11 @@ from ingestor.evaluate.questions.csv_file import RefusedQuestion
 from ingestor.evaluate.questions.excerpts import Searchable
 from ingestor.evaluate.questions.filters import duplicates, misfits
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
-from ingestor.llm.at_once import at_once
+from ingestor.llm.at_once import in_parallel
 from ingestor.llm.client import Ask, Messages
 from ingestor.llm.valid import answered, json_object
 from ingestor.model import Vectors
+from ingestor.ports import Stop
 from ingestor.text.spans import Span
 
 _EARLIER = 50  # questions that the model is told
@@ -55,8 +56,8 @@ def written(
     texts: Sequence[str], wanted: Wanted, manner: Manner
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
     """The questions, and why there is none about some passages. Raises what ``manner.ask`` raises."""
-    found = at_once(
-        lambda at: _about(texts, at, wanted[at], manner), list(wanted), manner.threads, manner.stop
+    found = in_parallel(
+        lambda at: _about(texts, at, wanted[at], manner), list(wanted), manner.threads, Stop(), manner.stop
     )
     questions = [each for one, _ in found for each in one]
     refused = [each for _, other in found for each in other]

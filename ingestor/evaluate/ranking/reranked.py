@@ -11,7 +11,7 @@ from time import perf_counter
 
 from ingestor.config.servers import Rerank
 from ingestor.core.fingerprint import text_digest
-from ingestor.rerankers.configured import scores_of
+from ingestor.search.rerankers import scores_of
 from ingestor.search.reranking import Scores, best_first, scored
 from ingestor.state.cache.store import VectorCache
 

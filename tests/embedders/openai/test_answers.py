@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingestor.embedders.openai.answers import Malformed, read
+from ingestor.embedders.openai.sending import Malformed, read
 
 
 def answer(*embeddings: Any, indices: list[Any] | None = None, **more: Any) -> bytes:

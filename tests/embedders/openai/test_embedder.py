@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ingestor.core.interruptions import Stopped
 from ingestor.embedders.openai import sending
 from ingestor.embedders.openai.embedder import PLUGIN, OpenAIEmbedder
-from ingestor.embedders.openai.options import OpenAIOptions
+from ingestor.embedders.openai.sending import OpenAIOptions
 from ingestor.ports import BadDocument, Loadable, NeedsHuman, Remote, Transient
 from ingestor.registry import find
 from tests.endpoint import (

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ingestor.embedders.openai.embedder import OpenAIEmbedder
-from ingestor.embedders.openai.options import OpenAIOptions
+from ingestor.embedders.openai.sending import OpenAIOptions
 from ingestor.ports import BadDocument
 from tests.gemma import serving
 

@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
+import httpx
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ingestor.assistants.asking import inside
 from ingestor.http_server.bodies import read_body
 from ingestor.http_server.problems import RequestProblem
+from ingestor.service.client import Ask
 
 MISSING = "assistants need the extra `mcp`: pip install 'ingestor[mcp]'"
 MOST_BYTES = 200_000  # of a request
@@ -46,7 +47,7 @@ class _Endpoint:
             await served(dict(scope), _again(body, receive), send)
 
     def _served(self) -> Starlette:
-        from ingestor.assistants.server import over_http, server
+        from ingestor.service.assistant_tools import over_http, server
 
         self._server = self._server or server(inside(self._app))
         return over_http(self._server, MOST_BYTES)
@@ -60,3 +61,17 @@ def _again(body: bytes, receive: Receive) -> Receive:
         return next(messages, None) or await receive()
 
     return received
+
+
+def inside(app: ASGIApp) -> Ask:
+    """Asks an application in this process that answers in JSON."""
+    transport = httpx.ASGITransport(app)
+
+    async def ask(method: str, path: str, body: object = None) -> tuple[int, Any]:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", trust_env=False
+        ) as client:
+            said = await client.request(method, path, json=body)
+            return said.status_code, said.json()
+
+    return ask

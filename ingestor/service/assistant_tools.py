@@ -17,9 +17,9 @@ from pydantic import Field, ValidationError, create_model
 from starlette.applications import Starlette
 
 from ingestor import __version__
-from ingestor.assistants.asking import Ask, DaemonAway
 from ingestor.core.escape import raw, spelt
 from ingestor.search.values import Expand, Mode
+from ingestor.service.client import Ask, DaemonAway
 
 _ABOUT = """Search in the user's own documents, which ingestor keeps up to date.
 `search` finds passages by meaning and by words; cite `source` and `lines` or `page` of what you use.

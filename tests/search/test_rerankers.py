@@ -10,10 +10,8 @@ import pytest
 
 from ingestor.config.servers import Rerank
 from ingestor.ports import NeedsHuman, Transient
-from ingestor.rerankers import cross_encoder as module
-from ingestor.rerankers.configured import scores_of
-from ingestor.rerankers.cross_encoder import cross_encoder
-from ingestor.rerankers.in_time import in_time
+from ingestor.search import rerankers as module
+from ingestor.search.rerankers import cross_encoder, in_time, scores_of
 from tests.endpoint import KEY, Reply, refused, serving
 
 TEXTS = ["a bridge", "a harbour", "a library"]

@@ -11,8 +11,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from ingestor.assistants import port
 from ingestor.core.escape import spelt
+from ingestor.service import assistants
 from tests.search.test_search import TEXTS
 from tests.service.test_searching import chroma as chroma
 from tests.service.test_searching import daemon as daemon
@@ -112,7 +112,7 @@ def test_answers_show_assistants_what_people_do_not_see() -> None:
         return 200, named if path.startswith("/documents/") else {"documents": [named], "next": f"a{hidden}"}
 
     async def work() -> None:
-        from ingestor.assistants.server import server
+        from ingestor.service.assistant_tools import server
 
         made = server(ask)
         listed = await made.call_tool("list_documents", {})
@@ -199,7 +199,7 @@ def test_a_listener_gets_an_error_at_once(client: httpx.Client) -> None:
 def test_without_the_package_it_says_what_to_install(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(port, "find_spec", lambda name: None)
+    monkeypatch.setattr(assistants, "find_spec", lambda name: None)
     said = client.post("/mcp", json=LIST, headers=HEADERS)
     assert said.status_code == 501
     assert "pip install 'ingestor[mcp]'" in said.json()["detail"]

@@ -1,1 +1,0 @@
-"""Search for assistants that speak the Model Context Protocol (MCP)."""

@@ -1,1 +1,0 @@
-"""Cross-encoders that order the first hits of a search anew."""

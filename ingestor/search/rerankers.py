@@ -1,0 +1,129 @@
+"""The reranker of a config: a cross-encoder in this process, or a server.
+
+A server takes the form of text-embeddings-inference (``{"query", "texts"}``, answered by ``[{"index",
+"score"}]``), or of Cohere, Jina and vLLM (``{"model", "query", "documents"}``, answered
+by ``{"results": [{"index", "relevance_score"}]}``). A search does not wait for one that is slow or
+still loads.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+from ingestor.config.servers import Rerank
+from ingestor.llm.options import ModelServer
+from ingestor.llm.server import ModelRequests, RequestNotTaken, TryAgain
+from ingestor.ports import NeedsHuman, Transient
+
+
+def scores_of(options: Rerank, *, patient: bool) -> Callable[[str, Sequence[str]], Sequence[float]]:
+    """Return the scores of the configured reranker.
+
+    ``patient``: sets no time limit for a cross-encoder, which takes seconds to load.
+    """
+    if options.url is not None:
+        return in_time(endpoint(options), options.timeout, AT_ONCE)
+    model = cross_encoder(str(options.model))
+    return model if patient else in_time(model, options.timeout, 1)
+
+
+Scores = Callable[[str, Sequence[str]], Sequence[float]]
+
+
+def in_time(scores: Scores, seconds: float, at_once: int) -> Scores:
+    """Return ``scores`` with a time limit, after which a call raises Transient.
+
+    ``at_once``: number of parallel calls. Further calls wait, and are cancelled at the limit.
+    """
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="rerank")
+
+    def bounded(question: str, texts: Sequence[str]) -> Sequence[float]:
+        asked = pool.submit(scores, question, texts)
+        try:
+            return asked.result(seconds)
+        except TimeoutError:
+            asked.cancel()
+            raise Transient(f"the reranker took longer than {seconds:g} s") from None
+
+    return bounded
+
+
+AT_ONCE = 4  # requests
+_MOST = 5_000_000  # bytes of an answer: servers may repeat the texts
+
+
+def endpoint(options: Rerank) -> Callable[[str, Sequence[str]], Sequence[float]]:
+    """Return the scores of a reranker server. ``options`` must have a ``url``."""
+    url = str(options.url).rstrip("/").removesuffix("/rerank")
+    server = ModelServer(
+        base_url=url, api_key=options.api_key, timeout=options.timeout, retries=0, concurrency=AT_ONCE
+    )
+    requests = ModelRequests(server, "the reranker", options.model or "")
+
+    def scores(question: str, texts: Sequence[str]) -> Sequence[float]:
+        try:
+            return _scores(requests.post("/rerank", _body(options.model, question, texts), _MOST), len(texts))
+        except (TryAgain, RequestNotTaken) as error:
+            raise Transient(requests.said(error)) from None
+
+    return scores
+
+
+def _body(model: str | None, question: str, texts: Sequence[str]) -> dict[str, Any]:
+    if model is None:
+        return {"query": question, "texts": list(texts), "truncate": True}
+    return {"model": model, "query": question, "documents": list(texts)}
+
+
+def _scores(content: bytes, number: int) -> list[float]:
+    """Parse the score of each text from an answer. Raises TryAgain."""
+    try:
+        found = json.loads(content)
+        rows = found["results"] if isinstance(found, dict) else found
+        scores = {int(row["index"]): float(row.get("score", row.get("relevance_score"))) for row in rows}
+        return [scores[at] for at in range(number)]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise TryAgain("did not answer as a reranker does; check url, and model") from None
+
+
+_BATCH = 32  # texts
+_LONGEST = 512  # tokens of question and text together, where the model's files do not say
+
+
+def cross_encoder(model: str) -> Callable[[str, Sequence[str]], Sequence[float]]:
+    """Return the scores of a cross-encoder, which is loaded by the first call.
+
+    ``model``: a folder, or a name on the Hugging Face hub.
+    """
+    loaded = cache(lambda: _loaded(model))
+
+    def scores(question: str, texts: Sequence[str]) -> Sequence[float]:
+        try:
+            pairs = [(question, text) for text in texts]
+            found = loaded().predict(pairs, batch_size=_BATCH, show_progress_bar=False)
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise Transient(f"the cross-encoder {model} failed: {error}") from error
+        return [float(score) for score in found]
+
+    return scores
+
+
+def _loaded(model: str) -> Any:
+    if find_spec("sentence_transformers") is None:
+        raise NeedsHuman("a cross-encoder needs the extra `torch`: pip install 'ingestor[torch]'")
+    from sentence_transformers import CrossEncoder
+
+    from ingestor.embedders.torch_model import quiet
+
+    try:
+        with quiet():
+            found = CrossEncoder(model, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise NeedsHuman(f"the cross-encoder {model} cannot be loaded: {error}") from error
+    if found.num_labels != 1:
+        raise NeedsHuman(f"{model} gives {found.num_labels} scores for a text, and a reranker gives one")
+    found.max_seq_length = min(found.max_seq_length or _LONGEST, _LONGEST)
+    return found
