@@ -171,7 +171,7 @@ def _limits(metadata: Iterable[Any]) -> Iterator[str]:
     for mark in marks:
         if isinstance(mark, FieldInfo):
             yield from _limits(mark.metadata)
-        elif type(mark) in _BOUNDS and mark not in (Ge(0), MinLen(1)):  # as everybody expects
+        elif type(mark) in _BOUNDS and mark not in (Ge(0), Ge(1), MinLen(1)):  # as everybody expects
             attribute, template = _BOUNDS[type(mark)]
             yield template.format(getattr(mark, attribute))
 

@@ -182,7 +182,7 @@ def test_chroma_s_folder_may_be_deleted_at_the_price_of_no_embedding(project: Pr
     assert_told(ask("query", "number", "--where", odd), 2, "$almost", "unknown operator")
     assert_told(ask("query", "number", "--collection", "dcos"), 2, "'dcos'", "known: docs")
     shutil.rmtree(project.folder / "chroma")
-    assert_told(ask("query", "number"), 4, "docs", "missing in Chroma", "ingestor sync")
+    assert_told(ask("query", "number"), 4, "docs", "gone from Chroma", "ingestor sync")
     again = answered(ask("sync", "--json"))
     assert (again["documents"]["failed"], again["embedded"]["texts"]) == (0, 0)
     assert answered(ask("verify", "--json"))["checked"] == 12

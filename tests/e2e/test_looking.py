@@ -74,7 +74,7 @@ def test_a_plan_sees_what_chroma_lost(synced: Project, ask: Ask) -> None:
     shutil.rmtree(synced.folder / "chroma")
     gone = ask("plan")
     assert gone.code == 4
-    assert "collection docs: it is gone" in gone.out
+    assert "collection docs: missing" in gone.out
     assert "Nothing to do" not in less.out + gone.out
     assert not (synced.folder / "chroma").exists(), "plan must touch nothing"
 
@@ -266,8 +266,8 @@ def test_init_of_a_folder_names_its_documents(
 def test_a_rollback_where_nothing_is_kept_says_what_is_kept_and_how_long(synced: Project, ask: Ask) -> None:
     answer = ask("rollback")
     assert answer.code == 2
-    assert "'docs' has no earlier state to return to" in answer.err
-    assert answer.err.endswith("leaves the old one, for 1 hour (rechunk.grace)\n")
+    assert "nothing to roll back for 'docs'" in answer.err
+    assert answer.err.endswith("a replaced collection is kept for 1 hour (rechunk.grace)\n")
 
 
 def test_a_rollback_says_what_it_did_and_how_to_go_on(synced: Project, ask: Ask) -> None:

@@ -152,7 +152,7 @@ def test_a_question_finds_what_is_wrong_before_it_loads_the_model(plain: Project
     assert built()
     with embedded(plain.folder / "chroma") as client:
         client.api.delete_collection("docs")
-    assert "missing in Chroma" in refused().err
+    assert "gone from Chroma" in refused().err
     plain.settings["chroma"] = {"host": "127.0.0.1", "port": free_port()}
     plain.configure()
     assert "can't be reached" in refused().err

@@ -54,9 +54,9 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path, machines: int = 1
     print(f"to embed   {about}{counted(plan.texts, 'text')}, {counted(plan.tokens, 'token')}")
     if plan.asks:
         cost = f", cost {plan.cost:.2f} and that of the answers" if plan.cost else ""
-        asks = f"{counted(plan.asks, 'question')} to language models"
+        asks = f"{plan.asks:,}"
         print(
-            f"to ask     about {asks}, {counted(plan.prompt_tokens, 'prompt token')}{cost}; nothing was sent"
+            f"LLM calls  about {asks}, {counted(plan.prompt_tokens, 'prompt token')}{cost}; nothing was sent"
         )
     if estimate.seconds and estimate.tokens_per_second:
         rate = f"{estimate.tokens_per_second:,.0f} tokens/s"
@@ -82,7 +82,7 @@ def _print_needs(estimate: Estimate, machines: int) -> None:
     if needs.read_seconds + needs.write_seconds >= LONG:
         read, write = duration(needs.read_seconds), duration(needs.write_seconds)
         print(
-            f"besides    about {read} to read and cut, one by one, and {write} of Chroma's processor to write"
+            f"besides    about {read} to read and chunk (one by one), {write} of Chroma's CPU time to write"
         )
     if machines > 1:
         print(
@@ -117,7 +117,7 @@ def _then(estimate: Estimate, config: Path) -> str:
         keys = ", ".join(estimate.restart)
         return (
             f"Nothing was changed. The config file differs in {keys}, which takes effect at a restart; until "
-            "then the running ingestor takes over nothing of the file."
+            "then the running ingestor ignores the changed file."
         )
     if estimate.elsewhere:
         return (
@@ -129,7 +129,7 @@ def _then(estimate: Estimate, config: Path) -> str:
     if any(change.waits for change in estimate.changes):
         return f"Nothing was changed. To do it: {command('apply', config)}"
     if estimate.running:
-        return "Nothing was changed. The running ingestor does it by itself."
+        return "Nothing was changed. The running ingestor will do it."
     return f"Nothing was changed. To do it: {command('sync', config)}"
 
 
