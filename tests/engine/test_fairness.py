@@ -193,7 +193,7 @@ def test_a_watch_that_fails_begins_anew_after_growing_waits() -> None:
             return iter(())
         raise OSError("too many watches")
 
-    pool._listen("a source", hints, Stop())  # type: ignore[arg-type]
+    pool._listen("a source", hints, Stop(), [])  # type: ignore[arg-type]
     assert waits == [30, 60, 120, 240, 480, 960, 1920, 3600, 30, 60]
     pool.close()
 

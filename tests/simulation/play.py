@@ -43,6 +43,8 @@ def play(folder: Path, seed: int, acts: int = 12, rounds: int = 12, **settings: 
         world.step(random.randrange(1, rounds))
         if world.dwindling:
             dwindle(world, hints)
+        if world.spoiling:
+            spoil(world, hints)
         if world.sliced and len(world.places) > 1:  # last: when the program starts anew, all is well
             rename_half_written(world, random)
     world.settle()
@@ -87,6 +89,18 @@ def dwindle(world: World, random: Random) -> None:
         world.step(random.randrange(1, 4))
     for name in random.sample(NAMES, 9):
         world.files.write(name, text(random))
+
+
+def spoil(world: World, random: Random) -> None:
+    """Most documents cannot be read any more, as after an update that broke a parser; later they can."""
+    names = random.sample(NAMES, 9)
+    for name in names:
+        world.files.write(name, text(random))
+    for content in (UNREADABLE, ""):
+        world.engine.scanner.look_again()
+        world.step(random.randrange(4, 12))
+        for name in names:
+            world.files.write(name, content or text(random))
 
 
 def common(files: Files, random: Random, deed: str, key: str) -> None:

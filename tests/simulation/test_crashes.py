@@ -32,7 +32,6 @@ from ingestor.state.queries import backlog, reports
 from ingestor.state.queries.backlog import Backlog
 from tests.simulation.histories import FindOut, Variants, crashes
 from tests.simulation.laws import (
-    ASKED,
     BLAMED,
     CLEAN,
     COMPLETE,
@@ -251,7 +250,6 @@ BROKEN: Variants = {
     "two documents adopt one row": (protocol, "compatible", _adopt_twice, {LISTED, STATES}),
     "an unknown error withdraws a document": (decisions, "after_failure", _give_up, {READABLE}),
     "another disk is believed": (decisions, "sudden_loss", lambda *args: None, {THERE}),
-    "withdrawals are not asked about": (decisions, "withdrawal", lambda *args: None, {ASKED}),
     "names are believed after a crash": (
         open_collections, "rename_to_roles", lambda registrar, editions: 0,
         {EXACT, CLEAN, SUPERSET, ONE_EMBEDDER},

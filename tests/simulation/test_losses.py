@@ -1,10 +1,14 @@
-"""Histories in which folders are deleted one after the other, each deletion longer than a whole listing."""
+"""Histories of losses: folders are deleted one after the other, or most documents become unreadable.
+
+Each deletion lasts longer than a whole listing.
+"""
 
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from ingestor.core import decisions
 from ingestor.state.sources import SourceRows
 from tests.simulation.histories import FindOut, Variants, crashes
 from tests.simulation.laws import ASKED
@@ -25,6 +29,20 @@ def _measured_by_the_last_listing(self, source, at, identity, documents, trouble
 
 
 _SCANNED = SourceRows.scanned
+
+
+def spoiling(seed: int) -> dict[str, object]:
+    return {"spoiling": True}
+
+
+def test_so_does_every_history_in_which_most_become_unreadable(tmp_path: Path) -> None:
+    assert crashes(tmp_path, range(6), spoiling).total() > 20
+
+
+def test_withdrawals_that_are_not_asked_about_are_found_out(tmp_path: Path, find_out: FindOut) -> None:
+    variant = decisions, "withdrawal", lambda *args: None, {ASKED}
+    find_out(variant, partial(crashes, tmp_path, settings=spoiling))
+
 
 BROKEN: Variants = {
     "a loss is measured by the last whole listing": (

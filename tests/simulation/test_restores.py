@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.engine import open_collections
+from ingestor.engine import open_collections, protocol
+from ingestor.engine.open_collections import OpenCollections
 from tests.simulation.histories import FindOut, Variants, crashes
-from tests.simulation.laws import CLEAN, EXACT, KNOWN_WORDS, LEXICAL, SUPERSET
+from tests.simulation.laws import CLEAN, EXACT, KNOWN_WORDS, LEXICAL, REST, STAMPED, SUPERSET
 
 
 def restores(seed: int) -> dict[str, object]:
@@ -24,11 +25,23 @@ def test_so_do_a_thousand_more(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(12, 1012), restores).total() > 5_000
 
 
+def _begun_without_renewal(journal, index, collection, home, intents):
+    journal.intend(intents)
+
+
+def _failed_and_kept(self, name, error):
+    self._backend.trouble(self.shown(name), error)
+
+
 FOUND = {EXACT, CLEAN, LEXICAL, SUPERSET, KNOWN_WORDS}
 
 BROKEN: Variants = {
     "restored records are believed": (
         open_collections, "restore_order", lambda *args: None, FOUND,
+    ),
+    "a batch keeps the generation": (protocol, "_begin", _begun_without_renewal, FOUND),
+    "a collection whose metadata was replaced stays open": (
+        OpenCollections, "failed", _failed_and_kept, {*FOUND, REST, STAMPED},
     ),
 }  # fmt: skip
 

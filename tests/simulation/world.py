@@ -82,6 +82,7 @@ class World:
     dated: bool = False  # the journal has the world's clock
     restores: bool = False  # people restore backups, and strangers replace metadata
     dwindling: bool = False  # folders are deleted one after the other, each listed whole
+    spoiling: bool = False  # most documents become unreadable at once
     two: bool = False  # the second source feeds a collection of its own, by a recipe of its own
     remote: bool = False  # a server embeds
     approves: bool = False  # a person must approve every change that writes records again
