@@ -29,9 +29,9 @@ class Backups:
     def do(self, deed: str, random: Random) -> None:
         if deed == "back up":
             if random.random() < 0.5:
-                self._keep_journal()
+                self.keep_journal()
             else:
-                self.collections = _copied(self.world.shelves.collections)
+                self.keep_collections()
         elif deed == "stranger":
             self._replace_metadata(random)
         elif deed == "older journal" and self.journal is not None:
@@ -47,7 +47,10 @@ class Backups:
             self.world.shelves.collections = _copied(self.collections)
             self._restart()
 
-    def _keep_journal(self) -> None:
+    def keep_collections(self) -> None:
+        self.collections = _copied(self.world.shelves.collections)
+
+    def keep_journal(self) -> None:
         self.journal = self.world.folder / "journal-kept.sqlite3"
         self.journal.unlink(missing_ok=True)
         database = self.world.folder / "journal.sqlite3"

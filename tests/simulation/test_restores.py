@@ -1,14 +1,18 @@
 """Histories in which people restore older journals and Chromas, and strangers replace metadata."""
 
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
 
 import pytest
 
 from ingestor.engine import open_collections, protocol
 from ingestor.engine.open_collections import OpenCollections
+from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import FindOut, Variants, crashes
-from tests.simulation.laws import CLEAN, EXACT, KNOWN_WORDS, LEXICAL, REST, STAMPED, SUPERSET
+from tests.simulation.laws import CLEAN, EXACT, KNOWN_WORDS, LEXICAL, REST, STAMPED, SUPERSET, hold
+from tests.simulation.world import World
 
 
 def restores(seed: int) -> dict[str, object]:
@@ -46,6 +50,41 @@ BROKEN: Variants = {
 }  # fmt: skip
 
 
+def restore(folder: Path, seed: int, deed: str) -> None:
+    """One store is put back to a moment after its opening, or a stranger replaces metadata. Edits follow."""
+    world, random = World(folder, seed, restores=True, watched=deed == "stranger"), Random(seed)
+    for number in range(6):
+        world.files.write(f"{number}.txt", f"alpha {number}\nbeta")
+    world.settle()
+    world.backups.keep_journal()
+    world.backups.keep_collections()
+    world.files.write("0.txt", "an edit")
+    world.files.write("new.txt", "another one")
+    world.files.delete("1.txt")
+    world.settle()
+    world.backups.do(deed, random)
+    if deed == "stranger":
+        world.files.write("2.txt", "an edit afterwards")
+        for _ in range(60):
+            world.now += 5.0
+            world.engine_step()
+        hold(REST, not world.resting() and "300 s later there is work")
+    world.settle()
+    check(world)
+    world.end()
+
+
+@pytest.mark.parametrize("deed", ["older Chroma", "older journal", "stranger"])
+def test_a_restored_store_ends_as_from_nothing(tmp_path: Path, deed: str) -> None:
+    restore(tmp_path, 1, deed)
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
-    find_out(BROKEN[name], partial(crashes, tmp_path, settings=restores))
+    deed = "stranger" if "metadata" in name else "older Chroma"
+
+    def histories(seeds: Iterable[int]) -> None:
+        for seed in seeds:
+            restore(Path(mkdtemp(dir=tmp_path)), seed, deed)
+
+    find_out(BROKEN[name], histories)
