@@ -76,15 +76,15 @@ def _section(name: str) -> str:
 
 
 def _parsers() -> str:
-    """Return a table of all parsers, followed by the options of those that have any."""
+    """Return the names of all parsers, followed by the options of those that have any."""
     plugins = [find("parsers", kind) for kind in kinds("parsers")]
-    rows = [f"| `{plugin.kind}` | {_about(plugin)} |" for plugin in plugins]
+    names = ", ".join(f"`{plugin.kind}`" for plugin in plugins)
     options = [
         f"\n### `{plugin.kind}`\n\n{_table(plugin.options)}"
         for plugin in plugins
         if plugin.options.model_fields
     ]
-    return "\n".join(["| Parser | Reads |", "|---|---|", *rows]) + "\n" + "".join(options)
+    return f"{names}.\n{''.join(options)}"
 
 
 def _plugin(plugin: Plugin) -> str:
