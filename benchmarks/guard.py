@@ -91,7 +91,9 @@ def timed(request: Request, docs: Any, n: int) -> float:
 def main(rounds: int = 10) -> None:
     with tempfile.TemporaryDirectory() as name, directly(Path(name)) as direct:
         folder = Path(name)
-        server = ChromaServer(folder / "db", LOCAL, free_port(LOCAL), folder / "guarded", token=TOKEN)
+        server = ChromaServer(
+            folder / "db", LOCAL, free_port(LOCAL), folder / "guarded", tokens=[(TOKEN, "write")]
+        )
         with server:
             assert server.pid
             print(f"guard: {server.level}")

@@ -99,7 +99,7 @@ class Chroma:
                 yield client
             return
         server = ChromaServer(self.folder / "db", LOCAL, free_port(LOCAL), self.folder / "chroma.log")
-        with server, connect(LOCAL, server.port) as client:
+        with server, connect(LOCAL, server.port, token=server.secret) as client:
             yield client
 
 
