@@ -50,6 +50,14 @@ def test_readme_is_short_with_short_lines_and_narrow_tables() -> None:
     assert [line for line in lines if line.startswith("|") and line.count("|") > 3] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tables_have_at_most_three_columns(page: Path) -> None:
+    """Except for the matrix of SECURITY.md, whose cells are links."""
+    text = re.sub(r"(?ms)^```.*?^```", "", page.read_text("utf-8").partition("## Who can do what")[0])
+    heads = re.findall(r"(?m)^\|(?: *:?-+:? *\|)+$", text)
+    assert [head for head in heads if head.count("|") > 4] == []
+
+
 def test_every_cell_of_who_can_do_what_has_its_test() -> None:
     section = (
         (ROOT / "SECURITY.md").read_text("utf-8").partition("## Who can do what")[2].partition("\n## ")[0]
