@@ -7,7 +7,7 @@ import pytest
 from ingestor.core import decisions
 from ingestor.rechunk import recipes
 from ingestor.state import journal
-from tests.simulation.histories import FindOut, finding_out
+from tests.simulation.histories import FindOut, Seeds, finding_out
 from tests.simulation.ports import plugins
 from tests.simulation.ports.files import SMALL
 
@@ -23,8 +23,19 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def find_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> FindOut:
+def few(request: pytest.FixtureRequest) -> bool:
+    """Whether these are the default tests, which play a few histories; `make test-all` plays them all."""
+    return request.config.option.markexpr == "not slow"
+
+
+@pytest.fixture
+def seeds(few: bool) -> Seeds:
+    """Return the first ``number`` of these seeds in the default tests, and all of them in the others."""
+    return lambda all_of_them, number: list(all_of_them)[: number if few else None]
+
+
+@pytest.fixture
+def find_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, few: bool) -> FindOut:
     """Finds out a broken variant; if it fails, the histories are too tame to show that a rule is needed."""
     cache: pytest.Cache | None = getattr(request.config, "cache", None)  # none with -p no:cacheprovider
-    few = "not slow" in request.config.option.markexpr
     return finding_out(cache, request.node.nodeid, monkeypatch, few=few)

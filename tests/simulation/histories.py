@@ -30,7 +30,16 @@ FOUND_BY = {
     "a folder that can't be read counts as empty": 17,
     "statistics that moved disturb nobody": 24,
     "any collection of that name is believed": 13,
-    "an unknown error withdraws a document": 44,
+    "an unknown error withdraws a document": 7,
+    "a stale preparation is written": 13,
+    "of several hints one is listed": 7,
+    "what was remembered of another state is believed": 4,
+    "surplus slots are not dropped": 4,
+    "reports take a document as settled whose recipe changed": 7,
+    "names are believed after a crash": 2,
+    "a collection is swapped before it is complete": 2,
+    "options of an embedder do not count": 2,
+    "an edition in building misses a listing": 2,
     "new shards get their names before old ones lose them": 15,
 }
 
@@ -56,6 +65,7 @@ def crashes(
     return sum((world.chaos.crashes for world in played(folder, seeds, settings)), Counter[str]())
 
 
+Seeds = Callable[[Iterable[int], int], list[int]]
 FindOut = Callable[[Variant, Callable[[Iterable[int]], object]], None]
 
 
@@ -86,10 +96,10 @@ def finding_out(
                 histories(_noted([*first, *range(MOST)], tried, FEW if few else MOST))
         except NotFoundYet:
             pytest.skip(f"not found out by {FEW} histories; `make test-all` plays {MOST}")
-        if cache is not None:
-            cache.set(at, tried[-1])
         print(f"found out by history {tried[-1]}, the {len(tried)}. of those tried: {found.value.law}")
         assert found.value.law in laws
+        if cache is not None:
+            cache.set(at, tried[-1])
 
     return find_out
 

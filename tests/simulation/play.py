@@ -59,6 +59,7 @@ def act(world: World, random: Random) -> None:
     existing = sorted(files.contents)
     deeds = [*COMMON, "rare", "rare", "rare", *["move", "several"] * world.several]
     deed = random.choice([*deeds, *restores.DEEDS * world.restores])
+    world.deeds[deed] += 1
     if deed in restores.DEEDS:
         world.backups.do(deed, random)
     elif deed == "rare":
@@ -256,6 +257,7 @@ def rare(world: World, random: Random, files: Files) -> None:
     more = ["reshard"] * world.resharded + ["mount"] * world.remounted + ["restless"] * 4 * world.restless
     more += ["apply", "apply", "undo"] * 2 * world.approves + [*SERVER] * 4 * world.remote
     deed = random.choice([*RARE, *more])
+    world.deeds[deed] += 1
     if deed in ("unlink", "damage"):
         harm(world.words, deed)
     elif deed == "clock":

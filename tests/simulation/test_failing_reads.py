@@ -16,7 +16,7 @@ from ingestor.engine.first_pass import FirstPass
 from ingestor.engine.loop import Engine
 from ingestor.engine.writer import Writer
 from ingestor.pipeline.prepare import Job, Prepared
-from tests.simulation.histories import FindOut, Variants, played
+from tests.simulation.histories import FindOut, Seeds, Variants, played
 from tests.simulation.laws import REST
 
 
@@ -48,13 +48,13 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "SLICE", 1)
 
 
-def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
-    assert histories(tmp_path, range(16))["journal read"] > 300
+def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
+    assert histories(tmp_path, seeds(range(16), 6))["journal read"] > 100
 
 
 @pytest.mark.usefixtures("small_slices")
-def test_so_does_every_one_of_large_documents(tmp_path: Path) -> None:
-    assert histories(tmp_path, range(8), many_failing_reads)["journal read"] > 300
+def test_so_does_every_one_of_large_documents(tmp_path: Path, seeds: Seeds) -> None:
+    assert histories(tmp_path, seeds(range(8), 4), many_failing_reads)["journal read"] > 100
 
 
 @pytest.mark.slow

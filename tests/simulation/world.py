@@ -92,6 +92,7 @@ class World:
     embedded: int = 0
 
     def __post_init__(self) -> None:
+        self.deeds = Counter[str]()  # of people, by kind
         self.chaos = Chaos(
             Random(self.seed),
             reads=Random(f"reads {self.seed}"),
