@@ -62,9 +62,9 @@ run: $(READY)
 # commit would wait for the disk. `make test-all` runs them on the disk, with the slow ones.
 MEMORY = $(shell test "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 4000000 2>/dev/null && echo /dev/shm)
 
-# `make test ONLY=engine` runs the tests of one folder. CONTRIBUTING.md says which belong to which change.
+# `make test ONLY="engine simulation"` runs the tests of some folders. CONTRIBUTING.md says which belong to which change.
 test: $(DEVELOP)
-	$(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY)) $(PYTEST) -m "not slow" --durations=20 $(if $(ONLY),tests/$(ONLY))
+	$(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY)) $(PYTEST) -m "not slow" --durations=20 $(addprefix tests/,$(ONLY))
 
 test-all: $(DEVELOP)
 	$(PYTEST) -m "slow or not slow" --hypothesis-profile=thorough

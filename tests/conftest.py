@@ -9,6 +9,7 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.examples import QUICK
 from tests.stretching import stretch
 
 # Where Python is told to write no bytecode, each of the many processes that tests start would compile the
@@ -21,7 +22,7 @@ if factor := os.environ.get("INGESTOR_TEST_STRETCH"):
 # How long an example takes depends on what else the machine does.
 # `make test-all` asks for the profile ``thorough``.
 _BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", _BUSY, max_examples=25)
+settings.register_profile("quick", _BUSY, max_examples=QUICK)
 settings.register_profile("thorough", _BUSY, max_examples=150)
 settings.load_profile("quick")
 

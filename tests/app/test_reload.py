@@ -67,7 +67,7 @@ def test_a_file_that_is_being_written_is_not_read(tmp_path: Path, time: list[flo
     assert sources(reloader) == 2
 
 
-def test_who_asks_is_answered_at_once(tmp_path: Path, time: list[float]) -> None:
+def test_reload_request_is_answered_at_once(tmp_path: Path, time: list[float]) -> None:
     path, asked = tmp_path / "config.yaml", Asked()
     reloader = reloader_of(path, asked)
     path.write_text(MORE)

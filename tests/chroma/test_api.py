@@ -117,7 +117,7 @@ def test_a_server_that_is_silent() -> None:
         api.count(DOCS)
 
 
-def test_nobody_listens() -> None:
+def test_request_to_a_closed_port_raises() -> None:
     with closing(RestApi(HOST, free_port())) as api:
         assert not api.is_alive()
         with pytest.raises(NoConnection, match="refused"):

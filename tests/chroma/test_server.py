@@ -52,7 +52,7 @@ def await_end(pid):
     wait(lambda: not Path(f"/proc/{pid}").exists())
 
 
-def test_its_life(tmp_path):
+def test_server_starts_answers_and_stops(tmp_path):
     running = server(tmp_path)
     assert running.poll() is not None
     running.start()
@@ -323,7 +323,7 @@ def test_the_child_ends_also_if_its_parent_died_before_it_read_the_answer(
     assert sent == [signal.SIGTERM, signal.SIGKILL]
 
 
-def test_its_log_is_truncated_while_it_runs_and_written_from_the_beginning(tmp_path, monkeypatch):
+def test_server_log_is_truncated_while_the_server_runs(tmp_path, monkeypatch):
     monkeypatch.setattr("ingestor.chroma.server._LOG_SIZE", 100_000)
     with server(tmp_path) as running:
         with running.log_path.open("ab") as log:

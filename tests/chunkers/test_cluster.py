@@ -121,7 +121,7 @@ def test_drift_widens_the_interval_on_either_side() -> None:
     assert (exact[0] - drifting[0], drifting[1] - exact[1]) == (1 << (MEAN_BITS - 2),) * 2
 
 
-def test_others_decide_what_is_alike() -> None:
+def test_likeness_is_decided_by_other_documents() -> None:
     """Beside documents that resemble nothing, one's own pieces are close; beside its like, they are not."""
     document, chunker = Document(essay(30)), cluster(max_tokens=120, min_tokens=30)
     own = chunker.chunk(document, fake_embed, None).sums

@@ -48,7 +48,7 @@ answers = st.one_of(
 
 @searching
 @given(texts, st.lists(answers, min_size=1, max_size=5))
-def test_whatever_the_model_says_the_laws_hold(text: str, said: Sequence[str]) -> None:
+def test_laws_hold_for_any_answer_of_the_model(text: str, said: Sequence[str]) -> None:
     waiting = list(said)
     plugin = speaking(PLUGIN, Scripted(lambda messages: waiting.pop() if waiting else REFUSAL))
     laws = TestLlm()

@@ -107,7 +107,7 @@ answers = st.one_of(
 
 @searching
 @given(texts, st.lists(answers, max_size=8))
-def test_whatever_the_model_says_the_laws_hold(text: str, said: Sequence[str]) -> None:
+def test_laws_hold_for_any_answer_of_the_model(text: str, said: Sequence[str]) -> None:
     waiting = list(said)
     chunks, _ = propose(text, lambda messages: waiting.pop() if waiting else able(messages), max_tokens=40)
     check(text, chunks, 40)

@@ -54,7 +54,7 @@ def test_only_a_sentence_over_the_limit_is_cut() -> None:
     assert all(TOKENS.count(chunk.text) <= 50 for chunk in chunks)
 
 
-def test_where_fixed_windows_end_amid_sentences_these_end_with_one() -> None:
+def test_sentence_windows_end_with_a_sentence() -> None:
     document = sample("hydroponics.md")
     ends = {end for _, end in sentences(document.text)}
     assert {chunk.end for chunk in cut(PLUGIN, document, max_sentences=4)} <= ends

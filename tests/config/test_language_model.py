@@ -24,7 +24,7 @@ def test_it_may_be_left_out() -> None:
     assert config.language_model is None
 
 
-def test_its_key_is_a_secret_and_its_prices_are_numbers() -> None:
+def test_language_model_takes_a_secret_key_and_numbers_as_prices() -> None:
     endpoint = {"base_url": "http://localhost:1/v1", "model": "m", "api_key": "${MODEL_KEY}"}
     config = checked(language_model={**endpoint, "prompt_price": 0.5, "answer_price": 2})
     assert isinstance(config, Config), config

@@ -301,7 +301,7 @@ class ConnectorLaws:
         world.relent()
         assert fetched(world.connector, listed(world.connector)["a.md"]).data == b"one"
 
-    def test_who_has_no_time_is_asked_later(self, world: World) -> None:
+    def test_source_without_time_is_asked_later(self, world: World) -> None:
         if not isinstance(world, Busy):
             pytest.skip("is never busy")
         world.put("a.md", b"one")

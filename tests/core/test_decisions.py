@@ -48,7 +48,7 @@ def test_a_scope_speaks_only_of_what_it_listed(scope: Scope, key: str, covered: 
         (100, 100, 1.0, False),  # max_loss: 1 never asks
     ],
 )
-def test_who_must_agree_to_a_loss(lost: int, of: int, max_loss: float, asks: bool) -> None:
+def test_loss_needs_consent_from_its_share_on(lost: int, of: int, max_loss: float, asks: bool) -> None:
     assert too_many(lost, of, max_loss) is asks
 
 

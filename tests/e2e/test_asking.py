@@ -178,7 +178,7 @@ def test_a_trouble_is_told_and_passes(name: str, project: Project, monkeypatch: 
 
 
 @pytest.mark.slow
-def test_nobody_there(project: Project) -> None:
+def test_unreachable_server_is_transient(project: Project) -> None:
     asking(project, f"http://127.0.0.1:{free_port()}/v1")
     write(project, 1)
     done = project.call("sync")

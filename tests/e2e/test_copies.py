@@ -50,7 +50,7 @@ def test_documents_renamed_and_copied_in_one_scan_are_all_there(project: Project
     assert project.essence() == project.fresh().essence()
 
 
-def test_of_a_renamed_document_and_its_copies_the_renamed_one_keeps_its_id(project: Project) -> None:
+def test_renamed_document_with_copies_keeps_its_id(project: Project) -> None:
     for number in range(8):
         (project.docs / f"a{number}").write_text(long_document(3, number))
     project.json("sync")

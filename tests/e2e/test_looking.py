@@ -287,7 +287,7 @@ def test_a_rollback_says_what_it_did_and_how_to_go_on(synced: Project, ask: Ask)
     assert again.out.strip() == "undid the last rollback of docs"
 
 
-def test_who_names_what_is_not_there_is_told_what_is(synced: Project, ask: Ask) -> None:
+def test_unknown_name_is_answered_with_known_ones(synced: Project, ask: Ask) -> None:
     source, collection = ask("accept", "nope"), ask("rollback", "nope")
     assert (source.code, source.err) == (2, "there is no source 'nope'; known: docs\n")
     assert (collection.code, collection.err) == (2, "there is no collection 'nope'; known: docs\n")
@@ -343,7 +343,7 @@ client.delete_collection(old)
 MISTAKES = [("size: 60", "sized: 60"), ("state: ", "sate: "), ("sources:", "sources: ]")]
 
 
-def test_who_looks_sees_what_runs_though_the_config_has_an_error(synced: Project, ask: Ask) -> None:
+def test_status_with_a_broken_config_shows_the_running_one(synced: Project, ask: Ask) -> None:
     good = synced.config.read_text()
     with opened(load(synced.config, {}), serve=False):
         for right, wrong in MISTAKES:
@@ -366,7 +366,7 @@ def test_who_looks_sees_what_runs_though_the_config_has_an_error(synced: Project
     ("right", "wrong", "key"),
     [("http: false", "http: {port: 9}", "http"), ("state: ./state", "state: ./.ingestor", None)],
 )
-def test_who_looks_sees_what_waits_for_a_restart(
+def test_status_shows_what_waits_for_a_restart(
     synced: Project, ask: Ask, right: str, wrong: str, key: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queries, "PATIENCE", 1.0)  # for Chroma, which a program of another state has

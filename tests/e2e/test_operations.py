@@ -50,7 +50,7 @@ def test_a_sync_serves_those_who_look_meanwhile(synced: Project, ask: Ask) -> No
     assert status["collections"]["docs"]["healthy"]
 
 
-def test_who_looks_waits_for_a_daemon_that_starts(synced: Project, ask: Ask) -> None:
+def test_command_waits_for_a_starting_daemon(synced: Project, ask: Ask) -> None:
     """Only a status does not: it says how things are."""
     config = load(synced.config, {})
     busy = lock.hold(synced.folder / "chroma" / LOCK)  # so long the daemon can't go on
@@ -76,7 +76,7 @@ def test_who_looks_waits_for_a_daemon_that_starts(synced: Project, ask: Ask) -> 
 
 
 @pytest.mark.parametrize("words", [("query", "words"), ("show", "a.txt")])
-def test_who_asked_just_as_the_daemon_ended_asks_again(
+def test_question_to_an_ending_daemon_is_repeated(
     synced: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     real, calls = Collections.existing, iter(range(1000))
@@ -92,7 +92,7 @@ def test_who_asked_just_as_the_daemon_ended_asks_again(
     assert "some words" in answer.out
 
 
-def test_nobody_waits_for_a_chroma_that_never_listens(synced: Project, ask: Ask) -> None:
+def test_command_does_not_wait_for_a_chroma_that_never_listens(synced: Project, ask: Ask) -> None:
     synced.settings = {"chroma": {"path": "./chroma", "embedded": True}}
     synced.configure()
     with opened(load(synced.config, {}), serve=False):

@@ -319,7 +319,7 @@ def test_a_model_without_a_transformer_works(tmp_path):
     assert (embedder.dimensions, embedder.count(["w1 w2", ""])) == (16, [2, 0])
 
 
-def test_where_the_configuration_names_no_window_the_model_does(tmp_path):
+def test_window_is_the_models_without_a_configured_one(tmp_path):
     folder = models.save(tmp_path, "mean")
     models.drop_window(folder)
     assert build(model=str(folder)).window == 64 == build(model=str(folder))._model.window

@@ -82,7 +82,7 @@ def test_what_changed_is_prepared_again_at_once(tmp_path: Path) -> None:
         assert texts(world) == ["second"]
 
 
-def test_of_a_document_that_changes_all_the_time_every_other_version_is_written(tmp_path: Path) -> None:
+def test_document_that_changes_all_the_time_is_written_every_other_version(tmp_path: Path) -> None:
     seen = set[str]()
     with begun(tmp_path, "0") as (world, end):
         for number in range(1, 9):

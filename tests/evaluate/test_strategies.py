@@ -47,7 +47,7 @@ def test_the_language_models_of_a_pick_are_known(name: str, models: list[str]) -
     assert strategy_of("auto", name.split(":")[1:], kept).models == models
 
 
-def test_others_have_about_the_size_of_what_is_configured() -> None:
+def test_other_strategies_have_about_the_configured_size() -> None:
     prose = Document("Words.")
     heads = (Block("heading", 0, 2, 1, "A"), Block("heading", 3, 5, 1, "B"))
     base = strategy("recursive:size=200")

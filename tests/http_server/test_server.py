@@ -104,7 +104,7 @@ def told(port: int, request: str, body: bytes = b"") -> tuple[int, str]:
         ("rubbish", 400, "HTTP"),
     ],
 )
-def test_who_is_refused(port: int, request_: str, status: int, says: str) -> None:
+def test_request_by_a_stranger_is_refused(port: int, request_: str, status: int, says: str) -> None:
     got, text = told(port, request_)
     assert got == status
     assert says in text

@@ -184,7 +184,7 @@ def test_trouble_with_chroma_ends_nothing(store: OneCollection, tmp_path: Path, 
         in_step(store.dense, LexicalIndex(file, store.uuid))
 
 
-def test_others_read_while_it_is_written(store: OneCollection, tmp_path: Path) -> None:
+def test_words_are_read_while_they_are_written(store: OneCollection, tmp_path: Path) -> None:
     path = tmp_path / NAME
     with opened(path) as file, file.transaction(), reading(path) as db:
         assert db.execute("SELECT COUNT(*) FROM collections").fetchone() == (0,)

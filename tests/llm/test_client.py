@@ -154,7 +154,7 @@ def test_no_answer_in_time() -> None:
     assert endpoint.calls == 2
 
 
-def test_nobody_there() -> None:
+def test_unreachable_server_is_transient() -> None:
     port, noted = free_port(), Noted()
     with pytest.raises(Transient, match=f"at http://127.0.0.1:{port}/v1 can't be reached: .*refused"):
         LanguageModel(options(f"http://127.0.0.1:{port}/v1", retries=2), noted)(MESSAGES)

@@ -136,7 +136,7 @@ class ProcessLaws(PreparingLaws):
         assert on_nodes.lost - before == 2
         assert on_nodes(Job(shop.entry("b.txt")), tools, nobody).records
 
-    def test_those_who_wait_get_stopped(self, fresh: OnNodes) -> None:
+    def test_waiting_calls_are_stopped(self, fresh: OnNodes) -> None:
         texts = shop.Texts({f"{number}.txt": shop.TEXT for number in range(8)})
 
         def stop(wanted: object) -> object:

@@ -138,7 +138,7 @@ def test_processes_that_prepare_leave_room_for_one_that_embeds() -> None:
     assert not [each.error for each in found if each.error]
 
 
-def test_where_the_last_that_embeds_is_lost_another_gets_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_last_embedding_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents wait meanwhile as after other errors: processes that prepare have no GPU."""
     monkeypatch.setattr(embedding, "PATIENCE", 0.2)
     monkeypatch.setattr(crews, "BORROW", 0.1)
@@ -310,7 +310,7 @@ def test_two_models_take_turns_where_there_is_room_for_one(monkeypatch: pytest.M
     fleet.stop()
 
 
-def test_who_waits_for_a_process_that_does_not_come_waits_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_process_takes_its_patience_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a fleet asks without a pause while a cluster starts a machine."""
     ended = Event()
 
@@ -346,7 +346,7 @@ def test_a_process_that_nobody_waits_for_any_more_is_not_hired() -> None:
     crew[0].stop()
 
 
-def test_where_every_node_is_refused_documents_learn_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusal_of_every_node_reaches_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     """An autoscaler may bring one after the other, for ever."""
     monkeypatch.setattr(crews, "RETRY", 0.1)
     turns = count()

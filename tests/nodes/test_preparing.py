@@ -81,7 +81,7 @@ def test_a_lost_node_is_no_fault_of_the_document() -> None:
     on_nodes.stop()
 
 
-def test_who_died_once_is_tried_on_another_node() -> None:
+def test_hand_avoids_the_node_of_a_death() -> None:
     bad, good = shop.LocalHand("bad"), shop.LocalHand("good")
     crew = Crew(iter([bad, good]).__next__, 2)
     with crew.hand() as first:

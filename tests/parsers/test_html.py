@@ -6,6 +6,7 @@ from ingestor.model import Blob, Block, Document
 from ingestor.parsers.html.parser import PLUGIN, HtmlOptions
 from ingestor.parsers.html.tags import check_all, is_plain, words
 from ingestor.ports import BadDocument
+from tests.examples import examples
 from tests.parsers.laws import obeys_laws, texts
 
 MAIN = PLUGIN.build(HtmlOptions())
@@ -241,7 +242,7 @@ odd = st.sampled_from(
 sources = st.lists(tags | odd, max_size=40).map("".join)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(sources, st.booleans())
 def test_laws_hold_for_any_markup(source: str, main: bool) -> None:
     obeys_laws(MAIN if main else FULL, Blob(source.encode(), "a.html"), sound=False)

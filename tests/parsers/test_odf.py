@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.odf.parser import PLUGIN, OdfOptions
 from ingestor.ports import BadDocument
+from tests.examples import examples
 from tests.parsers.files import odf, zipped
 from tests.parsers.laws import obeys_laws, texts
 
@@ -100,7 +101,7 @@ trees = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.sampled_from(["text", "presentation", "spreadsheet"]), trees)
 def test_laws_hold_for_any_tree(kind: str, tree: str) -> None:
     obeys_laws(PARSER, Blob(odf(kind, tree), "a.odt"), sound=False)

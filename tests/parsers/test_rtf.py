@@ -3,12 +3,13 @@
 # ruff: noqa: E501 - markup reads better in one line
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.rtf import PLUGIN
 from ingestor.registry import Options
+from tests.examples import examples
 from tests.parsers.laws import obeys_laws, texts
 
 PARSER = PLUGIN.build(Options())
@@ -62,7 +63,7 @@ WORDS = (
 ).split(b"|")
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.sampled_from(WORDS)).map(b"".join))
 def test_laws_hold_for_any_rtf(source: bytes) -> None:
     obeys_laws(PARSER, Blob(b"{\\rtf1 " + source, "a.rtf"), sound=False)

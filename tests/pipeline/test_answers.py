@@ -81,9 +81,7 @@ def test_two_that_ask_the_same_at_the_same_time_ask_once(cache: VectorCache) -> 
     assert asked == ["eins"]
 
 
-def test_when_stopped_only_what_is_known_is_answered(
-    cache: VectorCache, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_stopped_answers_are_those_known(cache: VectorCache, caplog: pytest.LogCaptureFixture) -> None:
     kept, asked = CachedAnswers(cache), list[str]()
     kept.answer(question("one"), answering("eins", asked))
     kept.wait(0)
@@ -99,7 +97,7 @@ def test_when_stopped_only_what_is_known_is_answered(
     assert (record.getMessage(), vars(record)["calls"]) == ("language models called", 1)
 
 
-def test_who_asked_nothing_says_nothing(cache: VectorCache, caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_without_questions_logs_nothing(cache: VectorCache, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         CachedAnswers(cache).stop()
     assert caplog.records == []

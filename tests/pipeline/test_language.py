@@ -45,7 +45,7 @@ DOUBTFUL = (
 
 
 @pytest.mark.parametrize("text", DOUBTFUL)
-def test_in_doubt_there_is_none(text: str) -> None:
+def test_language_in_doubt_is_none(text: str) -> None:
     assert language_of(text) is None
 
 

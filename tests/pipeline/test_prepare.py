@@ -104,7 +104,7 @@ def test_a_small_file_that_gives_thousands_is_refused() -> None:
         prepared(sentences(1100), 700)
 
 
-def test_of_equal_chunks_the_first_hundred_are_indexed() -> None:
+def test_equal_chunks_are_indexed_up_to_a_hundred() -> None:
     text = sentences(3) + " The very same words." * 150 + " And the end."
     done = prepared(text, None)
     texts = [record.text for record in done.records]

@@ -223,7 +223,7 @@ document.body.dataset.seen = JSON.stringify(seen);
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
 @pytest.mark.parametrize("width", [390, 1440])
-def test_in_a_browser(tmp_path: Path, width: int) -> None:
+def test_preview_works_in_a_browser(tmp_path: Path, width: int) -> None:
     file = TEXTS / "hydroponics.md"
     document = read(file, ())
     cuts = made(document, file, chosen("changepoint"), chosen("fixed", size=60), chosen("breakpoint"))

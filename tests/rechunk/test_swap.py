@@ -146,7 +146,7 @@ def test_an_old_edition_is_not_deleted_while_a_name_may_be_anothers(
     assert [record.id for record in chroma.records("docs")] == [f"{new}#0"]
 
 
-def test_in_place_of_a_torn_collection_the_one_before_is_not_deleted(
+def test_previous_collection_is_kept_in_place_of_a_torn_one(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collections, chroma, new = before_renames(journal, monkeypatch, "previous")

@@ -75,7 +75,7 @@ def test_slow_documents_leave_a_process_to_others() -> None:
             running.result(30)
 
 
-def test_who_waits_for_a_process_is_known_to_rest() -> None:
+def test_waiting_for_a_process_counts_as_rest() -> None:
     isolation, resting = Isolation(Limits(seconds=1000, processes=1)), list[str]()
 
     @contextmanager

@@ -34,7 +34,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         ({**BEARER, "Sec-Fetch-Site": "cross-site"}, 403),
     ],
 )
-def test_who_is_refused(
+def test_request_by_a_stranger_is_refused(
     client: httpx.Client, method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
     said = client.request(method, path, headers=headers)

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from ingestor.chroma.client import Client
@@ -19,6 +19,7 @@ from ingestor.search import search
 from ingestor.search.reranking import Reranker
 from ingestor.search.values import EXPANSIONS, MODES, Question, answer_of, as_json
 from ingestor.service import searching
+from tests.examples import examples
 from tests.search.test_search import records
 from tests.service.world import Daemon, holding, served
 from tests.serving import client_of, server
@@ -250,7 +251,7 @@ BODIES = st.fixed_dictionaries(
 @given(BODIES)
 @example({"query": "a", "where": {"chunk_index": float("nan")}})
 @example({"query": "\ud800"})
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_body_is_a_defect(client: httpx.Client, body: dict[str, Any]) -> None:
     said = client.post("/search", content=json.dumps(body).encode())
     assert said.status_code in (200, 400, 404, 422), (body, said.text)

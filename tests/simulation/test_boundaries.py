@@ -56,7 +56,7 @@ def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_so_do_a_thousand_more(tmp_path: Path) -> None:
+def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(12, 1012), boundaries).total() > 10_000
 
 

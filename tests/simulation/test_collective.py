@@ -72,7 +72,7 @@ def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, kind: str) -> 
 
 
 @pytest.mark.slow
-def test_so_do_many_more(tmp_path: Path, kind: str) -> None:
+def test_many_more_histories_end_as_a_run_from_nothing(tmp_path: Path, kind: str) -> None:
     assert histories(tmp_path, [0, *range(4, 60)]) > 150
 
 
@@ -81,7 +81,7 @@ def test_an_engine_that_visits_nobody_is_found_out(tmp_path: Path, kind: str, fi
     find_out(variant, partial(histories, tmp_path))
 
 
-def test_those_are_visited_whose_interval_was_crossed_and_no_others(tmp_path: Path, kind: str) -> None:
+def test_documents_are_visited_only_if_their_interval_was_crossed(tmp_path: Path, kind: str) -> None:
     random, world, visits = Random(5), World(tmp_path, 5, collective=True), 0
     chunker = Noting(kind)
     for number in range(60):

@@ -53,13 +53,13 @@ def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) 
 
 
 @pytest.mark.usefixtures("small_slices")
-def test_so_does_every_one_of_large_documents(tmp_path: Path, seeds: Seeds) -> None:
+def test_histories_of_large_documents_end_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
     assert histories(tmp_path, seeds(range(8), 4), many_failing_reads)["journal read"] > 100
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_so_do_a_thousand_more(tmp_path: Path) -> None:
+def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> None:
     assert histories(tmp_path, range(16, 1016))["journal read"] > 20_000
 
 

@@ -55,7 +55,7 @@ def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_so_do_a_thousand_more(tmp_path: Path) -> None:
+def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> None:
     assert histories(tmp_path, range(28, 1024))["within listing"] > 900
 
 
@@ -139,7 +139,7 @@ def test_readers_find_the_documents_of_a_large_folder_while_it_is_renamed(tmp_pa
     rename_a_folder(tmp_path)
 
 
-def test_they_would_not_if_what_vanished_did_not_wait(
+def test_removal_of_what_vanished_without_waiting_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Scanner, "taking_over", lambda self: set())

@@ -36,7 +36,7 @@ def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_so_do_a_thousand_more(tmp_path: Path) -> None:
+def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(36, 1036), dated).total() > 4000
 
 

@@ -40,7 +40,7 @@ def test_many_more_of_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_of_a_harmed_shard_only_its_own_documents_are_written_again(
+def test_harmed_shard_rewrites_only_its_own_documents(
     gone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path, 1, shards=3)

@@ -34,7 +34,7 @@ def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_so_do_a_thousand_more(tmp_path: Path) -> None:
+def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(24, 1024), two_sources).total() > 4000
 
 
@@ -46,7 +46,7 @@ def slices_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("slices_of_one")
-def test_so_do_those_of_large_documents(tmp_path: Path, seeds: Seeds) -> None:
+def test_histories_of_large_documents_end_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
     assert crashes(tmp_path, seeds(range(1100, 1112), 5), in_slices).total() > 10
 
 

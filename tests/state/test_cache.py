@@ -132,7 +132,7 @@ def test_answers_are_forgotten_only_when_no_vector_is_left(path):
 
 
 @pytest.mark.parametrize(("day", "kept"), [(0, "vectors"), (1, "document")])
-def test_of_what_was_used_last_at_the_same_time_documents_go_first(path, day, kept):
+def test_documents_go_before_others_of_the_same_age(path, day, kept):
     now = [0.0]
     with closing(VectorCache(path, 2_000_000, lambda: now[0])) as cache:
         digests = fill(cache, [str(n) for n in range(500)], dimensions=384)
@@ -241,7 +241,7 @@ def test_a_full_disk_stops_neither_getting_nor_later_putting(cache, caplog):
     assert len(cache.get(ONE, fill(cache, ["c"]))) == 1
 
 
-def test_where_no_file_can_be_it_remembers_in_memory(tmp_path, caplog):
+def test_cache_without_a_file_remembers_in_memory(tmp_path, caplog):
     with closing(VectorCache(tmp_path, 10**9)) as cache:  # a folder
         digests = fill(cache, ["a"])
         assert len(cache.get(ONE, digests)) == 1

@@ -119,7 +119,7 @@ def test_flipped_bits_never_give_what_is_another_s(tmp_path: Path, kind: str) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", EXPERIMENTS)
-def test_nor_do_they_in_many_trials(tmp_path: Path, kind: str) -> None:
+def test_flipped_bits_of_many_trials_never_give_what_is_another_s(tmp_path: Path, kind: str) -> None:
     said = list(trials(tmp_path, kind, range(600)))
     assert not any(bad for bad, _ in said)
     assert sum(found for _, found in said) > 50

@@ -128,7 +128,7 @@ def plan(db: sqlite3.Connection, query: str) -> str:
 
 
 @pytest.mark.parametrize(("size", "goes"), [(7, False), (8, True), (None, True)])
-def test_when_nothing_is_due_what_a_retried_one_may_be_still_waits(
+def test_heir_of_a_retried_document_waits_with_nothing_due(
     journal: Journal, size: int | None, goes: bool
 ) -> None:
     """Of unknown sizes any could be any: a page that can never be read would hold up whatever is removed."""
@@ -141,7 +141,7 @@ def test_when_nothing_is_due_what_a_retried_one_may_be_still_waits(
     assert [entry.key for entry in backlog.heirless([S], 9)] == ["old"]
 
 
-def test_when_nothing_is_due_what_waits_is_looked_for_once_between_two_writes(journal: Journal) -> None:
+def test_heirs_are_looked_for_once_between_two_writes(journal: Journal) -> None:
     vanish(journal, "old")
     listed(journal, "new", 7)
     backlog, statements = Backlog(journal), list[str]()
@@ -152,7 +152,7 @@ def test_when_nothing_is_due_what_waits_is_looked_for_once_between_two_writes(jo
     assert sum("AS heir" in one for one in statements) == 1
 
 
-def test_of_copies_the_moved_one_takes_over(journal: Journal) -> None:
+def test_moved_copy_takes_over(journal: Journal) -> None:
     for key, version in (("copied", "file2"), ("moved", "file1 later")):
         journal.observe(S, C, Changes([Item(key, version, f"/{key}", 7)]), remove_at=0.0)
     for key, version in (("other", "file9"), ("old", "file1")):

@@ -72,7 +72,7 @@ def test_it_ends_with_the_process_even_if_a_child_lives_on(tmp_path):
         holder.stdout.close()
 
 
-def test_whoever_merely_asks_refuses_nobody(tmp_path):
+def test_asking_refuses_no_holder(tmp_path):
     """``held`` takes the lock for an instant; here for a long one."""
     with (tmp_path / "lock").open("w") as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)

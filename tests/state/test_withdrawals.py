@@ -35,7 +35,7 @@ def test_documents_that_came_back_before_a_restart_are_not_two_each(known: Journ
     assert (Withdrawals(known).kept(S) or "").startswith("more than 5 of 10 documents")
 
 
-def test_nor_are_those_that_came_back_while_others_are_kept(known: Journal) -> None:
+def test_withdrawn_documents_that_came_back_are_not_counted(known: Journal) -> None:
     guard = WithdrawalGuard(known)
     assert withdrawn(known, guard, *DOCUMENTS[:6]) == DOCUMENTS[:5]
     entry = one(known, DOCUMENTS[5])
@@ -58,7 +58,7 @@ def test_a_document_that_got_the_row_of_a_withdrawn_one_counts(known: Journal) -
     assert withdrawn(known, guard, "new") == []
 
 
-def test_those_of_an_older_journal_stay_counted(tmp_path: Path) -> None:
+def test_withdrawals_of_an_older_journal_stay_counted(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as db:
         db.executescript(OLD)
         source, left = db.execute(

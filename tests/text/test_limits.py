@@ -149,7 +149,7 @@ def test_what_is_taken_from_the_measure_of_the_whole_changes_no_window(
     assert found(text, size, overlap, soft) == found_one_by_one(text, size, overlap, soft)
 
 
-def test_nor_does_it_where_the_whole_had_to_be_torn() -> None:
+def test_windows_of_a_torn_text_are_those_counted_one_by_one() -> None:
     desert = "  scenario" * 205  # two spaces are no border
     text = "a " * (2046 // 2) + desert[:-8] + "scenariostarting and so on"  # torn in the middle of that
     assert len(next(iter(pieces_of(text)))) == text.index("starting")

@@ -12,6 +12,7 @@ from ingestor.text.pieces import pieces
 from ingestor.text.spans import Span
 from ingestor.text.tokens import Tokens
 from tests.chunkers.laws import odd_texts, texts
+from tests.examples import examples
 
 TOKENS = Tokens()
 WORDS = ["the", "river", "was", "low", "every", "boat", "lay", "on", "mud", "except", "ours"]
@@ -21,7 +22,7 @@ def cut(text: str, size: int = 50) -> list[str]:
     return [text[start:end] for start, end in pieces(text, TOKENS, size)]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(texts | odd_texts, st.integers(4, 60))
 def test_pieces_are_complete_ordered_and_small(text: str, size: int) -> None:
     at = 0

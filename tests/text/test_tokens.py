@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiktoken
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiktoken_ext.openai_public import o200k_base, r50k_pat_str
 
@@ -18,6 +18,7 @@ from ingestor.text import token_borders
 from ingestor.text import tokens as module
 from ingestor.text.token_borders import certain, pieces, torn
 from ingestor.text.tokens import Tokens, load
+from tests.examples import examples
 
 TOKENS = Tokens()
 WORDS = st.sampled_from(
@@ -110,7 +111,7 @@ def variants():
 
 
 @pytest.mark.parametrize("name", ["cl100k", "r50k", "o200k"])
-@settings(max_examples=300)
+@examples(300)
 @given(text=TEXTS)
 def test_a_border_between_pieces_is_one_between_tokens(name, text):
     encoding = variants()[name]
@@ -120,7 +121,7 @@ def test_a_border_between_pieces_is_one_between_tokens(name, text):
         assert encoding.encode_ordinary(text[:at]) + encoding.encode_ordinary(text[at:]) == whole
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(text=TEXTS, ends=st.tuples(st.integers(0, 80), st.integers(0, 80)))
 def test_between_certain_borders_a_part_has_the_tokens_of_the_whole(text, ends):
     start, end = sorted(min(at, len(text)) for at in ends)

@@ -79,7 +79,7 @@ def test_a_directory_that_two_paths_lead_to_is_told_by_both(world: FolderWorld) 
         assert set(inotify.read()) == {("docs/b.md", False), ("link/b.md", False)}
 
 
-def test_when_the_queue_runs_over_everything_has_changed(world: FolderWorld, inotify: Inotify) -> None:
+def test_overflow_of_the_queue_hints_at_everything(world: FolderWorld, inotify: Inotify) -> None:
     queue = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if queue > 100_000:
         pytest.skip(f"the queue holds {queue} events here")

@@ -41,7 +41,7 @@ def test_over_http_with_a_password(world: GitWorld, server: Server, tmp_path: Pa
 
 
 @pytest.mark.parametrize("options", [{"token": "wrong"}, {"token": None}])
-def test_who_is_not_let_in(
+def test_remote_that_refuses_access_needs_a_person(
     server: Server, tmp_path: Path, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_ASKPASS", "/bin/false")

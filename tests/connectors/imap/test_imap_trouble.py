@@ -117,7 +117,7 @@ def test_tls_at_a_port_without_it() -> None:
         listed(server.connector(tls=True))
 
 
-def test_nobody_is_there() -> None:
+def test_unreachable_mail_server_is_transient() -> None:
     with scripted() as server:
         connector = server.connector()
     with pytest.raises(Transient, match="Connection refused"):

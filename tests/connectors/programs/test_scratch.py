@@ -48,7 +48,7 @@ def test_a_folder_goes_when_it_is_told_to_or_nobody_has_it_any_more() -> None:
     assert [path.exists() for path in paths] == [False, False]
 
 
-def test_others_folders_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_folders_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "_YOUNG", -1.0)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -26,7 +26,7 @@ def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
     assert _connected(store.path).isolation_level is None
 
 
-def test_of_many_at_once_one_wins_whole(here: Watch) -> None:
+def test_concurrent_writes_leave_one_whole(here: Watch) -> None:
     bodies = [bytes([n]) * 200_000 for n in range(24)]
     statuses: list[int] = []
     together(lambda body: statuses.append(here.caller.put("a", body).status), bodies)

@@ -22,7 +22,7 @@ def test_look_again_is_passed_on(here: Watch) -> None:
     assert here.hints == [Hint("", SourceName("wiki")), Hint("docs/é", SourceName("wiki"))]
 
 
-def test_of_two_watches_one_serves_and_both_hint(
+def test_two_watches_share_one_server_and_both_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(push_connector, "PATIENCE", 0.0)
@@ -39,7 +39,7 @@ def test_of_two_watches_one_serves_and_both_hint(
     assert caplog.text == "", "none complains that the other has the port"
 
 
-def test_who_missed_changes_that_are_remembered_no_more_looks_everywhere(tmp_path: Path) -> None:
+def test_forgotten_changes_hint_at_everything(tmp_path: Path) -> None:
     store = PushStore(tmp_path)
     with closing(StoreChanges(store)) as changes:
         assert changes.take() == [""]

@@ -27,7 +27,7 @@ def test_the_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert watch.caller.get("a").status == 404
 
 
-def test_who_says_nothing_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_client_blocks_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push_connector, "LIMITS", ServerLimits(prompt=1000))  # nobody is cut off meanwhile
     with watched(connector(tmp_path / "pushed")) as watch, ExitStack() as opened:
         wait(watch.caller.is_answered, every=0.01)
@@ -39,9 +39,7 @@ def test_who_says_nothing_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.
         assert answer(idle[0]) == ("", "")
 
 
-def test_who_has_no_right_and_sends_nothing_is_in_nobodys_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_client_without_token_blocks_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         push_connector, "LIMITS", ServerLimits(linger=1000)
     )  # a caller is heard out for as long

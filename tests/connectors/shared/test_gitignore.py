@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ingestor.connectors.shared.gitignore import _compiled, rules, rules_of_file
 from tests.bounded import printed
+from tests.examples import examples
 
 
 def ignored(patterns: list[str], path: str) -> bool:
@@ -174,7 +175,7 @@ def test_a_long_file_is_compiled_once_and_its_lines_when_they_are_needed() -> No
     assert rules_of_file(f"{text}") is compiled
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.lists(_PATTERN | st.text("*?a/b[!]", max_size=12), min_size=1, max_size=3),
     st.text("ab/.", max_size=12),

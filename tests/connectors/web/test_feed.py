@@ -161,9 +161,7 @@ def test_an_article_and_what_the_feed_has_of_it(server: Site, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("why", ["gone", "forbidden", "robots", "noindex", "inside", "endless", "an image"])
-def test_where_there_is_no_article_the_feeds_text_is_the_document(
-    server: Site, tmp_path: Path, why: str
-) -> None:
+def test_feed_text_is_the_document_without_an_article(server: Site, tmp_path: Path, why: str) -> None:
     tell(server, "a")
     server.html("/a.html", head='<meta name="robots" content="noindex">' if why == "noindex" else "")
     if why == "gone":

@@ -324,7 +324,7 @@ def test_what_is_cut_off_or_broken_is_tried_later(server: Site, raw: bytes) -> N
 
 
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n"])
-def test_who_drips_is_left_at_the_deadline(start: bytes) -> None:
+def test_dripping_answer_is_left_at_the_deadline(start: bytes) -> None:
     """Each byte comes soon, the last one never does."""
     import threading
 
@@ -369,7 +369,7 @@ def test_redirects_end(server: Site) -> None:
 # -- patience
 
 
-def test_who_is_busy_is_waited_for_as_long_as_it_says(server: Site) -> None:
+def test_busy_server_is_retried_after_its_delay(server: Site) -> None:
     replies = iter([Reply(status=429, headers={"Retry-After": "7"}), Reply(b"here")])
     server.fallback = lambda path: next(replies)
     clock = Clock()
@@ -379,7 +379,7 @@ def test_who_is_busy_is_waited_for_as_long_as_it_says(server: Site) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_who_is_busy_for_long_is_not_asked_until_then(server: Site, status: int) -> None:
+def test_server_busy_for_long_is_not_asked_before(server: Site, status: int) -> None:
     clock, busy = Clock(), dict[str, float]()
     server.say("/", b"", status, Retry_After="3600")
     terms = Terms(frozenset([server.url("")]), allowed=HERE)

@@ -52,7 +52,7 @@ def rebuilt(server: Site, chance: random.Random) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_whatever_fails_nothing_goes_that_is_there_and_linked(server: Site, cache: Path, seed: int) -> None:
+def test_failed_pages_remove_no_linked_page(server: Site, cache: Path, seed: int) -> None:
     chance = random.Random(seed)
     connector = web(server, cache)
     rebuilt(server, chance)

@@ -109,7 +109,7 @@ def test_a_server_that_refuses_everything_says_nothing_about_a_text() -> None:
 
 
 @given(st.sets(st.integers(0, 20)), st.sets(st.integers(0, 20)), st.integers(1, 21))
-def test_whatever_is_bad_is_found_and_nothing_else(bad: set[int], zero: set[int], most: int) -> None:
+def test_bad_texts_are_found_and_no_others(bad: set[int], zero: set[int], most: int) -> None:
     server = Server(bad=sorted(bad), zero=sorted(zero), most=most)
     found = resolved(range(21), server.send, server.check)
     assert {n for n, row in found.items() if isinstance(row, BadDocument)} == bad | zero

@@ -21,7 +21,7 @@ TENSORS = {
 }
 
 
-def test_they_are_what_safetensors_reads_also_after_their_memory_was_given_back(tmp_path: Path) -> None:
+def test_mapped_tensors_given_back_are_read_again_as_safetensors_reads_them(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     save_file({name: np.asarray(tensor) for name, tensor in TENSORS.items()}, path, {"format": "pt"})
     expected, mapped = load_file(path), MappedTensors(path)

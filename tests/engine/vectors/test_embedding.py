@@ -216,7 +216,7 @@ def test_questions_that_wait_are_embedded_together_and_a_bad_one_fails_alone(cac
     assert max(map(len, model.batches)) > 2
 
 
-def test_who_waits_for_vectors_keeps_no_worker(cache: VectorCache) -> None:
+def test_waiting_for_vectors_frees_worker(cache: VectorCache) -> None:
     model, pool = Model(good), Pool(1)
     with closing(pool), closing(Embedding(model, RECIPE, cache, model.count, pool.resting)) as embedding:
         pool.submit(PLUG, lambda: embedding([PLUG]))

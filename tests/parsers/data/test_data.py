@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
@@ -14,6 +14,7 @@ from ingestor.parsers.shared.detect import content_type, parser_kind
 from ingestor.ports import Parser
 from ingestor.registry import Options, find
 from ingestor.text.outline import line_starts, outline
+from tests.examples import examples
 from tests.parsers.laws import ESCAPED, is_covered, obeys_laws, texts
 
 LONG = "word " * 100
@@ -259,7 +260,7 @@ MARKS += [
 ]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     st.sampled_from(["a.json", "a.jsonl", "a.xml", "a.yaml", "a.toml", "a.ini"]),
     st.lists(st.sampled_from(MARKS)),

@@ -1,7 +1,7 @@
 import textwrap
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -9,6 +9,7 @@ from ingestor.model import Blob, Block, Document
 from ingestor.parsers.markup.markdown import PLUGIN
 from ingestor.ports import BadDocument
 from ingestor.registry import Options
+from tests.examples import examples
 from tests.parsers.laws import obeys_laws, texts
 
 PARSER = PLUGIN.build(Options())
@@ -227,7 +228,7 @@ def test_notes_are_told_from_paragraphs() -> None:
     assert [block.kind for block in document.blocks] == ["paragraph", "footnote"]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(sources(MARKS + SPACES))
 def test_laws_hold_for_any_markdown(source: str) -> None:
     obeys_laws(PARSER, Blob(source.encode(), "a.md"))
@@ -242,7 +243,7 @@ def test_a_tab_may_stand_behind_marks_at_the_end_of_a_line() -> None:
     ]
 
 
-@settings(max_examples=200)
+@examples(200)
 @example("```\n```\t\n# h\n")
 @example("> ~~~\n> ~~~ \t \r\n\n# h #\t\n")
 @given(sources([{"- ": "- x", "1. ": "1. x", "[a]: b": "x"}.get(mark, mark) for mark in MARKS]))

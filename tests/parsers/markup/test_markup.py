@@ -3,12 +3,13 @@
 import textwrap
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
 from ingestor.ports import Parser
 from ingestor.registry import Options, find
+from tests.examples import examples
 from tests.parsers.laws import is_covered, obeys_laws, texts
 
 PARSERS: dict[str, Parser] = {
@@ -295,7 +296,9 @@ def test_underlined_asciidoc_titles_may_begin_with_a_mark_and_follow_an_anchor()
         ("latex", "\\begin{verbatim}\nnever closed", []),
     ],
 )  # fmt: skip
-def test_where_code_ends(kind: str, source: str, expected: list[tuple[str | None, str]]) -> None:
+def test_code_block_ends_with_its_indentation(
+    kind: str, source: str, expected: list[tuple[str | None, str]]
+) -> None:
     assert code(kind, source) == expected
 
 
@@ -374,7 +377,7 @@ sources = st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(["\n", "\r\
 
 
 @formats
-@settings(max_examples=100)
+@examples(100)
 @given(source=sources)
 def test_laws_hold_for_any_lines(kind: str, source: str) -> None:
     parse(kind, source)

@@ -3,13 +3,14 @@
 # ruff: noqa: E501 - markup reads better in one line
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.core.completeness import shortfall
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.docx import PLUGIN, DocxOptions
 from ingestor.ports import BadDocument
+from tests.examples import examples
 from tests.parsers.files import W, docx, paragraph, relations, zipped
 from tests.parsers.laws import obeys_laws, texts
 
@@ -150,7 +151,7 @@ trees = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(trees)
 def test_laws_hold_for_any_tree(tree: str) -> None:
     obeys_laws(PARSER, Blob(docx(f"<w:p>{tree}</w:p>{tree}"), "a.docx"), sound=False)

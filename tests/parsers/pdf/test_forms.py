@@ -97,7 +97,7 @@ def test_comments_are_blocks_of_their_own_kind() -> None:
         (Field("b", "", (300, 60, 310, 70), ticked=False), {9: ("", " [ ]")}),  # right of it
     ],
 )
-def test_where_a_value_stands(field: Field, expected: dict[int, tuple[str, str]]) -> None:
+def test_form_value_stands_at_its_field(field: Field, expected: dict[int, tuple[str, str]]) -> None:
     words = [Word("Name:", 20, 55, 100, 0), Word("____", 60, 190, 99, 5), Word("Member", 55, 100, 62, 9)]
     assert placed([field], words).values == expected
 
