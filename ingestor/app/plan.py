@@ -279,8 +279,9 @@ def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None
     """Why a sync would hold the source after this listing, or None."""
     row = SourceRows(journal).of(source.name)
     moved_root = row.identity not in (None, found.identity)
-    vanished, appeared = len(found.changes[0].vanished), found.changes[0].appeared
-    reason = sudden_loss(vanished, appeared, found.known, row.documents, source.max_loss, moved_root)
+    vanished, known = found.loss()
+    appeared = found.changes[0].appeared
+    reason = sudden_loss(vanished, appeared, known, row.documents, source.max_loss, moved_root)
     return None if row.may_lose(found.identity) else reason
 
 

@@ -311,7 +311,7 @@ class Scanner:
             return
         if found.scope.whole:
             added = 0 if source.only_loses else found.changes[0].appeared
-            left = found.known - len(found.changes[0].vanished) + added
+            left = found.known[0] - len(found.changes[0].vanished) + added
             self.source_rows.scanned(source.name, self.clock(), found.identity, left, found.trouble)
             for each in editions:
                 if not each.only_loses:
@@ -326,9 +326,9 @@ class Scanner:
             state.partial += 1
 
     def _held(self, source: Source, scan: Scan, found: Listing, row: SourceRow, moved_root: bool) -> bool:
-        vanished, appeared = len(found.changes[0].vanished), _appeared(found)
+        vanished, known = found.loss()
         reason = decisions.sudden_loss(
-            vanished, appeared, found.known, row.documents, source.max_loss, moved_root
+            vanished, _appeared(found), known, row.documents, source.max_loss, moved_root
         )
         if reason is None:
             return False

@@ -56,18 +56,23 @@ class Source:
 class Listing:
     """The result of a listing.
 
-    ``changes``: one for each edition. ``known``: number of documents of the first edition before, in the
-    whole source; not counted, and 0, for a part in which none vanished.
+    ``changes``, ``known``: one for each edition. ``known``: number of documents before, in the whole source;
+    not counted, and 0, for a part in which none vanished.
     ``identity``: of the source's root. ``trouble``: why the listing of its scope is incomplete; None if it is
     complete.
     """
 
     changes: tuple[ListingChanges, ...]
     scope: Scope
-    known: int
+    known: tuple[int, ...]
     identity: str
     trouble: str | None = None
     more: bool = False  # see ports.PartialScan
+
+    def loss(self) -> tuple[int, int]:
+        """Return the numbers of vanished and of known documents of the edition that loses most."""
+        each = zip((len(changes.vanished) for changes in self.changes), self.known, strict=True)
+        return max(each, key=lambda one: one[0])
 
 
 @dataclass(slots=True)
@@ -111,7 +116,9 @@ def take(
     trouble = "; ".join(map(str, broken_off)) or None
     more = any(error.more for error in broken_off)
     changes = tuple(comparison.changes(scope) for comparison in comparisons)
-    before = known[0].count() if scope.whole or changes[0].vanished else 0
+    before = tuple(
+        one.count() if scope.whole or each.vanished else 0 for one, each in zip(known, changes, strict=True)
+    )
     return Listing(changes, scope, before, identity, trouble, more)
 
 

@@ -69,6 +69,11 @@ def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, few: bool) -> 
     assert found.total() > 130
 
 
+def test_loss_of_an_edition_that_another_one_replaces_is_held(tmp_path: Path) -> None:
+    """Another disk is mounted in this history, while the first of two editions has no document yet."""
+    crashes(tmp_path, [322])
+
+
 @pytest.mark.slow
 def test_documents_that_are_written_in_slices_end_as_a_run_from_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -229,7 +234,14 @@ def _refuse_whatever_is_listed(self, prepared, error, trace):
         self._failed(entry, error, trace)
 
 
+def _loss_of_the_first_edition(self):
+    return len(self.changes[0].vanished), self.known[0]
+
+
 BROKEN: Variants = {
+    "a loss is that of the first edition": (
+        listing.Listing, "loss", _loss_of_the_first_edition, {THERE, ASKED},
+    ),
     "what was remembered of another state is believed": (Reader, "_stamp", lambda self, item: "", {EXACT}),
     "settled before it is written": (
         protocol, "write", _settle_before_writing, {EXACT, CLEAN, SUPERSET, UNWANTED},
