@@ -240,7 +240,7 @@ def _loss_of_the_first_edition(self):
 
 BROKEN: Variants = {
     "a loss is that of the first edition": (
-        listing.Listing, "loss", _loss_of_the_first_edition, {THERE, ASKED},
+        listing.Listing, "loss", _loss_of_the_first_edition, {THERE},
     ),
     "what was remembered of another state is believed": (Reader, "_stamp", lambda self, item: "", {EXACT}),
     "settled before it is written": (

@@ -35,7 +35,7 @@ def spoiling(seed: int) -> dict[str, object]:
     return {"spoiling": True}
 
 
-def test_so_does_every_history_in_which_most_become_unreadable(tmp_path: Path) -> None:
+def test_histories_of_unreadable_documents_end_as_a_run_from_nothing(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(6), spoiling).total() > 20
 
 
