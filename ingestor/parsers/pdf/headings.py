@@ -87,10 +87,17 @@ _OTHERWISE = re.compile(
     r"|^\d+\s+(?:[A-Z][\w.]*\s+){1,4}(?:street|st\.|avenue|ave\.?|road|rd\.|drive|boulevard|blvd\.?|lane|way|plaza|parkway|circle)\b"
     r"|^(?:one|two)\s+\w+(?:\s\w+)?\s+(?:street|avenue|road|drive|way|plaza|place|center)\b"
     r"|^(?:yes|no|none|page|total|signature|title|date|name|by)s?:?$|^/s/|^(?:dated?|by):"  # labels
-    r"|[a-z] director$|\(continued\)$"  # signers, running heads
+    r"|\(continued\)$"  # running heads
     r"|^(?:see|the) accompanying notes|exact name of registrant|^commission file|employer identification",
     re.IGNORECASE,
 )
+
+_SIGNER = re.compile(
+    r"(?:[\w ,.]+ )?(?:director|(?:chief|principal) \w+(?: and \w+)? officer|(?:vice )?president|secretary)$"
+    r"|(?:senior |executive )*(?:vice )?president\b.{0,60}$|(?:chief|principal) \w+ officer\b.{0,60}$",
+    re.IGNORECASE,
+)
+_COMPANY = re.compile(r"\b(?:INC|CO|CORP|LTD|PLC|N\.V|S\.A)\.$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +388,7 @@ def _says_otherwise(lines: Sequence[Line], at: int, count: int, said: str) -> bo
     return bool(
         _OTHERWISE.search(said) or CAPTION.match(said) or is_units(said) or is_columns(said) or years
         or listed.count("(") != listed.count(")")
+        or _SIGNER.match(said) or (below and _SIGNER.match(below.text))
     )  # fmt: skip
 
 
@@ -456,7 +464,8 @@ def _reads_on(said: str, large: bool, marked: bool) -> bool:
         return True
     first = next((c for c in said if c.isalpha()), "")
     if large:
-        return said.endswith(".") and (len(said) > 60 or first.islower())
+        sentence = said.isupper() and len(said.split()) > 4 and not _COMPANY.search(said)
+        return said.endswith(".") and (len(said) > 60 or first.islower() or sentence)
     return said.endswith((".", ":", "。")) or (first.islower() and not marked)
 
 

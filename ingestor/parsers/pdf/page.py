@@ -116,7 +116,7 @@ class PageText:
     odd: Sequence[int]
     lines: list[list[Word]]
 
-    def upright(self, x: float, y: float) -> tuple[float, float]:
+    def upright(self, x: Any, y: Any) -> tuple[Any, Any]:
         """Return where a point of the file's coordinates stands on the page as it is read."""
         left, bottom, right, top = self.shown
         return ((x - left, y - bottom), (y - bottom, right - x), (right - x, top - y), (top - y, x - left))[
@@ -235,6 +235,17 @@ def _place(text: PageText, at: int) -> tuple[float, float]:
     return _X.value - text.shown[0], _Y.value - text.shown[1]
 
 
+def _baselines(text: PageText, places: Sequence[int]) -> list[float]:
+    """Return the heights of characters' baselines, as ``_place`` does."""
+    xy = np.empty((len(places), 2))
+    at = xy.ctypes.data
+    to = range(at, at + 16 * len(places), 16)
+    deque(
+        map(_origin, repeat(text.address), places, to, range(at + 8, at + 8 + 16 * len(places), 16)), maxlen=0
+    )
+    return text.upright(xy[:, 0], xy[:, 1])[1].tolist()  # type: ignore[no-any-return]
+
+
 # --- characters --------------------------------------------------------------------------------------------
 
 
@@ -298,9 +309,9 @@ def _lines(text: PageText) -> Iterator[list[Word]]:
             words = [
                 Word(
                     said[a:b] if plain else said[a:b].translate(_PLAIN),
-                    text.lefts[a], text.rights[b - 1], _place(text, a)[1], a, b - 1,
+                    text.lefts[a], text.rights[b - 1], y, a, b - 1,
                 )
-                for a, b in spans
+                for (a, b), y in zip(spans, _baselines(text, [a for a, _ in spans]), strict=True)
             ]  # fmt: skip
         begin = 0
         for at in range(1, len(words) + 1):

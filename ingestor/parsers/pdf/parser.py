@@ -177,7 +177,7 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
 
     textpage = page.get_textpage()
     text = pages.read(page, textpage)
-    read.words += sum(words(word.text) for line in text.lines for word in line)
+    read.words += words(" ".join(word.text for line in text.lines for word in line))
     read.characters += len(text.said)
     read.unmapped += text.unmapped
     fields, comments = forms.fields_and_comments(document, page, text)

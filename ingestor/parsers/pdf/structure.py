@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pypdfium2 import raw
 
 from ingestor.parsers.shared.flow import described
+from ingestor.parsers.shared.grid import SpannedCell, grid
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage
@@ -95,17 +96,18 @@ class _Reader:
     def _table(self, element: Any, depth: int) -> None:
         """A table inside of a cell is text of the cell."""
         self._tables += 1
-        taken = set[tuple[int, int]]()  # by cells of rows above
-        for row, found in enumerate(_below(element, lambda kind: kind == b"TR", depth)):
-            column = 0
-            for cell in _below(found, _CELLS.__contains__, depth):
-                while (row, column) in taken:
-                    column += 1
-                place = Cell(self._tables, row, column, _type(cell) == b"TH")
-                self.cells.update(dict.fromkeys(_contents(cell, depth), place))
-                wide, high = _span(cell, b"ColSpan"), _span(cell, b"RowSpan")
-                taken.update((row + down, column + at) for down in range(1, high) for at in range(wide))
-                column += wide
+        rows = [list(_below(row, _CELLS.__contains__, depth)) for row in _below(element, b"TR".__eq__, depth)]
+        named = {str(number): cell for number, cell in enumerate(cell for row in rows for cell in row)}
+        names = iter(named)
+        spans = [
+            [SpannedCell(next(names), _span(cell, b"ColSpan"), _span(cell, b"RowSpan")) for cell in row]
+            for row in rows
+        ]
+        for row, line in enumerate(grid(spans)):
+            for column, name in enumerate(line):
+                if cell := named.get(name):
+                    place = Cell(self._tables, row, column, _type(cell) == b"TH")
+                    self.cells.update(dict.fromkeys(_contents(cell, depth), place))
 
 
 def _below(element: Any, wanted: Callable[[bytes], bool], depth: int) -> Iterator[Any]:

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+from pypdfium2 import PdfDocument
+
 from ingestor.core.completeness import shortfall
 from ingestor.model import Blob, Document
+from ingestor.parsers.pdf import structure
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
 from tests.parsers.files import numbered
 from tests.parsers.laws import obeys_laws
@@ -30,7 +33,7 @@ def tagged(elements: Sequence[Element], roles: str = "") -> bytes:
             else:
                 kids.append(f"{add(part, number)} 0 R")  # type: ignore[arg-type]
         name, _, more = kind.partition(" ")
-        wide = f"/A <</O /Table /ColSpan {more}>>" if more.isdigit() else f"/Alt ({more})" if more else ""
+        wide = f"/A <</O /Table /{more}>>" if "Span" in more else f"/Alt ({more})" if more else ""
         objects[own] = (
             f"<</Type /StructElem /S /{name} /P {parent} 0 R /Pg 3 0 R /K [{' '.join(kids)}]{wide}>>"
         )
@@ -92,12 +95,29 @@ def test_tags_tell_cells_where_no_line_is_drawn() -> None:
         places = enumerate(said)
         row_of = [("TD", [(cell, 50 + 90 * at, 700 - 16 * row)] if cell else []) for at, cell in places]
         cells.append(("TR", row_of))
-    wide: Element = ("TR", [("TD 2", [("Both", 50, 650)]), ("TD", [("15", 230, 650)])])
+    wide: Element = ("TR", [("TD ColSpan 2", [("Both", 50, 650)]), ("TD", [("15", 230, 650)])])
     table: Element = ("Table", [("THead", cells[:1]), ("TBody", [*cells[1:], wide])])
     document = parse(tagged([prose(760), table, prose(620)]))
     assert [kind for kind, _ in told(document)] == ["paragraph", "table", "paragraph"]
     assert told(document)[1][1].splitlines() == [
         "Port Tons Ships", "Oslo and 12 3", "Kiel 9", "Both 15",
+    ]  # fmt: skip
+
+
+def test_cell_that_spans_rows_keeps_the_columns_of_those_below() -> None:
+    rows: list[Element] = [
+        ("TR", [("TH", [("Port", 50, 700)]), ("TH", [("Quay", 140, 700)]), ("TH", [("Tons", 230, 700)])]),
+        (
+            "TR",
+            [("TD RowSpan 2", [("Kiel", 50, 684)]), ("TD", [("North", 140, 684)]), ("TD", [("9", 230, 684)])],
+        ),
+        ("TR", [("TD", [("South", 140, 668)]), ("TD", [("12", 230, 668)])]),
+    ]
+    found = structure.tags(PdfDocument(tagged([prose(760), ("Table", rows), prose(620)]))[0])
+    places = sorted((cell.row, cell.column, cell.head) for cell in found.cells.values())
+    assert places == [
+        (0, 0, True), (0, 1, True), (0, 2, True), (1, 0, False), (1, 1, False), (1, 2, False), (2, 1, False),
+        (2, 2, False),
     ]  # fmt: skip
 
 

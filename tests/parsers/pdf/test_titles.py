@@ -198,6 +198,8 @@ def test_a_bold_line_in_smaller_type_heads_larger_text_and_no_small_one() -> Non
         "Years Ended December 31,", "December 31, 2022", "Fiscal Year", "[SIGNATURES ON FOLLOWING PAGE]",
         "(Mark One)", "(Exact name of registrant as specified in its charter)", "Signature", "By:",
         "/s/ Ada Lovelace", "☐ Large accelerated filer", "Ada Lovelace Director",
+        "President and Chief Executive Officer",
+        "ADVICE BEFORE SIGNING THIS AGREEMENT.",
         "NOTES TO THE STATEMENTS (Continued)",
     ],
 )  # fmt: skip
