@@ -20,18 +20,16 @@ WORKDIR /src
 RUN python3 -m venv /opt/ingestor \
     && if [ "${VARIANT}" = full ]; then \
         /opt/ingestor/bin/pip install ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch==2.13.0; fi
-COPY requirements.lock requirements-torch.lock requirements-ray.lock requirements-build.lock ./
-RUN if [ "${VARIANT}" = slim ]; then : > requirements-torch.lock; fi \
-    && if [ "${RAY}" != yes ]; then : > requirements-ray.lock; fi \
+COPY locks locks
+RUN if [ "${VARIANT}" = slim ]; then : > locks/requirements-torch.lock; fi \
+    && if [ "${RAY}" != yes ]; then : > locks/requirements-ray.lock; fi \
     && /opt/ingestor/bin/pip install --require-hashes --no-deps \
-    --requirement requirements.lock --requirement requirements-torch.lock --requirement requirements-ray.lock \
-    --requirement requirements-build.lock
+    --requirement locks/requirements.lock --requirement locks/requirements-torch.lock \
+    --requirement locks/requirements-ray.lock --requirement locks/requirements-build.lock
 COPY pyproject.toml ./
 COPY README.md LICENSE ./
-# ingestor/connectors is a link to ../connectors: COPY keeps links inside a folder, and setuptools follows it.
-COPY connectors connectors
 COPY ingestor ingestor
-COPY docker/slim.sh ./
+COPY deploy/docker/slim.sh ./
 RUN /opt/ingestor/bin/pip install --no-deps --no-build-isolation . \
     && if [ "${VARIANT}" = slim ]; then sh slim.sh /opt/ingestor; else /opt/ingestor/bin/pip check; fi
 
@@ -45,7 +43,7 @@ RUN apt-get update \
     && useradd --uid 10001 --user-group --create-home --shell /usr/sbin/nologin ingestor \
     && install --directory --owner=ingestor --group=ingestor /data /documents
 COPY --from=build /opt/ingestor /opt/ingestor
-COPY docker/config.yaml /etc/ingestor/config.yaml
+COPY deploy/docker/config.yaml /etc/ingestor/config.yaml
 ENV PATH="/opt/ingestor/bin:${PATH}" \
     ANONYMIZED_TELEMETRY=False \
     HF_HUB_OFFLINE=1 \

@@ -31,7 +31,7 @@ setup: $(READY) $(if $(TORCH),$(VENV)/.torch)
 SELDOM := /(kubernetes|transformers/models|openai/types)/
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '$(SELDOM)' $(VENV)/lib || true
 
-$(READY): requirements.lock requirements-build.lock pyproject.toml
+$(READY): locks/requirements.lock locks/requirements-build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ingestor needs Python 3.11 or newer")'
 	@echo "Setting up $(VENV): about a minute and 1 GB, once."
 	@$(PYTHON) -m venv $(VENV)
@@ -42,16 +42,16 @@ $(READY): requirements.lock requirements-build.lock pyproject.toml
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
-$(DEVELOP): $(READY) requirements-dev.lock
+$(DEVELOP): $(READY) locks/requirements-dev.lock
 	@echo "Adding what tests and linters need to $(VENV)"
-	@$(INSTALL) --require-hashes --no-deps -r requirements-dev.lock
+	@$(INSTALL) --require-hashes --no-deps -r locks/requirements-dev.lock
 	@$(COMPILE)
 	@touch $(DEVELOP)
 
-$(VENV)/.torch: $(READY) requirements-torch.lock
+$(VENV)/.torch: $(READY) locks/requirements-torch.lock
 	@echo "Adding torch to $(VENV)"
 	@$(INSTALL) $(if $(filter 1,$(TORCH)),$(TORCH_CPU) 2>/dev/null || $(INSTALL) --index-url $(TORCH_INDEX) $(TORCH_CPU),$(TORCH))
-	@$(INSTALL) --require-hashes --no-deps -r requirements-torch.lock
+	@$(INSTALL) --require-hashes --no-deps -r locks/requirements-torch.lock
 	@$(COMPILE)
 	@touch $(VENV)/.torch
 

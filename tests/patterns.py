@@ -36,19 +36,18 @@ class _TooLong(Exception):
 
 def expressions() -> Iterator[tuple[str, Expression, set[str]]]:
     """Name, expression and the methods by which it is used."""
-    for package in ("ingestor", "connectors"):
-        for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
-            if found.name.endswith("__main__"):
-                continue
-            try:
-                module = importlib.import_module(found.name)
-            except ImportError:
-                continue  # a connector whose extra is not installed
-            source = Path(str(module.__file__)).read_text()
-            for name, value in vars(module).items():
-                for one in value if isinstance(value, tuple) else (value,):
-                    if isinstance(one, re.Pattern) and not f"{found.name}.{name}".endswith(SHORT):
-                        yield f"{found.name}.{name}", one, _methods(source, found.name, name)
+    for found in pkgutil.walk_packages(importlib.import_module("ingestor").__path__, "ingestor."):
+        if found.name.endswith("__main__"):
+            continue
+        try:
+            module = importlib.import_module(found.name)
+        except ImportError:
+            continue  # a connector whose extra is not installed
+        source = Path(str(module.__file__)).read_text()
+        for name, value in vars(module).items():
+            for one in value if isinstance(value, tuple) else (value,):
+                if isinstance(one, re.Pattern) and not f"{found.name}.{name}".endswith(SHORT):
+                    yield f"{found.name}.{name}", one, _methods(source, found.name, name)
 
 
 def _methods(source: str, module: str, name: str) -> set[str]:

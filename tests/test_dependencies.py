@@ -55,7 +55,7 @@ def test_the_extra_asks_for_torch() -> None:
 
 def locked(file: str) -> dict[str, str]:
     """Versions by package."""
-    return dict(re.findall(r"^([a-z0-9.-]+)==(\S+)", (ROOT / f"{file}.lock").read_text(), re.MULTILINE))
+    return dict(re.findall(r"^([a-z0-9.-]+)==(\S+)", (ROOT / f"locks/{file}.lock").read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_setup_takes_no_torch_that_the_public_index_has() -> None:
 
 def test_setup_asks_for_a_torch_without_cuda_and_for_nothing_of_nvidia() -> None:
     assert all(each.endswith("+cpu") for each in torch_of_setup()) or sys.platform != "linux"
-    locks = "".join(path.read_text() for path in ROOT.glob("requirements*.lock"))
+    locks = "".join(path.read_text() for path in ROOT.glob("locks/*.lock"))
     assert not re.findall(r"^(?:nvidia|cuda|triton)\S*", locks, re.MULTILINE)
 
 

@@ -228,7 +228,7 @@ def test_there_is_one_writer_with_a_volume_and_probes() -> None:
 
 
 def test_the_app_that_asks_has_the_client_of_the_lock_file() -> None:
-    pinned = re.search(r"^chromadb==\S+", (ROOT / "requirements.lock").read_text(), re.M)
+    pinned = re.search(r"^chromadb==\S+", (ROOT / "locks/requirements.lock").read_text(), re.M)
     assert pinned is not None
     assert f" {pinned[0]} " in (DEPLOY / "compose.yaml").read_text()
 

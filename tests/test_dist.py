@@ -66,12 +66,10 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other_package(built: Pat
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert {name.split("/")[0] for name in names} == {"ingestor"}
     tracked = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "ingestor", "connectors"],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "ingestor"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.splitlines()  # fmt: skip
-    links = {"ingestor/connectors"}
-    present = [name for name in tracked if name not in links and (ROOT / name).exists()]
-    wanted = {f"ingestor/{name}" if name.startswith("connectors/") else name for name in present}
+    wanted = {name for name in tracked if (ROOT / name).exists()}
     model = {name for name in names if name.startswith("ingestor/embedders/minilm/")}
     assert names - model == wanted
     assert "ingestor/embedders/minilm/model.safetensors" in model

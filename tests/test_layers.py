@@ -143,11 +143,8 @@ CONFINED = {
 
 @cache
 def _load() -> dict[str, ast.Module]:
-    inner = {_dotted(file.relative_to(ROOT)): file for file in (ROOT / "ingestor").rglob("*.py")}
-    outer = {
-        f"ingestor.{_dotted(file.relative_to(ROOT))}": file for file in (ROOT / "connectors").rglob("*.py")
-    }
-    return {name: ast.parse(file.read_text("utf-8")) for name, file in (inner | outer).items()}
+    files = (ROOT / "ingestor").rglob("*.py")
+    return {_dotted(file.relative_to(ROOT)): ast.parse(file.read_text("utf-8")) for file in files}
 
 
 def _dotted(file: Path) -> str:
@@ -418,12 +415,7 @@ MOST_FILES = 20  # larger folders are hard to survey
 
 
 def test_no_folder_is_crowded() -> None:
-    counts = Counter(
-        file.parent
-        for top in ("ingestor", "connectors")
-        for file in (ROOT / top).rglob("*.py")
-        if file.name != "__init__.py"
-    )
+    counts = Counter(file.parent for file in (ROOT / "ingestor").rglob("*.py") if file.name != "__init__.py")
     assert {str(folder): count for folder, count in counts.items() if count > MOST_FILES} == {}
 
 

@@ -15,7 +15,7 @@ from tests.pipeline.test_metadata import CHUNKS, DOCUMENT, described
 ROOT = Path(__file__).parents[1]
 ROW = re.compile(r"^\| `(\w+)` \| ([a-z ]+?)(?: from (\d))?(?:, (always|lean))?: ([^|]+) \|[^|]+\|$")
 COUNTED = re.compile(r"index|line|^page$|_number|parent_(start|end)|^parents$")
-WRITERS = ("connectors", "ingestor/parsers", "ingestor/chunkers", "ingestor/pipeline")
+WRITERS = ("ingestor/connectors", "ingestor/parsers", "ingestor/chunkers", "ingestor/pipeline")
 TYPES: dict[str, type] = {"text": str, "whole number": int, "list of text": list, "true": bool}
 
 

@@ -36,7 +36,7 @@ for text in sys.argv[2:]:
 def python():
     """The interpreter of an environment of its own; made once for each lock file, which takes minutes."""
     interpreter, made_from = ENVIRONMENT / "bin" / "python", ENVIRONMENT / "requirements.lock"
-    lock = ROOT / "requirements.lock"
+    lock = ROOT / "locks/requirements.lock"
     if not made_from.exists() or made_from.read_text() != lock.read_text():
         subprocess.run([sys.executable, "-m", "venv", "--clear", ENVIRONMENT], check=True)
         versions = ENVIRONMENT / "versions.txt"

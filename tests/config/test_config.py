@@ -249,7 +249,9 @@ def test_aliases_and_merges() -> None:
     assert [entry.name for entry in config.sources] == ["a", "b"]
 
 
-@pytest.mark.parametrize("file", ["config.yaml", "ingestor/templates/config.yaml", "docker/config.yaml"])
+@pytest.mark.parametrize(
+    "file", ["config.yaml", "ingestor/templates/config.yaml", "deploy/docker/config.yaml"]
+)
 def test_the_configs_that_come_with_the_program(file: str) -> None:
     config = load(ROOT / file, {})
     assert config.warnings == ()
