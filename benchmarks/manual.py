@@ -118,6 +118,7 @@ def named(document: Document, chunks: Sequence[Chunk]) -> list[str]:
     """The section that each chunk's metadata name."""
     rows = metadata.build(
         document, Item("a.txt", "1", "a.txt"), DocumentId("a"), chunks, [RecordId("a")] * len(chunks),
+        [()] * len(chunks),
         source=SourceName(""), tokens=[0] * len(chunks), content_hashes=[""] * len(chunks), strategy="",
         recipe="",
     )  # fmt: skip

@@ -10,7 +10,9 @@ from ingestor.text.limits import SMALLEST
 class ChunkerOptions(Options):
     """``min_tokens`` and ``max_tokens`` limit every chunk's text, in cl100k tokens (see text/limits.py)."""
 
-    context: Context = Field(default="none", description="text embedded in front of the chunk")
+    context: Context = Field(
+        default="headings", description="lines in front of a chunk that the model and the lexical index read"
+    )
     neighbours: float = Field(
         default=0.0, ge=0, le=1, description="share of the neighbouring chunks in a vector"
     )

@@ -13,7 +13,7 @@ KEYS = frozenset(
     (
         *("source", "source_name", "path", "document_id", "title", "content_type", "language"),
         *("start_index", "end_index", "start_line", "end_line", "page", "page_label"),
-        *("heading_path", "headings"),
+        *("heading_path", "headings", "context"),
         *("section_title", "section_number", "section_chunk_index", "section_chunk_count"),
         *("chunk_index", "chunk_count", "token_count", "block_kinds", "symbol", "figure"),
         *("content_hash", "strategy", "recipe"),
@@ -44,11 +44,11 @@ EXTRAS = frozenset(
 # Read by ingestor: by search and its passages, by the service port, and for the language of words.
 NEEDED = frozenset(
     (
-        *("source", "document_id", "language", "start_index", "end_index", "start_line", "end_line"),
-        *("page", "heading_path", "chunk_index", "chunk_count", "parent_index"),
+        *("source", "document_id", "title", "language", "start_index", "end_index", "start_line", "end_line"),
+        *("page", "heading_path", "context", "chunk_index", "chunk_count", "parent_index"),
     )
 )
-LEAN = NEEDED | {"source_name", "path", "title", "content_type", "page_label", "symbol"}
+LEAN = NEEDED | {"source_name", "path", "content_type", "page_label", "symbol"}
 # Of the keys beside the standard ones lean leaves out what tells how a document was read and cut.
 _NOT_LEAN = frozenset(
     (

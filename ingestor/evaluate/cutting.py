@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from time import perf_counter
 
 import numpy as np
@@ -18,6 +19,7 @@ from ingestor.llm.client import Answers, Asking, Completion, Prompt
 from ingestor.model import Chunking, Document, SourceName, Sums, Vectors
 from ingestor.pipeline.prepare import Tools, embedded_texts, vectors_at
 from ingestor.ports import Chunker, Collective, Embed
+from ingestor.text.context import Lines, contexts
 from ingestor.text.tokens import Tokens
 
 _NARROW = 64  # dimensions of vectors that stand in for those of a model
@@ -25,7 +27,8 @@ _NARROW = 64  # dimensions of vectors that stand in for those of a model
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleCut:
-    """Chunks of a strategy. ``sample``: as the strategy reads it. ``texts``: texts of the chunks.
+    """Chunks of a strategy. ``sample``: as the strategy reads it. ``texts``, ``lines``: texts of the chunks,
+    and the lines in front of each.
 
     ``embedded_tokens``: tokens that the model reads for this strategy alone.
     ``asked``: requests to language models for this strategy alone.
@@ -36,6 +39,7 @@ class SampleCut:
     sample: Sample
     places: Sequence[ChunkPlace]
     texts: Sequence[str]
+    lines: Sequence[Lines]
     vectors: Vectors
     embedded_tokens: int
     seconds: float
@@ -132,11 +136,18 @@ def cut(
     documents = [(cutters[each.source], each.document) for each in sample.documents]
     chunkings = _chunked(documents, recording, lambda at: progress(sample.documents[at].key))
     chunks = [(at, chunk) for at, chunking in enumerate(chunkings) for chunk in chunking.chunks]
+    lines = [
+        contexts(document, chunking.chunks, own.context)
+        for (own, document), chunking in zip(documents, chunkings, strict=True)
+    ]
     vectors = [
         vectors_at(
-            range(len(chunking.chunks)), embedded_texts(document, chunking.chunks, own.context), chunking, own
+            range(len(chunking.chunks)),
+            embedded_texts(chunking.chunks, before, own.exceeds_window),
+            chunking,
+            own,
         )
-        for (own, document), chunking in zip(documents, chunkings, strict=True)
+        for (own, _), chunking, before in zip(documents, chunkings, lines, strict=True)
     ]
     seconds = perf_counter() - begun - recording.waited - asking.waited
     texts = [chunk.text for _, chunk in chunks]
@@ -147,7 +158,17 @@ def cut(
     ]
     read = sum(tokens.counts(list(recording.texts)))
     whole = np.concatenate(vectors)
-    return SampleCut(strategy, sample, places, texts, whole, read, seconds, asking.answered)
+    return SampleCut(
+        strategy,
+        sample,
+        places,
+        texts,
+        list(chain.from_iterable(lines)),
+        whole,
+        read,
+        seconds,
+        asking.answered,
+    )
 
 
 def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: Answers) -> Tools:

@@ -66,8 +66,8 @@ class Words:
         )
 
     def differing(self, records: Sequence[Record]) -> list[RecordId]:
-        """Records that are not indexed by the words of their text in their language."""
-        from ingestor.lexical.index import read_rows
+        """Records that are not indexed by the words of their context and text in their language."""
+        from ingestor.lexical.index import read_rows, row_of
 
         if self.db is None or self.number is None:
             return [record.id for record in records]
@@ -75,7 +75,7 @@ class Words:
             found = read_rows(self.db, self.number, [record.id for record in records])
         except sqlite3.DatabaseError:
             return [record.id for record in records]
-        return [record.id for record in records if found.get(record.id) != _wanted(record)]
+        return [record.id for record in records if found.get(record.id) != row_of(record)]
 
     def surplus(self, present: Sequence[KeySet]) -> list[RecordId]:
         """Ids in the lexical index that are in none of ``present``."""
@@ -101,11 +101,3 @@ def words_of(file: AbstractContextManager[sqlite3.Connection], uuid: str | None)
             yield Words()
             return
         yield Words(db, None if found is None else int(found[0]))
-
-
-def _wanted(record: Record) -> tuple[bytes, str, str]:
-    from ingestor.lexical.index import indexed, language_of
-
-    language = language_of(record.metadata) or ""
-    key, whole = indexed(record.text, language)
-    return key, language, whole

@@ -26,7 +26,7 @@ class ComposedIndex:
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
         self._dense.patch(metadata)
-        self._mirror(lambda: self._stem_again(metadata))
+        self._mirror(lambda: self._index_again(metadata))
 
     def drop(self, ids: Sequence[RecordId]) -> None:
         self._dense.drop(ids)
@@ -55,8 +55,8 @@ class ComposedIndex:
     ) -> list[list[tuple[RecordId, float]]]:
         return self._dense.nearest(vectors, n, where)
 
-    def _stem_again(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
-        changed = self._lexical.other_language(metadata)
+    def _index_again(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
+        changed = self._lexical.patch(metadata)
         if changed:
             self._lexical.upsert(list(map(as_kept, self._dense.read(changed))))
 
@@ -69,5 +69,6 @@ class ComposedIndex:
 
 
 def as_kept(record: Record) -> Record:
-    """A record as Chroma holds it: a language that is not named is none."""
-    return Record(record.id, record.text, {"language": None, **record.metadata}, record.vector)
+    """A record as Chroma holds it: a language, context or title that is not named is none."""
+    named = {"language": None, "context": None, "title": None}
+    return Record(record.id, record.text, {**named, **record.metadata}, record.vector)

@@ -2,8 +2,9 @@
 
 It can be deleted at any time: what it holds is made again from Chroma. A collection is known by Chroma's UUID
 and has tables of its own, so that its word counts are its own and its removal is cheap: its records with
-their terms (``terms.py``), FTS5's index of these terms, and its vocabulary (``vocabulary.py``). FTS5 only
-splits terms at spaces. One thread writes; other processes read (WAL).
+their terms (``terms.py``), FTS5's index of these terms, its vocabulary (``vocabulary.py``), and the titles
+of its documents (``titles.py``). FTS5 only splits terms at spaces. One thread writes; other processes read
+(WAL).
 """
 
 import logging
@@ -16,14 +17,14 @@ from zlib import crc32
 import Stemmer
 
 from ingestor.core.events import event
-from ingestor.lexical import stems, vocabulary
+from ingestor.lexical import stems, titles, vocabulary
 from ingestor.ports import Transient
 from ingestor.state.file_permissions import refuse_link
 
 log = logging.getLogger("ingestor")
 
 _APPLICATION = 0x16E57C4F
-_SCHEMA = 4
+_SCHEMA = 5
 PATIENCE = 10.0  # seconds to wait for another process that holds the file
 _COLLECTIONS = """CREATE TABLE collections (
     number INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, complete INTEGER NOT NULL DEFAULT 0,
@@ -32,13 +33,13 @@ _LANGUAGES = """CREATE TABLE languages (
     number INTEGER NOT NULL, language TEXT NOT NULL, PRIMARY KEY (number, language)) WITHOUT ROWID"""
 _RECORDS = """CREATE TABLE records_{0} (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text_key BLOB NOT NULL, language TEXT NOT NULL,
-    terms TEXT NOT NULL)"""
-_PUNCTUATION = "_.:@/\\+&-,#>"  # that terms.py leaves inside of terms
+    context TEXT NOT NULL, title TEXT NOT NULL, terms TEXT NOT NULL)"""
 _TABLES = {
     "records": _RECORDS,
     "words": f"""CREATE VIRTUAL TABLE words_{{0}} USING fts5(
-        terms, content='records_{{0}}', content_rowid='row', tokenize="ascii tokenchars '{_PUNCTUATION}'")""",
+        terms, content='records_{{0}}', content_rowid='row', tokenize="{titles.TOKENIZER}")""",
     **vocabulary.TABLES,
+    **titles.TABLES,
 }
 _TRIGGERS = (
     """CREATE TRIGGER records_{0}_new AFTER INSERT ON records_{0} BEGIN
@@ -48,6 +49,7 @@ _TRIGGERS = (
         INSERT INTO words_{0} (words_{0}, rowid, terms) VALUES ('delete', old.row, old.terms);
         UPDATE collections SET records = records - 1 WHERE number = {0}; END""",
     *vocabulary.TRIGGERS,
+    *titles.TRIGGERS,
 )
 
 

@@ -1,12 +1,13 @@
 """The lexical index of one collection: written like an ``Index``, less vectors and metadata.
 
-Of the metadata only the language counts, which decides how words are stemmed.
+Three keys of the metadata count: the language decides how words are stemmed, the context (see
+text/context.py) is indexed with the text, and the title names the document.
 """
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.listings.pages import pages
@@ -20,7 +21,26 @@ T = TypeVar("T")
 
 _PAGE = 500  # ids in one statement
 _LISTED = 5000  # ids that are listed at a time
-_Kept = tuple[RecordId, bytes, str, str]  # id, digest of the text, language, terms
+
+
+class Decided(NamedTuple):
+    """The metadata that decides a record's words: language, context, and the terms of the title."""
+
+    language: str
+    context: str
+    title: str
+
+
+class Row(NamedTuple):
+    """The words of a record. ``text_key``: digest of its text; ``terms``: with spaces between them."""
+
+    text_key: bytes
+    decided: Decided
+    terms: str
+
+
+_KEYS = frozenset(Decided._fields)
+_NOTHING = Decided("", "", "")
 
 
 class LexicalIndex:
@@ -33,102 +53,113 @@ class LexicalIndex:
         self._file, self._uuid = file, uuid
 
     def upsert(self, records: Sequence[Record]) -> None:
-        given = {record.id: (record, language_of(record.metadata)) for record in records}
-        made = {id_: indexed(record.text, language or "") for id_, (record, language) in given.items()}
+        given = {record.id: record for record in records}
 
         def write(db: sqlite3.Connection, number: int) -> None:
-            known = {id_: (row, key, language) for id_, row, key, language in _rows(db, number, given)}
+            known = {id_: (row, key, decided) for id_, row, key, decided in _rows(db, number, given)}
             old: list[int] = []
-            new: list[_Kept] = []
-            for id_, (record, language) in given.items():
-                key, whole = made[id_]
-                row, key_kept, kept = known.get(id_, (None, b"", ""))
-                if language is None and kept:  # metadata is merged: what is not named stays
-                    language, (key, whole) = kept, indexed(record.text, kept)
-                if row is None or (key, language or "") != (key_kept, kept):
+            new: list[tuple[RecordId, Row]] = []
+            for id_, record in given.items():
+                row, key, decided = known.get(id_, (None, b"", _NOTHING))
+                wanted = row_of(record, decided)
+                if row is None or (wanted.text_key, wanted.decided) != (key, decided):
                     old += [] if row is None else [row]
-                    new.append((id_, key, language or "", whole))
-            _note_languages(db, number, {language for _, _, language, _ in new})
+                    new.append((id_, wanted))
+            _note_languages(db, number, {wanted.decided.language for _, wanted in new})
             _replace(db, number, old, new)
 
-        self._write(write)
+        self._in_transaction(write)
 
-    def other_language(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> list[RecordId]:
-        """Records that a patch gives another language: they must be upserted with their text."""
-        wanted = {id_: changes["language"] for id_, changes in metadata if "language" in changes}
-        known = self._read(lambda db, number: _languages(db, number, wanted))
-        return [id_ for id_, language in known.items() if primary(_text(wanted[id_])) != language]
+    def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> list[RecordId]:
+        """Keep new titles. Return the records that get another language or context, which must be upserted
+        with their text."""
+        wanted = {id_: changes for id_, changes in metadata if not changes.keys().isdisjoint(_KEYS)}
+
+        def write(db: sqlite3.Connection, number: int) -> list[RecordId]:
+            found: list[RecordId] = []
+            for id_, row, _, before in list(_rows(db, number, wanted)):
+                after = _decided(wanted[id_], before)
+                if (after.language, after.context) != (before.language, before.context):
+                    found.append(id_)
+                elif after.title != before.title:
+                    db.execute(f"UPDATE records_{number} SET title = ? WHERE row = ?", (after.title, row))
+            return found
+
+        return self._in_transaction(write) if wanted else []
 
     def drop(self, ids: Sequence[RecordId]) -> None:
         def write(db: sqlite3.Connection, number: int) -> None:
             rows = [row for _, row, *_ in _rows(db, number, ids)]
             _replace(db, number, rows, [])
 
-        self._write(write)
+        self._in_transaction(write)
 
     def count(self) -> int:
-        return self._read(lambda db, number: _one(db, f"SELECT COUNT(*) FROM records_{number}"))
+        return self._in_transaction(lambda db, number: _one(db, f"SELECT COUNT(*) FROM records_{number}"))
 
     def ids(self) -> Iterator[RecordId]:
         """In their order, read in pages."""
         last = ""
-        while page := self._read(partial(_ids_behind, last)):
+        while page := self._in_transaction(partial(_ids_behind, last)):
             yield from page
             last = page[-1]
 
-    def read(self, ids: Sequence[RecordId]) -> dict[RecordId, tuple[bytes, str, str]]:
-        """Digest of the text, language and terms of those of ``ids`` that exist."""
-        return self._read(lambda db, number: read_rows(db, number, ids))
+    def read(self, ids: Sequence[RecordId]) -> dict[RecordId, Row]:
+        """The words of those of ``ids`` that exist."""
+        return self._in_transaction(lambda db, number: read_rows(db, number, ids))
 
     def absent(self, ids: Sequence[RecordId]) -> list[RecordId]:
         """Return the ids that this index does not hold."""
-        known = self._read(lambda db, number: _languages(db, number, ids))
+        known = self._in_transaction(lambda db, number: {id_ for id_, *_ in _rows(db, number, ids)})
         return [id_ for id_ in ids if id_ not in known]
 
     @property
     def complete(self) -> bool:
         """Whether it holds every record of its collection; else readers do without it."""
         return bool(
-            self._read(lambda db, n: _one(db, f"SELECT complete FROM collections WHERE number = {n}"))
+            self._in_transaction(
+                lambda db, n: _one(db, f"SELECT complete FROM collections WHERE number = {n}")
+            )
         )
 
     def set_complete(self, value: bool) -> None:
-        self._write(
+        self._in_transaction(
             lambda db, number: db.execute(
                 "UPDATE collections SET complete = ? WHERE number = ?", (value, number)
             )
         )
 
-    def _write(self, work: Callable[[sqlite3.Connection, int], object]) -> None:
-        number = self._file.number(self._uuid)
-        with self._file.transaction() as db:
-            work(db, number)
-
-    def _read(self, work: Callable[[sqlite3.Connection, int], T]) -> T:
+    def _in_transaction(self, work: Callable[[sqlite3.Connection, int], T]) -> T:
         number = self._file.number(self._uuid)
         with self._file.transaction() as db:
             return work(db, number)
 
 
-def indexed(text: str, language: str) -> tuple[bytes, str]:
-    """The digest of a text, and its terms with spaces between them."""
-    return bytes.fromhex(text_digest(text)), " ".join(filter(None, terms(text, language)))
+def row_of(record: Record, before: Decided = _NOTHING) -> Row:
+    """The words that a record of Chroma gives. ``before``: for keys that its metadata leaves out."""
+    decided = _decided(record.metadata, before)
+    found = (*terms(decided.context, decided.language), *terms(record.text, decided.language))
+    return Row(bytes.fromhex(text_digest(record.text)), decided, " ".join(filter(None, found)))
 
 
-def language_of(metadata: Metadata) -> str | None:
-    """The language that counts; empty if it has no rules here; None if the metadata does not say."""
-    return primary(_text(metadata["language"])) if "language" in metadata else None
+def _decided(metadata: Metadata, before: Decided) -> Decided:
+    language = primary(_text(metadata["language"])) if "language" in metadata else before.language
+    context = _text(metadata["context"]) if "context" in metadata else before.context
+    title = before.title
+    if "title" in metadata:
+        title = " ".join(dict.fromkeys(terms(_text(metadata["title"]) or "", language)))
+    return Decided(language, context or "", title)
 
 
-def read_rows(
-    db: sqlite3.Connection, number: int, ids: Collection[RecordId]
-) -> dict[RecordId, tuple[bytes, str, str]]:
+def read_rows(db: sqlite3.Connection, number: int, ids: Collection[RecordId]) -> dict[RecordId, Row]:
     """See LexicalIndex.read."""
-    query = "SELECT id, text_key, language, terms FROM records_{0} WHERE id IN ({1})"
+    query = "SELECT id, text_key, language, context, title, terms FROM records_{0} WHERE id IN ({1})"
     return {
-        id_: (key, language, whole)
+        id_: Row(key, Decided(language, context, title), whole)
         for page in pages(dict.fromkeys(ids), _PAGE)
-        for id_, key, language, whole in db.execute(query.format(number, ", ".join("?" * len(page))), page)
+        for id_, key, language, context, title, whole in db.execute(
+            query.format(number, ", ".join("?" * len(page))), page
+        )
     }
 
 
@@ -142,22 +173,14 @@ def _ids_behind(last: str, db: sqlite3.Connection, number: int) -> list[RecordId
     return [id_ for (id_,) in db.execute(query, (last,))]
 
 
-def _languages(db: sqlite3.Connection, number: int, ids: Collection[RecordId]) -> dict[RecordId, str]:
-    query = "SELECT id, language FROM records_{0} WHERE id IN ({1})"
-    return {
-        id_: language
-        for page in pages(dict.fromkeys(ids), _PAGE)
-        for id_, language in db.execute(query.format(number, ", ".join("?" * len(page))), page)
-    }
-
-
 def _rows(
     db: sqlite3.Connection, number: int, ids: Collection[RecordId]
-) -> Iterator[tuple[RecordId, int, bytes, str]]:
-    """Id, row, digest of the text and language of those of ``ids`` that exist."""
-    query = "SELECT id, row, text_key, language FROM records_{0} WHERE id IN ({1})"
+) -> Iterator[tuple[RecordId, int, bytes, Decided]]:
+    """Id, row, digest of the text and the rest of those of ``ids`` that exist."""
+    query = "SELECT id, row, text_key, language, context, title FROM records_{0} WHERE id IN ({1})"
     for page in pages(dict.fromkeys(ids), _PAGE):
-        yield from db.execute(query.format(number, ", ".join("?" * len(page))), page)
+        for id_, row, key, *decided in db.execute(query.format(number, ", ".join("?" * len(page))), page):
+            yield id_, row, key, Decided(*decided)
 
 
 def _note_languages(db: sqlite3.Connection, number: int, languages: Iterable[str]) -> None:
@@ -165,13 +188,16 @@ def _note_languages(db: sqlite3.Connection, number: int, languages: Iterable[str
     db.executemany("INSERT OR IGNORE INTO languages VALUES (?, ?)", rows)
 
 
-def _replace(db: sqlite3.Connection, number: int, old: Sequence[int], new: Sequence[_Kept]) -> None:
+def _replace(
+    db: sqlite3.Connection, number: int, old: Sequence[int], new: Sequence[tuple[RecordId, Row]]
+) -> None:
     """Replace records, and update the vocabulary. ``old``: rows to delete."""
     query = f"DELETE FROM records_{number} WHERE row = ? RETURNING terms"
     gone = [terms for row in old for (terms,) in db.execute(query, (row,)).fetchall()]
-    added = f"INSERT INTO records_{number} (id, text_key, language, terms) VALUES (?, ?, ?, ?)"
-    db.executemany(added, new)
-    vocabulary.change(db, number, gone, (terms for *_, terms in new))
+    added = f"""INSERT INTO records_{number} (id, text_key, language, context, title, terms)
+        VALUES (?, ?, ?, ?, ?, ?)"""
+    db.executemany(added, ((id_, row.text_key, *row.decided, row.terms) for id_, row in new))
+    vocabulary.change(db, number, gone, (row.terms for _, row in new))
 
 
 def _one(db: sqlite3.Connection, query: str, values: Sequence[object] = ()) -> int:

@@ -34,6 +34,7 @@ from ingestor.model import (
 )
 from ingestor.parsers.shared.file_names import file_name, suffix
 from ingestor.pipeline.metadata_quotas import within
+from ingestor.text.context import Lines
 from ingestor.text.outline import Outline, outline
 
 _REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses or silently drops
@@ -42,7 +43,7 @@ _SOURCE, _PREVIOUS, _NEXT = "1", "2", "3"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LONGEST = 8_000  # characters of a value: every record of the document may repeat it
 _MOST = 200  # texts in a list
-_VERSION = 4  # raised whenever the same chunk is described otherwise
+_VERSION = 5  # raised whenever the same chunk is described otherwise
 
 
 @cache
@@ -62,6 +63,7 @@ def build(
     document_id: DocumentId,
     chunks: Sequence[Chunk],
     ids: Sequence[RecordId],
+    lines: Sequence[Lines],
     *,
     source: SourceName,
     tokens: Sequence[int],
@@ -73,7 +75,8 @@ def build(
 ) -> list[Metadata]:
     """Build the metadata of each chunk's record, in order.
 
-    ``ids``, ``tokens`` and ``content_hashes``: a value for each chunk. ``profile``: which keys records carry;
+    ``ids``, ``lines`` (see text/context.py), ``tokens`` and ``content_hashes``: a value for each chunk.
+    ``profile``: which keys records carry;
     an omitted standard key is None, so that a patch removes the key. ``quotas``: quotas of the server, see
     metadata_quotas.py.
     Keys of ``item.extra``, ``document.extra`` and ``chunk.extra`` are added, later ones winning, but
@@ -93,6 +96,7 @@ def build(
     described = []
     for i, (chunk, place) in enumerate(zip(chunks, places, strict=True)):
         own: dict[str, Value] = {
+            "context": "\n".join(lines[i]) or None,
             "chunk_index": i,
             "token_count": tokens[i],
             "content_hash": content_hashes[i],
@@ -117,7 +121,7 @@ def _of_document(document: Document, item: Item, document_id: DocumentId) -> dic
         "source": item.uri,
         "path": item.key.replace(INSIDE, "!/"),
         "document_id": document_id,
-        "title": document.title or name.removesuffix(suffix(name)),
+        "title": title_of(document, item),
         "content_type": document.content_type,
         "language": document.language,
         "doc_id": document_id,
@@ -128,6 +132,12 @@ def _of_document(document: Document, item: Item, document_id: DocumentId) -> dic
         "file_size": item.size,
         "last_modified_date": _day(item.modified),
     }
+
+
+def title_of(document: Document, item: Item) -> str:
+    """The document's own title, else its file's name without the suffix."""
+    name = file_name(item.key)
+    return document.title or name.removesuffix(suffix(name))
 
 
 def _places(lines: Outline, chunks: Sequence[Chunk]) -> list[dict[str, Value]]:

@@ -42,8 +42,8 @@ from ingestor.pipeline.stage_times import StageTimes
 from ingestor.pipeline.truncation import Beyond, endless, holding
 from ingestor.ports import BadDocument, Chunker, Collective, Embed
 from ingestor.segmentation.pooling import mix
-from ingestor.text import table_headers
-from ingestor.text.context import Context, contexts
+from ingestor.text import context as text_context
+from ingestor.text.context import Context, Lines, contexts, in_front
 from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
@@ -91,7 +91,7 @@ class Tools:
         if parser not in self._recipes:
             reading = self.reader.recipe(parser)
             described = metadata.rules(self.reader.source, self.profile, self.quotas)
-            rules = detect.rules(), language.rules(), described, repeats.rules()
+            rules = detect.rules(), language.rules(), described, repeats.rules(), text_context.VERSION
             self._recipes[parser] = combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
         return self._recipes[parser]
 
@@ -156,17 +156,16 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     with tools.times.measured("read"):
         document = reading.document()
     with tools.chunking_turn(len(document.text)), tools.times.measured("chunk"):
-        whole = _chunked(entry, document, tools, job.others)
-    chunking = repeats.without_repeats(whole)
-    if left_out := len(whole.chunks) - len(chunking.chunks):
-        lost = f"{counted(left_out, 'chunk')} left out: {repeats.MOST} before them have the same text"
+        cut = _cut(entry, document, tools, job.others)
+    if cut.repeated:
+        lost = f"{counted(cut.repeated, 'chunk')} left out: {repeats.MOST} before them have the same text"
         document = replace(document, lost=(*document.lost, lost))
     receipt = Receipt(
         owner.row, item.version, recipe, _facts(item, content), content, reading.parser,
-        statistic=tools.statistic if chunking.sums is not None else None,
-        sums=chunking.sums, interval=chunking.interval, shortfall=shortfall(document),
+        statistic=tools.statistic if cut.chunking.sums is not None else None,
+        sums=cut.chunking.sums, interval=cut.chunking.interval, shortfall=shortfall(document),
     )  # fmt: skip
-    return _compose(entry, owner, receipt, document, chunking, tools)
+    return _compose(entry, owner, receipt, document, cut, tools)
 
 
 def unchanged(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
@@ -184,7 +183,20 @@ def _facts(item: Item, content: str) -> str:
     return combine(content, item.uri, item.size, item.modified, item.extra)
 
 
-def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None) -> Chunking:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cut:
+    """``lines``: in front of each chunk. ``texts``: texts to embed; empty if the chunker made vectors.
+
+    ``repeated``: chunks left out because too many others have their text.
+    """
+
+    chunking: Chunking
+    lines: Sequence[Lines]
+    texts: Sequence[str]
+    repeated: int
+
+
+def _cut(entry: Entry, document: Document, tools: Tools, others: Sums | None) -> _Cut:
     """Chunk, and mark chunks that exceed the model's window as ``truncated``."""
     parts: dict[str, None] = {}
 
@@ -193,25 +205,31 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
         _within(len(parts) // _PIECES, entry, tools)
         return tools.embed(texts)
 
-    chunking = tools.chunker.chunk(document, embed, others)
+    whole = tools.chunker.chunk(document, embed, others)
+    _within(len(whole.chunks), entry, tools)
+    require_short(whole.chunks, tools.quotas)
+    chunking = repeats.without_repeats(whole)
     chunks = chunking.chunks
-    _within(len(chunks), entry, tools)
-    require_short(chunks, tools.quotas)
+    lines = contexts(document, chunks, tools.context)
     if chunking.vectors is None:
-        cut = tools.exceeds_window(embedded_texts(document, chunks, tools.context))
+        texts = embedded_texts(chunks, lines, tools.exceeds_window)
+        beyond = tools.exceeds_window(texts)
     else:
-        cut = holding(document.text, chunks, compress(parts, tools.exceeds_window(list(parts))))
-    if any(cut):
+        texts = []
+        beyond = holding(document.text, chunks, compress(parts, tools.exceeds_window(list(parts))))
+    if any(beyond):
         log.debug(
             "%s (%s): %d of %s truncated by the model",
             entry.key,
             entry.source,
-            sum(cut),
+            sum(beyond),
             counted(len(chunks), "chunk"),
-            extra=event("document_truncated", source=str(entry.source), document=entry.key, chunks=sum(cut)),
+            extra=event(
+                "document_truncated", source=str(entry.source), document=entry.key, chunks=sum(beyond)
+            ),
         )
-        return replace(chunking, chunks=tuple(map(_marked, chunks, cut)))
-    return chunking
+        chunking = replace(chunking, chunks=tuple(map(_marked, chunks, beyond)))
+    return _Cut(chunking, lines, texts, len(whole.chunks) - len(chunks))
 
 
 def _within(chunks: int, entry: Entry, tools: Tools) -> None:
@@ -260,11 +278,11 @@ def _unchanged(entry: Entry, version: str) -> Prepared:
 
 
 def _compose(
-    entry: Entry, owner: Entry, receipt: Receipt, document: Document, chunking: Chunking, tools: Tools
+    entry: Entry, owner: Entry, receipt: Receipt, document: Document, cut: _Cut, tools: Tools
 ) -> Prepared:
     assert entry.item is not None
+    chunking, texts = cut.chunking, cut.texts
     chunks = chunking.chunks
-    texts = embedded_texts(document, chunks, tools.context)
     keys = [
         core_slots.Keys(text_digest(chunk.text), key)
         for chunk, key in zip(chunks, _vector_keys(texts, chunking, tools), strict=True)
@@ -272,7 +290,7 @@ def _compose(
     slots = core_slots.assign(owner.known, keys)
     ids = [record_id(owner.document_id, slot) for slot in slots]
     metas = metadata.build(
-        language.identified(document), entry.item, owner.document_id, chunks, ids,
+        language.identified(document), entry.item, owner.document_id, chunks, ids, cut.lines,
         source=tools.reader.source, tokens=tools.count_tokens([chunk.text for chunk in chunks]),
         content_hashes=[key.text for key in keys], strategy=tools.strategy, recipe=receipt.recipe,
         profile=tools.profile, quotas=tools.quotas,
@@ -321,13 +339,19 @@ def _with_digests(
     )
 
 
-def embedded_texts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:
-    """The texts to embed: the chunks', each after its context."""
-    prefixes, headers = contexts(document, chunks, context), table_headers.headers(document, chunks)
-    return [
-        (f"{prefix}\n\n" if prefix else "") + (f"{header}\n" if header else "") + chunk.text
-        for prefix, header, chunk in zip(prefixes, headers, chunks, strict=True)
-    ]
+def embedded_texts(chunks: Sequence[Chunk], lines: Sequence[Lines], beyond: Beyond = endless) -> list[str]:
+    """The texts to embed: the chunks', each after its lines.
+
+    A chunk that exceeds the model's window loses lines, the most general first.
+    """
+    left = dict(enumerate(lines))
+    texts = [in_front(before, chunk.text) for before, chunk in zip(lines, chunks, strict=True)]
+    while left := {at: before[1:] for at, before in left.items() if before}:
+        places = list(left)
+        left = {at: left[at] for at in compress(places, beyond([texts[at] for at in places]))}
+        for at, before in left.items():
+            texts[at] = in_front(before, chunks[at].text)
+    return texts
 
 
 def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequence[str]:

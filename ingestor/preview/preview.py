@@ -33,6 +33,7 @@ from ingestor.sandbox.pool import Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.files import cache_path
+from ingestor.text.context import contexts
 from ingestor.text.tokens import Tokens
 
 Vector = npt.NDArray[np.float32]  # shape (dimensions,)
@@ -117,7 +118,7 @@ def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbeddi
     return Cut(
         choice,
         chunks,
-        _metadata(file, document, chunks, counts, choice.plugin.kind),
+        _metadata(file, document, chunks, counts, choice),
         counts,
         cutting + embedding,
         embedding,
@@ -196,14 +197,15 @@ def _default(group: Group, kind: str) -> Choice:
 
 
 def _metadata(
-    file: Path, document: Document, chunks: Sequence[Chunk], counts: Sequence[int], strategy: str
+    file: Path, document: Document, chunks: Sequence[Chunk], counts: Sequence[int], choice: Choice
 ) -> list[Metadata]:
     about = file.stat()
     item = Item(file.name, "", str(_located(file)), about.st_size, about.st_mtime)
     nobody = DocumentId("")
     rows = metadata.build(
         identified(document), item, nobody, chunks, [RecordId("")] * len(chunks),
+        contexts(document, chunks, getattr(choice.options, "context", "none")),
         source=SourceName(""), tokens=counts,
-        content_hashes=[text_digest(chunk.text) for chunk in chunks], strategy=strategy, recipe="",
+        content_hashes=[text_digest(chunk.text) for chunk in chunks], strategy=choice.plugin.kind, recipe="",
     )  # fmt: skip
     return [{key: row[key] for key in row if key not in NAMED_BY_THE_INDEX} for row in rows]

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ingestor.core.escape import line
 from ingestor.model import Document
 from ingestor.preview.preview import Cut
 from ingestor.preview.view import Beside, Part, beside, flowing, parts, shown
@@ -59,12 +60,16 @@ def _plain(out: Console, found: Cut) -> None:
         said = beside(chunk, meta)
         place = ", ".join(filter(None, [said.tokens, said.lines, *said.notes, " > ".join(said.headings)]))
         out.print(Text(f"--- {number} of {len(found.chunks)}: {place}"))
+        if context := meta.get("context"):
+            out.print(Text(f"in front: {line(' | '.join(str(context).splitlines()))}"))
         out.print(Text(f"{shown(chunk.text)}\n"))
 
 
 def _on_terminal(out: Console, document: Document, found: Cut) -> None:
     texts = parts(flowing(document), found.chunks)
     for number, (chunk, meta, text) in enumerate(zip(found.chunks, found.metadata, texts, strict=True)):
+        if context := meta.get("context"):
+            out.print(Text(line(" | ".join(str(context).splitlines())), "dim italic"), soft_wrap=False)
         out.print(_row(number, beside(chunk, meta), text, out.width), soft_wrap=False)
         out.print()
 

@@ -39,11 +39,13 @@ def weighted_sums(units: Fixed, tokens: Integers, members: Sequence[Segment]) ->
     return sums
 
 
-def mix(vectors: Vectors, weight: float, apart: Sequence[Segment] = (), across: float = 1.0) -> Vectors:
+def mix(
+    vectors: Vectors, weight: float, apart: Sequence[tuple[object, object]] = (), across: float = 1.0
+) -> Vectors:
     """Each vector plus ``weight`` of its neighbours' and half as much of the next ones', at unit length.
 
-    Where they cancel out a row stays as it was. ``apart``: of each row, the section that it begins in and the
-    one that it ends in. Of a neighbour in another section only the share ``across`` is taken.
+    A row stays as it was if they cancel out. ``apart``: the place that each row begins in and the one that it
+    ends in. Only the share ``across`` is taken from a neighbour in another place.
     """
     if not weight:
         return vectors
@@ -57,7 +59,7 @@ def mix(vectors: Vectors, weight: float, apart: Sequence[Segment] = (), across: 
 
 
 def _between(
-    apart: Sequence[Segment], distance: int, pairs: int, weight: float, across: float
+    apart: Sequence[tuple[object, object]], distance: int, pairs: int, weight: float, across: float
 ) -> npt.NDArray[np.int32]:
     """Return the share, in 1 / _SHARES, that two rows at ``distance`` take from each other."""
     found = np.full(max(pairs, 0), round(weight * _SHARES), np.int32)

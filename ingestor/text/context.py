@@ -1,28 +1,66 @@
-"""Text that is embedded in front of a chunk's own: the document's title and headings. Pure."""
+"""Lines in front of a chunk: whose and when, which section or table, and the table's header. Pure.
+
+Models and the lexical index read the lines with the chunk's text; the stored text stays the bare span. The
+lines come from the document itself, not from its file's name, so that a rename embeds nothing.
+"""
 
 from collections.abc import Sequence
 from typing import Literal
 
-from ingestor.model import Chunk, Document
+from ingestor.model import Block, Chunk, Document
+from ingestor.text.spans import owner
+from ingestor.text.table_headers import headers
 
 Context = Literal["none", "title", "headings"]
+Lines = tuple[str, ...]
+
+VERSION = 1  # raised whenever the same chunk gets other lines
+_LONGEST = 240  # characters of a line; a longer one would drown the chunk
 
 
-def contexts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:
-    """Return the text embedded in front of each chunk's text; "" for nothing.
+def contexts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[Lines]:
+    """Return the lines in front of each chunk, the most general first.
 
-    ``title``: the document's own title (not its file's name: a rename embeds nothing). ``headings``:
-    the title, and the headings above the chunk unless the first of them is the title.
+    ``title``: the document's title. ``headings``: also the caption of the chunk's table, else the headings
+    above the chunk. The header of a table stands in front of chunks that begin below it in any case.
     """
-    from ingestor.text.outline import LONGEST_TITLE, outline
-
-    title = (document.title or "")[:LONGEST_TITLE]
-    if context != "headings":
-        return [title if context == "title" else ""] * len(chunks)
-    lines = outline(document)
-    paths = (lines.sections[lines.section_of(chunk)].path or "" for chunk in chunks)
-    return [path if _begins_with(path, title) else " > ".join(filter(None, (title, path))) for path in paths]
+    sections = _sections(document, chunks) if context == "headings" else [""] * len(chunks)
+    title = "" if context == "none" else " ".join((document.title or "").split())
+    return [
+        tuple(filter(None, (title[:_LONGEST], _without(title, section), header)))
+        for section, header in zip(sections, headers(document, chunks), strict=True)
+    ]
 
 
-def _begins_with(path: str, title: str) -> bool:
-    return path == title or path.startswith(f"{title} > ")
+def in_front(lines: Lines, text: str) -> str:
+    """The text with its lines in front."""
+    return "\n".join((*lines, text))
+
+
+def _sections(document: Document, chunks: Sequence[Chunk]) -> list[str]:
+    from ingestor.text.outline import outline
+
+    outlined = outline(document)
+    tables = [block for block in document.blocks if block.kind == "table"]
+    starts = [table.start for table in tables]
+
+    def section(chunk: Chunk) -> str:
+        at = owner(starts, chunk.start)
+        table = tables[at] if at >= 0 and chunk.start < tables[at].end else None
+        return _caption(table) or outlined.sections[outlined.section_of(chunk)].path or ""
+
+    return list(map(section, chunks))
+
+
+def _caption(table: Block | None) -> str:
+    return " ".join((table.caption or "").split()) if table else ""
+
+
+def _without(title: str, section: str) -> str:
+    """The innermost headings that fit into a line, without the title if they begin with it."""
+    if section == title or section.startswith(f"{title} > "):
+        section = section[len(title) + 3 :]
+    parts = section.split(" > ")
+    while len(parts) > 1 and len(" > ".join(parts)) > _LONGEST:
+        parts = parts[1:]
+    return " > ".join(parts)[:_LONGEST]

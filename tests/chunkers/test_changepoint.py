@@ -1,6 +1,7 @@
 """The changepoint strategy against the laws of all chunkers, and its options."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -159,16 +160,52 @@ def test_pooled_vectors_are_given_and_take_in_neighbours_unless_told_otherwise()
     assert ChangepointOptions(vectors="encoded").neighbours == 0
 
 
-def test_the_heading_above_is_pooled_in_where_context_asks_for_it() -> None:
+def test_title_and_heading_are_pooled_in_unless_context_is_none() -> None:
     text = "# Basil\n\nIt needs light.\n\n# Wire\n\nIt carries current."
     second = text.index("# Wire")
     blocks = (Block("heading", 0, 7, 1, "Basil"), Block("heading", second, second + 6, 1, "Wire"))
     document = Document(text, blocks, title="Notes")
-    plain = changepoint(penalty=0.001, neighbours=0).chunk(document, EMBED, None).vectors
-    titled = changepoint(penalty=0.001, neighbours=0, context="headings").chunk(document, EMBED, None).vectors
+    plain = changepoint(penalty=0.001, neighbours=0, context="none").chunk(document, EMBED, None).vectors
+    titled = changepoint(penalty=0.001, neighbours=0).chunk(document, EMBED, None).vectors
     assert plain is not None and titled is not None
-    towards = EMBED(["Notes > Basil", "Notes > Wire"])
+    towards = EMBED(["Notes Basil", "Notes Wire"])
     assert (np.einsum("ij,ij->i", titled, towards) > np.einsum("ij,ij->i", plain, towards) + 0.05).all()
+
+
+def test_new_title_embeds_the_title_alone() -> None:
+    asked: list[str] = []
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        asked.extend(texts)
+        return EMBED(texts)
+
+    chunker, document = changepoint(penalty=0.5), Document(essay(100), title="Notes")
+    before = chunker.chunk(document, embed, None)
+    seen, asked[:] = set(asked), []
+    after = chunker.chunk(replace(document, title="Letters"), embed, None)
+    assert set(asked) - seen == {"Letters"}
+    assert after.chunks == before.chunks
+    assert before.vectors is not None and after.vectors is not None
+    assert (before.vectors != after.vectors).any(axis=1).all()
+
+
+def test_neighbours_on_another_page_are_not_mixed_in() -> None:
+    lines = [f"Line {n} of figures {n * 7}." for n in range(12)]
+    text = "\n\n".join(lines)
+    starts = [text.index(line) for line in lines]
+    blocks = [Block("paragraph", at, at + len(line)) for at, line in zip(starts, lines, strict=True)]
+    paged = Document(text, tuple(replace(block, page=n // 6) for n, block in enumerate(blocks)))
+    chunker = changepoint(penalty=0.001, target=20)
+    first = chunker.chunk(paged, EMBED, None)
+    other = replace(paged, text=text.replace("Line 6 of figures 42", "Note 6 on herrings 42"))
+    changed = chunker.chunk(other, EMBED, None)
+    assert first.vectors is not None and changed.vectors is not None
+    pages = [int(chunk.start >= starts[6]) for chunk in first.chunks]
+    moved = (first.vectors != changed.vectors).any(axis=1).tolist()
+    assert moved[pages.index(1)] and not any(moved[: pages.index(1)])
+    whole = Document(text, tuple(blocks))
+    bare = chunker.chunk(whole, EMBED, None).vectors
+    assert bare is not None and (bare[pages.index(1) - 1] != first.vectors[pages.index(1) - 1]).any()
 
 
 def test_an_edit_in_the_middle_embeds_a_few_pieces_and_changes_few_vectors() -> None:
@@ -272,5 +309,5 @@ def test_structure_zero_leaves_the_recipe_without_the_option() -> None:
         "target": 125, "penalty": "auto", "scope": "collection", "drift": 0.0,
     }  # fmt: skip
     recipe = fingerprint({"kind": "changepoint", "version": 3, "options": earlier})
-    assert plugin_fingerprint(PLUGIN, ChangepointOptions(structure=0)) == recipe
+    assert plugin_fingerprint(PLUGIN, ChangepointOptions(structure=0, context="none")) == recipe
     assert plugin_fingerprint(PLUGIN, ChangepointOptions()) != recipe

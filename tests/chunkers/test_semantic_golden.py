@@ -30,7 +30,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def cut(kind: str, document: Document, options: dict[str, Any]) -> Chunking:
     plugin = find("chunkers", kind)
-    made: Chunking = plugin.build(plugin.options(**options), TOKENS).chunk(document, MODEL.embed, None)
+    chosen = plugin.options(**{"context": "none", **options})  # cuts are looked at, and vectors are stored
+    made: Chunking = plugin.build(chosen, TOKENS).chunk(document, MODEL.embed, None)
     return made
 
 

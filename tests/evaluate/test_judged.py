@@ -26,7 +26,7 @@ GOOD = "recursive:size=100"
 
 def cut(*texts: str) -> SampleCut:
     places = [ChunkPlace(0, ((0, len(text)),), len(text.split())) for text in texts]
-    return SampleCut(None, None, places, texts, None, 0, 0.0, None)  # type: ignore[arg-type]
+    return SampleCut(None, None, places, texts, [], None, 0, 0.0, None)  # type: ignore[arg-type]
 
 
 def test_a_context_fills_its_budget_and_no_more() -> None:

@@ -39,7 +39,7 @@ def test_a_patch_of_the_language_stems_again(fresh) -> None:
         "a#0": "de-AT",
         "b#0": None,
     }
-    languages = {id_: row[1] for id_, row in index._lexical.read(["a#0", "b#0"]).items()}
+    languages = {id_: row.decided.language for id_, row in index._lexical.read(["a#0", "b#0"]).items()}
     assert languages == {"a#0": "de", "b#0": ""}
 
 
@@ -47,4 +47,4 @@ def test_a_language_that_is_not_named_stays(fresh) -> None:
     index = fresh()
     index.upsert([record("a#0", "running dogs", language="en")])
     index.upsert([record("a#0", "running cats")])
-    assert index._lexical.read(["a#0"])["a#0"][1:] == ("en", "run cat")
+    assert index._lexical.read(["a#0"])["a#0"][1:] == (("en", "", ""), "run cat")

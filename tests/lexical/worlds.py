@@ -9,11 +9,13 @@ from pathlib import Path
 
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
-from ingestor.lexical.index import LexicalIndex, indexed, language_of
+from ingestor.lexical.index import LexicalIndex, row_of
 from ingestor.lexical.vocabulary import may_be_mistyped
 from ingestor.ports import Index
 
-Kept = tuple[Counter[tuple[int, str]], dict[str, int], Counter[tuple[int, str]], int]
+Kept = tuple[
+    Counter[tuple[int, str]], dict[str, int], Counter[tuple[int, str]], int, Counter[tuple[str, str]]
+]
 
 
 @contextmanager
@@ -45,23 +47,13 @@ class OneCollection:
 
 def in_step(dense: Index, lexical: LexicalIndex) -> None:
     """Both hold the same records, and the lexical one the terms of their texts."""
-    wanted = {
-        record.id: (
-            *indexed(record.text, language_of(record.metadata) or ""),
-            language_of(record.metadata) or "",
-        )
-        for record in dense.read(list(dense.ids()))
-    }
-    found = {
-        id_: (key, whole, language)
-        for id_, (key, language, whole) in lexical.read(list(lexical.ids())).items()
-    }
-    assert found == wanted
+    wanted = {record.id: row_of(record) for record in dense.read(list(dense.ids()))}
+    assert lexical.read(list(lexical.ids())) == wanted
     assert lexical.count() == dense.count()
 
 
 def kept(db: sqlite3.Connection, number: int) -> Kept:
-    """What FTS5, the vocabulary and the trigrams hold."""
+    """What FTS5, the vocabulary, the trigrams and the titles hold."""
     db.execute(f"CREATE VIRTUAL TABLE temp.kept USING fts5vocab(main, words_{number}, instance)")
     db.execute(f"CREATE VIRTUAL TABLE temp.grams USING fts5vocab(main, trigrams_{number}, instance)")
     try:
@@ -72,18 +64,29 @@ def kept(db: sqlite3.Connection, number: int) -> Kept:
         db.execute("DROP TABLE temp.kept")
         db.execute("DROP TABLE temp.grams")
     held = dict(db.execute(f"SELECT term, held FROM vocabulary_{number}").fetchall())
-    return postings, held, trigrams, records
+    return postings, held, trigrams, records, _titles(db, number)
+
+
+def _titles(db: sqlite3.Connection, number: int) -> Counter[tuple[str, str]]:
+    """Documents with their titles, each as often as records have it; FTS5 finds each by all its terms."""
+    rows = db.execute(f"SELECT row, document, terms, records FROM titles_{number}").fetchall()
+    find = f"SELECT rowid FROM named_{number} WHERE named_{number} MATCH ?"
+    for row, _, terms, _ in rows:
+        assert (row,) in db.execute(find, (" AND ".join(f'"{term}"' for term in terms.split()),)).fetchall()
+    assert db.execute(f"SELECT COUNT(*) FROM named_{number}_docsize").fetchone() == (len(rows),)
+    return Counter({(document[:-1], terms): records for _, document, terms, records in rows})
 
 
 def wanted(db: sqlite3.Connection, number: int) -> Kept:
     """The same, as the terms of the records say."""
-    records = db.execute(f"SELECT row, terms FROM records_{number}").fetchall()
-    postings = Counter((row, term) for row, terms in records for term in terms.split())
+    records = db.execute(f"SELECT row, terms, id, title FROM records_{number}").fetchall()
+    titles = Counter((id_.rpartition("#")[0], title) for _, _, id_, title in records if title)
+    postings = Counter((row, term) for row, terms, *_ in records for term in terms.split())
     held = Counter(term for _, term in postings)
     numbers = dict(db.execute(f"SELECT term, number FROM vocabulary_{number}").fetchall())
     padded = ((numbers.get(term, -1), f"^{term}$") for term in held if may_be_mistyped(term))
     trigrams = Counter((at, word[n : n + 3]) for at, word in padded for n in range(len(word) - 2))
-    return postings, dict(held), trigrams, len(records)
+    return postings, dict(held), trigrams, len(records), titles
 
 
 def finish(backend: LexicalBackend, steps: int = 200) -> None:

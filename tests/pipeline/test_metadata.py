@@ -58,7 +58,7 @@ def described(
     ids = [RecordId(f"{DOC}#{7 + i}") for i in range(len(chunks))]
     counts, digests = [10 + i for i in range(len(chunks))], [f"digest{i}" for i in range(len(chunks))]
     return build(
-        document, item, DOC, chunks, ids,
+        document, item, DOC, chunks, ids, contexts(document, chunks, "headings"),
         source=SourceName("handbook"), tokens=counts, content_hashes=digests, strategy="recursive",
         recipe="r1", profile=profile,
     )  # fmt: skip
@@ -90,6 +90,7 @@ def test_every_key_of_one_record() -> None:
         "page_label": None,
         "heading_path": "2 Setup",
         "headings": ["2 Setup"],
+        "context": "Handbook\n2 Setup",
         "section_title": "2 Setup",
         "section_number": "2",
         "section_chunk_index": 0,
@@ -175,7 +176,7 @@ def test_the_section_that_holds_most_of_a_chunk_is_named_and_all_are_listed() ->
         ("A", ["A"], 3),
         ("A", ["A"], 3),
     ]
-    assert contexts(document, [whole], "headings") == ["A > B"]
+    assert contexts(document, [whole], "headings") == [("A", "B")]
     assert column(described(Document("no headings"), [Chunk(0, 2, "no")]), "headings") == [(None,)]
 
 
@@ -236,26 +237,26 @@ def test_extras_add_keys_and_displace_none() -> None:
 @pytest.mark.parametrize(
     ("document", "how", "expected"),
     [
-        (DOCUMENT, "none", ["", "", "", "", ""]),
-        (DOCUMENT, "title", ["Handbook"] * 5),
+        (DOCUMENT, "none", [()] * 5),
+        (DOCUMENT, "title", [("Handbook",)] * 5),
         (
             DOCUMENT,
             "headings",
             [
-                "Handbook",
-                *["Handbook > 2 Setup"] * 2,
-                *["Handbook > 2 Setup > Details"] * 2,
+                ("Handbook",),
+                *[("Handbook", "2 Setup")] * 2,
+                *[("Handbook", "2 Setup > Details")] * 2,
             ],
         ),
         (
             Document(SOURCE, DOCUMENT.blocks, title="2 Setup"),
             "headings",
-            ["2 Setup"] * 3 + ["2 Setup > Details"] * 2,
+            [("2 Setup",)] * 3 + [("2 Setup", "Details")] * 2,
         ),
-        (Document(SOURCE), "headings", [""] * 5),
+        (Document(SOURCE), "headings", [()] * 5),
     ],
 )
-def test_contexts(document: Document, how: Any, expected: list[str]) -> None:
+def test_contexts(document: Document, how: Any, expected: list[tuple[str, ...]]) -> None:
     assert contexts(document, CHUNKS, how) == expected
 
 
@@ -320,7 +321,7 @@ def test_a_chunker_that_knows_the_symbol_is_believed() -> None:
     chunk = Chunk(0, len(text), text, extra=(("symbol", "f"),))
     item = Item("a.py", "1", "/a.py")
     described = build(
-        document, item, DocumentId("x"), [chunk], [RecordId("x#0")],
+        document, item, DocumentId("x"), [chunk], [RecordId("x#0")], [()],
         source=SourceName("s"), tokens=[3], content_hashes=["h"], strategy="structure", recipe="r",
     )  # fmt: skip
     assert described[0]["symbol"] == "f"
@@ -343,4 +344,4 @@ def test_what_every_record_repeats_is_short() -> None:
     assert len(json.dumps(meta)) < 40_000
     assert len(str(meta["author"])) == 8_000 and len(str(meta["section_title"])) == 1_000
     [context] = contexts(document, [Chunk(len(text) - 6, len(text), "Words.")], "headings")
-    assert len(context) < 6_000
+    assert sum(map(len, context)) < 600

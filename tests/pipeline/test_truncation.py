@@ -20,7 +20,7 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.parsers.text import PLUGIN as TEXT
-from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
+from ingestor.pipeline.prepare import Job, Prepared, Tools, embedded_texts, prepare
 from ingestor.pipeline.reading import Reader
 from ingestor.pipeline.truncation import exceeds_window, holding
 from ingestor.ports import Embedder
@@ -115,3 +115,22 @@ def test_nothing_is_said_where_all_is_read(caplog: pytest.LogCaptureFixture) -> 
     assert len(found.records) > 20
     assert not any("truncated" in record.metadata for record in found.records)
     assert not caplog.records
+
+
+def test_lines_that_exceed_the_window_are_left_out_from_the_most_general() -> None:
+    lines = [("a b c", "d e", "f"), ("a b c", "d e", "f"), ("a b c", "d e", "f"), ()]
+    words = [
+        "one two three four",
+        "one two three four five six seven",
+        " ".join("x" * 10),
+        " ".join("x" * 11),
+    ]
+    chunks = [Chunk(0, len(text), text) for text in words]
+    texts = embedded_texts(chunks, lines, partial(exceeds_window, Words()))
+    assert [text.removesuffix(chunk.text) for text, chunk in zip(texts, chunks, strict=True)] == [
+        "a b c\nd e\nf\n",
+        "d e\nf\n",
+        "",
+        "",
+    ]
+    assert exceeds_window(Words(), texts) == [False, False, False, True]

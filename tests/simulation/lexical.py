@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 
 from ingestor.lexical.file import LexicalFile, Unusable, reading
-from ingestor.lexical.index import indexed, language_of, read_rows
+from ingestor.lexical.index import read_rows, row_of
 from ingestor.model import Record
 from ingestor.ports import Transient
 from tests.lexical.worlds import kept
@@ -70,12 +70,6 @@ def difference(
         complete, number = found or (0, 0)
         if complete:
             assert kept(db, number) == terms_of_records(db, number)
-            wanted = {record.id: _row(record) for record in records}
+            wanted = {record.id: row_of(record) for record in records}
             return {*(records_of(path, uuid).items() ^ wanted.items())}
     return {("it is not complete",)} if required and records else set()
-
-
-def _row(record: Record) -> tuple[bytes, str, str]:
-    language = language_of(record.metadata) or ""
-    key, whole = indexed(record.text, language)
-    return key, language, whole

@@ -22,6 +22,7 @@ from ingestor.engine.overtaken import Overtaken
 from ingestor.engine.scanner import Scanner
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.filling import Filling
+from ingestor.lexical.index import LexicalIndex
 from ingestor.pipeline import listing
 from ingestor.pipeline.reading import Reader
 from ingestor.rechunk import policy
@@ -294,6 +295,9 @@ BROKEN: Variants = {
     "words are written before the intent": (protocol, "write", _words_first, {KNOWN_WORDS}),
     "drops do not reach the lexical index": (
         ComposedIndex, "drop", _drop_in_chroma_only, {LEXICAL, KNOWN_WORDS},
+    ),
+    "new names do not reach the lexical index": (
+        LexicalIndex, "patch", lambda self, metadata: [], {LEXICAL},
     ),
     "a lexical index is believed without a look": (Filling, "_begin", _believe_the_file, {LEXICAL}),
     "a refused document is let go before its withdrawal": (outbox.Outbox, "done", _all_done, {IN_HAND}),

@@ -1,7 +1,7 @@
 """Prices of cuts between the pieces of a document, by its structure. Pure.
 
 A cut costs a share of the full price, which depends on the blocks that the cut parts. The module also finds
-which chunks share a section.
+which chunks share a section and a page.
 
 In a document with two headings or more a cut costs less before a heading, a little less between blocks (such
 as paragraphs), and more inside a list, a table, code or a quote. Elsewhere all cuts cost the same: there is
@@ -22,7 +22,8 @@ from ingestor.text.sections import headings
 from ingestor.text.spans import Span, owner
 
 HEADING, BLOCK, INSIDE = 0.6, 0.9, 1.3  # a cut within a paragraph costs the price itself
-_FEWEST = 2  # headings
+_FEWEST = 2  # headings, or pages
+Place = tuple[int, int]  # numbers of a section and a page
 
 
 def begun(document: Document, spans: Sequence[Span]) -> list[bool]:
@@ -44,12 +45,22 @@ def weights(document: Document, spans: Sequence[Span], begins: Sequence[bool], s
     return found
 
 
-def touched(document: Document, spans: Sequence[Span]) -> list[tuple[int, int]]:
-    """The section that each span begins in and the one that it ends in, of a document with several; or []."""
-    starts = [heading.start for heading in headings(document)]
-    if len(starts) < _FEWEST:
+def touched(document: Document, spans: Sequence[Span]) -> list[tuple[Place, Place]]:
+    """The section and page that each span begins in, and those that it ends in; [] if there is only one."""
+    sections = [heading.start for heading in headings(document)]
+    if len(sections) < _FEWEST:
+        sections = []
+    turned = zip((None, *document.blocks), document.blocks, strict=False)
+    pages = [block.start for before, block in turned if before is None or before.page != block.page]
+    if not sections and len(pages) < _FEWEST:
         return []
-    return [(owner(starts, start), owner(starts, end - 1)) for start, end in spans]
+    return [
+        (
+            (owner(sections, start), owner(pages, start)),
+            (owner(sections, end - 1), owner(pages, end - 1)),
+        )
+        for start, end in spans
+    ]
 
 
 class _Shares:

@@ -22,9 +22,8 @@ from ingestor.ports import Embed
 from ingestor.segmentation.cluster import Segment
 from ingestor.segmentation.fixed_point import Fixed, Integers, blocks, fixed, squares, unit
 from ingestor.segmentation.pooling import mix, pooled, weighted_sums
-from ingestor.text.context import contexts
+from ingestor.text.context import Lines, contexts
 from ingestor.text.spans import Span, chunks
-from ingestor.text.table_headers import headers
 from ingestor.text.tokens import Tokens
 
 _REHEARSALS = 8
@@ -71,14 +70,13 @@ def finished(
 ) -> Chunking:
     """Make a chunk of each span, with a vector pooled from the units if the options demand pooling.
 
-    ``structure``: how much less a chunk takes from neighbours in another section, from 0 to 1.
+    ``structure``: how much less a chunk takes from neighbours in another section or page, from 0 to 1.
     """
     made = chunks(document.text, spans)
     if options.vectors == "encoded" or found is None:
         return Chunking(made)
     dimensions = found.vectors.shape[1]
     before = _weighted(contexts(document, made, options.context), dimensions, embed, tokens)
-    before += _weighted(headers(document, made), dimensions, embed, tokens)
     own = pooled(found.vectors, found.tokens, _members(found.spans, spans), before)
     apart = touched(document, spans) if structure else ()
     return Chunking(made, mix(own, options.neighbours, apart, 1 - structure))
@@ -90,14 +88,16 @@ def _members(parts: Sequence[Span], spans: Sequence[Span]) -> list[Segment]:
     return [(bisect_right(ends, start), bisect_left(starts, end)) for start, end in spans]
 
 
-def _weighted(lines: Sequence[str], dimensions: int, embed: Embed, tokens: Tokens) -> Integers:
-    """Pool a line in front of each chunk (context, a table's header) like one more unit, by its tokens."""
-    distinct = sorted({line for line in lines if line})
-    known = {"": np.zeros(dimensions, np.int64)}
+def _weighted(lines: Sequence[Lines], dimensions: int, embed: Embed, tokens: Tokens) -> Integers:
+    """Pool the lines in front of each chunk (see text/context.py) like more units, by their tokens."""
+    found = np.zeros((len(lines), dimensions), np.int64)
+    distinct = sorted({line for each in lines for line in each})
     if distinct:
         rows = fixed(embed(distinct)) * np.array(tokens.counts(distinct), np.int64)[:, None]
-        known |= zip(distinct, rows, strict=True)
-    return np.array([known[line] for line in lines], np.int64).reshape(-1, dimensions)
+        places = {line: at for at, line in enumerate(distinct)}
+        for at, each in enumerate(lines):
+            found[at] = rows[[places[line] for line in each]].sum(axis=0)
+    return found
 
 
 class Stretches:

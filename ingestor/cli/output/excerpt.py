@@ -117,6 +117,8 @@ def _print_chunks(found: Shown, as_json: bool) -> None:
     for number, record in enumerate(found.records):
         out.print()
         out.print(Text(line(_span(str(record.id), record.metadata)), "bold cyan"))
+        if context := record.metadata.get("context"):
+            print_wrapped(Text(line(f"in front: {' | '.join(str(context).splitlines())}"), "dim"))
         out.print(Text(spelt(record.text), "yellow" if number % 2 else "default"))
     if not found.records:
         print("the document has no records")
