@@ -132,6 +132,7 @@ def forms(cosines: np.ndarray, lexical: Order, most: float) -> Iterator[tuple[st
     others = {id_: float(cosines[int(id_)]) for id_, _ in lexical}
     yield "dense", [id_ for id_, _ in dense[:NEAREST]]
     yield "lexical", [id_ for id_, _ in lexical[:NEAREST]]
+    yield "as search", [one.id for one in fusion.fused(dense, lexical, others, most, NEAREST)]
     for k in (60, 10):
         yield f"rrf k={k}", reciprocal(dense, lexical, k)
     for weight in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7):

@@ -4,9 +4,10 @@ import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, chain
 
+from ingestor.lexical import titles
 from ingestor.lexical.terms import question_words
 from ingestor.lexical.typos import corrected
 from ingestor.lexical.vocabulary import read_held
@@ -14,12 +15,16 @@ from ingestor.model import RecordId
 from ingestor.ports import Gone
 
 _POSTINGS = 10_000  # records looked at for one question: its rarest words come first, and tell the most
+_CERTAIN = 0.5  # share of the greatest weight of a word with which a title names its document for certain
+_LEAST = 0.25  # certainty with which a document is named at all
+_NEARLY = 0.5  # share of the best title's weight that others must have
 _SATURATED = 2.2  # k1 + 1 of FTS5: what a word's weight is multiplied by where it is frequent
 
 
 @dataclass(frozen=True, slots=True)
 class ByWords:
-    """``order``: records and their scores, best first. ``texts``: digests of the records' texts.
+    """``order``: records and their scores, best first. ``texts``: digests of the records' texts. ``named``:
+    documents whose titles the question has words of, and how surely it names each, from 0 to 1.
 
     ``most``: the score that no record reaches, however often it holds every word of the question. Words that
     no record holds count in it with the weight of the rarest.
@@ -28,6 +33,7 @@ class ByWords:
     order: list[tuple[RecordId, float]]
     most: float
     texts: Mapping[RecordId, bytes]
+    named: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +41,13 @@ class _Asked:
     """``held``: how many of the ``records`` hold each term of a question, for terms that any does.
 
     ``absent``: the number of words that no record holds in any form. Corrections of them are in ``held``.
+    ``terms``: all forms of all words as they were asked.
     """
 
     records: int
     held: Mapping[str, int]
     absent: int
+    terms: Sequence[str]
 
 
 def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> ByWords:
@@ -56,10 +64,26 @@ def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> By
         wanted = _rarest(asked.held)
         match = " OR ".join(f'"{term}"' for term in wanted)
         rows = db.execute(query, (match, limit)).fetchall() if wanted else []
+        named = _named(db, number, asked)
     weights = [_weight(asked.held[term], asked.records) for term in wanted]
     most = (sum(weights) + asked.absent * _weight(1, asked.records)) * _SATURATED
     order = sorted(((RecordId(id_), score) for id_, _, score in rows), key=lambda one: (-one[1], one[0]))
-    return ByWords(order, most, {RecordId(id_): digest for id_, digest, _ in rows})
+    return ByWords(order, most, {RecordId(id_): digest for id_, digest, _ in rows}, named)
+
+
+def _named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str, float]:
+    """The documents that a question names by their titles: those with nearly the most of its words' weight.
+
+    A word weighs as much here as in texts, and one that no text holds as much as the rarest. A title names
+    its document for certain if its words weigh half as much as the rarest word: such as a name and a year.
+    """
+    held = {**dict.fromkeys(asked.terms, 1), **asked.held}
+    weights = {term: _weight(holding, asked.records) for term, holding in held.items()}
+    found = titles.named(db, number, weights)
+    best = max(found.values(), default=0.0)
+    certain = max(best, _weight(1, asked.records) * _CERTAIN)
+    least = max(best * _NEARLY, certain * _LEAST)
+    return {document: weight / certain for document, weight in found.items() if weight > least}
 
 
 def telling(db: sqlite3.Connection, number: int, question: str) -> set[str]:
@@ -77,12 +101,13 @@ def _asked(db: sqlite3.Connection, number: int, question: str) -> _Asked:
         raise Gone("the collection was replaced meanwhile")
     records = int(found[0])
     words = question_words(question, languages)
-    held = read_held(db, number, list(chain.from_iterable(words)))
+    terms = list(dict.fromkeys(chain.from_iterable(words)))
+    held = read_held(db, number, terms)
     absent = [forms for forms in words if held.keys().isdisjoint(forms)]
     corrections = [corrected(db, number, forms) for forms in absent]
     for found in corrections:
         held |= found
-    return _Asked(records, held, len(absent) - sum(map(bool, corrections)))
+    return _Asked(records, held, len(absent) - sum(map(bool, corrections)), terms)
 
 
 def _rarest(held: Mapping[str, int]) -> Sequence[str]:

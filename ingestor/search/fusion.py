@@ -1,18 +1,22 @@
 """Fusion of two rankings, by vectors and by words. Pure.
 
-A record's score is a weighted sum of its cosine and its BM25 score, from 0 to 1. Cosines are scaled to this
-range over the candidates, so that every model fits; equal cosines count as they are. A BM25 score
-is divided by the most that the words of the question can give (``ranking.ByWords.most``), not by the best
-hit's: words count little if few of them are found. Chosen by measurement: decision 0040.
+A record's score is a weighted sum of its cosine, its BM25 score, and how surely the question names its
+document, from 0 to 1. Cosines are scaled to this range over the candidates, so that every model fits; equal
+cosines count as they are. A BM25 score is divided by the most that the words of the question can give
+(``ranking.ByWords.most``), not by the best hit's: words count little if few of them are found. Their share
+also depends on the best hit: it is larger where words tell much. Chosen by measurement: decisions 0040, 0085.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ingestor.model import RecordId
 from ingestor.search.values import Ranks
 
-DENSE = 0.3  # the share of the cosine; BM25 has the rest
+LEAST, MOST = 0.5, 0.7  # the share of BM25; the cosine has the rest
+ENOUGH = 0.5  # of what the words of a question can give: with a hit of so much, BM25 has most
+NAMED = 0.4  # what a document counts that the question names, beside the 1 of both
 _SAME = 1e-6  # cosines of equal texts differ by rounding
 
 
@@ -42,29 +46,39 @@ def fused(
     cosines: Mapping[RecordId, float],
     most: float,
     n: int,
-    dense_share: float = DENSE,
+    dense_share: float | None = None,
+    named: Mapping[str, float] = MappingProxyType({}),
+    named_share: float = NAMED,
 ) -> list[Ranked]:
-    """The best ``n``. ``cosines``: of those that only ``lexical`` has, and maybe of others. ``most``: see
-    ranking.ByWords.
+    """The best ``n``. ``cosines``: of further candidates, such as those that only ``lexical`` has. ``most``,
+    ``named``: see ranking.ByWords.
 
     A record by words whose vector was not found counts as the most distant. If it is gone, it has no text
     either, and the next one takes its place.
     """
     bm25 = dict(lexical)
-    known = {id_: cosine for id_, cosine in cosines.items() if id_ in bm25} | dict(dense)
-    low, high = min(known.values(), default=0.0), max(known.values(), default=0.0)
-    by_vector, width = dict.fromkeys(bm25, low) | known, high - low
-    scored = sorted(
-        (
-            -dense_share * ((cosine - low) / width if width > _SAME else _between(cosine))
-            - (1 - dense_share) * _between(bm25.get(id_, 0.0) / (most or 1.0)),
-            -cosine,
-            id_,
-        )
-        for id_, cosine in by_vector.items()
-    )[:n]
+    ranked = {id_: cosine for id_, cosine in cosines.items() if id_ in bm25} | dict(dense)
+    low, high = min(ranked.values(), default=0.0), max(ranked.values(), default=0.0)
+    width = high - low
+    if dense_share is None:
+        told = max((value for _, value in lexical), default=0.0) / (most or 1.0)
+        dense_share = 1 - min(MOST, LEAST + (MOST - LEAST) * told / ENOUGH)
+    whole = 1 + named_share * max(named.values(), default=0.0)
+
+    def score(id_: RecordId, cosine: float) -> float:
+        near = _between((cosine - low) / width if width > _SAME else cosine)
+        words = _between(bm25.get(id_, 0.0) / (most or 1.0))
+        own = named_share * named.get(document_of(id_), 0.0)
+        return (dense_share * near + (1 - dense_share) * words + own) / whole
+
+    by_vector = dict.fromkeys(bm25, low) | dict(cosines) | dict(dense)
+    scored = sorted((-score(id_, cosine), -cosine, id_) for id_, cosine in by_vector.items())[:n]
     places = [{id_: at for at, (id_, _) in enumerate(order, 1)} for order in (dense, lexical)]
     return [Ranked(id_, -score, Ranks(places[0].get(id_), places[1].get(id_))) for score, _, id_ in scored]
+
+
+def document_of(id_: RecordId) -> str:
+    return id_.rpartition("#")[0]
 
 
 def _between(value: float) -> float:

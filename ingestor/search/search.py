@@ -23,6 +23,7 @@ from ingestor.search.reranking import Reranker, remembered, reranked
 from ingestor.search.values import MOST, Answer, Copy, Found, Mode, Question
 
 DEPTH = 50  # candidates of each list
+_NAMED = 8  # documents that a question names whose records are candidates
 SPARE = 10  # hits that take the places of records that are deleted meanwhile
 _PAGE, _LOOKED_AT = 200, 2000  # lexical hits that a filter is tried on at once; and in all
 _BUDGET_HITS = 100  # hits that a budget may take
@@ -183,7 +184,18 @@ class _Search:
         lexical, near = self._lexical(wide), {id_ for id_, _ in dense}
         others = self.by.store.vectors([id_ for id_, _ in lexical.order if id_ not in near])
         cosines = {id_: float(vectors[0] @ vector) for id_, vector in others.items()}
-        return fusion.fused(dense, lexical.order, cosines, lexical.most, 2 * wide)
+        cosines |= self._of_named(vectors, lexical.named, wide)
+        return fusion.fused(dense, lexical.order, cosines, lexical.most, 2 * wide, named=lexical.named)
+
+    def _of_named(self, vectors: Vectors, named: Mapping[str, float], n: int) -> Order:
+        """The nearest records of the documents that the question names."""
+        first = sorted(named, key=lambda document: (-named[document], document))[:_NAMED]
+        if not first:
+            return []
+        where: dict[str, object] = {"document_id": {"$in": first}}
+        if self._where:
+            where = {"$and": [where, self._where]}
+        return self.by.store.nearest(vectors, n, where)[0]
 
     @property
     def _where(self) -> dict[str, object] | None:

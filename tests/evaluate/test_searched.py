@@ -13,7 +13,7 @@ from tests.evaluate.test_evaluate import samples
 _FIXTURES = (ask, project, samples)
 TEXTS = ["The pump runs at 7 bar.", "Error ERR_4711 means a dry pump.", "Borrowing books is free."]
 VECTORS = np.eye(3, dtype=np.float32)
-CHUNKS = Chunks(TEXTS, VECTORS, ["en", "en", "en"])
+CHUNKS = Chunks(TEXTS, VECTORS, [0, 0, 1], [{"language": "en"}] * 3)
 
 
 def test_vectors_words_and_both() -> None:
@@ -25,7 +25,7 @@ def test_vectors_words_and_both() -> None:
 
 def test_words_are_stemmed_by_the_language_of_their_document() -> None:
     assert searched("lexical", ["who borrows a book?"], VECTORS[[0]], CHUNKS, 5)[0][0] == 2
-    other = Chunks(TEXTS, VECTORS, [None] * 3)
+    other = Chunks(TEXTS, VECTORS, [0, 0, 1], [{}] * 3)
     assert searched("lexical", ["borrows"], VECTORS[[0]], other, 5) == [[]]
 
 

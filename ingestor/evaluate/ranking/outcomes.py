@@ -11,8 +11,9 @@ from ingestor.evaluate.ranking.scored import Scores, enough, scores
 from ingestor.evaluate.ranking.searched import Chunks, searched
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.workplace import Workplace
-from ingestor.model import Vectors
+from ingestor.model import Metadata, Vectors
 from ingestor.pipeline.language import identified
+from ingestor.pipeline.metadata import title_of
 from ingestor.search.values import Mode
 from ingestor.units import counted
 
@@ -74,7 +75,8 @@ def _ranked(
 ) -> list[list[int]]:
     """Numbers of chunks for each question, best first; enough of them for a reranker."""
     mode, rerank = cut.strategy.beside.search or "dense", cut.strategy.beside.rerank
-    chunks = Chunks(cut.texts, cut.vectors, _languages(cut, mode))
+    numbers = [each.document for each in cut.places]
+    chunks = Chunks(cut.texts, cut.vectors, numbers, described(cut) if mode != "dense" else [])
     return searched(mode, texts, asked, chunks, max(count, rerank.hits if rerank else 0))
 
 
@@ -99,12 +101,16 @@ def _costs(place: Workplace, cut: SampleCut, seconds: float) -> StrategyCosts:
     return costs(measured, place.sample.share, place.parts.config.rechunk.price)
 
 
-def _languages(cut: SampleCut, mode: Mode) -> list[str | None]:
-    """Return the language of each chunk; None in dense mode, which does not use languages."""
-    if mode == "dense":
-        return [None] * len(cut.places)
-    known = [identified(each.document).language for each in cut.sample.documents]
-    return [known[each.document] for each in cut.places]
+def described(cut: SampleCut) -> list[Metadata]:
+    """Return the metadata of each chunk that words need."""
+    known = [
+        {"language": identified(each.document).language, "title": title_of(each.document, each.item)}
+        for each in cut.sample.documents
+    ]
+    return [
+        {**known[place.document], "context": "\n".join(lines)}
+        for place, lines in zip(cut.places, cut.lines, strict=True)
+    ]
 
 
 def _speed(place: Workplace, cuts: Sequence[SampleCut]) -> float:

@@ -16,8 +16,8 @@ import numpy as np
 from ingestor.lexical.file import LexicalFile, reading
 from ingestor.lexical.index import LexicalIndex
 from ingestor.lexical.ranking import ByWords, ranked
-from ingestor.model import Record, RecordId, Vectors
-from ingestor.search.fusion import fused
+from ingestor.model import Metadata, Record, RecordId, Vectors
+from ingestor.search.fusion import document_of, fused
 from ingestor.search.search import DEPTH
 from ingestor.search.values import Mode
 
@@ -27,11 +27,16 @@ _SAMPLE = "sample"  # in place of the UUID of a collection
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunks:
-    """``languages``: of each chunk, where it is known."""
+    """``documents``: the number of each chunk's document. ``described``: the metadata that words need."""
 
     texts: Sequence[str]
     vectors: Vectors
-    languages: Sequence[str | None]
+    documents: Sequence[int]
+    described: Sequence[Metadata]
+
+    @property
+    def ids(self) -> list[RecordId]:
+        return [RecordId(f"{document}#{at}") for at, document in enumerate(self.documents)]
 
 
 def searched(
@@ -46,9 +51,11 @@ def searched(
     with _words(chunks) as (db, number):
         found = [ranked(db, number, question, max(DEPTH, count)) for question in questions]
         if mode == "lexical":
-            return [[int(id_) for id_, _ in each.order[:count]] for each in found]
+            return [[_place(id_) for id_, _ in each.order[:count]] for each in found]
+        ids = chunks.ids
         return [
-            _fused(vector, chunks.vectors, words, count) for vector, words in zip(vectors, found, strict=True)
+            _fused(vector, chunks.vectors, ids, words, count)
+            for vector, words in zip(vectors, found, strict=True)
         ]
 
 
@@ -63,11 +70,11 @@ def nearest(asked: Vectors, vectors: Vectors, count: int) -> list[list[int]]:
 
 @contextmanager
 def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
-    """A lexical index of the chunks, by their numbers."""
+    """A lexical index of the chunks."""
     empty = np.zeros(0, np.float32)
     records = [
-        Record(RecordId(str(at)), text, {"language": language}, empty)
-        for at, (text, language) in enumerate(zip(chunks.texts, chunks.languages, strict=True))
+        Record(id_, text, described, empty)
+        for id_, text, described in zip(chunks.ids, chunks.texts, chunks.described, strict=True)
     ]
     with TemporaryDirectory(prefix="ingestor-") as folder:
         path = Path(folder) / "lexical.sqlite3"
@@ -81,9 +88,17 @@ def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
             yield db, number
 
 
-def _fused(vector: Vectors, vectors: Vectors, words: ByWords, count: int) -> list[int]:
+def _fused(
+    vector: Vectors, vectors: Vectors, ids: Sequence[RecordId], words: ByWords, count: int
+) -> list[int]:
     cosines = vectors @ vector
     best = np.argsort(-cosines, kind="stable")[: max(DEPTH, count)].tolist()
-    dense = [(RecordId(str(at)), float(cosines[at])) for at in best]
-    others = {id_: float(cosines[int(id_)]) for id_, _ in words.order}
-    return [int(one.id) for one in fused(dense, words.order, others, words.most, count)]
+    dense = [(ids[at], float(cosines[at])) for at in best]
+    others = {id_: float(cosines[_place(id_)]) for id_, _ in words.order}
+    if words.named:
+        others |= {id_: float(cosines[at]) for at, id_ in enumerate(ids) if document_of(id_) in words.named}
+    return [_place(one.id) for one in fused(dense, words.order, others, words.most, count, named=words.named)]
+
+
+def _place(id_: RecordId) -> int:
+    return int(id_.rpartition("#")[2])
