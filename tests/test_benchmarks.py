@@ -19,6 +19,7 @@ from benchmarks.__main__ import NAMES
 from benchmarks._needs import Missing
 from benchmarks.scale import growth
 from ingestor.cli.main import app
+from ingestor.search.values import MODES
 from tests.parsers.files import pdf
 
 ROOT = Path(__file__).parent.parent
@@ -178,11 +179,13 @@ def test_financebench_finds_pages_of_filings_and_explains_misses(
         raise subprocess.CalledProcessError(1, ["pip"])
 
     monkeypatch.setattr(financebench, "environment", no_network)
+    monkeypatch.setattr(financebench, "KEPT", tmp_path / "kept")
+    financebench._model.cache_clear()
     (tmp_path / "pdfs").mkdir()
     rows = []
     for name, sold, evidence in (
         ("MILL_2021_10K", "stones", "words of another report altogether"),
-        ("BOAT_2022_10K", "sails", "sells sails in Oslo"),
+        ("BOAT_2000_10K", "sails", "sells sails in Oslo"),
     ):
         pages = [
             [(50, 700, 10, f"The company sells {sold} in {place} and nowhere else in this year.")]
@@ -193,12 +196,14 @@ def test_financebench_finds_pages_of_filings_and_explains_misses(
         rows.append({"doc_name": name, "question": f"Are {sold} sold in Oslo?", "evidence": [where]})
     (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, rows)))
     financebench.main(str(tmp_path))
+    financebench._model.cache_clear()
     out = capsys.readouterr().out
-    assert "2 filings, 2 questions" in out
+    assert "2 filings, 100 % of their pages; 2 questions" in out
     assert "LangChain's pipeline is left out" in out
-    ways = [f"{one}, {way}" for one in financebench.STRATEGIES for way in ("vectors", "words", "hybrid")]
+    ways = [f"{one}, {way}" for one in financebench.STRATEGIES for way in MODES]
     assert all(way in out for way in ways)
-    assert "missed (reader): Are stones sold in Oslo? [MILL_2021_10K page 1]" in out
+    assert "reader: Are stones sold in Oslo? [MILL_2021_10K page 1]" in out
+    assert all(f"{half}: {number} question" in out for half, number in (("held out", 1), ("development", 1)))
     assert "Are sails sold" not in out
 
 
