@@ -133,5 +133,5 @@ def test_sync_does_not_say_that_all_is_well_when_it_could_not_note_what_there_is
         patched.setattr(Journal, "observe", full)
         answer = ask("sync", "--json")
     assert answer.code == 4
-    assert json.loads(answer.out)["unseen"]["docs"].startswith("the listing did not complete")
+    assert json.loads(answer.out)["unseen"]["docs"].startswith("the listing stopped")
     assert ask("sync").code == 0

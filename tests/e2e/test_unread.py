@@ -64,7 +64,7 @@ def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
     assert documents["half.pdf"]["state"] == "incomplete"
     assert (documents["half.pdf"]["settled"], documents["half.pdf"]["records"]) == (True, 1)
     assert (documents["scan.pdf"]["state"], documents["scan.pdf"]["records"]) == ("empty", 0)
-    assert "OCR reads them" in documents["scan.pdf"]["reason"]
+    assert "OCR would read them" in documents["scan.pdf"]["reason"]
     assert documents["nothing.txt"]["reason"] == "the document holds no text"
     status = json.loads(ask("status", "--json").out)
     source = status["sources"]["docs"]
