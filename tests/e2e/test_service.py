@@ -82,7 +82,7 @@ def test_a_daemon_is_seen_and_asked(tmp_path: Path) -> None:
         assert status(here, "/healthz") == 200
         wait(lambda: status(here, "/readyz") == 200)
         assert figure(here, 'ingestor_lag_seconds{source="docs"}') == 0
-        wait(lambda: figure(here, 'ingestor_document_changes_total{kind="added"}') == 3)
+        wait(lambda: figure(here, 'ingestor_document_changes_total{kind="added",source="docs"}') == 3)
         for stage in ("read", "chunk", "write"):
             assert (figure(here, f'ingestor_stage_seconds_total{{stage="{stage}"}}') or 0) > 0
         assert asked(here, "bridge")[0].strip() == "All that is known about the bridge."
@@ -175,7 +175,8 @@ def test_a_listing_that_hangs_is_seen(tmp_path: Path) -> None:
         assert figure(here, 'ingestor_source_last_listing_timestamp_seconds{source="slow"}') is None
         said = get(here, "/readyz")
         assert said is not None
-        assert said.json() == {"ready": False, "reasons": ["a source was never listed completely"]}
+        reasons = ["a source was never listed completely"]
+        assert said.json() == {"ready": False, "readable": True, "writable": True, "reasons": reasons}
         assert status(here, "/healthz") == 200, "a restart would not help"
 
 
