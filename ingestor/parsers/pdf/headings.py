@@ -34,6 +34,7 @@ WEIGHTS = {
     "bold": 2,  # where the text is not
     "marked": 1,  # in capitals, in italics, in another family
     "number": 1,  # set as the text is, and begins with a number
+    "named": 2,  # a part, item, note or statement of a report, by its words
     "space": 1,  # above it
     "close": -1,  # to the line above, and not large
     "alone": 1,  # short, with text below
@@ -70,6 +71,12 @@ _OUTLINED = re.compile(
     r"(?:(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?|[IVX]{1,5}\.|[A-Z]\.|§\s?\d+)\s+\S"
 )
 _FILED = re.compile(r"(part\s+[IV]{1,3}\b)|(item\s+\d{1,2}[A-C]?\b)", re.IGNORECASE)  # a report's own numbers
+_NAMED = re.compile(
+    r"(?:part [IV]{1,3}|item \d{1,2}[A-C]?|note \d{1,2})\b\s*[.:—–-]?\s*(?:[A-Z][^.]{2,90})?$"
+    r"|(?:[\w.,&' ]{0,40} )?(?:condensed )?consolidated (?:balance sheets?|statements? of [\w’'(), ]{4,50})"
+    r"(?: \(unaudited\))?$",
+    re.IGNORECASE,
+)
 _FAMILY = re.compile(r"[-,].*|\d+$|(?:bold|italic|oblique|regular|medium|light|roman|mt|ps)+$")
 _WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u9fff\uac00-\ud7af]|[^\W\d_a-zA-Z]{2}")
 _SYNTAX = re.compile(r"[\\{}<>@_|~^]")
@@ -275,7 +282,7 @@ def _by_setting(pages: Sequence[PageLines], leading: float) -> list[dict[int, li
     size = sum(len(line.text) for page in pages for line in page.lines)
     if sum(len(title.text) for title in found) > _SHARE * size:
         return [{} for _ in pages]
-    if len(found) == 1 and "large" not in found[0].features and not _OUTLINED.match(found[0].text):
+    if len(found) == 1 and not found[0].features & {"large", "named"} and not _OUTLINED.match(found[0].text):
         return [{} for _ in pages]  # the subject of a letter
     levels = _levels(found)
     placed: list[dict[int, list[PdfHeading]]] = [{} for _ in pages]
@@ -325,8 +332,8 @@ def titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
     }
     judged = [
         replace(title, features=title.features | {"inside"})
-        if (title.style in text_styles and not title.plain)
-        or (title.style in inside and not title.features & {"large", "number"})
+        if (title.style in text_styles and not title.features & {"number", "named"})
+        or (title.style in inside and not title.features & {"large", "number", "named"})
         else title
         for title in found
     ]
@@ -355,7 +362,8 @@ def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: 
     bold = style.bold and not text.bold
     marked = style.caps or style.italic or style.family != text.family
     plain = not (larger or bold or marked)
-    count = _count(lines, at, style, 1.7 if larger else 1.3 * text.leading, plain)
+    named = plain and _NAMED.match(line.text)
+    count = 1 if named else _count(lines, at, style, 1.7 if larger else 1.3 * text.leading, plain)
     said = " ".join(one.text for one in lines[at : at + count])
     large = size >= LARGE * text.size
     known = {
@@ -364,6 +372,7 @@ def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: 
         "bold": bold and not larger,
         "marked": marked and not larger and not bold,
         "number": plain and bool(_OUTLINED.match(said)) and heading_number(said) is not None,
+        "named": bool(_NAMED.match(said)),
         "space": not large and _has_space(lines, at, text, style),
         "close": not large and not _has_space(lines, at, text, style),
         "small": size < _SMALLER * text.size,

@@ -227,6 +227,15 @@ def test_parts_and_items_of_a_report_set_the_levels() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "title",
+    ["Item 9B. Other Information", "Note 4 - Held for Sale", "Condensed Consolidated Statements of Income"],
+)
+def test_name_of_a_part_of_a_report_set_as_the_text_is_a_heading(title: str) -> None:
+    assert found(page(*[TEXT] * 5, *section(said(title)), *[TEXT] * 5)) == [(1, title)]
+    assert found(page(*[TEXT] * 5, *section(said(f"{title} is told of below.")), *[TEXT] * 5)) == []
+
+
 def test_sparse_outline_is_completed_by_headings_below_its_entries() -> None:
     pages = [
         page(*section(said("Highlights", size=14.0)), *section(said("Dividend", bold=True)), *[TEXT] * 9),
