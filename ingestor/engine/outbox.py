@@ -9,6 +9,7 @@ from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Index
 
 BATCH = 400  # records written at once; a document of more is large
+BEHIND = 100  # records of a rebuild written at once: removals and edits wait for a few such writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,11 @@ class Outbox:
         self.prepared.append(prepared)
         self.size += _size(prepared)
 
-    def batch(self) -> list[Prepared]:
-        """The first documents that are not large, about BATCH records."""
+    def batch(self, most: int) -> list[Prepared]:
+        """The first documents that are not large, about ``most`` records."""
         whole = [prepared for prepared in self.prepared if not is_large(prepared)]
         sizes = accumulate(map(_size, whole))
-        return whole[: 1 + sum(size < BATCH for size in sizes)]
+        return whole[: 1 + sum(size < most for size in sizes)]
 
     def large(self) -> Prepared | None:
         """The large document whose turn it is."""

@@ -18,7 +18,7 @@ from ingestor.core.events import event
 from ingestor.core.work_counts import WorkCounts
 from ingestor.engine import protocol
 from ingestor.engine.open_collections import OpenCollections
-from ingestor.engine.outbox import BATCH, Outbox, UnderWay
+from ingestor.engine.outbox import BATCH, BEHIND, Outbox, UnderWay
 from ingestor.pipeline.actions import Action, RemoveDocument, Tally, write_of
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Foreign, Gone, Later, NeedsHuman, Torn, Transient
@@ -187,7 +187,7 @@ class Writer:
         return remove
 
     def _write(self, collection: EditionName, outbox: Outbox) -> list[Entry]:
-        batch = outbox.batch()
+        batch = outbox.batch(BEHIND if self._collections.building(collection) else BATCH)
         if not batch:
             return []
         if self._guarded(collection, lambda: self._write_valid(collection, batch)) == "again":

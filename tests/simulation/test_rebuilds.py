@@ -148,6 +148,28 @@ def test_removals_reach_an_edition_whose_plugins_are_gone(
     world.end()
 
 
+def test_a_rebuild_is_written_in_smaller_batches_than_what_readers_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Removals and edits wait for a few writes of a rebuild: Chroma adds 400 records in seconds."""
+    world, sizes, upsert = World(tmp_path, 1, mode="swap", ahead=200), list[int](), CrashingIndex.upsert
+    monkeypatch.setattr(
+        CrashingIndex, "upsert", lambda self, records: (sizes.append(len(records)), upsert(self, records))[1]
+    )
+    for number in range(200):
+        world.files.write(f"{number:03}", "\n".join(f"line {number} {line}" for line in range(5)))
+    world.settle()
+    at_rest = max(sizes)
+    world.per_chunk = 2
+    sizes.clear()
+    world.configure()
+    world.settle()
+    check(world)
+    assert at_rest >= outbox.BATCH
+    assert max(sizes) < outbox.BEHIND + 5, "a document more than fits"
+    world.end()
+
+
 @pytest.mark.parametrize("lost", [3, 8])
 def test_an_edition_whose_plugins_are_gone_asks_before_it_loses_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
