@@ -9,7 +9,7 @@ from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Index
 
 BATCH = 400  # records written at once; a document of more is large
-BEHIND = 100  # records of a rebuild written at once: removals and edits wait for a few such writes
+BEHIND = 50  # records of a rebuild written at once: removals and edits wait for a few such writes
 
 
 @dataclass(frozen=True, slots=True)
