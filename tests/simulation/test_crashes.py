@@ -75,6 +75,13 @@ def test_loss_of_an_edition_that_another_one_replaces_is_held(tmp_path: Path) ->
     crashes(tmp_path, [322])
 
 
+def test_document_unreadable_since_an_edition_stood_still_is_no_loss(
+    tmp_path: Path,
+) -> None:
+    """The first edition lacks a plugin in this history, and keeps the last readable version of a document."""
+    crashes(tmp_path, [340])
+
+
 @pytest.mark.slow
 def test_documents_that_are_written_in_slices_end_as_a_run_from_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -107,9 +107,11 @@ class Readers:
         editions = {edition.uuid: edition for edition in Editions(world.journal).all()}
         there = self._shelves._names().keys() >= set((before[0] or "-").split("+"))
         if uuid != before[0] and before[0] in editions and there:
-            entries = world.journal.of_collection(editions[before[0]].name)
-            readable = {f"{world.places[e.source].root}/{e.key}" for e in entries if _there(world, e)}
-            hold(COMPLETE, (before[1] & readable) - keys)
+            # An edition whose plugin is missing stands at the version that it followed last.
+            both = {edition.name for id_, edition in editions.items() if id_ in (before[0], uuid)}
+            entries = [entry for name in both for entry in world.journal.of_collection(name)]
+            unreadable = {_shown(world, entry) for entry in entries if not _there(world, entry)}
+            hold(COMPLETE, (before[1] & {_shown(world, entry) for entry in entries}) - unreadable - keys)
 
 
 def _check_editions(editions: Editions, serves: CollectionName) -> None:
@@ -118,6 +120,12 @@ def _check_editions(editions: Editions, serves: CollectionName) -> None:
     uuids = Counter(edition.uuid for edition in editions.all() if edition.uuid is not None)
     hold(ONE_LIVE, live if len(live) > 1 else ())
     hold(ONE_LIVE, [uuid for uuid, times in uuids.items() if times > 1])
+
+
+def _shown(world: "World", entry: Entry) -> str:
+    """Return the name that readers see in a record's metadata; "" for a source that is gone."""
+    place = world.places.get(entry.source)
+    return "" if place is None else f"{place.root}/{entry.key}"
 
 
 def _there(world: "World", entry: Entry) -> bool:
