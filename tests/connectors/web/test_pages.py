@@ -88,7 +88,7 @@ BOMB = b'<!DOCTYPE u [<!ENTITY a "aaaaa"><!ENTITY b "&a;&a;&a;">]><urlset><url><
 @pytest.mark.parametrize(
     ("data", "message"),
     [(b"<html></html>", "root is <html>"), (b"<urlset><url>", "no element found"),
-     (b"maintenance", "neither XML"), (b"", "not a sitemap: empty"), (b"\r\n", "is empty"),
+     (b"maintenance", "neither XML"), (b"", "not a sitemap: empty"), (b"\r\n", "not a sitemap: empty"),
      (BOMB, "declares entities"), (BOMB.decode().encode("utf-16"), "declares entities"),
      (b"\x1f\x8bnonsense", "can't be decompressed")],
 )  # fmt: skip
