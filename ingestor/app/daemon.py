@@ -183,7 +183,6 @@ class Loop:
             pid=os.getpid(),
             in_flight={str(source): sources.count(source) for source in set(sources)},
             waiting=self._waiting(),
-            held=engine.held(),
             tally=asdict(engine.writer.tally),
             texts=embedding.texts,
             texts_stepped=stepped,

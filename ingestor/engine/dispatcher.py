@@ -97,7 +97,7 @@ class Dispatcher:
     ) -> list[Entry]:
         """Choose documents for ``free`` workers. ``full``: documents of full batches, to be written first."""
         moving = {**self._at_work(behind), **_but(full, behind)}
-        return self._affordable(self.fair(ready, free, moving), moving)
+        return self.affordable(self.fair(ready, free, moving), moving)
 
     def due_ahead(
         self, ready: Sequence[Feed], full: Mapping[int, Entry], behind: Container[EditionName] = ()
@@ -177,7 +177,7 @@ class Dispatcher:
         """Whether it may take long: it is large, or exceeded the time of a first attempt."""
         return _size(entry) > LARGE or entry.row in self.slow
 
-    def _affordable(self, entries: Sequence[Entry], moving: Mapping[int, Entry]) -> list[Entry]:
+    def affordable(self, entries: Sequence[Entry], moving: Mapping[int, Entry]) -> list[Entry]:
         """Choose the entries that fit into the bytes in flight; a larger document goes alone."""
         room = self._bytes - sum(map(_size, moving.values()))
         chosen: list[Entry] = []

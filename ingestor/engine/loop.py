@@ -19,14 +19,14 @@ from ingestor.core.events import event
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.engine.dispatcher import AHEAD, IN_FLIGHT_BYTES, Dispatcher, InFlight
 from ingestor.engine.failure_log import FailureLog, TruncationLog
-from ingestor.engine.first_pass import FirstPass
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outbox import BATCH
 from ingestor.engine.overtaken import Overtaken, Restless
 from ingestor.engine.scanner import GRACE, Scan, Scanner
+from ingestor.engine.statistics import Statistics
 from ingestor.engine.workers.outcomes import Outcome, Work
 from ingestor.engine.writer import Writer
-from ingestor.model import SourceName, Sums
+from ingestor.model import SourceName
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, Preparing, prepare, withdraw
 from ingestor.pipeline.stage_times import StageTimes
@@ -91,7 +91,8 @@ class Engine:
             self._hold_collection, self._refused,
         )  # fmt: skip
         self.scanner = Scanner(journal, parts.pool, clock, random, self.writer.check)
-        self._first_pass = FirstPass(journal, clock)
+        self._statistics, self._cut_again = Statistics(journal), set[int]()  # rows that are in flight
+        self._most_again = max(parts.workers, parts.ahead)
         self._failures, self._truncated = FailureLog(), TruncationLog()
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only after it is processed whole
 
@@ -111,8 +112,6 @@ class Engine:
         sqlite3.OperationalError when the journal cannot be written.
         """
         self.leaving, self._truncated = leaving, TruncationLog()
-        for prepared in self._first_pass.clear():
-            self._landed(prepared.entry)
         self.sources = {source.feed: source for source in sources if not source.only_loses}
         self.losing = {source.name for source in sources if source.only_loses}
         self.dispatcher.several = len({source.name for source in sources}) > 1
@@ -150,7 +149,6 @@ class Engine:
         self.scanner.start()
         self.writer.look()
         self._dispatch()
-        self._release()
         self._write()
         self._tidy()
 
@@ -164,14 +162,10 @@ class Engine:
 
     def wake_at(self, *, routine: bool = True) -> float:
         """When work is due next, in POSIX seconds. ``routine``: regular listings count, too."""
-        times = [self.writer.wake_at(), self._first_pass.wake_at(), self.scanner.wake_at(routine=routine)]
+        times = [self.writer.wake_at(), self.scanner.wake_at(routine=routine)]
         if not self.flight.entries:
             times.append(self.backlog.next_retry(self._ready()))
         return min(times)
-
-    def held(self) -> int:
-        """Number of prepared documents that are written only when the first ones of their collection are."""
-        return self._first_pass.waiting()
 
     def busy(self) -> set[EditionName]:
         """Editions with documents in flight."""
@@ -210,10 +204,8 @@ class Engine:
             self._restless.forget(entry.row)
             if outcome.value.empties and not self._may_withdraw(entry, EMPTIED):
                 return
-            self._first_pass.note(outcome.value)
             self._truncated.note(outcome.value)
-            if begun.final or not self._first_pass.hold(outcome.value):
-                self.writer.put(outcome.value)
+            self.writer.put(outcome.value)
         elif outcome.error is not None:
             self._failed(entry, outcome.error, outcome.trace, begun.refused)
 
@@ -296,7 +288,8 @@ class Engine:
     def _landed(self, entry: Entry) -> None:
         """It is no longer in flight: settled, or due again."""
         self.flight.landed(entry)
-        self._first_pass.forget(entry.row)
+        self._statistics.forget(entry.row)
+        self._cut_again.discard(entry.row)
 
     def _put_off(self, entry: Entry, failure: Failure) -> None:
         """The document keeps its records and is retried."""
@@ -350,16 +343,14 @@ class Engine:
     def _dispatch(self) -> None:
         """Keep the workers busy."""
         ready, full = self._ready(), self.writer.full()
-        for row in self._first_pass.released:  # many at once, but no more than were held
-            full.pop(row, None)
         for behind in (self._behind, set[EditionName]()) if self._behind else (self._behind,):
             served = [feed for feed in ready if feed.edition not in behind]
             free = self.dispatcher.free(behind)
             if served and free > 0:
                 for entry in self.dispatcher.due(served, free, full, behind):
-                    self._start(Job(entry, self._others(entry)))
+                    self._start(entry)
                 for entry in self.dispatcher.due_ahead(served, full, behind):
-                    self._start(Job(entry, self._others(entry)), ahead=True)
+                    self._start(entry, ahead=True)
 
     def _abandon(self) -> None:
         """Cancel work on documents that were removed or changed, or whose source was paused."""
@@ -372,27 +363,32 @@ class Engine:
         return {tag.entry.row for tag in self.pool.idle() if isinstance(tag, _Begun)}
 
     def _tidy(self) -> None:
-        """Remove vanished documents that no listing can find under another name; then re-cut drifted ones."""
+        """Remove vanished documents that no listing can find under another name; then cut drifted ones again.
+
+        All new documents are read by then, so the statistic stands still while others are cut for it.
+        """
         ready = self._ready()
         if not (ready or self.leaving or self.losing):
             return
-        idle = self.scanner.quiet() and not self.flight.entries
-        quiet = idle and not self.backlog.due(ready, self.clock(), 1)  # one that is due may be found renamed
+        idle = self.scanner.quiet() and len(self._cut_again) == len(self.flight.entries)
+        # one that is due may be found renamed
+        quiet = idle and not self.backlog.due(ready, self.clock(), 1, self._cut_again)
         gone = self._without_heirs(ready)
         if quiet and not gone:
             gone = self.backlog.heirless(self._losing(ready), BATCH, paused=self.writer.paused())
         for entry in gone:  # first: after a crash nothing would trigger it
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
-        if quiet and not gone:
-            drifted = self._drifted(ready, self.dispatcher.workers)
-            if not drifted:  # they are due: a count that restarts between a few of them would never grow
+        room = self._most_again - len(self._cut_again)
+        if quiet and not gone and 2 * room >= self._most_again:
+            drifted = self._drifted(ready, room)
+            if not (drifted or self._cut_again):  # else a count that restarts between a few would never grow
                 sources = sorted({name for name, _ in ready})
                 self.guard.settle(sources)
                 self.source_rows.rest(sources, self.clock())
                 self._truncated.report()
-            for entry in drifted:
-                self._start(Job(entry, self._others(entry), force=True))
+            for entry in self.dispatcher.affordable(drifted, self.flight.entries):
+                self._start(entry, ahead=True, again=True)
 
     def _without_heirs(self, ready: Sequence[Feed]) -> list[Entry]:
         """Return vanished documents whose time has come, and that no waiting one can be.
@@ -406,39 +402,25 @@ class Engine:
         gone = self.backlog.gone(losing, until, BATCH, self.flight.entries, self.writer.paused())
         return without_heirs(self.journal, gone, until, LEAST)
 
-    def _start(self, job: Job, *, final: bool = False, ahead: bool = False) -> None:
-        if (until := self._restless.until(job.entry.row, self.clock())) is not None and job.entry.item:
-            later = Failure(RESTLESS, job.entry.attempts + 1, until, quarantined=False)
-            self.journal.fail(job.entry.row, job.entry.item.version, later)
+    def _start(self, entry: Entry, *, ahead: bool = False, again: bool = False) -> None:
+        if (until := self._restless.until(entry.row, self.clock())) is not None and entry.item:
+            later = Failure(RESTLESS, entry.attempts + 1, until, quarantined=False)
+            self.journal.fail(entry.row, entry.item.version, later)
             return
-        source = self.sources[job.entry.feed]
-        tools, of = source.tools, _no_predecessor
-        begun = _Begun(job.entry, tools.recipe(""), final)
-        lane = self.dispatcher.lane(job.entry.source, behind=job.entry.collection in self._behind)
-        if self.backlog.any_gone(job.entry.collection):
+        source = self.sources[entry.feed]
+        tools, of, job = source.tools, _no_predecessor, Job(entry)
+        if tools.statistic is not None:
+            others = partial(self._statistics.others, entry, tools.statistic)
+            job = Job(entry, others(), others)
+        begun = _Begun(entry, tools.recipe(""))
+        lane = self.dispatcher.lane(entry.source, behind=again or entry.collection in self._behind)
+        if self.backlog.any_gone(entry.collection):
             of = partial(predecessor, self.journal, source.moved)
-        self._begun[job.entry.row] = begun
-        self.flight.begin(job.entry, ahead=ahead)  # last: what is in flight has been submitted
+        self._begun[entry.row] = begun
+        if again:
+            self._cut_again.add(entry.row)
+        self.flight.begin(entry, ahead=ahead)  # last: what is in flight has been submitted
         self.pool.submit(begun, lambda: self.preparing(job, tools, of), lane=lane)
-
-    def _others(self, entry: Entry) -> Sums | None:
-        statistic = self.sources[entry.feed].tools.statistic
-        return None if statistic is None else self._first_pass.others(entry, statistic)
-
-    def _release(self) -> None:
-        """Write documents that were held; those whose cuts no longer fit are prepared again first."""
-        for prepared in self._first_pass.release(self._all_seen):
-            source = self.sources.get(prepared.entry.feed)
-            if self._first_pass.fits(prepared, None if source is None else source.tools.collective):
-                self.writer.put(prepared)
-            else:
-                self._start(Job(prepared.entry, self._others(prepared.entry), force=True), final=True)
-
-    def _all_seen(self, edition: EditionName) -> bool:
-        if self.flight.preparing(edition):
-            return False
-        feeds = [feed for feed in self._ready() if feed.edition == edition]
-        return not self.backlog.due(feeds, self.clock(), 1, self.flight.entries)
 
     def _drifted(self, ready: Sequence[Feed], limit: int) -> list[Entry]:
         """Settled documents whose cuts no longer fit their collection's statistic."""
@@ -452,7 +434,8 @@ class Engine:
             total = self.journal.total(collection, statistic)
             if total is not None:
                 sources = [name for name, fed in ready if fed == collection]
-                found += self.backlog.drifted(sources, collection, statistic, chunker.value(total), limit)
+                at = chunker.value(total)
+                found += self.backlog.drifted(sources, collection, statistic, at, limit, self._cut_again)
         return found[:limit]
 
     # --- writing -------------------------------------------------------------------------------------
@@ -483,12 +466,11 @@ class _Begun:
     """The tag of a document that is being prepared.
 
     ``refused``: the recipe under which it is quarantined if its parser refuses it; noted at the start, since
-    the config may change meanwhile. ``final``: it is written as it is, without being held.
+    the config may change meanwhile.
     """
 
     entry: Entry
     refused: str
-    final: bool = False
 
 
 def _no_predecessor(new: Entry, content: str) -> Entry | None:

@@ -86,7 +86,10 @@ class OnNodes:
         task = _read(job, setup, tools, predecessor)
         if isinstance(task, Prepared):
             return task
-        return self._sent(task, setup, tools, _size(task))
+        prepared = self._sent(task, setup, tools, _size(task))
+        if job.others_by_now is not None and prepared.receipt.sums is not None:
+            job.others_by_now(prepared.receipt.sums)
+        return prepared
 
     def stop(self) -> None:
         """Who waits gets Stopped."""
@@ -201,6 +204,7 @@ def _read(job: Job, setup: Setup, tools: Tools, predecessor: Predecessor) -> Tas
         return same
     new = not (entry.known or entry.digest)
     vanished = predecessor(entry, reading.content) if new else None
+    job = replace(job, others_by_now=None)  # it can be called here alone
     if fetched:
         return Task(setup.key, job, blob=fetched[-1], predecessor=vanished)
     recipe = tools.reader.recipes[reading.parser]

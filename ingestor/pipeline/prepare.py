@@ -104,13 +104,13 @@ class Tools:
 class Job:
     """A document to prepare.
 
-    ``others``: the collection's sums without this document. ``force``: prepare the document even if nothing
-    changed.
+    ``others``: the collection's sums without this document. ``others_by_now``: returns them as they are once
+    the document's own sums are known, which it is called with.
     """
 
     entry: Entry
     others: Sums | None = None
-    force: bool = False
+    others_by_now: Callable[[Sums], Sums | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +156,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     with tools.times.measured("read"):
         document = reading.document()
     with tools.chunking_turn(len(document.text)), tools.times.measured("chunk"):
-        cut = _cut(entry, document, tools, job.others)
+        cut = _cut(job, document, tools)
     if cut.repeated:
         lost = f"{counted(cut.repeated, 'chunk')} left out: {repeats.MOST} before them have the same text"
         document = replace(document, lost=(*document.lost, lost))
@@ -172,11 +172,20 @@ def unchanged(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
     """Return the writes for a document that was read, if nothing that its records depend on changed."""
     entry = job.entry
     assert entry.item is not None
-    if job.force or not _is_sure(entry) or entry.done_recipe != tools.recipe(reading.parser):
+    if not _is_sure(entry) or entry.done_recipe != tools.recipe(reading.parser):
         return None
     if entry.facts != _facts(entry.item, reading.content):
         return None
+    if not _holds(entry.sums, entry.interval, job.others, tools):
+        return None
     return _unchanged(entry, entry.item.version)
+
+
+def _holds(sums: Sums | None, interval: tuple[int, int] | None, others: Sums | None, tools: Tools) -> bool:
+    """Whether cuts with this interval are those for the document beside these others."""
+    if tools.collective is None or sums is None or interval is None:
+        return True
+    return interval[0] <= tools.collective.value(sums if others is None else sums + others) <= interval[1]
 
 
 def _facts(item: Item, content: str) -> str:
@@ -196,16 +205,24 @@ class _Cut:
     repeated: int
 
 
-def _cut(entry: Entry, document: Document, tools: Tools, others: Sums | None) -> _Cut:
-    """Chunk, and mark chunks that exceed the model's window as ``truncated``."""
-    parts: dict[str, None] = {}
+def _cut(job: Job, document: Document, tools: Tools) -> _Cut:
+    """Chunk, and mark chunks that exceed the model's window as ``truncated``.
+
+    Chunk once more, with the vectors of the cache, if others moved the statistic while this document waited
+    for its vectors.
+    """
+    parts, entry = dict[str, None](), job.entry
 
     def embed(texts: Sequence[str]) -> Vectors:
         parts.update(dict.fromkeys(texts))
         _within(len(parts) // _PIECES, entry, tools)
         return tools.embed(texts)
 
-    whole = tools.chunker.chunk(document, embed, others)
+    whole = tools.chunker.chunk(document, embed, job.others)
+    if job.others_by_now is not None and whole.sums is not None:
+        others = job.others_by_now(whole.sums)
+        if not _holds(whole.sums, whole.interval, others, tools):
+            whole = tools.chunker.chunk(document, embed, others)
     _within(len(whole.chunks), entry, tools)
     require_short(whole.chunks, tools.quotas)
     chunking = repeats.without_repeats(whole)

@@ -356,16 +356,10 @@ class Journal:
     # --- statistics ----------------------------------------------------------------------------------
 
     def total(self, collection: EditionName, statistic: str) -> Sums | None:
-        """The sums over every settled document of the collection with this statistic; shape (k,), or None."""
+        """Return the sums over every settled document with this statistic, or None. Any thread."""
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ? AND documents > 0"
-        row = self._db.execute(query, (collection, statistic)).fetchone()
-        return None if row is None else unpack(row[0])
-
-    def summed(self, collection: EditionName, statistic: str) -> int:
-        """Return the number of settled documents that ``total`` sums up."""
-        query = "SELECT documents FROM statistics WHERE collection = ? AND statistic = ?"
-        row = self._db.execute(query, (collection, statistic)).fetchone()
-        return 0 if row is None else int(row[0])
+        rows = self.read(query, (collection, statistic))
+        return unpack(rows[0][0]) if rows else None
 
     # --- collections ----------------------------------------------------------------------------------
 

@@ -28,7 +28,6 @@ class Live:
     pid: int = 0
     in_flight: dict[str, int] = field(default_factory=dict)  # documents by source
     waiting: int = 0  # documents due or in flight
-    held: int = 0  # of those in flight: prepared, and held until the statistic of their collection is known
     tally: dict[str, int] = field(default_factory=dict)
     texts: int = 0  # embedded since the start, without cached ones
     texts_stepped: int = 0  # texts, those of the round under way included

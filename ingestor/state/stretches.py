@@ -13,7 +13,7 @@ from ingestor.state.run_status import Live, RunningListing
 class Stretch:
     """Work from rest to rest. ``texts`` were embedded in ``seconds``; ``left`` are those of read documents.
 
-    ``begun`` documents are being prepared. Of these ``held`` are prepared, and written together with others.
+    ``begun`` documents are being prepared.
     """
 
     done: int = 0  # documents
@@ -21,7 +21,6 @@ class Stretch:
     texts: int = 0
     seconds: float = 0.0
     listing: Mapping[str, RunningListing] = field(default_factory=dict)  # by source
-    held: int = 0
     left: int = 0
     begun: int = 0
     loading: bool = False  # a model, into memory
@@ -71,7 +70,6 @@ class Meter:
                 texts=live.texts_stepped - self._rest.texts_stepped,
                 seconds=live.at - self._begun,
                 listing=live.listing,
-                held=live.held,
                 left=live.texts_left,
                 begun=sum(live.in_flight.values()),
                 loading=live.loading,

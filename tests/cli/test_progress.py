@@ -65,22 +65,6 @@ def test_bar_moves_with_texts_while_documents_stand_still() -> None:
     assert shares == [0.0, 16 / 1280, 160 / 1280, 320 / 1280]
 
 
-def test_prepared_documents_that_wait_for_others_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """While they do, the number of documents that are done stands still."""
-    meter = Meter(ProgressLines())
-    for second, held in ((0, 0), (5, 700), (10, 1300)):
-        meter(
-            Live(at=100.0 + second, waiting=2000, texts_stepped=3 * held, held=held, in_flight={"docs": held})
-        )
-    assert capsys.readouterr().err.splitlines() == [
-        "0 of 2,000 documents",
-        "0 of 2,000 documents, 700 prepared and waiting for the others, "
-        "2,100 of 2,100 texts embedded, 420.0/s, 9.3 s left",
-        "0 of 2,000 documents, 1,300 prepared and waiting for the others, "
-        "3,900 of 3,900 texts embedded, 390.0/s, 5.4 s left",
-    ]
-
-
 def test_lines_come_every_few_seconds_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     lines = ProgressLines()
     for second in range(8):

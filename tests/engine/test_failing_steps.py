@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.engine.first_pass import FirstPass
 from ingestor.engine.outbox import BATCH
+from ingestor.engine.statistics import Statistics
 from ingestor.engine.writer import Writer
 from ingestor.state.queries.backlog import Backlog
 from tests.simulation.checks.at_rest import check
@@ -18,7 +18,7 @@ from tests.simulation.world import World
     ("owner", "method", "collective"),
     [
         (Backlog, "any_gone", False),  # when a document is begun
-        (FirstPass, "fits", True),  # when those that were held are released
+        (Statistics, "others", True),  # when a document of a collective strategy is begun
         (Writer, "_write_slice", False),  # when a batch was written just now
     ],
 )
@@ -41,29 +41,6 @@ def test_the_next_step_goes_on(
     world.settle()
     assert struck
     check(world)
-    world.end()
-
-
-def test_held_documents_are_released_in_their_order_however_often_that_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = World(tmp_path, seed=1, collective=True)
-    for number in range(5):
-        world.files.write(f"{number}", f"a line {number}")
-    first_pass = world.engine._first_pass
-    monkeypatch.setattr(world.engine, "_all_seen", lambda edition: False)
-    while first_pass.waiting() < 5:
-        world.engine_step()
-    held = [prepared.entry.key for each in first_pass._held.values() for prepared in each.documents]
-    taken = list[str]()
-    for failing in (0, 2, 5):
-        releasing = first_pass.release(lambda edition: not taken)  # then another document is due
-        for prepared in releasing:
-            taken.append(prepared.entry.key)
-            if held.index(taken[-1]) == failing:
-                releasing.close()
-    assert taken == [held[0], held[0], held[1], held[2], *held[2:]]
-    assert first_pass.waiting() == 0
     world.end()
 
 

@@ -77,7 +77,6 @@ def _rest(world: World) -> None:
 
 @pytest.mark.parametrize("collective", [False, True])
 def test_a_step_costs_as_much_however_many_documents_wait(tmp_path: Path, collective: bool) -> None:
-    """In the outbox, or held for the first pass."""
     few, many = (_calls(tmp_path / f"{number}", number, collective=collective) for number in (20, 200))
     assert many <= few
 
@@ -113,8 +112,7 @@ def _calls(folder: Path, documents: int, *, collective: bool) -> int:
         sys.setprofile(count)
         world.engine.step(0)
         sys.setprofile(None)
-    waiting = world.engine.writer.waiting() + world.engine._first_pass.waiting()
-    assert (waiting, len(world.engine.flight.under_way)) == (documents + 2, 1)
+    assert (world.engine.writer.waiting(), len(world.engine.flight.under_way)) == (documents + 2, 1)
     world.journal.close()
     return calls
 
@@ -135,7 +133,7 @@ def test_documents_prepared_by_a_clock_that_is_put_back_are_written_at_once(
 
     world.engine.pool.submit = submitted  # type: ignore[method-assign]
     world.now += 172_800.0
-    while world.engine.writer.waiting() + world.engine._first_pass.waiting() < 3:
+    while world.engine.writer.waiting() < 3:
         world.engine_step()
     world.now -= 172_800.0
     for _ in range(2):

@@ -7,7 +7,6 @@ from threading import Thread
 import pytest
 
 from ingestor.core.entries import Entry, Feed
-from ingestor.engine import first_pass
 from ingestor.engine.workers.pool import Pool
 from ingestor.engine.workers.work_queue import Lane, WorkQueue
 from ingestor.model import Item, Record, SourceName
@@ -62,33 +61,27 @@ def test_no_more_is_done_at_once_than_there_are_turns() -> None:
 def test_documents_are_prepared_while_others_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    meanwhile = prepared_meanwhile(World(tmp_path, seed=1, ahead=30), monkeypatch)
-    assert max(begun for begun, _ in meanwhile) > 4
+    """More than there are workers; also of a strategy whose cuts depend on all documents."""
+    for collective in (False, True):
+        (tmp_path / f"{collective}").mkdir()
+        world = World(tmp_path / f"{collective}", seed=1, ahead=30, collective=collective)
+        with monkeypatch.context() as patch:
+            assert max(prepared_meanwhile(world, patch)) > 4
 
 
-def test_documents_are_prepared_while_those_of_a_first_pass_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(first_pass, "MOST_DOCUMENTS", 40)
-    world = World(tmp_path, seed=1, ahead=20, collective=True)
-    meanwhile = prepared_meanwhile(world, monkeypatch)
-    most = max(released for _, released in meanwhile)
-    assert max(begun for begun, released in meanwhile if released == most - 10) > 4, "at the second batch"
+def prepared_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many documents are prepared meanwhile, for each write.
 
-
-def prepared_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """By write: documents that are prepared meanwhile, and those of a first pass that are not settled.
-
-    A request returns only when all are prepared that were begun before it: more than there are workers.
+    A request returns only when all are prepared that were begun before it.
     """
-    meanwhile = list[tuple[int, int]]()
+    meanwhile = list[int]()
     world.engine.pool = world.engine.scanner.pool = pool = Pool(4)
     upsert = MemoryIndex.upsert
 
     def wait_and_write(self: MemoryIndex, records: Sequence[Record]) -> None:
         begun = len(world.engine.flight.under_way)
         wait(lambda: pool._inbox.qsize() >= begun)
-        meanwhile.append((begun, len(world.engine._first_pass.released)))
+        meanwhile.append(begun)
         upsert(self, records)
 
     monkeypatch.setattr(MemoryIndex, "upsert", wait_and_write)

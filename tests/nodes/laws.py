@@ -67,7 +67,7 @@ class PreparingLaws:
         assert shop.plain(preparing(job, tools, nobody)) == shop.plain(direct)
         if isinstance(tools.chunker, Collective):
             assert direct.receipt.sums is not None
-            job = Job(job.entry, np.array(direct.receipt.sums) * 3, force=True)
+            job = Job(job.entry, np.array(direct.receipt.sums) * 3)
             again = shop.plain(prepare(job, tools, nobody))
             assert shop.plain(preparing(job, tools, nobody)) == again
 

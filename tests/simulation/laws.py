@@ -40,6 +40,7 @@ APPROVED = "a change that a person must approve, or undid, is not carried out by
 STOOD = "a document that stands still is in every answer"
 ONE_STATE = "an answer shows one state of a collection, in words and in vectors"
 OTHERS = "a document that changes while it is read keeps no other one waiting"
+AT_ONCE = "a document that was read has records, though the statistic is not settled"
 STAMPED = "a collection has a generation that the journal expects, unless one was restored"
 ALIVE = "no error of a port ends the program"
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from ingestor.engine.writer import Writer
 from ingestor.model import Chunking, Document, Sums
+from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Collective, Embed
 from ingestor.registry import find
 from ingestor.state.queries.backlog import Backlog
@@ -20,7 +22,7 @@ from ingestor.text.tokens import Tokens
 from tests.simulation import play as playing
 from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import FindOut, crashes
-from tests.simulation.laws import EXACT
+from tests.simulation.laws import AT_ONCE, EXACT
 from tests.simulation.ports import plugins
 from tests.simulation.world import DOCS, World
 
@@ -79,6 +81,25 @@ def test_many_more_histories_end_as_a_run_from_nothing(tmp_path: Path, kind: str
 def test_an_engine_that_visits_nobody_is_found_out(tmp_path: Path, kind: str, find_out: FindOut) -> None:
     variant = Backlog, "drifted", lambda self, *args: [], {EXACT}
     find_out(variant, partial(histories, tmp_path))
+
+
+def test_an_engine_that_waits_until_all_are_read_is_found_out(
+    tmp_path: Path, kind: str, find_out: FindOut
+) -> None:
+    find_out((Writer, "put", _put_when_all_are_read, {AT_ONCE}), partial(histories, tmp_path))
+
+
+def _put_when_all_are_read(self: Writer, prepared: Prepared) -> None:
+    """As it was: documents were held while others of their collection had not been read."""
+    held = self.__dict__.setdefault("held", [])
+    held.append(prepared)
+    unread = self._journal.select("SELECT COUNT(*) FROM documents WHERE digest IS NULL AND NOT quarantined")
+    if unread[0][0] <= len(held) or prepared.receipt.sums is None:
+        while held:
+            _PUT(self, held.pop(0))
+
+
+_PUT = Writer.put
 
 
 def test_documents_are_visited_only_if_their_interval_was_crossed(tmp_path: Path, kind: str) -> None:

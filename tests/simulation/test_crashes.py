@@ -16,7 +16,7 @@ from ingestor.app.building import parts
 from ingestor.core import decisions, slots
 from ingestor.core.decisions import NEVER
 from ingestor.core.fingerprint import fingerprint
-from ingestor.engine import loop, open_collections, outbox, protocol
+from ingestor.engine import loop, open_collections, outbox, protocol, writer
 from ingestor.engine.loop import Engine
 from ingestor.engine.overtaken import Overtaken
 from ingestor.engine.scanner import Scanner
@@ -33,6 +33,7 @@ from ingestor.state.queries import backlog, reports
 from ingestor.state.queries.backlog import Backlog
 from tests.simulation.histories import FindOut, Variants, crashes, played
 from tests.simulation.laws import (
+    AT_ONCE,
     BLAMED,
     CLEAN,
     COMPLETE,
@@ -269,6 +270,7 @@ BROKEN: Variants = {
         Journal, "doubt", lambda self, name, rows=None: None, {EXACT, CLEAN},
     ),
     "statistics that moved disturb nobody": (Backlog, "drifted", lambda self, *args: [], {EXACT}),
+    "a batch waits until nothing else is prepared": (writer, "LINGER", 1e6, {AT_ONCE}),
     "a stale preparation is written": (
         protocol, "valid", lambda journal, batch: list(batch), {EXACT, LISTED, SUPERSET, STATES},
     ),

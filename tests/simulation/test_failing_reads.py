@@ -12,10 +12,8 @@ import pytest
 
 from ingestor.core.entries import EditionName, Entry
 from ingestor.engine import outbox, protocol
-from ingestor.engine.first_pass import FirstPass
 from ingestor.engine.loop import Engine
 from ingestor.engine.writer import Writer
-from ingestor.pipeline.prepare import Job, Prepared
 from tests.simulation.histories import FindOut, Seeds, Variants, played
 from tests.simulation.laws import REST
 
@@ -27,11 +25,6 @@ def failing_reads(seed: int) -> dict[str, object]:
 def many_failing_reads(seed: int) -> dict[str, object]:
     """So many that one fails while another error is handled."""
     return {"read_rate": 0.15, "crash_rate": 0.01}
-
-
-def first_passes(seed: int) -> dict[str, object]:
-    """So short that no death and no other config begins the documents of a collection anew."""
-    return {"read_rate": 0.15, "crash_rate": 0.0, "collective": True, "acts": 2}
 
 
 def histories(
@@ -63,21 +56,27 @@ def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> No
     assert histories(tmp_path, range(16, 1016))["journal read"] > 20_000
 
 
-def _begun_before_submitted(self: Engine, job: Job, *, final: bool = False, ahead: bool = False) -> None:
-    self.flight.begin(job.entry, ahead=ahead)
-    _START(self, job, final=final, ahead=ahead)
+def _begun_before_submitted(self: Engine, entry: Entry, *, ahead: bool = False, again: bool = False) -> None:
+    self.flight.begin(entry, ahead=ahead)
+    _START(self, entry, ahead=ahead, again=again)
+
+
+def _counted_before_submitted(
+    self: Engine, entry: Entry, *, ahead: bool = False, again: bool = False
+) -> None:
+    self._cut_again |= {entry.row} if again else set()
+    _START(self, entry, ahead=ahead, again=again)
 
 
 _START = Engine._start
 
 
-def _let_go_at_once(self: FirstPass, edition: EditionName) -> Iterator[Prepared]:
-    yield from self._held.pop(edition).documents
-
-
 BROKEN: Variants = {
     "a document is in flight before it is submitted": (
         Engine, "_start", _begun_before_submitted, {REST},
+    ),
+    "a document counts as cut again before it is submitted": (
+        Engine, "_start", _counted_before_submitted, {REST},
     ),
 }  # fmt: skip
 
@@ -85,11 +84,6 @@ BROKEN: Variants = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
     find_out(BROKEN[name], partial(histories, tmp_path))
-
-
-def test_a_first_pass_that_lets_go_before_it_writes_is_found_out(tmp_path: Path, find_out: FindOut) -> None:
-    variant = FirstPass, "_let_go", _let_go_at_once, {REST}
-    find_out(variant, partial(histories, tmp_path, settings=first_passes))
 
 
 def _told_together(self: Writer, edition: EditionName, *, everything: bool = False) -> Iterator[Entry]:

@@ -21,9 +21,11 @@ from ingestor.config.workers import Workers
 from ingestor.core.backoff import LONGEST
 from ingestor.core.entries import Feed
 from ingestor.core.metadata_keys import Profile
+from ingestor.engine import outbox
 from ingestor.engine.loop import Engine
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.model import CollectionName, SourceName
+from ingestor.pipeline.prepare import Prepared
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
@@ -36,7 +38,7 @@ from tests.simulation.checks.approvals import Approvals
 from tests.simulation.checks.durable import check_durable
 from tests.simulation.checks.moved import watched
 from tests.simulation.checks.readers import Readers
-from tests.simulation.laws import ALIVE, ASKED, HELD, IN_HAND, OTHERS, REST, LawBroken, hold
+from tests.simulation.laws import ALIVE, ASKED, AT_ONCE, HELD, IN_HAND, OTHERS, REST, LawBroken, hold
 from tests.simulation.lexical import CrashingFile, ticking
 from tests.simulation.ports import plugins
 from tests.simulation.ports.chaos import Chaos, Crash
@@ -51,6 +53,7 @@ FILES, MORE, ELSE = SourceName("files"), SourceName("more"), SourceName("else")
 DOCS, NOTES = CollectionName("docs"), CollectionName("notes")
 MORE_ROOT = "/more"
 GRACE = 200.0  # seconds
+LINGER = 0.5  # seconds that a prepared document may wait for others
 _NUMBERS = count(1)  # of worlds
 
 
@@ -143,6 +146,7 @@ class World:
         self.loop = Loop(running, Signals(), lambda live: None)
         engine = running.engine
         engine.writer.remove = watched(self, engine.writer.remove)  # type: ignore[method-assign]
+        self.read = dict[tuple[int, Prepared | None], float]()  # by row and writes: since when they wait
         if self.watched:
             self.files.touched = lambda key: engine.scanner.look_again(FILES, key)
         if self.asking:
@@ -267,7 +271,7 @@ class World:
         self.approved.expect()
         try:
             with self.chaos.failing_reads():
-                self.loop._step(watch=False)
+                stepped = self.loop._step(watch=False)
         except Crash:  # it may have come after the program noted that nothing is due
             table = Withdrawals(self.journal)
             self._settled(
@@ -280,6 +284,7 @@ class World:
             raise LawBroken(ALIVE, repr(error)) from error
         self.journal.check_listed()
         self._check_waiting()
+        self._check_read(stepped)
         self._check_held()
         if self.dwindling:
             self._check_losses()
@@ -327,10 +332,24 @@ class World:
             files.most = max(files.most, left)
 
     def _check_waiting(self) -> None:
-        for outbox in self.engine.writer._outboxes.values():
-            waiting = Counter(prepared.entry.row for prepared in outbox.prepared)
+        for one in self.engine.writer._outboxes.values():
+            waiting = Counter(prepared.entry.row for prepared in one.prepared)
             hold(IN_HAND, [row for row, times in waiting.items() if times > 1])
             hold(IN_HAND, waiting.keys() - self.engine.flight.entries.keys())
+
+    def _check_read(self, stepped: bool) -> None:
+        """A document that was read is written soon, unless its collection or the journal cannot be."""
+        flight, writer = self.engine.flight, self.engine.writer
+        full = {name for name, one in writer._outboxes.items() if one.attempts or one.size >= outbox.BATCH}
+        busy = full | writer.paused()
+        queued = {each.entry.row: each for one in writer._outboxes.values() for each in one.prepared}
+        waiting = [
+            (row, queued.get(row)) for row in flight.entries.keys() - flight.under_way.keys()
+            if flight.entries[row].collection not in busy
+        ]  # fmt: skip
+        known = self.read if stepped else {}
+        self.read = {each: min(known.get(each, self.now), self.now) for each in waiting}
+        hold(AT_ONCE, [row for (row, _), since in self.read.items() if since <= self.now - LINGER])
 
     def _check_held(self) -> None:
         for source, files in self.places.items():

@@ -115,8 +115,6 @@ class ProgressLines:
 def work_words(stretch: Stretch) -> str:
     """Documents and texts that are done of those that are known, the rate, and the time left."""
     parts = [f"{stretch.done:,} of {counted(stretch.done + stretch.waiting, 'document')}"]
-    if stretch.held:
-        parts.append(f"{stretch.held:,} prepared and waiting for the others")
     if stretch.texts + stretch.left:
         parts.append(f"{stretch.texts:,} of {counted(stretch.texts + stretch.left, 'text')} embedded")
     if stretch.loading and not stretch.texts:

@@ -1,13 +1,15 @@
 """Requests for vectors from all workers meet in one queue, so that batches form across documents.
 
-Questions of readers go before documents, and documents that readers see before those of a rebuild.
+Questions of readers go before documents, and documents that readers see before those of a rebuild. A document
+that was begun earlier goes before others: a strategy that embeds twice ends one before it begins the next.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from queue import Empty, Queue
+from itertools import count
+from queue import Empty, PriorityQueue
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any
@@ -19,12 +21,13 @@ from ingestor.core.interruptions import Stopped
 from ingestor.engine.vectors.local import LocalVectors
 from ingestor.engine.vectors.questions import Questions
 from ingestor.engine.vectors.remote import HARMLESS, RemoteVectors
-from ingestor.engine.workers.outcomes import as_exception
+from ingestor.engine.workers.outcomes import TURN, as_exception
 from ingestor.model import Digest, Fingerprint, Vectors
 from ingestor.ports import Embedder, NeedsHuman, Remote, Transient
 from ingestor.state.cache.store import VectorCache
 
 ROUND = 256  # texts
+FIRST_ROUND = 32  # texts, where nothing waited: readers see the first documents soon
 
 Resting = Callable[[], AbstractContextManager[None]]
 
@@ -37,11 +40,33 @@ class _Request:
     behind: bool = False  # of an edition that readers do not see yet
 
 
+class _Queue:
+    """Requests, those of the work that was submitted first before others. Any thread."""
+
+    def __init__(self) -> None:
+        self._waiting: PriorityQueue[tuple[int, int, _Request | None]] = PriorityQueue()
+        self._numbers = count()
+
+    def put(self, request: _Request | None) -> None:
+        self._waiting.put((TURN.get() if request and request.texts else 0, next(self._numbers), request))
+
+    def get(self) -> _Request | None:
+        return self._waiting.get()[2]
+
+    def get_nowait(self) -> _Request | None:
+        """Raises Empty."""
+        return self._waiting.get_nowait()[2]
+
+    def qsize(self) -> int:
+        return self._waiting.qsize()
+
+
 class Embedding:
     """Texts to vectors through the cache, gathered from all workers into one stream of batches.
 
     One thread runs the model. While it is busy, requests queue up; it then embeds up to ROUND texts of them
-    at once, each text once; more where a server takes more. Questions, and documents that readers see beside
+    at once, each text once; more where a server takes more. Rounds of a local model grow to that size from
+    FIRST_ROUND on while requests wait. Questions, and documents that readers see beside
     those of a rebuild, wait for one step of a local model at most, or for one round of a server.
     ``resting``: entered by each asker of documents' vectors while it waits, so that others ask, too, and
     batches fill.
@@ -60,8 +85,10 @@ class Embedding:
         remote = isinstance(embedder, Remote)
         self._vectors_of = RemoteVectors(embedder, recipe, cache) if remote else LocalVectors(embedder)
         self._round_size = max(ROUND, embedder.at_once) if isinstance(embedder, Remote) else ROUND
-        self._requests: Queue[_Request | None] = Queue()
-        self._behind: Queue[_Request | None] = Queue()  # begun when there are no others
+        self._first_round = self._round_size if remote else FIRST_ROUND
+        self._next_round = self._first_round
+        self._requests = _Queue()
+        self._behind = _Queue()  # begun when there are no others
         self._questions = Questions(embedder)
         self._stopped = Event()
         self._lock = Lock()
@@ -179,6 +206,8 @@ class Embedding:
             self.busy_since = monotonic()
             self._questions.answer()
             self._answer(requests)
+            if any(request.texts for request in requests):
+                self._next_round = min(2 * self._next_round, self._round_size)
             self.busy_since = None
         with self._lock:
             self._stopped.set()
@@ -188,7 +217,9 @@ class Embedding:
     def _take(self) -> list[_Request]:
         """Wait for the requests of a round; none after the end. A rebuild has rounds of its own."""
         requests = list[_Request]()
-        if self._behind.empty():
+        if not (self._requests.qsize() or self._behind.qsize()):
+            self._next_round = self._first_round
+        if not self._behind.qsize():
             if (first := self._requests.get()) is None:
                 return []
             requests.append(first)
@@ -197,10 +228,10 @@ class Embedding:
             requests += self._taken(self._behind)
         return requests
 
-    def _taken(self, queue: "Queue[_Request | None]", size: int = 0) -> list[_Request]:
+    def _taken(self, queue: _Queue, size: int = 0) -> list[_Request]:
         """Take what waits, up to a round. ``size``: texts that the round has already."""
         taken = list[_Request]()
-        while size < self._round_size:
+        while size < self._next_round:
             try:
                 request = queue.get_nowait()
             except Empty:
@@ -215,7 +246,7 @@ class Embedding:
     def _drain(self) -> list[_Request]:
         left = []
         for queue in (self._requests, self._behind):
-            while not queue.empty():
+            while queue.qsize():
                 if (request := queue.get_nowait()) is not None:
                     left.append(request)
         return left

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +11,7 @@ from ingestor.model import Hint
 from ingestor.ports import Stop
 
 BEGUN = 4  # documents under way for each worker, those that are idle included
+TURN = ContextVar("turn", default=0)  # of the work that a worker does; greater for work submitted later
 
 
 @dataclass(frozen=True, slots=True, eq=False)

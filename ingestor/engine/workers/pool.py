@@ -6,13 +6,14 @@ The engine's thread empties the inbox.
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from queue import Empty, Queue
 from threading import Event, Thread, current_thread, local
 from time import monotonic
 
 from ingestor.core.backoff import LONGEST
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.workers.outcomes import BEGUN, Outcome, as_exception
+from ingestor.engine.workers.outcomes import BEGUN, TURN, Outcome, as_exception
 from ingestor.engine.workers.work_queue import ANY, Lane, WorkQueue
 from ingestor.ports import Stop
 
@@ -71,13 +72,14 @@ class Pool:
         self._current, self._idle, self._revoked = local(), set[object](), set[object]()
         self._scans = _Workers(4, "scan", WorkQueue())
         self._listeners: list[tuple[Thread, Event]] = []
+        self._numbers = count(1)
 
     def submit(
         self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
     ) -> None:
         """Run ``work`` on a worker; its outcome carries ``tag``. Scans have threads of their own."""
-        turns = (self._scans if scan else self._documents).turns
-        turns.put(lambda: self._run((tag, turns, lane), work), lane)
+        turns, turn = (self._scans if scan else self._documents).turns, next(self._numbers)
+        turns.put(lambda: self._run((tag, turns, lane), turn, work), lane)
 
     @contextmanager
     def resting(self) -> Iterator[None]:
@@ -151,8 +153,9 @@ class Pool:
         for thread, _ in self._listeners:
             thread.join(max(0.0, deadline - monotonic()))
 
-    def _run(self, known: tuple[object, WorkQueue, Lane], work: Callable[[], object]) -> None:
+    def _run(self, known: tuple[object, WorkQueue, Lane], turn: int, work: Callable[[], object]) -> None:
         self._current.work, tag = known, known[0]
+        TURN.set(turn)
         try:
             self._require(tag)
             self._inbox.put(Outcome(tag, work()))

@@ -151,15 +151,22 @@ class Backlog:
         return [entries[row] for row in rows if row in entries]
 
     def drifted(
-        self, sources: Sequence[SourceName], collection: EditionName, statistic: str, value: int, limit: int
+        self,
+        sources: Sequence[SourceName],
+        collection: EditionName,
+        statistic: str,
+        value: int,
+        limit: int,
+        but: Collection[int] = (),
     ) -> list[Entry]:
-        """Settled documents whose cuts are not optimal at this value of their statistic.
+        """Settled documents, without the rows ``but``, whose cuts are not optimal at this value of their
+        statistic.
 
         Two indexed range queries; documents whose interval contains the value are not visited.
         """
         same = f"""collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL
-                   AND {SETTLED} AND source IN ({marks(sources)})"""
-        known = (collection, statistic, *sources, value, limit)
+                   AND {SETTLED} AND source IN ({marks(sources)}) AND id NOT IN ({marks([*but])})"""
+        known = (collection, statistic, *sources, *but, value, limit)
         low = self._journal.entries(f"{same} AND lo > ? LIMIT ?", known)
         high = self._journal.entries(f"{same} AND hi < ? LIMIT ?", known)
         return (low + high)[:limit]

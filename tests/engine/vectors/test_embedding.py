@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.vectors.check import BadVectors, checked
-from ingestor.engine.vectors.embedding import Embedding
+from ingestor.engine.vectors.embedding import FIRST_ROUND, Embedding
 from ingestor.engine.vectors.local import STEP
 from ingestor.engine.vectors.remote import HARMLESS
 from ingestor.engine.workers.outcomes import BEGUN
@@ -299,3 +300,44 @@ def test_known_texts_grow_within_a_round_and_loading_is_told(cache: VectorCache)
     assert seen == [
         (True, (0, whole)), *((False, (n * STEP, whole - n * STEP)) for n in range(3)),
     ]  # fmt: skip
+
+
+def test_rounds_of_local_model_grow_while_requests_wait(cache: VectorCache) -> None:
+    """The first documents of many get their vectors soon."""
+    askers, rounds = [f"asker {number}" for number in range(200)], list[int]()
+
+    class Rounds(Model):
+        def embed_gradually(self, texts: Sequence[str]) -> Iterator[EmbeddedPart]:
+            rounds.append(len(texts))
+            yield EmbeddedPart(range(len(texts)), self.embed(texts))
+
+    together(Rounds(good), cache, askers)
+    assert rounds == [1, 2 * FIRST_ROUND, 4 * FIRST_ROUND, 200 - 6 * FIRST_ROUND]
+
+
+def test_document_that_was_begun_first_gets_its_second_vectors_before_others_their_first(
+    cache: VectorCache,
+) -> None:
+    second, embedded = "second vectors", list[str]()
+
+    class Rounds(Model):
+        """A round of others lasts until the second vectors are asked for."""
+
+        def embed_gradually(self, texts: Sequence[str]) -> Iterator[EmbeddedPart]:
+            embedded.extend(texts)
+            wait(
+                lambda: "0 0" not in texts or second in texts or embedding._requests.qsize() >= 2, every=0.001
+            )
+            yield EmbeddedPart(range(len(texts)), self.embed(texts))
+
+    model, pool = Rounds(good), Pool(8)
+    embedding = Embedding(model, RECIPE, cache, model.count)
+    with closing(pool), closing(embedding):
+        pool.submit("first", lambda: (embedding([PLUG]), embedding([second])))
+        assert model.held.wait(30)
+        for number in range(3):  # more than a round
+            pool.submit(number, partial(embedding, [f"{number} {at}" for at in range(FIRST_ROUND)]))
+            wait(lambda: embedding._requests.qsize() > number)  # noqa: B023
+        model.go.set()
+        assert [found.error for _ in range(4) if (found := pool.next(30))] == [None] * 4
+    assert embedded.index(second) < embedded.index("2 0")

@@ -159,10 +159,6 @@ class CrashingJournal(Journal):
         self._may_fail()
         return super().total(collection, statistic)
 
-    def summed(self, collection, statistic):  # type: ignore[no-untyped-def]
-        self._may_fail()
-        return super().summed(collection, statistic)
-
     def collection(self, name):  # type: ignore[no-untyped-def]
         self._may_fail()
         return super().collection(name)
