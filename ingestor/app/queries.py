@@ -228,11 +228,13 @@ def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | N
 
 
 def search(config: Config, question: Question) -> Answer:
-    """The answer to a question about one collection: the daemon's, if one runs and answers, else our own.
+    """The answer to a question: the daemon's, if one runs and answers, else our own.
 
     Raises BadRequest for an unknown collection, empty text or bad filter, NeedsHuman and Transient.
     """
+    from ingestor.search.several import fused, labelled, names_of
     from ingestor.service.client import DaemonClient
+    from ingestor.text.tokens import Tokens
 
     if not question.query.strip():
         raise BadRequest("the text to search for is empty")
@@ -243,15 +245,22 @@ def search(config: Config, question: Question) -> Answer:
     except ValueError as error:
         raise BadRequest(str(error)) from error
     with journal_of(config) as journal:
-        if question.collection not in [edition.serves for edition in live_editions(journal)]:
-            raise no_collection(journal, question.collection)
+        known = [str(edition.serves) for edition in live_editions(journal)]
+        names = names_of(question.collection, known)
+        for name in [str(question.collection)] if names is None else names:
+            if name not in known:
+                raise no_collection(journal, name)
         if config.http is not None and is_running(config):
             with suppress(Locked, NeedsHuman):  # Chroma is starting, or inside the daemon
                 _check_answers(_as_served(config).chroma)
             answer = DaemonClient(config.http, journal.owner).search(question)
             if answer is not None:
                 return answer
-        return _searched(config, journal, question)
+        if names is None:
+            return labelled(_searched(config, journal, question), str(question.collection))
+        start = time.monotonic()
+        answers = {name: _searched(config, journal, replace(question, collection=name)) for name in names}
+        return fused(question, answers, {}, Tokens().counts, time.monotonic() - start)
 
 
 def unsearchable(config: Config) -> int:
@@ -275,9 +284,9 @@ def _searched(config: Config, journal: Journal, question: Question) -> Answer:
     embed = cache(lambda texts: parts.query_vectors(texts))  # once, though Chroma may be asked twice
 
     def ask(collections: Collections) -> Answer:
-        index = collections.edition(Editions(journal).live(CollectionName(question.collection)))
+        index = collections.edition(Editions(journal).live(CollectionName(str(question.collection))))
         if index is None:
-            raise no_collection(journal, question.collection)
+            raise no_collection(journal, str(question.collection))
         if question.where:  # first, since loading the model takes time
             index.check_filter(dict(question.where))
         with words_of(reading(lexical_path(config)), index.uuid) as words:

@@ -85,7 +85,8 @@ def query(
     text: Annotated[list[str], typer.Argument(help="The text to search for; quotes are optional.")],
     n: Annotated[int, typer.Option("-n", min=1, help="Number of results.")] = 5,
     collection: Annotated[
-        str | None, typer.Option(help="The collection; optional if there is only one.")
+        list[str] | None,
+        typer.Option(help="A collection, repeated for several, or '*' for all; optional if there is one."),
     ] = None,
     where: Annotated[str | None, typer.Option(help="A Chroma metadata filter, as JSON.")] = None,
     mode: Annotated[
@@ -117,12 +118,13 @@ def query(
 
     checked = looked_up(config)
     set_up("error", checked.log.format)
-    name, only = chosen(checked, collection), _filter(where)
+    names, only = collection or [chosen(checked, None)], _filter(where)
+    name = names if len(names) > 1 else names[0]
     doing = (
         "Searching" if is_running(checked) else "Starting Chroma and searching (a running daemon is faster)"
     )
     with progress.busy(doing, as_json):
-        answer = search(checked, Question(" ".join(text), str(name), n, budget, mode, only, expand, distinct))
+        answer = search(checked, Question(" ".join(text), name, n, budget, mode, only, expand, distinct))
     missing = 0 if answer.hits else unsearchable(checked)
     shown = excerpt.show_hits if budget is None and expand == "none" else excerpt.show_passages
     shown(answer, as_json, missing)

@@ -13,6 +13,7 @@ from ingestor.lexical.check import words_of
 from ingestor.lexical.ranking import telling
 from ingestor.page.document import CHUNKS
 from ingestor.page.shown.rendered import rendered
+from ingestor.search.several import ALL
 from ingestor.search.values import (
     MODES,
     Answer,
@@ -86,7 +87,7 @@ def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
     modes: Sequence[Mode] = [each for each in get_args(Mode) if mode in ("all", each)]
     with problems():
         question = checked(Question(query, collection, n, where=_filter(source, where)))
-    return {**values, **fixed, "columns": _columns(daemon, question, modes)}
+    return {**values, **fixed, "columns": _columns(daemon, question, modes, names)}
 
 
 _NAMES = (
@@ -107,11 +108,14 @@ def _filter(source: str, where: str) -> dict[str, Any] | None:
     return {"$and": parts} if len(parts) > 1 else next(iter(parts), None)
 
 
-def _columns(daemon: DaemonView, question: Question, modes: Sequence[Mode]) -> list[Column]:
-    found = collection_of(daemon, question.collection)
-    with words_of(daemon.lexical.reading(), found.uuid) as words:
-        known = words.db is not None and words.number is not None
-        wanted = telling(words.db, words.number, question.query) if known else set()  # type: ignore[arg-type]
+def _columns(
+    daemon: DaemonView, question: Question, modes: Sequence[Mode], names: Sequence[str]
+) -> list[Column]:
+    wanted = set[str]()
+    for name in names if question.collection == ALL else [str(question.collection)]:
+        with words_of(daemon.lexical.reading(), collection_of(daemon, name).uuid) as words:
+            if words.db is not None and words.number is not None:
+                wanted |= telling(words.db, words.number, question.query)
     return [_column(daemon, replace(question, mode=mode), wanted) for mode in modes]
 
 
@@ -128,10 +132,11 @@ def _column(daemon: DaemonView, question: Question, wanted: set[str]) -> Column:
 def _results(daemon: DaemonView, answer: Answer, wanted: set[str]) -> list[Result]:
     ids = [_document(hit) for hit in answer.hits]
     known = rows_of(daemon.journal, ids)
-    return [_result(hit, known, wanted) for hit in answer.hits]
+    several = len({hit.collection for hit in answer.hits}) > 1
+    return [_result(hit, known, wanted, several=several) for hit in answer.hits]
 
 
-def _result(hit: Found, known: Mapping[str, tuple[str, str]], wanted: set[str]) -> Result:
+def _result(hit: Found, known: Mapping[str, tuple[str, str]], wanted: set[str], *, several: bool) -> Result:
     meta, id_ = hit.metadata, _document(hit)
     index, path, language = meta.get("chunk_index"), meta.get("heading_path"), meta.get("language")
     at = index if isinstance(index, int) else 0
@@ -143,7 +148,7 @@ def _result(hit: Found, known: Mapping[str, tuple[str, str]], wanted: set[str]) 
         hit.ranks.lexical,
         key,
         title_of(meta),
-        place_of(meta),
+        " · ".join(filter(None, (hit.collection if several else "", place_of(meta)))),
         id_,
         at + 1,
         at // CHUNKS * CHUNKS,

@@ -1,6 +1,6 @@
 """Questions and answers of a search, as values and as JSON. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import isfinite
 from pathlib import PurePath
@@ -30,14 +30,14 @@ class BadQuestion(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question to a collection.
+    """A question to a collection, to several, or by ``*`` to all.
 
     ``where``: a metadata filter of Chroma. ``budget_tokens``: of all passages; it takes ``n``'s place.
     ``distinct``: show one of several near-duplicates; by default with a budget and with ``expand``.
     """
 
     query: Annotated[str, Field(min_length=1, max_length=LONGEST)]
-    collection: str = ""
+    collection: str | Sequence[str] = ""
     n: Annotated[int, Field(ge=1, le=MOST)] = 5
     budget_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = None
     mode: Mode = "hybrid"
@@ -81,6 +81,7 @@ class Found:
     ranks: Ranks
     reranked: float | None = None
     also_in: tuple[Copy, ...] = ()
+    collection: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class Passage:
     previous: RecordId | None = None
     next: RecordId | None = None
     also_in: tuple[Copy, ...] = ()
+    collection: str = ""
 
 
 NOT_RERANKED = "not reranked: "  # begins a fallback of which the mode knows nothing
@@ -172,7 +174,7 @@ def checked(question: Question) -> Question:
     _need("query", isinstance(text, str) and bool(text.strip()), "must be a text, not empty")
     _need("query", len(text) <= LONGEST, f"must have at most {LONGEST:,} characters")
     _need("query", _encodes(text), "must be valid Unicode text")
-    _need("collection", isinstance(question.collection, str), "must be a text")
+    _need("collection", _names(question.collection), "must be a name, a list of names, or *")
     _need("n", _within(question.n, MOST), f"must be a whole number from 1 to {MOST:,}")
     _need(
         "budget_tokens", budget is None or _within(budget, MOST_TOKENS), f"must be from 1 to {MOST_TOKENS:,}"
@@ -242,6 +244,12 @@ def _copies(said: Mapping[str, Any]) -> dict[str, tuple[Copy, ...]]:
 
 def _within(value: object, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+
+
+def _names(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return 0 < len(value) <= MOST and all(isinstance(each, str) and each for each in value)
+    return isinstance(value, str)
 
 
 def _encodes(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""``POST /search``: hits and passages of one collection, as ``ingestor query --json`` tells them.
+"""``POST /search``: hits and passages of one or several collections, as ``ingestor query --json`` tells them.
 
 The collection is found by its UUID, so that a swap leaves no moment without an answer. Questions are embedded
 by the embedder that made the collection, before documents.
@@ -27,6 +27,7 @@ from ingestor.lexical.file import Unusable
 from ingestor.model import Vectors
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.search.search import Searcher
+from ingestor.search.several import fused, labelled, names_of
 from ingestor.search.values import Answer, BadQuestion, Question, as_json, question_of
 from ingestor.service.client import OWNER
 from ingestor.service.daemon_view import DaemonView
@@ -100,7 +101,25 @@ def require_owner(daemon: DaemonView, request: Request) -> None:
 
 def answered(daemon: DaemonView, question: Question) -> Answer:
     """Raises RequestProblem, and what Chroma, the embedder and the journal raise."""
-    found = collection_of(daemon, question.collection)
+    names = names_of(question.collection, (row[0] for row in daemon.journal.select(_LIVE)))
+    if names is None:
+        assert isinstance(question.collection, str)
+        found = collection_of(daemon, question.collection)
+        return labelled(_answer_of(daemon, found, question), found.name)
+    start, answers, refused = time.monotonic(), dict[str, Answer](), dict[str, str]()
+    known = [collection_of(daemon, name) for name in names or [""]]
+    for found in known:
+        try:
+            with problems():
+                answers[found.name] = _answer_of(daemon, found, question)
+        except RequestRefused as problem:
+            if problem.status != 503 or (found is known[-1] and not answers):
+                raise
+            refused[found.name] = str(problem)
+    return fused(question, answers, refused, daemon.count_tokens, time.monotonic() - start)
+
+
+def _answer_of(daemon: DaemonView, found: Collection, question: Question) -> Answer:
     store = daemon.collection(found.uuid)
 
     def embed(texts: Sequence[str]) -> Vectors:

@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from ingestor.chroma.client import Client
+from ingestor.chroma.collections import Ownership, open_collection
+from ingestor.core.entries import ChromaName, CollectionRow, EditionName
 from ingestor.embedders.hashing import PLUGIN
 from ingestor.model import Vectors
 from ingestor.ports import Gone, Transient
@@ -21,7 +23,7 @@ from ingestor.search.values import EXPANSIONS, MODES, Question, answer_of, as_js
 from ingestor.service import searching
 from tests.examples import examples
 from tests.search.test_search import records
-from tests.service.world import Daemon, holding, served
+from tests.service.world import RECIPE, Daemon, holding, served
 from tests.serving import client_of, server
 from tests.waiting import wait
 
@@ -63,6 +65,56 @@ def test_an_answer_has_hits_and_passages(say: Say, mode: str) -> None:
     assert body["passages"][0]["source"] == "/faq.md"
     assert "With a card" in body["passages"][0]["text"]
     assert json.loads(json.dumps(as_json(answer_of(body)))) == body
+
+
+@pytest.fixture
+def mail(daemon: Daemon, chroma: Client) -> Iterator[None]:
+    """A second collection, whose words are not indexed yet."""
+    index = open_collection(chroma, ChromaName("mail"), model=None, dimensions=64, owner=Ownership("ours"))
+    index.upsert(list(records()))
+    daemon.collections[index.uuid] = index
+    daemon.journal.note_collection(EditionName("mail"), CollectionRow(index.uuid, RECIPE))
+    yield
+    with daemon.journal.transaction() as db:
+        db.execute("DELETE FROM collections WHERE name = 'mail'")
+    del daemon.collections[index.uuid]
+
+
+@pytest.mark.parametrize("wanted", ["*", ["docs", "mail"]])
+def test_several_collections_answer_as_one(say: Say, mail: None, wanted: object) -> None:
+    body = say(collection=wanted, n=4).json()
+    assert {hit["collection"] for hit in body["hits"]} == {"docs", "mail"}
+    assert len(body["hits"]) == 4
+    assert {one["collection"] for one in body["passages"]} == {"docs", "mail"}
+    assert body["fallback"].startswith("mail: ")
+    assert json.loads(json.dumps(as_json(answer_of(body)))) == body
+    said = say().json()["detail"]
+    assert said == "name a collection; known: docs, mail"
+
+
+def test_an_unknown_collection_among_several_is_named(say: Say, mail: None) -> None:
+    said = say(collection=["docs", "nil"])
+    assert (said.status_code, said.json()["detail"]) == (
+        404,
+        "there is no collection 'nil'; known: docs, mail",
+    )
+    assert say(collection=["docs"]).json()["hits"][0]["collection"] == "docs"
+
+
+def test_a_collection_that_cannot_answer_leaves_the_others(
+    say: Say, daemon: Daemon, mail: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = daemon.journal.select("SELECT uuid FROM collections WHERE name = 'mail'")[0][0]
+    monkeypatch.setitem(daemon.collections, lost, Away())
+    body = say(collection="*").json()
+    assert {hit["collection"] for hit in body["hits"]} == {"docs"}
+    assert body["fallback"].startswith("mail: ")
+    assert say(collection=["mail"]).status_code == 503
+
+
+class Away:
+    def __getattr__(self, name: str) -> Any:
+        raise Transient("no answer")
 
 
 QUESTIONS: list[dict[str, Any]] = [

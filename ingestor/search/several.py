@@ -1,0 +1,81 @@
+"""One answer from several collections: their hits are fused by rank. Pure.
+
+Scores of different models cannot be compared, so the first hits of all collections come first, then the
+second ones; scores decide among hits of one rank.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ingestor.search.passages import Count
+from ingestor.search.values import Answer, Found, Passage, Question
+
+ALL = "*"
+
+
+def names_of(wanted: str | Sequence[str], known: Iterable[str]) -> list[str] | None:
+    """The collections that a question names; None if it is about one collection."""
+    if wanted == ALL or (not isinstance(wanted, str) and ALL in wanted):
+        return sorted(known)
+    return None if isinstance(wanted, str) else list(dict.fromkeys(wanted))
+
+
+def labelled(answer: Answer, collection: str) -> Answer:
+    """The answer with the collection's name in every hit and passage."""
+    return replace(
+        answer,
+        hits=tuple(replace(hit, collection=collection) for hit in answer.hits),
+        passages=tuple(replace(passage, collection=collection) for passage in answer.passages),
+    )
+
+
+def fused(
+    question: Question,
+    answers: Mapping[str, Answer],
+    refused: Mapping[str, str],
+    count: Count,
+    seconds: float,
+) -> Answer:
+    """``answers``, of one at least, and reasons why others gave none, by collection."""
+    ranked = [
+        (rank, -hit.score, name, hit)
+        for name, answer in answers.items()
+        for rank, hit in enumerate(labelled(answer, name).hits)
+    ]
+    hits = [hit for *_, hit in sorted(ranked, key=lambda one: one[:3])]
+    hits = hits[: question.n] if question.budget_tokens is None else hits
+    given = [passage for name, answer in answers.items() for passage in labelled(answer, name).passages]
+    passages = _in_order(given, hits)
+    needed = None
+    if question.budget_tokens is not None:
+        passages, needed = _within(passages, question.budget_tokens, count)
+        shown = {(one.collection, id_) for one in passages for id_ in one.ids}
+        hits = [hit for hit in hits if (hit.collection, hit.id) in shown]
+        known = [each.needed_tokens for each in answers.values() if each.needed_tokens is not None]
+        needed = None if passages else min([*known, *([] if needed is None else [needed])], default=None)
+    told = {name: answer.fallback for name, answer in answers.items() if answer.fallback} | dict(refused)
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in told.items())
+    modes = {answer.mode for answer in answers.values()}
+    mode = question.mode if question.mode in modes else min(modes)
+    return Answer(tuple(hits), tuple(passages), mode, seconds, reasons or None, needed)
+
+
+def _in_order(passages: Sequence[Passage], hits: Sequence[Found]) -> list[Passage]:
+    """The passages that hold a hit, by their best one."""
+    rank = {(hit.collection, hit.id): at for at, hit in enumerate(hits)}
+    best = list[tuple[int, Passage]]()
+    for passage in passages:
+        places = (rank.get((passage.collection, id_)) for id_ in passage.ids)
+        best += [(min(found), passage)] if (found := [at for at in places if at is not None]) else []
+    return [passage for _, passage in sorted(best, key=lambda each: each[0])]
+
+
+def _within(passages: Sequence[Passage], budget: int, count: Count) -> tuple[list[Passage], int | None]:
+    """The passages that fit, best first; and what the best one needs."""
+    costs = [tokens + 1 for tokens in count([one.text for one in passages])] if passages else []
+    kept, left = list[Passage](), budget
+    for passage, tokens in zip(passages, costs, strict=True):
+        if tokens <= left:
+            kept.append(passage)
+            left -= tokens
+    return kept, costs[0] if costs else None
