@@ -30,6 +30,7 @@ def gather(daemon: DaemonView) -> Situation:
     visible = [row for row in counts if roles.get(row[1], ("live", ""))[0] == "live"]
     building = {serves: name for name, (role, serves) in roles.items() if role == "staging"}
     live, counts_of = daemon.live(), daemon.counts()
+    up = daemon.chroma_answers(CHROMA_PATIENCE)
     return Situation(
         at=time(),
         idle=daemon.idle(),
@@ -43,7 +44,7 @@ def gather(daemon: DaemonView) -> Situation:
         sources=_sources(daemon, reports, counts_of.successes),
         reasons=reports.reasons(),
         swaps={serves: _progress(counts, name) for serves, name in building.items()},
-        chroma_up=daemon.chroma_answers(CHROMA_PATIENCE),
+        chroma_up=up,
         chroma_loads=daemon.chroma_loads([uuid for (uuid,) in daemon.journal.select(_LIVE)], CHROMA_PATIENCE),
         chroma_restarts=daemon.chroma_restarts(),
         changes=dict(counts_of.changes),
@@ -52,7 +53,7 @@ def gather(daemon: DaemonView) -> Situation:
         refused=bool(live.config_error),
         restart_pending=live.restart_pending,
         state_writable=not live.state_error,
-        collections=_collections(daemon, live.unwritable),
+        collections=_collections(daemon, live.unwritable, up),
         sizes=_sizes(daemon.folders),
         dead=_dead(daemon),
         stages=dict(daemon.stages()),
@@ -79,11 +80,14 @@ _ALL = """SELECT coalesce(serves, name), role, uuid FROM collections WHERE uuid 
 _FILES = {"journal": "journal.sqlite3", "cache": "cache.sqlite3", "lexical": "lexical.sqlite3"}
 
 
-def _collections(daemon: DaemonView, unwritable: Mapping[str, str]) -> dict[str, CollectionFigures]:
+def _collections(daemon: DaemonView, unwritable: Mapping[str, str], up: bool) -> dict[str, CollectionFigures]:
+    """Count the records of each collection. A Chroma that is not ``up`` is not asked: it may hang."""
     found = dict[str, CollectionFigures]()
     for serves, role, uuid in sorted(daemon.journal.select(_ALL)):
         known = found.get(serves, CollectionFigures(writable=serves not in unwritable))
         try:
+            if not up:
+                raise Transient("Chroma does not answer")
             known = replace(known, records={**known.records, role: daemon.collection(uuid).count()})
         except (Gone, NeedsHuman, Torn, Transient):
             known = replace(known, readable=known.readable and role != "live")
