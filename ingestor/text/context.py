@@ -14,7 +14,7 @@ from ingestor.text.table_headers import headers
 Context = Literal["none", "title", "headings"]
 Lines = tuple[str, ...]
 
-VERSION = 1  # raised whenever the same chunk gets other lines
+VERSION = 2  # raised whenever the same chunk gets other lines, or they count otherwise
 _LONGEST = 240  # characters of a line; a longer one would drown the chunk
 
 

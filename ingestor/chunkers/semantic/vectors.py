@@ -27,6 +27,7 @@ from ingestor.text.spans import Span, chunks
 from ingestor.text.tokens import Tokens
 
 _REHEARSALS = 8
+_FRONT = 2  # how often a token in front of a chunk counts: lines are short and tell much
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,11 +90,11 @@ def _members(parts: Sequence[Span], spans: Sequence[Span]) -> list[Segment]:
 
 
 def _weighted(lines: Sequence[Lines], dimensions: int, embed: Embed, tokens: Tokens) -> Integers:
-    """Pool the lines in front of each chunk (see text/context.py) like more units, by their tokens."""
+    """Pool the lines in front of each chunk (see text/context.py), each by ``_FRONT`` times its tokens."""
     found = np.zeros((len(lines), dimensions), np.int64)
     distinct = sorted({line for each in lines for line in each})
     if distinct:
-        rows = fixed(embed(distinct)) * np.array(tokens.counts(distinct), np.int64)[:, None]
+        rows = fixed(embed(distinct)) * (_FRONT * np.array(tokens.counts(distinct), np.int64))[:, None]
         places = {line: at for at, line in enumerate(distinct)}
         for at, each in enumerate(lines):
             found[at] = rows[[places[line] for line in each]].sum(axis=0)
