@@ -89,6 +89,18 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
         raise typer.Exit
 
 
+@app.command(name="help", hidden=True)
+def show_help(context: typer.Context, name: Annotated[str, typer.Argument(help="A command.")] = "") -> None:
+    """Show the commands, or the options of one."""
+    above = context.parent
+    assert above is not None
+    known = above.command.get_command(above, name) if name else None  # type: ignore[attr-defined]
+    if name and known is None:
+        fail(f"there is no command {name!r}; `ingestor help` lists them", USAGE)
+    shown = above if known is None else known.make_context(name, [], above, resilient_parsing=True)
+    print(shown.get_help())
+
+
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(init, run, sync, plan, apply, rollback, status, query, mcp, verify, retry, accept, pause, resume),
     *(list_documents, show, collections, chunk, evaluate),

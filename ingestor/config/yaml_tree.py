@@ -203,6 +203,9 @@ def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
+_NO_COLON = "could not find expected ':'"  # PyYAML reports it at the line that follows
+
+
 def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, int(error.position)) + 1
@@ -214,4 +217,7 @@ def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
     said = " ".join(part for part in (error.context, error.problem) if part)
     said = re.sub(r"(alias|handle) '.*'", r"\1", said)  # it may be the start of a password
     hint = next((f" ({hint})" for pattern, hint in _HINTS if re.search(pattern, said)), "")
-    return Problem(int(error.problem_mark.line) + 1, "", f"not valid YAML: {said}{hint}")
+    mark = error.problem_mark
+    if error.problem == _NO_COLON and error.context_mark is not None:
+        mark, said, hint = error.context_mark, "this line has no ':' behind its key", ""
+    return Problem(int(mark.line) + 1, "", f"not valid YAML: {said}{hint}")

@@ -1,4 +1,4 @@
-"""`ingestor query` over several collections, without a daemon."""
+"""`ingestor query` over several collections, without a daemon; and `ingestor help`."""
 
 import json
 from pathlib import Path
@@ -40,3 +40,13 @@ def test_a_query_asks_several_collections(here: Path) -> None:
     assert found("--collection", "mail") == {"mail"}
     wrong = CliRunner().invoke(app, ["query", "herons", "--collection", "docs", "--collection", "nil"])
     assert str(wrong.exception) == "there is no collection 'nil'; known: docs, mail"
+
+
+def test_help_is_a_command() -> None:
+    every = CliRunner().invoke(app, ["help"])
+    assert every.exit_code == 0
+    assert "rollback" in every.output
+    one = CliRunner().invoke(app, ["help", "query"])
+    assert one.exit_code == 0
+    assert "--collection" in one.output
+    assert CliRunner().invoke(app, ["help", "nothing"]).exit_code == 2

@@ -46,6 +46,7 @@ from tests.config.written import ROOT, SOURCE, said
             "1: not valid YAML: mapping values are not allowed here (put a value that holds ': ' in "
             "quotes, and check the indentation)",
         ),
+        ("state: a\nsources\n  - {name: a}\n", "2: not valid YAML: this line has no ':' behind its key"),
         (
             "state: [a\nworkers: 3\n",
             "2: not valid YAML: while parsing a flow sequence expected ',' or ']', but got "
