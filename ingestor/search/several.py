@@ -1,4 +1,4 @@
-"""One answer from several collections: their hits are fused by rank. Pure.
+"""Fusion of the answers of several collections by the rank of their hits. Pure.
 
 Scores of different models cannot be compared, so the first hits of all collections come first, then the
 second ones; scores decide among hits of one rank.
@@ -36,7 +36,7 @@ def fused(
     count: Count,
     seconds: float,
 ) -> Answer:
-    """``answers``, of one at least, and reasons why others gave none, by collection."""
+    """Fuse the answers of collections. ``refused``: reasons of those that gave none."""
     ranked = [
         (rank, -hit.score, name, hit)
         for name, answer in answers.items()
