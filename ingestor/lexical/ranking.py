@@ -23,8 +23,10 @@ _SATURATED = 2.2  # k1 + 1 of FTS5: what a word's weight is multiplied by where 
 
 @dataclass(frozen=True, slots=True)
 class ByWords:
-    """``order``: records and their scores, best first. ``texts``: digests of the records' texts. ``named``:
-    documents whose titles the question has words of, and how surely it names each, from 0 to 1.
+    """Answer of the words' index.
+
+    ``order``: records and their scores, best first. ``named``: documents whose titles share words with the
+    question, and how surely it names each, from 0 to 1.
 
     ``most``: the score that no record reaches, however often it holds every word of the question. Words that
     no record holds count in it with the weight of the rarest.
@@ -32,7 +34,6 @@ class ByWords:
 
     order: list[tuple[RecordId, float]]
     most: float
-    texts: Mapping[RecordId, bytes]
     named: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -55,7 +56,7 @@ def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> By
 
     Raises Gone if the collection was forgotten meanwhile.
     """
-    query = f"""SELECT id, text_key, -found.rank FROM (
+    query = f"""SELECT id, -found.rank FROM (
                     SELECT rowid AS row, rank FROM words_{number} WHERE words_{number} MATCH ?
                     ORDER BY rank LIMIT ?) AS found
                 JOIN records_{number} USING (row)"""
@@ -67,8 +68,8 @@ def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> By
         named = _named(db, number, asked)
     weights = [_weight(asked.held[term], asked.records) for term in wanted]
     most = (sum(weights) + asked.absent * _weight(1, asked.records)) * _SATURATED
-    order = sorted(((RecordId(id_), score) for id_, _, score in rows), key=lambda one: (-one[1], one[0]))
-    return ByWords(order, most, {RecordId(id_): digest for id_, digest, _ in rows}, named)
+    order = sorted(((RecordId(id_), score) for id_, score in rows), key=lambda one: (-one[1], one[0]))
+    return ByWords(order, most, named)
 
 
 def _named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str, float]:

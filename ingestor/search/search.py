@@ -205,7 +205,7 @@ class _Search:
         """The best ``n`` that the filter lets pass, of the best _LOOKED_AT."""
         db, number = self.by.words.db, self.by.words.number
         if db is None or number is None:
-            return ByWords([], 0.0, {})
+            return ByWords([], 0.0)
         where = self.question.where
         found = ranked(db, number, self.question.query, _LOOKED_AT if where else n)
         return replace(found, order=self._allowed(found.order, n)) if where else found
