@@ -274,6 +274,7 @@ class ChromaServer:
             process.wait()
         if self._pipe is not None:
             self._pipe.close()
+            self._pipe = None
 
 
 def _level(

@@ -39,7 +39,7 @@ class Row(NamedTuple):
     terms: str
 
 
-_KEYS = frozenset(Decided._fields)
+_KEYS = frozenset({"language", "context", "title"})
 _NOTHING = Decided("", "", "")
 
 

@@ -208,7 +208,9 @@ def _hit_as_json(hit: Found) -> dict[str, Any]:
 
 
 def _with_copies(value: Found | Passage) -> dict[str, Any]:
-    return {**_shallow(value), "also_in": [_shallow(copy) for copy in value.also_in]}
+    """The keys of a hit or passage; ``collection`` only in an answer from several collections."""
+    found = {**_shallow(value), "also_in": [_shallow(copy) for copy in value.also_in]}
+    return found if value.collection else {key: one for key, one in found.items() if key != "collection"}
 
 
 def _shallow(value: Found | Ranks | Passage | Copy) -> dict[str, Any]:

@@ -61,6 +61,7 @@ async def guarded(chroma: SlowChroma) -> AsyncIterator[Callable[[str], Awaitable
             listener,
             server.sockets[0].getsockname()[1],
             lambda stop: None,
+            lambda number, client: None,
         )
     )
 

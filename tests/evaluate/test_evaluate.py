@@ -50,7 +50,8 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
         assert (whole["records"], whole["embedded_tokens"], whole["cost"]) == (each["chunks"], tokens, None)
         assert whole["disk"] > 5000 * whole["records"]
         twice = each["name"] in ("cluster", "fixed") or "vectors" in each["options"]
-        assert each["passes"] == pytest.approx(2 if twice else 1, abs=0.2), each
+        # Titles and headings in front of each chunk of 60 tokens or more come on top.
+        assert (2 if twice else 1) - 0.2 < each["passes"] < (2 if twice else 1) + 0.7, each
         assert list(each["recall"]) == ["500", "1000", "2000"]
         assert all(0 <= r["low"] <= r["mean"] <= r["high"] <= 100 for r in each["recall"].values())
         assert each["recall"]["500"]["mean"] <= each["recall"]["1000"]["mean"]
@@ -79,7 +80,8 @@ def test_the_recommendation_can_be_pasted_into_the_config(samples: Project, ask:
 
 def test_options_that_all_strategies_have_are_compared(samples: Project, ask: Ask) -> None:
     """What is embedded before a chunk, and how much of its neighbours' vectors it has, in the same chunks."""
-    names = ["recursive:size=100", "recursive:size=100:context=headings", "recursive:size=100:neighbours=0.3"]
+    same = "recursive:size=100:context"
+    names = [f"{same}=none", f"{same}=headings", f"{same}=none:neighbours=0.3"]
     found = answered(ask("evaluate", "--json", "--make", "60", "--strategies", ",".join(names)))
     assert len({each["chunks"] for each in found["strategies"]}) == 1
     assert len({each["recall_n5"] for each in found["strategies"]}) == 3

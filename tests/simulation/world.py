@@ -19,7 +19,7 @@ from ingestor.config.models import Choice, Config, Log, Parsing, Rechunk, Source
 from ingestor.config.servers import Embedded
 from ingestor.config.workers import Workers
 from ingestor.core.backoff import LONGEST
-from ingestor.core.entries import Feed
+from ingestor.core.entries import EditionName, Feed
 from ingestor.core.metadata_keys import Profile
 from ingestor.engine import outbox
 from ingestor.engine.loop import Engine
@@ -340,7 +340,9 @@ class World:
     def _check_read(self, stepped: bool) -> None:
         """A document that was read is written soon, unless its collection or the journal cannot be."""
         flight, writer = self.engine.flight, self.engine.writer
-        full = {name for name, one in writer._outboxes.items() if one.attempts or one.size >= outbox.BATCH}
+        full = {
+            name for name, one in writer._outboxes.items() if one.attempts or one.size >= self._batch(name)
+        }
         busy = full | writer.paused()
         queued = {each.entry.row: each for one in writer._outboxes.values() for each in one.prepared}
         waiting = [
@@ -350,6 +352,10 @@ class World:
         known = self.read if stepped else {}
         self.read = {each: min(known.get(each, self.now), self.now) for each in waiting}
         hold(AT_ONCE, [row for (row, _), since in self.read.items() if since <= self.now - LINGER])
+
+    def _batch(self, edition: EditionName) -> int:
+        """Return the number of records of an edition that are written at once."""
+        return outbox.BEHIND if self.engine.writer._collections.building(edition) else outbox.BATCH
 
     def _check_held(self) -> None:
         for source, files in self.places.items():

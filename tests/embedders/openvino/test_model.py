@@ -344,7 +344,7 @@ def test_what_is_not_known_to_be_covered_is_refused(tmp_path, file, change, reas
 def test_weights_that_are_missing_or_no_safetensors_are_refused(tmp_path):
     folder = models.save(tmp_path, "mean")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(NotCovered, match=r"no model\.safetensors"):
+    with pytest.raises(NotCovered, match=r"model\.safetensors is missing"):
         outline(folder)
 
 
