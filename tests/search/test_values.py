@@ -64,12 +64,12 @@ def test_an_answer_is_json_of_a_stable_form() -> None:
     assert found == {
         "hits": [{
             "id": "d#0", "score": 0.5, "document": "text", "metadata": {"page": 1, "headings": ["A"]},
-            "ranks": {"dense": 1, "lexical": None}, "reranked": None, "also_in": [], "collection": "",
+            "ranks": {"dense": 1, "lexical": None}, "reranked": None, "also_in": [],
         }],
         "passages": [{
             "text": "text", "source": "/d", "heading_path": "A > B", "start": 0, "end": 4, "lines": [1, 1],
             "page": 0, "ids": ["d#0"], "document_id": "d", "title": None, "path": "d.md",
-            "author": None, "score": 0.5, "previous": None, "next": "d#1", "also_in": [], "collection": "",
+            "author": None, "score": 0.5, "previous": None, "next": "d#1", "also_in": [],
         }],
         "mode": "hybrid", "fallback": None, "seconds": 0.25, "needed_tokens": None,
     }  # fmt: skip
