@@ -63,7 +63,7 @@ Rows = np.ndarray  # of each question, a column for each measure
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``pages``: of its evidence. ``half``: one of HALVES."""
+    """A question with its evidence. ``pages``: where the evidence stands. ``half``: one of HALVES."""
 
     text: str
     evidence: Counter[str]

@@ -31,7 +31,7 @@ _CRASHED = "the parser crashed"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of a file. ``state``: read, empty, incomplete, refused, unsupported, or a fault."""
+    """Result for a file. ``state``: read, empty, incomplete, refused, unsupported, or a fault."""
 
     state: str
     reason: str = ""

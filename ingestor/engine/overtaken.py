@@ -64,7 +64,7 @@ class Overtaken:
 
 @dataclass(slots=True)
 class _Failed:
-    """``versions``: that failed one after the other. ``logged``: POSIX seconds."""
+    """Failures of one document in a row. ``versions``: their number. ``logged``: POSIX seconds."""
 
     version: str
     versions: int

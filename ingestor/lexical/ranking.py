@@ -39,7 +39,9 @@ class ByWords:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """``held``: how many of the ``records`` hold each term of a question, for terms that any does.
+    """A question's terms and how common they are.
+
+    ``held``: how many of the ``records`` hold each term, for terms that any record holds.
 
     ``absent``: the number of words that no record holds in any form. Corrections of them are in ``held``.
     ``terms``: all forms of all words as they were asked.

@@ -117,7 +117,10 @@ class LlamahubOptions(LoadingOptions):
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """``name``: ``module:name``; ``package``: its name for pip; ``load``: see loading_child.LoadRequest."""
+    """Code to load. ``package``: its name for pip.
+
+    ``name``: ``module:name``. ``load``: see loading_child.LoadRequest.
+    """
 
     name: str
     package: str = ""

@@ -27,7 +27,7 @@ _YOUNG = 60.0  # seconds: a younger folder without a lock may just be in the mak
 
 
 class Scratch:
-    """``path`` is for this user only. It is removed with this object, by ``remove()``, or at exit."""
+    """Folder ``path`` for this user only. It is removed with this object, by ``remove()``, or at exit."""
 
     def __init__(self) -> None:
         _sweep()

@@ -21,17 +21,17 @@ from ingestor.connectors.http.url import file_name, folder, origin
 from ingestor.connectors.shared.gitignore import rules
 from ingestor.connectors.shared.patterns import Pattern
 from ingestor.connectors.web.content import (
-    blob_name,
+    are_copies,
     documents,
     is_html,
     item_of,
+    shingles,
 )
-from ingestor.connectors.web.copies import are_copies, shingles
 from ingestor.connectors.web.crawl import Bounds, Crawl, Follow
 from ingestor.connectors.web.mirror import Mirror, short
 from ingestor.connectors.web.options import HttpOptions, Url
 from ingestor.model import Blob, Item
-from ingestor.ports import BadDocument, PartialScan, Stale
+from ingestor.ports import PartialScan
 from ingestor.registry import Plugin, tuning
 
 _log = logging.getLogger(__name__)
@@ -144,13 +144,7 @@ class Web:
 
     def fetch(self, item: Item) -> Blob:
         """The page as it was listed. Raises Stale or BadDocument (too large)."""
-        found = self._mirror.body(item.key, item.version)
-        if found is None:
-            raise Stale(f"{item.uri} must be listed again first")
-        page, data = found
-        if page.problem:
-            raise BadDocument(page.problem)
-        return Blob(data, blob_name(page), page.content_type)
+        return self._mirror.fetch(item)
 
 
 def _partial(unread: dict[str, Exception], whole: bool) -> PartialScan:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
+from html import unescape
 from pathlib import PurePosixPath
 
 from ingestor.connectors.http.answers import HttpAnswer, Page
@@ -124,3 +125,31 @@ def blob_name(page: Page) -> str:
 
 def item_of(page: Page) -> Item:
     return Item(page.url, page.version, page.uri or page.url, page.size, page.modified, page.extra)
+
+
+# Untrusted pages are read here in the daemon's process: so in linear time, and by Python alone.
+_COPY = 0.7  # share of the words in a row that two versions of one page have in common
+_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9-]*+)[^<>]*+>?")
+_LEFT_OUT = {"head", "script", "style", "noscript", "template", "nav", "header", "footer", "aside"}
+
+
+def shingles(data: bytes) -> frozenset[int]:
+    """Hashes of three words in a row in the text of an HTML page, without its navigation."""
+    page, parts, place, within, depth = data.decode("utf-8", "replace"), list[str](), 0, "", 0
+    for tag in _TAG.finditer(page):
+        closing, name = tag[1], tag[2].lower()
+        if not depth:
+            parts.append(page[place : tag.start()])
+            within = name
+        if name == within and name in _LEFT_OUT:
+            depth = max(0, depth + (-1 if closing else 1))
+        place = tag.end()
+    parts.append("" if depth else page[place:])
+    words = re.findall(r"\w+", unescape(" ".join(parts)))
+    places = range(max(1, len(words) - 2)) if words else ()
+    return frozenset(hash(tuple(words[place : place + 3])) for place in places)
+
+
+def are_copies(one: frozenset[int], other: frozenset[int]) -> bool:
+    """Return whether two pages are versions of one page with nearly the same text, by their shingles."""
+    return len(one & other) >= _COPY * len(one | other)

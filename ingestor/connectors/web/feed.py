@@ -19,13 +19,13 @@ from ingestor.connectors.http.client import WebClient
 from ingestor.connectors.http.headers import NOTHING, Validators, validators
 from ingestor.connectors.http.network import AddressRefused, Outside
 from ingestor.connectors.web import feed_process
-from ingestor.connectors.web.content import blob_name, item_of, page_of, version
+from ingestor.connectors.web.content import item_of, page_of, version
 from ingestor.connectors.web.feed_entries import FeedEntry, KnownEntry, NoFeed, numbered
 from ingestor.connectors.web.mirror import Mirror, short
 from ingestor.connectors.web.options import HttpOptions, Url
 from ingestor.connectors.web.robots_cache import RobotsCache
 from ingestor.model import Blob, Item
-from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
+from ingestor.ports import NeedsHuman, PartialScan, Transient
 from ingestor.registry import Plugin, tuning
 
 _LARGEST = 10 * 10**6  # bytes of a feed
@@ -68,13 +68,7 @@ class FeedConnector:
 
     def fetch(self, item: Item) -> Blob:
         """Gives what was listed. Raises Stale or BadDocument (too large)."""
-        found = self._mirror.body(item.key, item.version)
-        if found is None:
-            raise Stale(f"{item.uri} must be listed again first")
-        page, data = found
-        if page.problem:
-            raise BadDocument(page.problem)
-        return Blob(data, blob_name(page), page.content_type)
+        return self._mirror.fetch(item)
 
     def _update(self, client: WebClient) -> dict[str, Exception]:
         """Make what is kept agree with the feed; why articles could not be read, by the entry's key."""

@@ -16,7 +16,9 @@ from hashlib import blake2b
 from pathlib import Path
 
 from ingestor.connectors.http.answers import Page
-from ingestor.ports import NeedsHuman, Transient
+from ingestor.connectors.web.content import blob_name
+from ingestor.model import Blob, Item
+from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS page (url TEXT PRIMARY KEY, facts TEXT NOT NULL, body BLOB) WITHOUT ROWID;
@@ -63,6 +65,16 @@ class Mirror:
             database.execute(
                 "REPLACE INTO page VALUES (?, ?, ?)", (page.url, json.dumps(asdict(page)), packed)
             )
+
+    def fetch(self, item: Item) -> Blob:
+        """Return a page as it was listed. Raises Stale, and BadDocument if it is too large."""
+        found = self.body(item.key, item.version)
+        if found is None:
+            raise Stale(f"{item.uri} must be listed again first")
+        page, data = found
+        if page.problem:
+            raise BadDocument(page.problem)
+        return Blob(data, blob_name(page), page.content_type)
 
     def body(self, url: str, version: str) -> tuple[Page, bytes] | None:
         """The page and its content; None if it is unknown or of another version."""

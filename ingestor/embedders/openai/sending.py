@@ -164,7 +164,10 @@ class Malformed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingAnswer:
-    """``vectors``: of length 1; None for numbers that are no vector. ``dimensions``: of all of them."""
+    """Answer of a server to one request.
+
+    ``vectors``: unit vectors; None for numbers that are no vector. ``dimensions``: width of every vector.
+    """
 
     vectors: Sequence[Vector | None]
     dimensions: int

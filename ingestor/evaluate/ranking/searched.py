@@ -27,7 +27,7 @@ _SAMPLE = "sample"  # in place of the UUID of a collection
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunks:
-    """``documents``: the number of each chunk's document. ``described``: the metadata that words need."""
+    """Chunks to search. ``documents``: number of each chunk's document. ``described``: their metadata."""
 
     texts: Sequence[str]
     vectors: Vectors

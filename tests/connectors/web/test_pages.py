@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from ingestor.connectors.http.answers import Page
 from ingestor.connectors.http.body import Broken, TooLarge
-from ingestor.connectors.web.content import blob_name, documents
-from ingestor.connectors.web.copies import are_copies, shingles
+from ingestor.connectors.web.content import are_copies, blob_name, documents, shingles
 from ingestor.connectors.web.page import said_by
 from ingestor.connectors.web.sitemap import Sitemap, sitemap
 
