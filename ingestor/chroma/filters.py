@@ -41,6 +41,11 @@ def find_excess(*filters: object) -> str | None:
 _ORDERS = ("$gt", "$gte", "$lt", "$lte")
 _SETS = ("$in", "$nin")
 _PARTS = ("$contains", "$not_contains")
+_LIST_OF = {
+    "path": "folders",
+    "heading_path": "headings",
+    "section_title": "headings",
+}  # of a text: its parts
 _COMPARISONS = ("$eq", "$ne", *_ORDERS, *_SETS, *_PARTS)
 
 
@@ -88,12 +93,18 @@ def _comparison_mistake(key: str, operator: str, operand: object) -> str | None:
 def _type_mistake(key: str, operator: str, value: object) -> str | None:
     """Return why a standard key never matches; its type is known."""
     if key in LISTS:
-        if operator in _PARTS:
-            return None if isinstance(value, str) else f"compares texts of {key!r} with {_shown(value)}"
-        return f"compares the list {key!r} with {operator}: write {_shown({key: {'$contains': value}})}"
+        if operator not in _PARTS:
+            return f"compares the list {key!r} with {operator}: write {_shown({key: {'$contains': value}})}"
+        if not isinstance(value, str):
+            return f"compares texts of {key!r} with {_shown(value)}"
+        if key != "folders" or not value.endswith("/"):
+            return None
+        return f"names a folder with a slash at its end: write {_shown({key: {operator: value.rstrip('/')}})}"
     kind = "number" if key in NUMBERS else "text"
     if operator in _PARTS:
-        return f"asks {operator} of {key!r}, which is a {kind}: only lists contain; use $eq or $in"
+        whole = {_LIST_OF[key]: {operator: str(value).strip("/")}} if key in _LIST_OF else None
+        remedy = f"write {_shown(whole)}" if whole else "use $eq or $in"
+        return f"asks {operator} of {key!r}, which is a {kind}, and only lists contain: {remedy}"
     if isinstance(value, str) != (kind == "text") or isinstance(value, bool):
         return f"compares {key!r}, which is a {kind}, with {_shown(value)}"
     return None

@@ -11,7 +11,7 @@ Profile = Literal["full", "lean"] | tuple[str, ...]
 
 KEYS = frozenset(
     (
-        *("source", "source_name", "path", "document_id", "title", "content_type", "language"),
+        *("source", "source_name", "path", "folders", "document_id", "title", "content_type", "language"),
         *("start_index", "end_index", "start_line", "end_line", "page", "page_label"),
         *("heading_path", "headings", "context"),
         *("section_title", "section_number", "section_chunk_index", "section_chunk_count"),
@@ -23,7 +23,7 @@ KEYS = frozenset(
 )
 
 # Types of standard keys; all others are texts.
-LISTS = frozenset(("headings",))
+LISTS = frozenset(("folders", "headings"))
 NUMBERS = frozenset(
     (
         *("start_index", "end_index", "start_line", "end_line", "page", "chunk_index", "chunk_count"),

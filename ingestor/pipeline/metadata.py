@@ -2,8 +2,8 @@
 
 Chroma takes strings, numbers, booleans and lists of strings that are not empty; no nesting, no NaN, no lone
 surrogates. A chunk's section is the one that holds most of its characters; ``headings`` lists the titles of
-all sections that it touches. Some keys are for other readers: ``relationships`` and ``node_info`` are
-JSON strings from which LlamaIndex's Chroma store rebuilds nodes
+all sections that the chunk touches and of those around them. Some keys are for other readers:
+``relationships`` and ``node_info`` are JSON strings from which LlamaIndex's Chroma store rebuilds nodes
 (llama_index.core.vector_stores.utils.legacy_metadata_dict_to_node).
 """
 
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import chain
 
 from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core.fingerprint import fingerprint
@@ -41,9 +42,10 @@ _REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses or si
 # LlamaIndex's NodeRelationship values.
 _SOURCE, _PREVIOUS, _NEXT = "1", "2", "3"
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_SITE = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*")
 _LONGEST = 8_000  # characters of a value: every record of the document may repeat it
 _MOST = 200  # texts in a list
-_VERSION = 5  # raised whenever the same chunk is described otherwise
+_VERSION = 6  # raised whenever the same chunk is described otherwise
 
 
 @cache
@@ -115,11 +117,12 @@ def _carried(metadata: Metadata, profile: Profile) -> Metadata:
     return {**dict.fromkeys(KEYS), **kept}
 
 
-def _of_document(document: Document, item: Item, document_id: DocumentId) -> dict[str, Scalar]:
+def _of_document(document: Document, item: Item, document_id: DocumentId) -> dict[str, Value]:
     name = file_name(item.key)
     return {
         "source": item.uri,
         "path": item.key.replace(INSIDE, "!/"),
+        "folders": folders_of(item.key),
         "document_id": document_id,
         "title": title_of(document, item),
         "content_type": document.content_type,
@@ -132,6 +135,14 @@ def _of_document(document: Document, item: Item, document_id: DocumentId) -> dic
         "file_size": item.size,
         "last_modified_date": _day(item.modified),
     }
+
+
+def folders_of(key: str) -> list[str] | None:
+    """The folders, archives and sites around a document, the outermost first: ``["ref", "ref/models"]``."""
+    site = _SITE.match(key)
+    start, path = (site.end(), re.split("[?#]", key)[0]) if site else (1, key)
+    around = (path[:end] for end in range(start, len(path)) if path[end] == "/")
+    return [each.replace(INSIDE, "!/") for each in around if not each.endswith("/!")] or None
 
 
 def title_of(document: Document, item: Item) -> str:
@@ -186,9 +197,9 @@ def _first(lines: Outline, chunk: Chunk, blocks: Iterable[Block]) -> Block | Non
 
 
 def _headings(lines: Outline, chunk: Chunk) -> list[str] | None:
-    """The titles of all sections that the chunk touches, each once, in order."""
-    titles = (lines.sections[index].title for index in sorted(lines.shares_of(chunk)))
-    return list(dict.fromkeys(title for title in titles if title)) or None
+    """The titles of all sections that the chunk touches, each after those around it, and each once."""
+    touched = (lines.sections[index].titles for index in sorted(lines.shares_of(chunk)))
+    return list(dict.fromkeys(chain.from_iterable(touched))) or None
 
 
 def _relationships(document_id: DocumentId, ids: Sequence[RecordId], i: int) -> str:

@@ -30,7 +30,8 @@ class Section:
 
     title: str | None = None
     number: str | None = None
-    path: str | None = None  # titles from the outermost to this one: "A > B > C"
+    titles: tuple[str, ...] = ()  # from the outermost section to this one
+    path: str | None = None  # the same as one text: "A > B > C"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,22 +140,16 @@ def sections(headings: Iterable[Block]) -> Iterator[Section]:
         children[-1] += 1
         above = enclosing[-1][1] if enclosing else Section()
         title = heading.title and heading.title[:LONGEST_TITLE]
+        titles = (*above.titles, title) if title else above.titles
         section = Section(
             title=title,
-            number=heading.number or _joined(".", above.number, str(children[-1])),
-            path=_within(_joined(" > ", above.path, title)),
+            number=heading.number or ".".join(filter(None, (above.number, str(children[-1])))),
+            titles=titles,
+            path=" > ".join(titles)[:LONGEST_PATH] or None,
         )
         enclosing.append((heading.level, section))
         children.append(0)
         yield section
-
-
-def _within(path: str | None) -> str | None:
-    return path and path[:LONGEST_PATH]
-
-
-def _joined(separator: str, *parts: str | None) -> str | None:
-    return separator.join(part for part in parts if part) or None
 
 
 def _visible_start(text: str, block: Block) -> int:

@@ -105,7 +105,10 @@ def test_standard_keys_are_refused_exactly_where_their_type_never_matches(served
 @pytest.mark.parametrize(
     ("where", "remedy"),
     [
-        ({"path": {"$contains": "ref/"}}, "use $eq or $in"),
+        ({"path": {"$contains": "ref/"}}, '{"folders": {"$contains": "ref"}}'),
+        ({"folders": {"$contains": "ref/"}}, '{"folders": {"$contains": "ref"}}'),
+        ({"heading_path": {"$not_contains": "FAQ"}}, '{"headings": {"$not_contains": "FAQ"}}'),
+        ({"title": {"$contains": "FAQ"}}, "use $eq or $in"),
         ({"headings": "FAQ"}, '{"headings": {"$contains": "FAQ"}}'),
         ({"page": 1, "language": "en"}, '{"$and": [{"page": 1}, {"language": "en"}]}'),
         ({"page": {"$gt": 1, "$lt": 3}}, '{"$and": [{"page": {"$gt": 1}}, {"page": {"$lt": 3}}]}'),

@@ -78,6 +78,7 @@ def test_every_key_of_one_record() -> None:
         "source": "/srv/docs/guides/setup.md",
         "source_name": "handbook",
         "path": "guides/setup.md",
+        "folders": ["guides"],
         "document_id": "d1",
         "title": "Handbook",
         "content_type": "text/markdown",
@@ -171,8 +172,8 @@ def test_the_section_that_holds_most_of_a_chunk_is_named_and_all_are_listed() ->
     assert column(rows, "heading_path", "headings", "section_chunk_count") == [
         ("A > B", ["A", "B"], 3),
         ("A", ["A"], 3),
-        ("A > B", ["B"], 3),
-        ("A > B", ["B", "A"], 3),
+        ("A > B", ["A", "B"], 3),
+        ("A > B", ["A", "B"], 3),
         ("A", ["A"], 3),
         ("A", ["A"], 3),
     ]
@@ -223,6 +224,35 @@ def test_a_member_of_an_archive_has_the_path_that_people_see() -> None:
     item = Item("old/a.zip/!/docs/b.md", "", "/srv/old/a.zip!/docs/b.md")
     rows = described(Document("text"), [Chunk(0, 4, "text")], item)
     assert column(rows, "path", "file_name") == [("old/a.zip!/docs/b.md", "b.md")]
+
+
+@pytest.mark.parametrize(
+    ("key", "folders"),
+    [
+        ("a.md", None),
+        ("ref/models/a.md", ["ref", "ref/models"]),
+        ("old/a.zip/!/docs/b.md", ["old", "old/a.zip", "old/a.zip!/docs"]),
+        ("/srv/a.md", ["/srv"]),
+        (
+            "https://example.org/docs/api/a?b=/c#/d",
+            ["https://example.org", "https://example.org/docs", "https://example.org/docs/api"],
+        ),
+        ("https://example.org", None),
+    ],
+)
+def test_folders_are_all_that_enclose_a_document(key: str, folders: list[str] | None) -> None:
+    rows = described(Document("text"), [Chunk(0, 4, "text")], Item(key, "", "u"))
+    assert column(rows, "folders") == [(folders,)]
+
+
+def test_headings_begin_with_those_around_a_section() -> None:
+    assert column(described(DOCUMENT, CHUNKS), "headings") == [
+        (None,),
+        (["2 Setup"],),
+        (["2 Setup"],),
+        (["2 Setup", "Details"],),
+        (["2 Setup", "Details"],),
+    ]
 
 
 def test_extras_add_keys_and_displace_none() -> None:
