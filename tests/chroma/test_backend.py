@@ -91,7 +91,7 @@ def test_nothing_is_added_to_a_disk_that_is_nearly_full(disk: Path) -> None:
         assert backend.probe("docs") is None
 
 
-@pytest.mark.slow  # tests/e2e/test_full_disk.py has a full disk in the default tests
+@pytest.mark.slow  # tests/e2e/test_mishaps.py has a full disk in the default tests
 def test_chroma_is_well_again_when_a_full_disk_has_space(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let alone, it would answer nobody after a few writes that found the disk full."""
     with chroma(disk) as backend:

@@ -36,8 +36,7 @@ TESTS = (
     "tests/connectors/sql/test_sql_postgres.py",
     "tests/connectors/programs/test_python_bridges.py",
     "tests/e2e/test_connectors.py",
-    "tests/e2e/test_connector_mishaps.py",
-    "tests/e2e/test_cancellation.py",
+    "tests/e2e/test_cut_off.py",
 )
 
 

@@ -8,15 +8,18 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import redirect_stdout, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import chromadb
 import yaml
+from chromadb.api import ClientAPI
 
 from ingestor.cli.main import main
 from ingestor.model import CollectionName
@@ -203,3 +206,49 @@ class Project:
         other = Project(self.folder / name, self.settings, {**self.source, "path": str(self.docs)})
         other.json("sync", code=None)
         return other
+
+
+@contextmanager
+def running(project: Project, *, as_people_do: bool = False) -> Iterator[Daemon]:
+    """Run the project's daemon, and kill it at the end if it still runs."""
+    daemon = project.start(as_people_do=as_people_do)
+    try:
+        yield daemon
+    finally:
+        daemon.kill()
+
+
+def remote(project: Project) -> ClientAPI:
+    """Connect to the running daemon's Chroma as readers do."""
+    return chromadb.HttpClient("127.0.0.1", project.port)
+
+
+def chroma_pid(daemon: Daemon) -> int | None:
+    """The daemon's child that is its Chroma server."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parts = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(parts[1]) == daemon.process.pid:
+            return int(stat.parent.name)
+    return None
+
+
+def signal_later(pid: int, seconds: float) -> None:
+    """Kill a process after some seconds, if it is still there."""
+    time.sleep(seconds)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+NOUNS = ["river", "stone", "bridge", "lantern", "harbour", "winter", "garden", "letter", "window", "market"]
+
+
+def long_document(sentences: int, place: int = 0) -> str:
+    """Write paragraphs; ``place`` tells documents apart, for Chroma misses some of dozens of twins."""
+    lines = [
+        f"Sentence {n} speaks of the {NOUNS[n % 10]} and the {NOUNS[n * 7 % 10]} near house {place}-{n}."
+        for n in range(sentences)
+    ]
+    return "\n\n".join(" ".join(lines[i : i + 5]) for i in range(0, sentences, 5))

@@ -1,16 +1,25 @@
-"""Collections of other ingestors, of lost states, of nobody: told apart, and a way out of each."""
+"""Collections in Chroma: owners, adoption, deletion, shards, and the metadata keys of their records."""
 
+import json
+import re
 import shutil
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import chromadb
 import numpy as np
 import pytest
+from chromadb.api import ClientAPI
 
 from ingestor.chroma.client import Client
 from ingestor.chroma.collections import list_names
 from ingestor.chroma.server import ChromaServer
+from ingestor.core.metadata_keys import LEAN, NEEDED
+from ingestor.core.shards import shard_of
+from tests.e2e.in_chroma import everything, in_chroma
 from tests.e2e.in_process import Ask, answered
-from tests.e2e.project import Project
+from tests.e2e.project import NAMED_BY_HISTORY, Project
 from tests.serving import HOST, client_of, shared_server
 from tests.waiting import wait
 
@@ -174,3 +183,223 @@ def test_a_daemon_goes_on_by_itself_when_its_collection_is_adopted(project: Proj
         assert daemon.stop() == 0
     finally:
         daemon.kill()
+
+
+# --- A collection in shards: written, searched, verified and divided anew, as one ---
+TEXT = "# Title {n}\n\n" + "Some words of number {n} here. " * 30 + "\n\n## Fees\n\nA loan costs {n} euros.\n"
+QUESTION = "What does a loan of number 7 cost?"
+PAGE = Path(__file__).parents[2] / "docs/reading.md"
+
+
+def divide(project: Project, shards: int, **settings: Any) -> None:
+    project.settings = {"collections": {"docs": {"shards": shards}}, **settings}
+    project.configure()
+
+
+def shards(project: Project, number: int) -> list[list[Any]]:
+    names = [f"docs-{n}-of-{number}" for n in range(number)]
+    return [everything(project.folder / "chroma", name) for name in names]
+
+
+def essence(records: list[Any]) -> Counter[Any]:
+    return Counter(
+        (text, tuple(vector), *sorted((k, str(v)) for k, v in meta.items() if k not in NAMED_BY_HISTORY))
+        for _, text, meta, vector in records
+    )
+
+
+def found(ask: Ask, *words: str) -> list[Any]:
+    hits = answered(ask("query", QUESTION, "--json", "-n", "8", *words))["hits"]
+    return [(hit["metadata"]["path"], hit["document"], round(hit["score"], 6)) for hit in hits]
+
+
+@pytest.fixture
+def divided(project: Project, ask: Ask) -> Project:
+    """Twelve documents in three shards."""
+    for n in range(12):
+        (project.docs / f"{n}.md").write_text(TEXT.format(n=n))
+    divide(project, 3)
+    assert ask("sync").code == 0
+    return project
+
+
+def test_shards_hold_what_one_collection_would(divided: Project, ask: Ask) -> None:
+    parts = shards(divided, 3)
+    assert all(parts)
+    for number, part in enumerate(parts):
+        assert {shard_of(id_, 3) for id_, *_ in part} == {number}
+    by_mode = {mode: found(ask, "--mode", mode) for mode in ("hybrid", "dense", "lexical")}
+    around = answered(ask("query", QUESTION, "--json", "--expand", "document"))["passages"]
+    assert "Everything is in order" in ask("verify").out
+    status = answered(ask("status", "--json"))["collections"]
+    assert (status["docs"]["records"], status["docs"]["shards"]) == (sum(map(len, parts)), 3)
+    listed = answered(ask("collections", "--json"))
+    assert [one["name"] for one in listed] == ["docs-0-of-3", "docs-1-of-3", "docs-2-of-3"]
+    assert sum(one["documents"] for one in listed) == 12
+    assert {one["role"] for one in listed} == {"live"}
+    assert len(answered(ask("show", "7.md", "--json"))["chunks"]) > 1
+
+    whole = Project(divided.folder / "whole", {}, {"path": str(divided.docs)})
+    whole.json("sync")
+    assert essence([record for part in parts for record in part]) == essence(whole.records())
+    divided.folder = whole.folder
+    for mode, hits in by_mode.items():
+        assert [hit[2] for hit in found(ask, "--mode", mode)] == [hit[2] for hit in hits], mode
+    again = answered(ask("query", QUESTION, "--json", "--expand", "document"))["passages"]
+    assert [one["text"] for one in again] == [one["text"] for one in around]
+
+
+def test_a_renamed_document_stays_in_its_shard(divided: Project, ask: Ask) -> None:
+    before = [{id_ for id_, *_ in part} for part in shards(divided, 3)]
+    (divided.docs / "3.md").rename(divided.docs / "renamed.md")
+    done = answered(ask("sync", "--json"))
+    assert (done["embedded"]["texts"], done["documents"]["moved"]) == (0, 1)
+    assert [{id_ for id_, *_ in part} for part in shards(divided, 3)] == before
+
+
+@pytest.mark.slow
+def test_another_number_of_shards_is_a_switch(divided: Project, ask: Ask) -> None:
+    before = essence([record for part in shards(divided, 3) for record in part])
+    divide(divided, 2, rechunk="in_place")
+    assert "shards: 3 -> 2" in ask("plan").out
+    done = answered(ask("sync", "--json"))
+    assert done["embedded"]["texts"] == 0
+    assert essence([record for part in shards(divided, 2) for record in part]) == before
+    assert "Everything is in order" in ask("verify").out
+    names = {one["name"]: one["role"] for one in answered(ask("collections", "--json"))}
+    assert names == {f"docs-{n}-of-2": "live" for n in range(2)} | {
+        f"docs--1-{n}-of-3": "previous" for n in range(3)
+    }
+    assert ask("rollback", "docs").code == 0
+    assert essence([record for part in shards(divided, 3) for record in part]) == before
+    divide(divided, 1)
+    assert ask("sync").code == 0
+    assert essence(divided.records()) == before
+    assert "Everything is in order" in ask("verify").out
+
+
+def test_records_in_a_wrong_shard_are_found_and_removed(divided: Project, ask: Ask) -> None:
+    strays = everything(divided.folder / "chroma", "docs-0-of-3")[:2]
+    ids, texts, metadata, vectors = (list(column) for column in zip(*strays, strict=True))
+    put = f"collection.add(ids={ids}, documents={texts}, metadatas={metadata}, embeddings={vectors})"
+    in_chroma(divided.folder / "chroma", "docs-1-of-3", put)
+    assert answered(ask("verify", "--json"), 4)["orphaned"] == 2
+    assert ask("verify", "--repair").code == 0
+    assert not {id_ for id_, *_ in shards(divided, 3)[1]} & set(ids)
+    assert {id_ for id_, *_ in shards(divided, 3)[0]} >= set(ids)
+
+
+def connected(port: int) -> ClientAPI | None:
+    try:
+        return chromadb.HttpClient(port=port)
+    except ValueError:  # it does not listen yet
+        return None
+
+
+def test_readers_find_what_search_finds(divided: Project, ask: Ask) -> None:
+    """By the code of docs/reading.md, from our server."""
+    code = re.search(r"```python\n(import re\n.*?)\n\n\nfor distance", PAGE.read_text(), re.DOTALL)
+    assert code is not None
+    names: dict[str, Any] = {}
+    exec(code[1], names)
+    daemon = divided.start()
+    try:
+        client = wait(lambda: connected(divided.port))
+        parts = names["shards"](client, "docs")
+        assert [part.name for part in parts] == [f"docs-{n}-of-3" for n in range(3)]
+        wanted = parts[0].get(limit=1, include=["embeddings"])
+        hits = names["search"](client, "docs", query_embeddings=wanted["embeddings"])
+        assert hits[0][1] == wanted["ids"][0]
+        assert len(hits) == 5
+        assert [hit[0] for hit in hits] == sorted(hit[0] for hit in hits)
+        with pytest.raises(LookupError):
+            names["shards"](client, "other")
+    finally:
+        daemon.stop()
+
+
+# --- Which metadata keys records carry: changed in a config, announced, written in place, and searched ---
+PROFILED = (
+    "# Title {n}\n\n" + "Some words of number {n} here. " * 60 + "\n\n## Fees\n\nA loan costs {n} euros.\n"
+)
+
+
+@pytest.fixture
+def profiled(project: Project, ask: Ask) -> Project:
+    """Three documents of several chunks, with all keys."""
+    for n in range(3):
+        (project.docs / f"{n}.md").write_text(PROFILED.format(n=n))
+    assert ask("sync").code == 0
+    return project
+
+
+def keys(project: Project) -> set[str]:
+    return {key for _, _, metadata, _ in project.records() for key in metadata}
+
+
+def test_a_changed_profile_is_announced_and_writes_metadata_alone(profiled: Project, ask: Ask) -> None:
+    count = len(profiled.records())
+    assert {"file_size", "recipe", "relationships"} <= keys(profiled)
+    profiled.settings = {"metadata": {"docs": "lean"}}
+    profiled.configure()
+    said = ask("plan").out
+    assert "collection docs's metadata is written in place, and nothing is embedded:" in said
+    assert '  metadata: "full" -> "lean"' in said
+    planned = answered(ask("plan", "--json"))
+    assert (planned["records"]["patched"], planned["embed"]["texts"]) == (count, 0)
+    [change] = planned["changes"]
+    assert (change["metadata"]["after"], change["swap"], change["waits"]) == ('"lean"', False, None)
+    done = answered(ask("sync", "--json"))
+    assert done["records"] == {"added": 0, "replaced": 0, "patched": count, "dropped": 0}
+    assert keys(profiled) <= LEAN
+    assert answered(ask("verify", "--json"))["checked"] == count
+    assert answered(ask("plan", "--json"))["changes"] == []
+    assert profiled.essence() == profiled.fresh("lean").essence()
+
+    profiled.settings = {"metadata": ["file_name"], "rechunk": {"approve": "above 1 chunks"}}
+    profiled.configure()
+    assert answered(ask("sync", "--json"))["records"]["patched"] == count, "metadata needs no approval"
+    assert {"file_name", "source"} <= keys(profiled) <= NEEDED | {"file_name"}
+    profiled.settings = {}
+    profiled.configure()
+    assert ask("sync").code == 0
+    assert profiled.essence() == profiled.fresh("full").essence()
+    assert "Everything is in order" in ask("verify").out
+
+
+@pytest.mark.slow
+def test_with_another_strategy_it_goes_into_the_second_collection(profiled: Project, ask: Ask) -> None:
+    """The first one stays as it is meanwhile, and while the change waits."""
+    before = profiled.records()
+    chunking = {"strategy": "recursive", "size": 30}
+    profiled.settings = {"metadata": "lean", "chunking": chunking, "rechunk": {"approve": "above 1 chunks"}}
+    profiled.configure()
+    said = ask("plan").out
+    assert "is rebuilt in a second collection" in said
+    assert '  metadata: "full" -> "lean"' in said
+    assert answered(ask("sync", "--json"))["records"]["patched"] == 0
+    assert profiled.records() == before
+    assert ask("apply").code == 0
+    assert keys(profiled) <= LEAN
+    assert profiled.essence() == profiled.fresh().essence()
+    assert ask("rollback", "docs").code == 0
+    assert ask("sync").code == 0
+    assert {id_: meta for id_, _, meta, _ in profiled.records()} == {id_: meta for id_, _, meta, _ in before}
+
+
+def test_search_finds_what_stands_around_a_hit_by_any_profile(profiled: Project, ask: Ask) -> None:
+    def found(expand: str) -> list[object]:
+        words = ("--expand", expand, "-n", "1", "--json")
+        said = answered(ask("query", "A loan costs 2 euros", *words))
+        return [(one["text"], one["start"], one["lines"], one["heading_path"]) for one in said["passages"]]
+
+    expands = ("none", "neighbours", "section", "document")
+    full = [found(expand) for expand in expands]
+    assert len({json.dumps(each) for each in full}) > 2
+    for profile in ("lean", ["author"]):
+        profiled.settings = {"metadata": profile}
+        profiled.configure()
+        assert ask("sync").code == 0
+        assert [found(expand) for expand in expands] == full
+    assert "2.md:" in ask("query", "A loan costs 2 euros").out
+    assert "None" not in ask("show", "2.md").out

@@ -1,10 +1,8 @@
-"""Sources that are cut off, and a program that is killed, in the middle: nothing is lost or wrongly removed.
-
-What did not change is neither fetched nor embedded again: the servers count.
-"""
+"""Sources whose server stops, hangs or breaks off: no document is lost, and the program ends."""
 
 import random
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -17,10 +15,12 @@ import pytest
 from tests.connectors.databases import PostgresWorld
 from tests.connectors.proxy import Proxy, before
 from tests.connectors.repositories import over_http as git_over_http
-from tests.connectors.served import SERVED
+from tests.connectors.served import SERVED, in_s3
 from tests.connectors.servers import postgres_server
 from tests.connectors.sites import FeedWorld, Site, SiteWorld, site
-from tests.e2e.project import INGESTOR, Project
+from tests.e2e.project import INGESTOR, Daemon, Project
+from tests.hanging_mount import OPENDIR, READ, hanging_mount
+from tests.serving import silent
 from tests.waiting import wait
 
 DOCUMENTS = 12
@@ -90,8 +90,6 @@ MAKES: dict[str, Callable[[Path], AbstractContextManager[Cut]]] = {
     "http": partial(_files, "http"),
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
 
 def _text(number: int, word: str = "") -> bytes:
     """About 10,000 bytes that can't be made much smaller."""
@@ -110,6 +108,8 @@ def _killed(project: Project, cut: Cut) -> None:
     cut.proxy.relent()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", MAKES)
 def test_killed_and_cut_off_in_the_middle(kind: str, tmp_path: Path) -> None:
     with MAKES[kind](tmp_path) as cut:
@@ -146,3 +146,254 @@ def test_killed_and_cut_off_in_the_middle(kind: str, tmp_path: Path) -> None:
 def _project(folder: Path, cut: Cut) -> Project:
     source = {"name": "docs", "collection": "docs", **cut.source}
     return Project(folder, {"sources": [source], "chunking": {"strategy": "fixed", "size": 2000}})
+
+
+# --- Sources behind servers that go and come back, and a program that is killed while it reads them ---
+MANY = 40
+MUCH = 60_000  # bytes: more than a listing, and much less than all documents
+
+
+def _pages(number: int, word: str = "river") -> bytes:
+    paragraphs = (f"A house by the {word}, page {page} of {number}." for page in range(150))
+    return f"# Title {number}\n\n{chr(10).join(paragraphs)}\n".encode()
+
+
+@pytest.fixture(params=["s3", "sftp", "smb"])
+def served_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    make, packages = SERVED[request.param]
+    for package in packages:
+        pytest.importorskip(package)
+    with make(tmp_path) as served_world:
+        for number in range(MANY):
+            served_world.put(f"docs/{number}.md", _pages(number))
+        yield served_world
+
+
+@pytest.fixture
+def polled(served_world: Any, tmp_path: Path) -> Project:
+    return _polled(served_world, tmp_path / "project")
+
+
+def _polled(served_world: Any, folder: Path) -> Project:
+    source = {
+        "name": "docs",
+        "collection": "docs",
+        "kind": "files",
+        "scan_every": "2s",
+        **served_world.source,
+    }
+    return Project(folder, {"sources": [source]})
+
+
+def _changed(served_world: Any) -> int:
+    """How many documents there are then: another number, which is settled only after the changes are seen."""
+    served_world.put("docs/1.md", _pages(1, "harbour"))
+    served_world.delete("docs/2.md")
+    served_world.move("docs/3.md", "moved/3.md")
+    served_world.put("docs/new.md", _pages(1000))
+    served_world.put("docs/newer.md", _pages(1001))
+    return MANY + 1
+
+
+def _as_from_scratch(polled: Project, served_world: Any) -> None:
+    last = polled.json("sync")
+    assert (last["documents"]["failed"], last["embedded"]["texts"]) == (0, 0)
+    fresh = _polled(served_world, polled.folder.with_name("fresh"))
+    fresh.json("sync")
+    assert polled.essence() == fresh.essence()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_server_goes_in_the_middle_and_comes_back(served_world: Any, polled: Project) -> None:
+    served_world.proxy.budget = MUCH
+    daemon = polled.start()
+    try:
+        wait(served_world.proxy.spent.is_set)
+        if served_world.server:
+            served_world.server.kill()
+        time.sleep(3)
+        assert daemon.process.poll() is None
+        if served_world.server:
+            served_world.server.start()
+        served_world.proxy.relent()
+        wait(lambda: polled.settled(MANY), 120)
+        documents = _changed(served_world)
+        wait(lambda: polled.settled(documents), 120)
+        assert daemon.stop() == 0
+    finally:
+        daemon.kill()
+    _as_from_scratch(polled, served_world)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_connections_that_break_off_again_and_again(served_world: Any, polled: Project) -> None:
+    """Each brings a part of what there is to read."""
+    served_world.proxy.cut(MUCH)
+    daemon = polled.start()
+    try:
+        wait(lambda: polled.settled(MANY), 240)
+        assert daemon.stop() == 0
+    finally:
+        daemon.kill()
+    served_world.proxy.relent()
+    _changed(served_world)
+    wait(lambda: polled.call("sync").returncode == 0, 300)
+    _as_from_scratch(polled, served_world)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_sync_finds_the_server_gone_in_the_middle(served_world: Any, polled: Project) -> None:
+    if served_world.server is None:
+        pytest.skip("s3fs tries again for minutes before each document is given up")
+    served_world.proxy.budget = MUCH
+    done = polled.call("sync")
+    assert done.returncode != 0
+    assert served_world.secret not in done.stderr
+    served_world.proxy.relent()
+    _changed(served_world)
+    wait(lambda: polled.call("sync").returncode == 0, 300)  # what failed often is tried again later
+    _as_from_scratch(polled, served_world)
+
+
+def _started(polled: Project) -> Daemon | None:
+    """None while the Chroma of the one that was killed has not noticed yet, and holds the folder."""
+    daemon = polled.start()
+    wait(lambda: daemon.process.poll() is not None or "Chroma listens" in daemon.said())
+    return daemon if daemon.process.poll() is None else None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_kill_nine_in_the_middle(served_world: Any, polled: Project) -> None:
+    for kill in range(3):
+        served_world.proxy.budget = MUCH
+        daemon = wait(lambda: _started(polled))
+        wait(lambda: served_world.proxy.spent.is_set() or polled.settled(MANY), 200)
+        daemon.kill()
+        served_world.proxy.relent()
+        served_world.put(f"docs/{kill}.md", _pages(kill, "lantern"))
+    _changed(served_world)
+    wait(lambda: polled.call("sync").returncode == 0, 300)
+    _as_from_scratch(polled, served_world)
+
+
+# --- A server that takes connections and never answers must not hold up the end of the program ---
+SOON = 45.0
+
+
+@pytest.fixture
+def mute() -> Iterator[Proxy]:
+    with silent() as port, before(port) as proxy:
+        proxy.silent = True
+        yield proxy
+
+
+def _sources(port: int, cache: Path) -> dict[str, dict[str, Any]]:
+    address = f"http://127.0.0.1:{port}"
+    waiting = {"config_kwargs": {"read_timeout": 600}}
+    login = {"key": "k", "secret": "s"}
+    ssh = {"port": port, "banner_timeout": 600}
+    return {
+        "s3": {"kind": "files", "url": "s3://docs", "options": {"endpoint_url": address, **login, **waiting}},
+        "http": {"kind": "files", "url": f"{address}/docs"},
+        "sftp": {"kind": "files", "url": "sftp://127.0.0.1/docs", "options": ssh},
+        "git": {"kind": "git", "url": f"{address}/x.git", "cache": str(cache)},
+        "postgres": {
+            "kind": "sql", "url": f"postgresql+psycopg://a@127.0.0.1:{port}/a?connect_timeout=600",
+            "query": "SELECT 1 AS key", "key": "key", "text": "{key}",
+        },
+    }  # fmt: skip
+
+
+NEEDS = {"s3": ("s3fs",), "http": ("aiohttp",), "sftp": ("paramiko",), "postgres": ("sqlalchemy", "psycopg")}
+
+
+def _unanswered(folder: Path, source: dict[str, Any]) -> Project:
+    return Project(folder, {"sources": [{"name": "docs", "collection": "docs", **source}]})
+
+
+def _ends(daemon: Daemon) -> None:
+    try:
+        assert daemon.stop(seconds=SOON) == 0
+    finally:
+        daemon.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["s3", "http", "sftp", "git", "postgres"])
+def test_a_listing_that_gets_no_answer(kind: str, mute: Proxy, tmp_path: Path) -> None:
+    for package in NEEDS.get(kind, ()):
+        pytest.importorskip(package)
+    project = _unanswered(tmp_path / "project", _sources(mute.port, tmp_path / "clone")[kind])
+    daemon = project.start(as_people_do=True)  # a forked one ends without atexit
+    try:
+        wait(lambda: mute.heard.is_set() or daemon.process.poll() is not None)
+    finally:
+        _ends(daemon)
+    left = [path for path in Path("/proc").glob("[0-9]*/cmdline") if _says(path, str(tmp_path / "clone"))]
+    assert left == [], "it leaves no process behind"
+
+
+def _says(path: Path, text: str) -> bool:
+    try:
+        return text in path.read_text(errors="replace")
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+def test_a_document_that_does_not_come(tmp_path: Path) -> None:
+    pytest.importorskip("s3fs")
+    pytest.importorskip("moto")
+    with in_s3(tmp_path) as world:
+        for name in ("a", "b", "c"):
+            world.put(f"{name}.md", f"# {name}\n\nA house by the river.\n".encode())
+        world.proxy.mute = "/b.md"
+        options = {**world.source["options"], "config_kwargs": {"read_timeout": 600}}
+        project = _unanswered(tmp_path / "project", {"kind": "files", **world.source, "options": options})
+        daemon = project.start(as_people_do=True)  # a forked one ends without atexit
+        try:
+            wait(world.proxy.heard.is_set)
+            wait(lambda: project.poll("status")["sources"]["docs"]["settled"] == 2)
+        finally:
+            _ends(daemon)
+        world.proxy.relent()
+        assert project.json("sync")["documents"]["added"] == 1
+
+
+# --- A source on a network file system that hangs in the kernel holds up no other source, nor the end ---
+
+
+@pytest.mark.parametrize("silent", [READ, OPENDIR], ids=["reading", "listing"])
+def test_a_file_system_that_hangs(tmp_path: Path, silent: int) -> None:
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    source = {"kind": "folder", "collection": "docs", "settle": "200ms"}
+    sources = [
+        {"name": "hung", "path": str(mount), **source},
+        {"name": "docs", "path": "./docs", **source},
+    ]
+    project = Project(tmp_path / "project", {"sources": sources})
+    with hanging_mount(mount, [f"{number}.txt" for number in range(60)], silent):
+        daemon = project.start()
+        try:
+            wait(lambda: "Chroma listens" in daemon.said())
+            wait(lambda: hangs(project, silent))
+            (project.docs / "ordinary.txt").write_text("a lantern hangs beside it")
+            wait(lambda: settled(project) == 1)
+            assert daemon.stop() == 0
+        finally:
+            daemon.kill()
+
+
+def hangs(project: Project, silent: int) -> bool:
+    """Its listing, or as many of its documents as may be under way."""
+    source = project.json("status")["sources"]["hung"]
+    return bool(source["listing"]) if silent == OPENDIR else source["in_flight"] >= 12
+
+
+def settled(project: Project) -> int:
+    return int(project.json("status")["sources"]["docs"]["settled"])

@@ -1,7 +1,6 @@
-"""The daemon as its users see it: changes arrive by themselves, and nothing stops it but being told to."""
+"""A daemon as its users see it: changes arrive by themselves, through kills, pauses and early signals."""
 
 import contextlib
-import os
 import random
 import shutil
 import signal
@@ -16,17 +15,10 @@ import pytest
 
 from ingestor.rechunk.recipes import unpacked
 from tests.e2e.in_chroma import lost
-from tests.e2e.project import Daemon, Project
-from tests.e2e.test_sync import long_document
+from tests.e2e.project import Daemon, Project, chroma_pid, long_document, remote, signal_later
 from tests.waiting import wait
 
 WRITTEN, SWAPPED = " written, ", "took the place of the old one"
-
-
-def remote(project: Project):  # type: ignore[no-untyped-def]
-    import chromadb
-
-    return chromadb.HttpClient("127.0.0.1", project.port)
 
 
 def test_changes_arrive_and_stopping_is_clean(project: Project, daemon: Daemon) -> None:
@@ -145,24 +137,6 @@ def readers_have(project: Project, cut: dict[str, Any]) -> bool:
     chunking = unpacked(choices)["sources"]["docs"]["chunking"]
     made_by = {"strategy": chunking["kind"], **chunking["options"]}
     return cut.items() <= made_by.items()
-
-
-def signal_later(pid: int, seconds: float) -> None:
-    time.sleep(seconds)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def chroma_pid(daemon: Daemon) -> int | None:
-    """The daemon's child that is its Chroma server."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parts = stat.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(parts[1]) == daemon.process.pid:
-            return int(stat.parent.name)
-    return None
 
 
 def change(docs: Path, chance: random.Random) -> None:
@@ -298,3 +272,105 @@ def test_folders_that_go_one_by_one_are_asked_about_together(project: Project) -
         assert daemon.stop() == 0
     finally:
         daemon.kill()
+
+
+# --- Pausing a source and going on with it, with and without a daemon ---
+
+
+def write(project: Project, *names: str, text: str = "A house by the river.") -> None:
+    for name in names:
+        (project.docs / f"{name}.md").write_text(f"# {name}\n\n{text}\n")
+
+
+def test_nothing_is_done_for_a_paused_source_until_it_is_resumed(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    write(project, "a", "b")
+    project.json("sync")
+    before = project.essence()
+    assert project.json("pause", "docs") == {"paused": ["docs"]}
+    write(project, "a", text="Another text.")
+    write(project, "c")
+    (project.docs / "b.md").unlink()
+    done = project.json("sync")
+    assert done["paused"] == ["docs"]
+    assert done["embedded"]["texts"] == 0
+    assert project.essence() == before
+    [problem] = project.json("plan")["problems"]
+    assert problem == {"document": "docs", "reason": "paused"}
+    assert "ingestor resume docs" in project.call("status").stdout
+
+    assert project.json("resume") == {"resumed": ["docs"]}
+    assert project.json("resume") == {"resumed": []}
+    found = project.json("sync")["documents"]
+    assert (found["added"], found["changed"], found["removed"]) == (1, 1, 1)
+    assert project.essence() == project.fresh().essence()
+
+
+def test_a_source_that_is_not_in_the_config(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.json("sync")
+    done = project.call("pause", "notes")
+    assert done.returncode == 2
+    assert "no source 'notes' in the config; known: docs" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_change_of_the_config_waits_while_paused_and_a_daemon_hears_of_both(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    write(project, *"abcdefgh")
+    daemon = project.start()
+    try:
+        wait(lambda: project.settled(8))
+        project.json("pause")
+        project.settings |= {"chunking": {"strategy": "fixed", "size": 20}, "rechunk": "in_place"}
+        project.configure()
+        wait(lambda: project.poll("status")["sources"]["docs"]["due"] == 8)
+        write(project, "i")  # the watcher hints at once; nothing may follow
+        assert project.json("status")["sources"]["docs"]["due"] == 8
+        project.json("resume")
+        wait(lambda: project.settled(9))
+        assert daemon.stop() == 0
+    finally:
+        daemon.kill()
+    assert project.essence() == project.fresh().essence()
+
+
+# --- A signal at any time of the start-up ends the daemon in order: nothing stays open or behind ---
+STEP = 0.05  # seconds
+STEPS = range(0, 80, 4)  # each test takes every fourth step; the machine decides what it meets there
+
+# Before the handlers are there nothing is open yet, and Python's or the system's own ending is in order.
+BEFORE = {signal.SIGTERM: {-signal.SIGTERM}, signal.SIGINT: {-signal.SIGINT, 130}}
+
+
+def processes_of(folder: Path) -> list[str]:
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in line:
+            found.append(line)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(580)
+@pytest.mark.parametrize("number", BEFORE, ids=lambda number: number.name)
+@pytest.mark.parametrize("offset", range(4))
+def test_a_signal_during_the_start_ends_it_in_order(
+    project: Project, number: signal.Signals, offset: int
+) -> None:
+    (project.docs / "a.txt").write_text("Basil grows here.\n")
+    for step in STEPS:
+        daemon = project.start(as_people_do=True)
+        time.sleep((step + offset) * STEP)
+        daemon.process.send_signal(number)
+        code, said = daemon.process.wait(60), daemon.said()
+        assert code in {0, *BEFORE[number]}, (step, code, said)
+        assert code == 0 or "Chroma listens" not in said, (step, code, said)
+        assert "Traceback" not in said, (step, said)
+        assert processes_of(project.folder) == [], (step, said)
+        assert list(project.folder.rglob("journal.sqlite3-wal")) == [], "the journal is closed"
+    assert project.json("sync")["documents"]["failed"] == 0

@@ -1,20 +1,25 @@
-"""Chroma's files are damaged: the message names a remedy, and the remedy writes all records again."""
+"""Damaged files, restored backups and unknown errors: the message names a remedy, and the remedy works."""
 
 import json
+import os
 import shutil
+import signal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from ingestor.app import daemon
+from ingestor.chroma import index
 from ingestor.embedders.hashing import HashingEmbedder
 from ingestor.state.journal import Journal
-from tests.e2e.in_process import Ask
-from tests.e2e.project import Project
-from tests.e2e.test_sync import long_document
+from tests.chroma.harm import mislead
+from tests.e2e.in_chroma import in_chroma
+from tests.e2e.in_process import Ask, answered
+from tests.e2e.project import Daemon, Project, chroma_pid, long_document
+from tests.waiting import wait
 
 PAGE = 4096
 
@@ -135,3 +140,252 @@ def test_sync_does_not_say_that_all_is_well_when_it_could_not_note_what_there_is
     assert answer.code == 4
     assert json.loads(answer.out)["unseen"]["docs"].startswith("the listing stopped")
     assert ask("sync").code == 0
+
+
+# --- Chroma's files are harmed while a daemon runs: it notices by itself, and writes anew without embeddi ---
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "which counting shows": ("index_metadata.pickle", _cut),
+    "which a search shows": ("data_level0.bin", lambda file: file.write_bytes(b"")),
+    "which crashes Chroma at every load": ("data_level0.bin", mislead),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_torn_collection_is_written_anew(project: Project, daemon: Daemon, damage: str) -> None:
+    """Nobody writes meanwhile: that Chroma died is all that the daemon has to go by."""
+    name, harm = DAMAGES[damage]
+    for n in range(4):
+        (project.docs / f"{n}.txt").write_text(long_document(900, n))
+    wait(lambda: project.settled(4))
+    before = project.json("status")
+    assert before["collections"]["docs"]["records"] > 1200, "Chroma has files only beyond a thousand"
+
+    os.kill(daemon.process.pid, signal.SIGSTOP)  # lest it starts Chroma before the harm is done
+    os.kill(chroma_pid(daemon) or 0, signal.SIGKILL)
+    harm(max((project.folder / "chroma").glob(f"*/{name}"), key=lambda file: file.stat().st_size))
+    os.kill(daemon.process.pid, signal.SIGCONT)
+
+    wait(lambda: "rebuilding collection docs:" in daemon.said())
+    wait(lambda: project.settled(4))
+    wait(lambda: project.json("status")["collections"] == before["collections"])  # its words come last
+    assert project.json("status")["embedded_texts"] == before["embedded_texts"], "vectors are cached"
+    assert daemon.said().count("rebuilding collection") == 1
+    assert daemon.stop() == 0
+    verified = project.json("verify", code=None)
+    assert verified["checked"] == before["collections"]["docs"]["records"]
+    assert not any(verified[kind] for kind in ("missing", "orphaned", "stale", "wrong_metadata", "words"))
+    assert verified["unreachable"] <= 2  # search is approximate; a few of so many near twins may be missed
+
+
+@pytest.mark.slow  # tests/chroma/test_backend.py has such a segment in the default tests
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize("mended_by", [("sync",), ("verify", "--repair")])
+def test_one_command_survives_a_segment_that_crashes_chroma(
+    project: Project, mended_by: tuple[str, ...]
+) -> None:
+    for n in range(4):
+        (project.docs / f"{n}.txt").write_text(long_document(900, n))
+    records = project.json("sync")["records"]["added"]
+    mislead(max((project.folder / "chroma").glob("*/data_level0.bin"), key=lambda file: file.stat().st_size))
+
+    broken = project.json("verify", code=4)["broken"]["docs"]
+    assert broken == "Chroma can't read it: it ended by SIGSEGV"
+    assert project.call(*mended_by).returncode == 0
+    assert project.json("verify")["checked"] == records
+    assert project.json("sync")["embedded"]["texts"] == 0
+
+
+# --- Backups that were put back, and copies of a state: journal and Chroma are of different moments ---
+MARK = """
+ids = collection.get()["ids"]
+collection.update(ids=ids, metadatas=[{"reviewed": True} for _ in ids])
+"""
+
+
+def write(project: Project, numbers: range, words: str) -> None:
+    for n in numbers:
+        text = f"# Title {n}\n\n" + f"{words} of number {n}. " * 40
+        (project.docs / f"{n}.md").write_text(text)
+
+
+def keep(project: Project, name: str) -> Path:
+    """Copy the folder ``state`` or ``chroma``; nothing runs."""
+    copy = project.folder / f"{name}-kept"
+    shutil.copytree(project.folder / name, copy)
+    return copy
+
+
+def put_back(project: Project, name: str) -> None:
+    shutil.rmtree(project.folder / name)
+    shutil.copytree(project.folder / f"{name}-kept", project.folder / name)
+
+
+def move_on(project: Project, ask: Ask) -> None:
+    """Change, delete, rename and add documents; the sync writes them in several batches."""
+    write(project, range(4, 8), "Other words")
+    for n in (0, 1):
+        (project.docs / f"{n}.md").unlink()
+    (project.docs / "2.md").rename(project.docs / "renamed.md")
+    assert ask("sync").code == 0
+    write(project, range(12, 18), "Late words")
+    assert ask("sync").code == 0
+
+
+def assert_exact(project: Project, ask: Ask) -> None:
+    found = ask("verify")
+    assert found.code == 0, found
+
+
+@pytest.fixture
+def backed_up(project: Project, ask: Ask) -> Project:
+    """Twelve documents, with both folders kept."""
+    write(project, range(12), "Some words")
+    project.source = {"max_loss": 1.0}
+    project.configure()
+    assert ask("sync").code == 0
+    keep(project, "state")
+    keep(project, "chroma")
+    return project
+
+
+@pytest.mark.parametrize("older", ["state", "chroma"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_sync_after_restore_of_one_side_is_exact(project: Project, ask: Ask, older: str, shards: int) -> None:
+    project.settings = {"collections": {"docs": {"shards": shards}}}
+    project.source = {"max_loss": 1.0}
+    project.configure()
+    write(project, range(12), "Some words")
+    assert ask("sync").code == 0
+    keep(project, older)
+    move_on(project, ask)
+    put_back(project, older)
+    assert ask("sync").code == 0
+    assert_exact(project, ask)
+
+
+def test_restored_state_embeds_nothing_that_the_cache_holds(backed_up: Project, ask: Ask) -> None:
+    move_on(backed_up, ask)
+    cache = (backed_up.folder / "state/cache.sqlite3").read_bytes()
+    put_back(backed_up, "state")
+    (backed_up.folder / "state/cache.sqlite3").write_bytes(cache)
+    assert answered(ask("sync", "--json"))["embedded"]["texts"] == 0
+    assert_exact(backed_up, ask)
+
+
+def test_chroma_replaced_under_a_running_daemon_is_compared(backed_up: Project, ask: Ask) -> None:
+    move_on(backed_up, ask)
+    daemon = backed_up.start()
+    try:
+        wait(lambda: backed_up.settled(16))
+        (backed_up.folder / "chroma").rename(backed_up.folder / "chroma-aside")
+        shutil.copytree(backed_up.folder / "chroma-kept", backed_up.folder / "chroma")
+        wait(lambda: "rewriting" in daemon.said())
+        wait(lambda: backed_up.settled(16))
+    finally:
+        daemon.stop()
+    assert_exact(backed_up, ask)
+
+
+def test_copied_state_on_one_chroma_is_refused_until_it_is_adopted(backed_up: Project, ask: Ask) -> None:
+    chroma = {"chroma": {"path": str(backed_up.folder / "chroma")}}
+    copy = Project(backed_up.folder.parent / "copy", chroma, {"max_loss": 1.0})
+    shutil.copytree(backed_up.folder / "state", copy.folder / "state")
+    (copy.docs / "only.md").write_text("Words of the copy.")
+    before = backed_up.essence()
+    refused = copy.call("sync")
+    assert refused.returncode != 0
+    assert "ingestor collections --adopt docs" in refused.stdout + refused.stderr
+    assert backed_up.essence() == before
+    assert ask("sync").code == 0
+    taken = copy.json("collections", "--adopt", "docs")
+    assert taken["adopted"] == "docs"
+    assert copy.call("sync").returncode == 0
+    assert {text for _, text, *_ in backed_up.records()} == {"Words of the copy."}
+    assert ask("sync").code != 0
+    assert {text for _, text, *_ in backed_up.records()} == {"Words of the copy."}
+
+
+def test_state_and_chroma_moved_together_go_on(backed_up: Project, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(backed_up.folder, moved)
+    other = Project(moved, source={"max_loss": 1.0})
+    assert other.call("sync").returncode == 0
+    assert other.call("verify").returncode == 0
+
+
+def test_metadata_of_the_collection_replaced_by_an_app_stops_no_update(backed_up: Project, ask: Ask) -> None:
+    in_chroma(backed_up.folder / "chroma", "docs", "collection.modify(metadata={'team': 'library'})")
+    (backed_up.docs / "3.md").write_text("New words.")
+    assert ask("sync").code == 0
+    assert "New words." in {text for _, text, *_ in backed_up.records()}
+    assert in_chroma(backed_up.folder / "chroma", "docs", "result = collection.metadata")["team"] == "library"
+    assert_exact(backed_up, ask)
+
+
+def test_metadata_key_of_a_stranger_is_removed_by_repair(backed_up: Project, ask: Ask) -> None:
+    in_chroma(backed_up.folder / "chroma", "docs", MARK)
+    assert ask("verify", "--repair").code == 0
+    assert not any("reviewed" in meta for _, _, meta, _ in backed_up.records())
+
+
+# --- Errors of no known kind: documents keep their records, are tried again, and the user is told ---
+
+
+def fail(*args: object) -> None:
+    raise RuntimeError("CUDA out of memory")
+
+
+def test_an_error_of_no_known_kind_withdraws_nothing(
+    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10):
+        (project.docs / f"{number}.txt").write_text(f"Document {number}.")
+    assert ask("sync").code == 0
+    for number in range(10):
+        (project.docs / f"{number}.txt").write_text(f"Document {number}, edited.")
+    with monkeypatch.context() as broken:
+        broken.setattr(HashingEmbedder, "embed", fail)
+        broken.setattr(daemon, "PATIENCE", 1.0)
+        failed = ask("sync")
+    assert failed.code == 4
+    assert failed.err.count("Traceback") == 1, "one of ten like it"
+    assert "keeps its records and will be retried: RuntimeError: CUDA out of memory" in failed.err
+    status = project.json("status", code=None)
+    assert status["collections"]["docs"]["records"] == 10
+    assert {failure["quarantined"] for failure in status["failures"]} == {False}
+    assert len(project.records()) == 10
+    assert ask("sync").code == 0
+    assert project.essence() == project.fresh().essence()
+
+
+@pytest.mark.slow
+def test_a_document_that_chroma_can_not_take_leaves_nothing_in_doubt(
+    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        (project.docs / f"{number}.txt").write_text(f"Document {number}.")
+    assert ask("sync").code == 0
+    (project.docs / "0.txt").write_text("Many words. " * 500)
+    (project.docs / "1.txt").write_text("Document 1, edited.")
+    project.settings |= {"chunking": {"strategy": "recursive", "size": 2000}, "rechunk": "in_place"}
+    project.configure()
+    with monkeypatch.context() as small:
+        small.setattr(index, "_MOST_BYTES", 5000)
+        refused = ask("sync")
+    assert refused.code == 3
+    (failure,) = project.json("status", code=None)["failures"]
+    assert failure["document"] == "0.txt"
+    assert "cut the document into smaller chunks" in failure["reason"]
+    assert len(project.records()) == 2
+    assert project.json("verify", code=None)["stale"] == 0
+    assert project.call("retry", "--all").returncode == 0
+    assert ask("sync").code == 0
+    assert project.json("verify")["checked"] == 3

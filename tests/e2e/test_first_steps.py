@@ -1,15 +1,26 @@
-"""README and tutorial as a new user follows them: every code block, in order, in an empty folder."""
+"""The first steps of a user: every code block of the README and the tutorials, and a daemon on a terminal."""
 
+import fcntl
+import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from ingestor.app.signals import Signals
+from tests.e2e.project import INGESTOR, Project, free_port, running
+from tests.e2e.test_service import figure, make_served
+from tests.environments import readers
+from tests.waiting import wait
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -127,3 +138,192 @@ def _until_seen(reader: Reader, language: str, code: str, promised: str) -> None
         time.sleep(0.5)
         if "ingestor query" in code:
             reader.paste(language, code)
+
+
+# --- A daemon on a terminal: what its user sees there, and what closing it means ---
+
+
+@dataclass
+class Terminal:
+    """A command that has a terminal to itself; ``saw`` is all that appeared there."""
+
+    process: subprocess.Popen[bytes]
+    master: int
+    saw: str = ""
+
+    def shows(self, text: str) -> bool:
+        while True:
+            try:
+                self.saw += os.read(self.master, 65536).decode(errors="replace")
+            except BlockingIOError:
+                return text in self.saw
+
+    def close(self) -> None:
+        os.close(self.master)
+        self.master = -1
+
+
+def take_terminal() -> None:
+    """In the child: even where whoever runs the tests ignores SIGHUP (nohup), the daemon hears it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def opened(folder: Path) -> Terminal:
+    """``ingestor run`` in that folder, as the first process of a new terminal."""
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (30, 100))
+    os.set_blocking(master, False)
+    process = subprocess.Popen(
+        [INGESTOR, "run"],
+        cwd=folder,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        preexec_fn=take_terminal,
+        env={**os.environ, "TERM": "xterm-256color", "PATH": "/usr/bin:/bin"},
+    )
+    os.close(slave)
+    return Terminal(process, master)
+
+
+@pytest.fixture
+def terminal(project: Project) -> Iterator[Terminal]:
+    (project.docs / "a.md").write_text("# When does it open?\n\nThe library opens at nine.\n")
+    on = opened(project.folder)
+    yield on
+    if on.master >= 0:
+        on.close()
+    on.process.kill()
+    on.process.wait(30)
+
+
+def test_a_daemon_ends_with_its_terminal(project: Project, terminal: Terminal) -> None:
+    wait(lambda: terminal.shows("Watching for changes"))
+    terminal.close()
+    assert terminal.process.wait(60) == 0
+    assert not project.json("status")["running"]
+    assert project.json("verify")["checked"] == 1
+
+
+@pytest.mark.slow
+def test_a_hang_up_while_the_terminal_is_there_reloads(terminal: Terminal) -> None:
+    wait(lambda: terminal.shows("Watching for changes"))
+    terminal.process.send_signal(signal.SIGHUP)
+    wait(lambda: terminal.shows("config reloaded"))
+    os.write(terminal.master, b"\x03")  # Ctrl-C
+    assert terminal.process.wait(60) == 0
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals().heard():
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.slow
+def test_what_the_screen_says_can_be_pasted_and_no_log_crosses_the_bar(
+    project: Project, terminal: Terminal
+) -> None:
+    wait(lambda: terminal.shows("Watching for changes"))
+    rows = re.split(r"\n|\r|\x1b\[2K", terminal.saw)
+    assert any("━" in row for row in rows), "there was a bar"
+    assert any("INFO" in row for row in rows), "there was a log line"
+    assert not [row for row in rows if "━" in row and "INFO" in row]
+    asked = re.search(r"\S*ingestor query [^\r\n\x1b]*", terminal.saw)
+    assert asked is not None
+    assert '"When does it open?"' in asked[0]
+    answer = subprocess.run(
+        ["sh", "-c", asked[0]],
+        cwd=project.folder,
+        env={**os.environ, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert "docs/a.md:" in answer.stdout and "The library opens at nine." in answer.stdout
+
+
+def test_a_stranger_begins_in_an_empty_folder(tmp_path: Path) -> None:
+    said = subprocess.run([INGESTOR, "init"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert "ingestor run" in said.stdout
+    config = (tmp_path / "config.yaml").read_text().replace("port: 8000", f"port: {free_port()}")
+    config = re.sub(r"model: all-MiniLM-L6-v2.*", "kind: hashing\n  dimensions: 64", config)
+    (tmp_path / "config.yaml").write_text(config)
+    on = opened(tmp_path)
+    try:
+        wait(lambda: on.shows("No documents to index yet"))
+        (tmp_path / "documents" / "first.txt").write_text("some words")
+        wait(lambda: on.shows("first.txt: 1 record written"))
+        os.write(on.master, b"\x03")
+        assert on.process.wait(60) == 0
+    finally:
+        on.process.kill()
+        on.process.wait(30)
+        on.close()
+
+
+# --- The examples of docs/reading.md, as they stand there, in environments without ingestor or a model ---
+PAGE = (ROOT / "docs/reading.md").read_text()
+PACKAGES = (
+    "chromadb==1.5.9",
+    "langchain-chroma==1.1.0",
+    "llama-index-vector-stores-chroma==0.6.0",
+    "llama-index-embeddings-text-embeddings-inference",
+)
+MODULES = ("chromadb@3.5.0", "@chroma-core/huggingface-server@0.1.8")
+QUESTION = "All that is known about the bridge."
+
+
+@pytest.fixture(scope="module")
+def read_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    here = make_served(tmp_path_factory.mktemp("reading"))
+    with running(here):
+        settled = 'ingestor_documents{collection="docs",source="docs",state="settled"}'
+        wait(lambda: figure(here, settled) == 3)
+        yield here
+
+
+def example(heading: str, language: str, of: Project) -> str:
+    """The first block of code below a heading, with the ports and a question of the daemon here."""
+    found = re.search(rf"^#+ {heading}\n.*?^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    assert found[1].count("What does an interlibrary loan cost?") == 1
+    port = str(of.settings["http"]["port"])
+    return (
+        found[1]
+        .replace("What does an interlibrary loan cost?", QUESTION)
+        .replace("8000", str(of.port))
+        .replace("8001", port)
+    )
+
+
+def run(command: list[str | Path], folder: Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("heading", ["LangChain", "LlamaIndex"])
+def test_stores_ask_in_words_without_a_model(heading: str, read_daemon: Project, tmp_path: Path) -> None:
+    script = example("Plain Chroma", "python", read_daemon) + example(heading, "python", read_daemon)
+    said = run([readers(*PACKAGES), "-W", "ignore", "-c", script], tmp_path)
+    assert said.splitlines()[0].split()[0].endswith("bridge.txt")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(shutil.which("npm") is None, reason="no npm here")
+def test_javascript_asks_in_words_without_a_model(read_daemon: Project, tmp_path: Path) -> None:
+    run(["npm", "install", "--silent", *MODULES], tmp_path)
+    script = example("JavaScript", "js", read_daemon) + "console.log(found.documents[0][0]);\n"
+    (tmp_path / "ask.mjs").write_text(script)
+    assert run(["node", "ask.mjs"], tmp_path).strip() == QUESTION

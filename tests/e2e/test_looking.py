@@ -1,4 +1,4 @@
-"""What the commands that look say, above all when something is wrong, unfinished or cannot be seen."""
+"""Commands that only look: their output when something is wrong, unfinished or cannot be seen."""
 
 import json
 import shutil
@@ -31,8 +31,6 @@ from tests.e2e.in_process import Ask, plan_of
 from tests.e2e.project import Project
 
 SAMPLES = Path(__file__).parents[2] / "documents"
-
-
 _MODULES = """
 import sys
 from ingestor.cli.main import main

@@ -1,17 +1,24 @@
-"""What happens around a running daemon: it says so in words that help, loses nothing, and goes on."""
+"""Mishaps around a running daemon: full disks, limits of memory, quotas, a Chroma that stands still."""
 
 import os
 import shutil
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.e2e.project import Daemon, Project
-from tests.e2e.test_daemon import chroma_pid
-from tests.e2e.test_sync import long_document
+from ingestor.chroma.client import Place, connect
+from tests.bad_parser import installed
+from tests.chroma.quota_proxy import AFTER, BEFORE, Cloud, cloud_before
+from tests.e2e.in_process import Ask, answered
+from tests.e2e.project import Daemon, Project, chroma_pid, long_document
+from tests.serving import HOST, shared_server
+from tests.small_disk import fill, small_disk
 from tests.waiting import wait
 
 
@@ -163,3 +170,237 @@ def test_a_chroma_folder_that_goes_is_made_and_filled_anew(project: Project, dae
     assert project.json("status")["embedded_texts"] == before + 1
     assert daemon.stop() == 0
     assert project.json("verify")["checked"] == before + 1
+
+
+# --- A disk that fills while documents are ingested, Chroma's or the state's: the daemon waits, and goes  ---
+FIRST, THEN = 2, 12  # documents before the disk is full, and meanwhile
+
+
+@pytest.fixture(params=["chroma", pytest.param("state", marks=pytest.mark.slow)])
+def cramped(request: pytest.FixtureRequest, project: Project, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A project of which this folder lies on a small disk."""
+    with small_disk(tmp_path / "disk", {"chroma": 110, "state": 8}[request.param]) as disk:
+        chroma = {"path": "./chroma", "port": project.port}
+        settings = {"chroma": chroma, "state": "./state"}
+        if request.param == "chroma":
+            settings["chroma"] = {**chroma, "path": str(disk / "chroma")}
+        else:
+            settings["state"] = str(disk / "state")
+        project.settings = settings
+        project.configure()
+        yield request.param, disk
+
+
+def add(project: Project, documents: range) -> None:
+    for n in documents:
+        (project.docs / f"{n}.txt").write_text(long_document(100, n))
+
+
+WAITS = {
+    "chroma": "collection docs: write failed, will retry: the disk of",
+    "state": "the state folder",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_a_full_disk_is_waited_out(project: Project, cramped: tuple[str, Path]) -> None:
+    which, disk = cramped
+    add(project, range(FIRST))
+    daemon = project.start()
+    try:
+        wait(lambda: project.settled(FIRST))
+        add(project, range(FIRST, FIRST + THEN))
+        ballast = fill(disk)
+        wait(lambda: WAITS[which] in daemon.said())
+        full = project.json("status")
+        assert full["running"]
+        assert full["sources"]["docs"]["settled"] < FIRST + THEN
+        if which == "chroma":
+            assert "less than 50 MB left" in full["collections"]["docs"]["reason"]
+        assert daemon.process.poll() is None
+
+        ballast.unlink()
+        wait(lambda: project.settled(FIRST + THEN), seconds=100)
+        end = project.json("status")
+        assert end["collections"]["docs"]["healthy"]
+        assert end["embedded_texts"] == end["collections"]["docs"]["records"], "embedded once each"
+        said = daemon.said()
+        assert said.count(WAITS[which]) <= 3, "not at every try"
+        assert "again" in said.split(WAITS[which])[-1]
+        assert "Traceback" not in said
+        assert daemon.stop() == 0
+    finally:
+        daemon.kill()
+    assert project.json("verify")["checked"] == end["collections"]["docs"]["records"]
+
+
+def test_a_start_on_a_full_disk_is_refused_in_a_few_words(
+    project: Project, cramped: tuple[str, Path]
+) -> None:
+    _, disk = cramped
+    add(project, range(FIRST))
+    ballast = fill(disk)
+    refused = project.call("sync")
+    assert refused.returncode == 4, refused
+    assert "Traceback" not in refused.stderr
+    assert "disk" in refused.stderr + refused.stdout or "space" in refused.stderr, refused
+    assert str(disk) in (refused.stderr + refused.stdout).replace("\n", ""), refused
+    ballast.unlink()
+    assert project.json("sync")["documents"]["added"] == FIRST
+
+
+@pytest.mark.parametrize("left", [0, 80_000])
+def test_full_disk_of_the_state_is_named_at_the_start(tmp_path: Path, left: int) -> None:
+    with small_disk(tmp_path / "disk", 8) as disk:
+        project = Project(tmp_path / "project", {"state": str(disk / "state")})
+        (project.docs / "a.txt").write_text("some words")
+        assert project.call("sync").returncode == 0
+        fill(disk, left)
+        for command in ("sync", "run"):
+            refused = project.call(command)
+            assert refused.returncode == 4
+            assert f"the disk of {disk / 'state'} is full" in refused.stdout + refused.stderr
+            assert "Traceback" not in refused.stderr
+        (disk / "ballast").unlink()
+        assert project.call("sync").returncode == 0
+
+
+@pytest.mark.parametrize("megabytes", [600, 1200])
+def test_limited_address_space_ends_without_a_traceback(project: Project, megabytes: int) -> None:
+    (project.docs / "a.txt").write_text("some words")
+    project.under = ("prlimit", f"--as={megabytes * 1_000_000}")
+    found = project.call("sync")
+    assert "Traceback" not in found.stderr
+    if found.returncode:
+        assert "ulimit -v" in found.stderr or "out of memory" in found.stderr
+
+
+# --- Where a group of processes has less memory than a document takes, the parser ends, and nothing else ---
+LIMIT = 900_000_000  # bytes of daemon, Chroma and parsers together
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A control group of this limit; needs root, and control groups that may be changed."""
+    old = Path("/sys/fs/cgroup/memory")
+    place = (old if old.is_dir() else Path("/sys/fs/cgroup")) / f"ingestor-test-{os.getpid()}"
+    limit = "memory.limit_in_bytes" if old.is_dir() else "memory.max"
+    try:
+        place.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made: {error}")
+    try:
+        try:
+            (place / limit).write_text(str(LIMIT))
+        except OSError as error:
+            pytest.skip(f"this control group limits no memory: {error}")
+        yield place
+    finally:
+        with suppress(OSError):
+            for pid in (place / "cgroup.procs").read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
+        wait(lambda: not (place / "cgroup.procs").read_text())
+        place.rmdir()
+
+
+@pytest.mark.slow
+def test_a_document_that_takes_all_memory_of_the_group(
+    tmp_path: Path, group: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", installed(tmp_path / "plugins", "rtf"))
+    parsing = {"memory": "8GB", "seconds": "60s", "processes": 1}
+    project = Project(tmp_path / "project", {"parsing": parsing})
+    daemon = project.start()
+    try:
+        (group / "cgroup.procs").write_text(str(daemon.process.pid))
+        wait(lambda: "Chroma listens" in daemon.said())
+        (project.docs / "eats.rtf").write_text(r"{\rtf1 eat")
+        (project.docs / "beside.txt").write_text("A lantern hangs beside it.")
+        wait(lambda: any(one["document"] == "eats.rtf" for one in project.json("status")["failures"]), 120)
+        wait(lambda: project.json("status")["sources"]["docs"]["settled"] == 1, 60)
+        print(project.json("status")["failures"])
+        assert "Chroma ended" not in daemon.said() and daemon.process.poll() is None
+        assert daemon.stop() == 0
+    finally:
+        daemon.kill()
+
+
+# --- Chroma as Chroma Cloud: everything arrives once, whatever the server's quotas and moods are ---
+FRONT = "---\ntitle: Number {n}\nauthor: Ada\ndate: 2026-11-23\ntags: [one, two]\n---\n"
+SECTIONS = 40
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[tuple[int, Cloud]]:
+    with shared_server(tmp_path / "chroma") as running:
+        base = f"http://{HOST}:{running.port}/api/v2/tenants"
+        httpx.post(base, json={"name": "acme"})
+        httpx.post(f"{base}/acme/databases", json={"name": "prod"})
+        with cloud_before(running.port) as found:
+            yield found
+
+
+def test_everything_arrives_once_within_the_quotas(
+    project: Project, ask: Ask, cloud: tuple[int, Cloud]
+) -> None:
+    port, seen = cloud
+    project.settings = {
+        "chroma": {"host": HOST, "port": port, "tenant": "acme", "database": "prod", "quotas": "cloud"},
+        "chunking": {"strategy": "structure", "max_tokens": 60},
+    }
+    project.configure()
+    for n in range(12):
+        words = "".join(f"## Part {m}\n\nSome words of part {m} of number {n}.\n\n" for m in range(SECTIONS))
+        (project.docs / f"{n}.md").write_text(FRONT.format(n=n) + words)
+    (project.docs / "long.md").write_text("# " + "L" * 6000 + "\n\n" + "字" * 9000 + "\n")
+    seen.faults = [(429, "0"), BEFORE, None, AFTER, (503, "1"), None, AFTER]
+    first = answered(ask("sync", "--json"), 0)
+    assert seen.faults == []
+    assert (seen.refused, seen.at_once) == ({}, 1)
+    count = first["records"]["added"]
+    assert count > 12 * SECTIONS > 300
+    with connect(HOST, port, place=Place("acme", "prod")) as client:
+        found = client.api.get(client.api.get_collection("docs").id, include=["metadatas"], limit=300)[
+            "metadatas"
+        ]
+    assert max(len(each) for each in found) == 32
+    some = {"source", "path", "author", "tags", "chunk_index"}
+    assert all(some <= each.keys() for each in found if each["path"] != "long.md")
+    verified = answered(ask("verify", "--json"))
+    assert verified["checked"] == count  # and it exits 0
+
+    project.settings["metadata"] = "lean"
+    project.configure()
+    done = answered(ask("sync", "--json"))["records"]
+    assert done == {"added": 0, "replaced": 0, "patched": count, "dropped": 0}
+    (project.docs / "3.md").unlink()
+    assert answered(ask("sync", "--json"))["records"]["dropped"] > SECTIONS
+    assert "Everything is in order" in ask("verify").out
+    assert answered(ask("query", "part 7 of number 5", "--json"))["hits"]
+    assert seen.refused == {}
+
+
+def test_a_text_that_the_server_does_not_take_stops_no_other(
+    project: Project, ask: Ask, cloud: tuple[int, Cloud]
+) -> None:
+    port, seen = cloud
+    chroma = {"host": HOST, "port": port, "tenant": "acme", "database": "prod"}
+    project.settings = {
+        "chroma": {**chroma, "quotas": "cloud"},
+        "chunking": {"strategy": "fixed", "size": 8000},
+    }
+    project.configure()
+    (project.docs / "good.md").write_text("# Good\n\nWords.\n")
+    (project.docs / "long.md").write_text("word " * 7000)
+    done = answered(ask("sync", "--json"), 3)
+    assert done["documents"]["quarantined"] == 1
+    [problem] = done["problems"]
+    assert problem["document"] == "long.md" and "takes 16,384" in problem["reason"]
+    assert (done["records"]["added"], seen.refused) == (1, {})
+    project.settings["chroma"] = {**chroma, "quotas": {"document_bytes": None}}  # the server says it, too
+    project.configure()
+    done = answered(ask("sync", "--json"), 3)
+    assert "'Document size' exceeded quota limit" in done["problems"][0]["reason"]
+    assert done["documents"]["quarantined"] == 1
+    assert answered(ask("verify", "--json"))["checked"] == 1

@@ -1,4 +1,4 @@
-"""Commands beside each other and beside a daemon or sync, as it starts, works and ends."""
+"""Commands beside each other and beside a daemon or sync, as it starts, works, ends or is interrupted."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,26 @@ import pytest
 
 from ingestor.app import needs
 from ingestor.app.daemon import Loop
-from ingestor.app.queries import is_running
+from ingestor.app.queries import current_status, is_running
 from ingestor.app.signals import Signals
-from ingestor.app.wiring import Ports, opened
+from ingestor.app.status import Status
+from ingestor.app.wiring import Ports, Running, opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Unreachable
 from ingestor.chroma.folder import LOCK
 from ingestor.chroma.index import ChromaIndex
+from ingestor.cli.output import summary
 from ingestor.config.file import load
-from ingestor.model import CollectionName
+from ingestor.core.decisions import NEVER, Failure
+from ingestor.core.document_state import NO_PARSER
+from ingestor.core.entries import Receipt
+from ingestor.model import CollectionName, Item
+from ingestor.pipeline.listing import Source, take
 from ingestor.rechunk.swap import Swaps
 from ingestor.state import lock
+from ingestor.state.editions import Editions
 from ingestor.state.queries.reports import Reports
+from ingestor.state.running_config import in_force
 from tests.bounded import printed
 from tests.e2e.in_process import Ask
 from tests.e2e.project import INGESTOR, Daemon, Project
@@ -35,25 +44,25 @@ from tests.waiting import wait
 
 
 @pytest.fixture
-def synced(project: Project, ask: Ask) -> Project:
+def one_synced(project: Project, ask: Ask) -> Project:
     (project.docs / "a.txt").write_text("some words")
     assert ask("sync").code == 0
     return project
 
 
-def test_a_sync_serves_those_who_look_meanwhile(synced: Project, ask: Ask) -> None:
+def test_a_sync_serves_those_who_look_meanwhile(one_synced: Project, ask: Ask) -> None:
     """It has Chroma for itself, and on a port of its own."""
-    with opened(load(synced.config, {}), serve=False):
+    with opened(load(one_synced.config, {}), serve=False):
         assert json.loads(ask("query", "words", "--json").out)["hits"][0]["document"] == "some words"
         assert ask("show", "a.txt").code == 0
         status = json.loads(ask("status", "--json").out)
     assert status["collections"]["docs"]["healthy"]
 
 
-def test_command_waits_for_a_starting_daemon(synced: Project, ask: Ask) -> None:
+def test_command_waits_for_a_starting_daemon(one_synced: Project, ask: Ask) -> None:
     """Only a status does not: it says how things are."""
-    config = load(synced.config, {})
-    busy = lock.hold(synced.folder / "chroma" / LOCK)  # so long the daemon can't go on
+    config = load(one_synced.config, {})
+    busy = lock.hold(one_synced.folder / "chroma" / LOCK)  # so long the daemon can't go on
     done = threading.Event()
 
     def run() -> None:
@@ -77,7 +86,7 @@ def test_command_waits_for_a_starting_daemon(synced: Project, ask: Ask) -> None:
 
 @pytest.mark.parametrize("words", [("query", "words"), ("show", "a.txt")])
 def test_question_to_an_ending_daemon_is_repeated(
-    synced: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    one_synced: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     real, calls = Collections.existing, iter(range(1000))
 
@@ -92,10 +101,10 @@ def test_question_to_an_ending_daemon_is_repeated(
     assert "some words" in answer.out
 
 
-def test_command_does_not_wait_for_a_chroma_that_never_listens(synced: Project, ask: Ask) -> None:
-    synced.settings = {"chroma": {"path": "./chroma", "embedded": True}}
-    synced.configure()
-    with opened(load(synced.config, {}), serve=False):
+def test_command_does_not_wait_for_a_chroma_that_never_listens(one_synced: Project, ask: Ask) -> None:
+    one_synced.settings = {"chroma": {"path": "./chroma", "embedded": True}}
+    one_synced.configure()
+    with opened(load(one_synced.config, {}), serve=False):
         for words in (("query", "words"), ("show", "a.txt"), ("verify",)):
             answer = ask(*words)
             assert answer.code == 4
@@ -119,10 +128,10 @@ def test_an_interrupted_sync_does_not_say_that_all_is_settled(project: Project) 
     assert "Traceback" not in said
 
 
-def test_a_source_that_feeds_another_collection_now_leaves_the_old_one(synced: Project, ask: Ask) -> None:
+def test_a_source_that_feeds_another_collection_now_leaves_the_old_one(one_synced: Project, ask: Ask) -> None:
     """Nothing feeds the old one any more, so nobody knows its model."""
-    synced.source = {"collection": "elsewhere"}
-    synced.configure()
+    one_synced.source = {"collection": "elsewhere"}
+    one_synced.configure()
     planned, done = (json.loads(ask(word, "--json").out) for word in ("plan", "sync"))
     for key in ("added", "moved", "removed", "changed"):
         assert planned["documents"][key] == done["documents"][key] == (key in ("added", "removed"))
@@ -133,7 +142,9 @@ def test_a_source_that_feeds_another_collection_now_leaves_the_old_one(synced: P
 
 
 @pytest.mark.parametrize("words", [("show", "bad\udcff.txt"), ("query", "bad\udcff"), ("retry", "\udcc3")])
-def test_words_that_are_no_text_in_this_terminal(synced: Project, ask: Ask, words: tuple[str, ...]) -> None:
+def test_words_that_are_no_text_in_this_terminal(
+    one_synced: Project, ask: Ask, words: tuple[str, ...]
+) -> None:
     answer = ask(*words)
     assert answer.code == 2
     assert "Traceback" not in answer.err
@@ -278,3 +289,120 @@ def test_a_second_interruption_need_not_be_patient() -> None:
                 print("interrupted")
         """
     assert printed(program).split() == ["True", "interrupted"]
+
+
+# --- What commands say while work is unfinished, or was interrupted ---
+PICTURE = b"\x89PNG\r\n\x1a\n\x00"
+
+
+def test_what_an_interrupted_sync_left_did_not_fail(project: Project) -> None:
+    for number in range(15):
+        (project.docs / f"{number}.txt").write_text(f"words of {number}")
+    with opened(load(project.config, {}), serve=False) as running:
+        running.configure(watch=False)
+        _list(running)
+        found = summary.of_sync(running, 0.0, {})
+    assert (found["documents"]["failed"], found["documents"]["due"]) == (0, 15)
+
+
+def test_a_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Project, ask: Ask) -> None:
+    (synced.docs / "photo.png").write_bytes(PICTURE)
+    (synced.docs / "report.pdf").write_bytes(PICTURE)
+    ask("sync")
+    synced.settings |= {"chunking": {"strategy": "fixed", "size": 4}, "rechunk": {"mode": "swap"}}
+    synced.configure()
+    with opened(load(synced.config, {}), serve=False) as running:
+        running.configure(watch=False)
+        _list(running)
+        (new,) = (edition for edition in Editions(running.journal).all() if edition.role == "staging")
+        for entry in running.journal.of_collection(new.name):
+            if entry.key in ("a.txt", "photo.png"):
+                parser, refusal = "text", None
+                if entry.key == "photo.png":
+                    parser, refusal = NO_PARSER, Failure("no text", 1, NEVER, quarantined=True)
+                version, recipe = entry.item.version, entry.wanted_recipe
+                done = Receipt(entry.row, version, recipe, "f", "d", parser, failure=refusal)
+                running.journal.settle([done], [recipe])
+        found = summary.of_sync(running, 0.0, {})["documents"]
+        (old,) = (edition for edition in Editions(running.journal).all() if edition.role == "live")
+        for entry in running.journal.of_collection(old.name):
+            if entry.key in ("a.txt", "b.txt"):
+                assert entry.item is not None
+                away = Failure("its server is away", 1, NEVER, quarantined=False)
+                running.journal.fail(entry.row, entry.item.version, away)
+        behind = summary.of_sync(running, 0.0, {})["documents"]
+    assert (found["unchanged"], found["quarantined"], found["unsupported"]) == (2, 1, 1)
+    assert found["due"] == 2  # b.txt and report.pdf, in the new collection
+    assert (behind["failed"], behind["due"]) == (1, 2), "a.txt, which is done in the new collection alone"
+
+
+def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a sync that is ended meanwhile, too."""
+    for name in "abc":
+        (project.docs / f"{name}.txt").write_text("some words")
+    here, go_on = threading.Event(), threading.Event()
+
+    def slowly(source: Source, *given: object) -> object:
+        connector = type(source.connector)
+
+        def scan(self: object) -> Iterator[Item]:
+            for item in real(self):
+                yield item
+                here.set()
+                go_on.wait(60)
+
+        real = connector.scan
+        with monkeypatch.context() as patch:
+            patch.setattr(connector, "scan", scan)
+            return take(source, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("ingestor.pipeline.listing.take", slowly)
+    signals = Signals()
+
+    def listing() -> Status | None:
+        status = current_status(in_force(project.config, {}))
+        found = status.sources["docs"].listing
+        return status if found is not None and found.seen else None
+
+    with opened(load(project.config, {}), serve=False) as running, ThreadPoolExecutor(1) as pool:
+        sync = pool.submit(Loop(running, signals, lambda live: None).sync)
+        try:
+            assert here.wait(60)
+            status = wait(listing)
+            found = status.sources["docs"].listing
+            assert found.seen == 1
+            assert found.at in ("a.txt", "b.txt", "c.txt")
+            assert 0 < status.started - 60 < found.since
+            signals.stop = True
+            sync.result()
+            unfinished = summary.of_sync(running, 0.0, {})["unseen"]
+        finally:
+            signals.stop = True
+            go_on.set()
+    assert "the listing stopped after 1 document" in unfinished["docs"]
+
+
+def test_ls_and_status_agree_about_what_is_due(synced: Project) -> None:
+    """Also where the same version is to be cut in another way."""
+    synced.settings |= {"chunking": {"strategy": "fixed", "size": 4}, "rechunk": {"mode": "in_place"}}
+    synced.configure()
+    with opened(load(synced.config, {}), serve=False) as running:
+        running.configure(watch=False)
+        reports = Reports(running.journal)
+        assert [state for *_, state, _ in reports.counts()] == ["due"]
+        assert {(each.state, each.settled) for each in reports.documents()} == {("due", False)}
+
+
+def test_status_names_strategy_and_model(synced: Project, ask: Ask) -> None:
+    found = json.loads(ask("status", "--json").out)["collections"]["docs"]
+    assert (found["strategy"], found["model"]) == ("recursive", "hashing")
+
+
+def _list(running: Running) -> None:
+    """Until all was listed, and nothing else was done."""
+    scanner = running.engine.scanner
+    scanner.start()
+    while scanner.under_way() or scanner.taking_over():
+        outcome = running.pool.next(30)
+        assert outcome is not None
+        scanner.scanned(outcome.tag, outcome)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Documents pushed to a running daemon, as a script or a webhook would."""
+"""Documents pushed to a running daemon, as a script or a webhook does."""
 
 import json
 import subprocess
@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.connectors.pushing import TOKEN, Caller
-from tests.e2e.project import Daemon, Project, free_port
-from tests.e2e.test_daemon import remote
+from tests.e2e.project import Daemon, Project, free_port, remote
 from tests.waiting import wait
 
 PAGE = "# Harbour\n\nA lantern in the harbour.\n"

@@ -1,6 +1,7 @@
-"""A changed config, through the whole program and a real Chroma, while readers read."""
+"""A changed config, through the whole program and a real Chroma: chunking, engine, languages, sections."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.project import Daemon, Project
+from ingestor.embedders import engines, hardware, sentence_transformers
+from tests.e2e.in_chroma import in_chroma
+from tests.e2e.in_process import Ask, answered
+from tests.e2e.project import Daemon, Project, running
 from tests.waiting import wait
 
 READER = Path(__file__).with_name("reader.py")
@@ -32,15 +36,6 @@ def reading(project: Project, into: Path) -> Iterator[None]:
             assert reader.stdin is not None
             reader.stdin.close()
             reader.wait(60)
-
-
-@contextmanager
-def serving(project: Project) -> Iterator[Daemon]:
-    daemon = project.start()
-    try:
-        yield daemon
-    finally:
-        daemon.kill()
 
 
 def seen(path: Path) -> list[dict[str, Any]]:
@@ -85,7 +80,7 @@ def test_a_changed_config_is_taken_over_while_it_runs(
 ) -> None:
     write_documents(project, Random(1), range(DOCUMENTS))
     reconfigure(project, rechunk=mode)
-    with serving(project) as daemon:
+    with running(project) as daemon:
         wait(lambda: project.settled(DOCUMENTS), 200)
         with reading(project, tmp_path / "seen"):
             for size in sizes:
@@ -107,7 +102,7 @@ def test_another_embedder_never_mixes_and_changing_back_embeds_nothing(
     project: Project, tmp_path: Path
 ) -> None:
     write_documents(project, Random(2), range(DOCUMENTS))
-    with serving(project) as daemon:
+    with running(project) as daemon:
         wait(lambda: project.settled(DOCUMENTS), 200)
         with reading(project, tmp_path / "seen"):
             reconfigure(project, embedding={"kind": "hashing", "dimensions": 32})
@@ -223,3 +218,214 @@ def _kill_now_and_then(project: Project, daemon: Daemon, random: Random) -> Daem
             daemon.kill()
         daemon = project.start()
     return daemon
+
+
+# --- The engine that embeds: without torch, after an upgrade from torch, and after a move to another mach ---
+FORBIDDEN = """
+import sys
+class Forbidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in (
+            *("torch", "transformers", "sentence_transformers"), "kubernetes", "onnxruntime"
+        ):
+            raise ModuleNotFoundError(f"{name} is forbidden")
+sys.meta_path.insert(0, Forbidden())
+"""
+
+
+@pytest.fixture
+def small(project: Project) -> Project:
+    project.settings |= {"embedding": {"threads": 1}, "chroma": {"path": "./chroma", "embedded": True}}
+    project.configure()
+    for n, text in enumerate(["The mill grinds flour.", "Ships sail at dawn.", "Bread needs yeast."]):
+        (project.docs / f"{n}.txt").write_text(text)
+    return project
+
+
+def recipes(project: Project) -> list[str]:
+    with sqlite3.connect(project.folder / "state" / "journal.sqlite3") as journal:
+        found = journal.execute("SELECT embedder FROM collections WHERE role = 'live'").fetchall()
+    journal.close()
+    return [recipe for (recipe,) in found]
+
+
+def test_a_sync_and_a_query_need_nothing_that_the_slim_image_lacks(small: Project, tmp_path: Path) -> None:
+    forbidding = tmp_path / "forbidding"
+    forbidding.mkdir()
+    (forbidding / "sitecustomize.py").write_text(FORBIDDEN)
+    env = {"PYTHONPATH": str(forbidding)}
+    done = small.call("sync", "--json", env=env)
+    assert json.loads(done.stdout)["documents"]["added"] == 3, done.stderr
+    done = small.call("query", "--json", "making bread", env=env)
+    assert "yeast" in done.stdout.splitlines()[0][:600], done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_an_upgrade_keeps_the_engine_of_a_collection(small: Project, ask: Ask) -> None:
+    small.settings["embedding"] = {"engine": "torch", "precision": "float32", "threads": 1}
+    small.configure()
+    answered(ask("sync", "--json"))
+    made = recipes(small)
+    small.settings["embedding"] = {"threads": 1}
+    small.configure()
+    assert answered(ask("plan", "--json"))["embed"]["texts"] == 0
+    (small.docs / "3.txt").write_text("Bees make honey.")
+    assert answered(ask("sync", "--json"))["embedded"]["texts"] == 1
+    assert recipes(small) == made
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("played", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_chosen_engine_is_announced_and_goes_by_swap(
+    small: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, played: bool
+) -> None:
+    """``played``: torch's part is played by OpenVINO, for torch takes long to load."""
+    if played:
+        monkeypatch.setattr(sentence_transformers, "_torch", sentence_transformers._openvino)
+    small.settings["embedding"] = {"engine": "torch", "precision": "float32", "threads": 1}
+    small.configure()
+    answered(ask("sync", "--json"))
+    made = recipes(small)
+    small.settings["embedding"] = {"engine": "openvino", "precision": "float32", "threads": 1}
+    small.configure()
+    assert "engine" in ask("plan").out
+    assert answered(ask("sync", "--json"))["embedded"]["texts"] == 3
+    assert recipes(small) != made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", ["precision", "openvino"])
+def test_another_machine_embeds_nothing_again_unasked(
+    small: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    if missing == "precision" and not (hardware.multiplies_bfloat16() or hardware.multiplies_int8()):
+        pytest.skip("this processor has float32 alone")
+    answered(ask("sync", "--json"))
+    made = recipes(small)
+    if missing == "precision":
+        monkeypatch.setattr(engines, "multiplies_bfloat16", lambda: False)
+        monkeypatch.setattr(engines, "multiplies_int8", lambda: False)
+    else:
+        monkeypatch.setattr(engines, "installed", lambda *packages: "openvino" not in packages)
+    assert "this machine computes other vectors" in ask("plan").out
+    assert answered(ask("sync", "--json"))["embedded"]["texts"] == 0
+    assert recipes(small) == made
+    answered(ask("apply", "--json"))
+    assert recipes(small) != made
+
+
+# --- The language that a document's text is in, as a filter; and found for documents that are there alrea ---
+TEXTS = dict(
+    line.split(" ", 1)
+    for line in (Path(__file__).parents[1] / "declaration.txt").read_text("utf-8").splitlines()
+)
+GERMAN = "result = collection.get(where={'language': 'de'})['documents']"
+WITHOUT_DETECTION = """
+import sys
+from ingestor.pipeline import language
+language.rules, language.identified = lambda: "", lambda document: document
+del sys.argv[0]
+from ingestor.cli.main import main
+main()
+"""
+
+
+@pytest.mark.slow
+def test_documents_made_before_detection_are_patched_and_nothing_is_embedded(project: Project) -> None:
+    project.settings["chunking"] = {"strategy": "changepoint", "max_tokens": 40}
+    project.configure()
+    for code in ("de", "en", "ru"):
+        (project.docs / f"{code}.txt").write_text(f"{TEXTS[code]}\n\n{TEXTS[code]}\n", "utf-8")
+    (project.docs / "declared.html").write_text(f"<html lang=de-AT><p>{TEXTS['en']}", "utf-8")
+    (project.docs / "code.py").write_text("def free(and_equal):\n    return 'in dignity and rights'\n")
+
+    project.under = (sys.executable, "-c", WITHOUT_DETECTION)
+    made = project.json("sync")["records"]["added"]
+
+    project.under = ()
+    patched = project.json("sync")
+    assert patched["records"] == {"added": 0, "replaced": 0, "patched": made, "dropped": 0}
+    assert patched["embedded"]["texts"] == 0
+
+    found = in_chroma(project.folder / "chroma", "docs", GERMAN)
+    assert " ".join(found).split() == (TEXTS["de"] + " " + TEXTS["de"]).split()
+    languages = {meta["file_name"]: meta.get("language") for _, _, meta, _ in project.records()}
+    assert languages == {
+        "de.txt": "de", "en.txt": "en", "ru.txt": "ru", "declared.html": "de-AT", "code.py": None,
+    }  # fmt: skip
+
+
+# --- The sections that chunks touch, as a filter, also for records that are there already; and types by n ---
+TEXT = """\
+.. _start:
+
+Start
+=====
+
+It begins here.
+
+.. setting:: DEBUG
+
+DEBUG
+=====
+
+It is off.
+"""
+OLDER = """
+import sys
+from ingestor.pipeline import metadata
+metadata.rules, metadata._headings = lambda *_: "", lambda *_: None
+del sys.argv[0]
+from ingestor.cli.main import main
+main()
+"""
+
+
+@pytest.mark.slow
+def test_sections_are_listed_in_records_that_are_there_and_nothing_is_embedded(project: Project) -> None:
+    project.settings["chunking"] = {"strategy": "changepoint"}
+    project.configure()
+    (project.docs / "a.rst").write_text(TEXT, "utf-8")
+    (project.docs / "b.md").write_text("no heading\n")
+
+    project.under = (sys.executable, "-c", OLDER)
+    made = project.json("sync")["records"]["added"]
+    assert not any("headings" in meta for _, _, meta, _ in project.records())
+
+    project.under = ()
+    patched = project.json("sync")
+    assert patched["records"] == {"added": 0, "replaced": 0, "patched": made, "dropped": 0}
+    assert patched["embedded"]["texts"] == 0
+    where = "result = collection.get(where={'headings': {'$contains': 'DEBUG'}})['metadatas'][0]['headings']"
+    assert in_chroma(project.folder / "chroma", "docs", where) == ["Start", "DEBUG"]
+    assert project.json("verify")["wrong_metadata"] == 0
+
+    (project.docs / "a.rst").write_text("It begins here.\n", "utf-8")
+    project.json("sync")
+    assert not any("headings" in meta for _, _, meta, _ in project.records())
+
+
+@pytest.mark.slow
+def test_another_type_reads_what_is_called_so_again(project: Project) -> None:
+    project.settings |= {"chunking": {"strategy": "structure"}, "rechunk": "in_place"}
+    project.configure()
+    for name in ("a.txt", "b.inc", "c.md"):
+        (project.docs / name).write_text("Title\n=====\n\nIt is plain.\n", "utf-8")
+    assert project.json("sync")["documents"]["added"] == 3
+    before = {meta["file_name"]: meta["content_type"] for _, _, meta, _ in project.records()}
+    assert before == {"a.txt": "text/plain", "b.inc": "text/plain", "c.md": "text/markdown"}
+
+    project.settings["parsing"] = {"types": {"*.txt": "rst", "*.inc": "text/x-go"}}
+    project.configure()
+    assert project.json("plan")["documents"]["changed"] == 3
+    done = project.json("sync")
+    assert done["embedded"]["texts"] == 0
+    after = {
+        meta["file_name"]: (meta["content_type"], meta.get("headings")) for _, _, meta, _ in project.records()
+    }
+    assert after == {
+        "a.txt": ("text/x-rst", ["Title"]),
+        "b.inc": ("text/x-go", None),
+        "c.md": ("text/markdown", ["Title"]),
+    }

@@ -1,12 +1,22 @@
-"""Search on the command line: by words and vectors, beside a daemon, and while the lexical index is away."""
+"""Search on the command line and at the service port, while documents change."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
+from ingestor.service.client import DaemonClient
 from tests.e2e.in_process import Ask
-from tests.e2e.project import Daemon, Project
+from tests.e2e.project import Daemon, Project, free_port, running
+from tests.endpoint import Reply, serving
 from tests.waiting import wait
 
 PAGE = """# Pumps
@@ -63,3 +73,125 @@ def test_the_lexical_index_is_made_again_while_vectors_serve(project: Project, d
     wait(lambda: project.poll("query", "sesquipedalian", "--mode", "lexical")["hits"])
     assert daemon.stop() == 0, daemon.said()
     assert project.json("verify")["words"] == 0
+
+
+# --- Search at the service port of a real daemon: while it ingests, across a swap, and by ``ingestor quer ---
+
+
+def make_served(folder: Path, **http: Any) -> Project:
+    found = Project(folder / "project", {"http": {"port": free_port(), **http}})
+    for name in ("harbour", "bridge", "library"):
+        (found.docs / f"{name}.md").write_text(f"# The {name}\n\nAll that is known about the {name}.\n")
+    return found
+
+
+def search(of: Project, query: str, **more: Any) -> httpx.Response:
+    address = f"http://127.0.0.1:{of.settings['http']['port']}/search"
+    return httpx.post(address, json={"query": query, **more}, timeout=60, trust_env=False)
+
+
+@pytest.mark.timeout(900)
+def test_questions_are_answered_while_it_ingests_and_swaps(tmp_path: Path) -> None:
+    here = make_served(tmp_path)
+    with running(here) as daemon:
+        wait(lambda: here.settled(3) and search(here, "bridge").json()["mode"] == "hybrid")
+        first = search(here, "bridge", n=1, expand="document").json()
+        assert first["passages"][0]["text"].endswith("All that is known about the bridge.")
+        own = here.poll("query", "bridge", "-n", "1", "--expand", "document")
+        assert {**own, "seconds": 0} == {**first, "seconds": 0}
+        ended, seen = threading.Event(), Counter[Any]()
+
+        def ask() -> None:
+            while not ended.is_set():
+                said = search(here, "bridge", n=1)
+                hits = said.json().get("hits") or [{"metadata": {"recipe": said.text}}]
+                seen[said.status_code, hits[0]["metadata"]["recipe"]] += 1
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            for n in range(20):
+                (here.docs / f"new{n}.md").write_text(f"Number {n} is new.\n")
+            wait(lambda: here.settled(23))
+            here.settings["chunking"] = {"strategy": "recursive", "size": 30}
+            here.settings["embedding"] = {"kind": "hashing", "dimensions": 96}
+            here.configure()
+            wait(lambda: len({recipe for _, recipe in seen}) > 1)
+            wait(lambda: here.settled(23))
+        finally:
+            ended.set()
+            asking.join()
+        assert {status for status, _ in seen} == {200}, seen
+        assert len(seen) == 2, seen
+        assert daemon.stop() == 0, daemon.said()
+    assert "Traceback" not in daemon.said()
+
+
+@pytest.mark.timeout(900)
+def test_a_reranker_is_turned_on_while_the_daemon_runs_and_the_command_uses_it(tmp_path: Path) -> None:
+    """It puts the library first, whatever the question is."""
+
+    def scores(body: dict[str, Any]) -> Reply:
+        found = [{"index": at, "score": float("library" in text)} for at, text in enumerate(body["texts"])]
+        return Reply(body=json.dumps(found).encode())
+
+    def first() -> Any:
+        return search(here, "bridge", n=1).json()["hits"][0]["metadata"]["file_name"]
+
+    here = make_served(tmp_path)
+    with serving(scores) as server, running(here) as daemon:
+        wait(lambda: here.settled(3) and search(here, "bridge").json()["mode"] == "hybrid")
+        assert first() == "bridge.md"
+        here.settings["search"] = {"rerank": {"url": server.base_url}}
+        here.configure()
+        wait(lambda: first() == "library.md")
+        assert daemon.stop() == 0, daemon.said()
+        assert here.json("query", "bridge")["hits"][0]["metadata"]["file_name"] == "library.md"
+    alone = here.json("query", "bridge")
+    assert alone["hits"][0]["metadata"]["file_name"] == "bridge.md"
+    assert "can't be reached" in alone["fallback"]
+
+
+@pytest.mark.timeout(900)
+def test_the_command_asks_the_daemon_and_does_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = make_served(tmp_path, token="file:" + str(tmp_path / "token"))
+    (tmp_path / "token").write_text("t0ken-of-the-port")
+    asked: list[Any] = []
+    of_client = DaemonClient.search
+    monkeypatch.setattr(DaemonClient, "search", lambda self, q: asked.append(of_client(self, q)) or asked[-1])
+    with running(here) as daemon:
+        wait(lambda: here.settled(3))
+        assert here.poll("query", "harbour", "-n", "1")["hits"][0]["document"].strip()
+        assert asked[-1] is not None, "the daemon answered"
+        other = make_served(tmp_path / "other", token="file:" + str(tmp_path / "token"))
+        other.settings["http"]["port"] = here.settings["http"]["port"]
+        other.configure()
+        with running(other):
+            wait(lambda: other.settled(3))
+            found = other.poll("query", "harbour", "-n", "1")["hits"]
+        assert asked[-1] is None, "a daemon of another project does not answer"
+        assert str(other.docs) in found[0]["metadata"]["source"]
+        bad = here.call("query", "harbour", "--where", '{"a": {"$like": "b"}}')
+        assert (bad.returncode, "$like" in bad.stderr) == (2, True), bad.stderr
+        assert daemon.stop() == 0
+    asked.clear()
+    assert here.poll("query", "harbour", "-n", "1")["hits"]
+    assert asked == []
+
+
+@pytest.mark.timeout(900)
+def test_a_query_beside_a_daemon_loads_no_model(tmp_path: Path) -> None:
+    here = make_served(tmp_path)
+    with running(here):
+        wait(lambda: here.settled(3))
+        code = (
+            "import sys, atexit; from ingestor.cli.main import main; "
+            "modules = lambda: sorted({m.split('.')[0] for m, module in sys.modules.items() if module}); "
+            "atexit.register(lambda: print(modules(), file=sys.stderr)); "
+            f"sys.argv = ['ingestor', 'query', 'bridge', '--config', {str(here.config)!r}]; main()"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not {"'openvino'", "'tiktoken'", "'chromadb'"} & set(done.stderr.strip("[]\n").split(", "))

@@ -1,5 +1,6 @@
-"""The service port of a real daemon: what operators and readers see of it, also while something stalls."""
+"""The service port of a real daemon: metrics, readiness, the page in a browser, and assistants."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -7,39 +8,35 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from ingestor.chroma import processes
-from tests.e2e.project import Daemon, Project, free_port
+from ingestor.cli.main import app
+from ingestor.service import assistants
+from tests.e2e.project import INGESTOR, Project, free_port, running
 from tests.endpoint import Reply, embedding, serving
 from tests.environments import readers
+from tests.page.seen import Page
 from tests.waiting import wait
 
 ROOT = Path(__file__).parent.parent.parent
-pytestmark = pytest.mark.timeout(900)
 LOADERS = ROOT / "tests/connectors/loaders.py"
 
 
-def project(folder: Path, source: dict[str, Any] | None = None, **http: Any) -> Project:
+def make_served(folder: Path, source: dict[str, Any] | None = None, **http: Any) -> Project:
     found = Project(folder / "project", {"http": {"port": free_port(), **http}}, source or {})
     for name in ("harbour", "bridge", "library"):
         (found.docs / f"{name}.txt").write_text(f"All that is known about the {name}.\n")
     return found
-
-
-@contextmanager
-def running(of: Project) -> Iterator[Daemon]:
-    daemon = of.start()
-    try:
-        yield daemon
-    finally:
-        daemon.kill()
 
 
 def get(of: Project, path: str) -> httpx.Response | None:
@@ -74,8 +71,9 @@ def read(of: Project, python: Path, question: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.timeout(900)
 def test_a_daemon_is_seen_and_asked(tmp_path: Path) -> None:
-    here = project(tmp_path)
+    here = make_served(tmp_path)
     with running(here) as daemon:
         settled = 'ingestor_documents{collection="docs",source="docs",state="settled"}'
         wait(lambda: figure(here, settled) == 3)
@@ -92,9 +90,10 @@ def test_a_daemon_is_seen_and_asked(tmp_path: Path) -> None:
     assert "the service port listens at http://127.0.0.1:" in daemon.said()
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.slow
 def test_collections_that_were_made_before_change_over_without_embedding(tmp_path: Path) -> None:
-    here = project(tmp_path)
+    here = make_served(tmp_path)
     port, here.settings["http"] = here.settings["http"], False
     here.configure()
     here.json("sync")
@@ -109,8 +108,9 @@ def test_collections_that_were_made_before_change_over_without_embedding(tmp_pat
     assert here.records() == records
 
 
+@pytest.mark.timeout(900)
 def test_a_port_in_use_is_told_and_documents_are_indexed_all_the_same(tmp_path: Path) -> None:
-    here = project(tmp_path)
+    here = make_served(tmp_path)
     place = f"127.0.0.1:{here.settings['http']['port']}"
     with socket.create_server(("127.0.0.1", here.settings["http"]["port"])), running(here) as daemon:
         wait(lambda: here.settled(3))
@@ -136,8 +136,9 @@ def stored_function(of: Project) -> Any:
     return [each["configuration_json"]["embedding_function"] for each in found.json()] if found else None
 
 
+@pytest.mark.timeout(900)
 def test_a_chroma_that_is_stopped_is_seen(tmp_path: Path) -> None:
-    here = project(tmp_path)
+    here = make_served(tmp_path)
     with running(here):
         wait(lambda: status(here, "/readyz") == 200)
         pid = processes.listener(here.port)
@@ -151,8 +152,9 @@ def test_a_chroma_that_is_stopped_is_seen(tmp_path: Path) -> None:
         wait(lambda: figure(here, "ingestor_chroma_up") == 1)
 
 
+@pytest.mark.timeout(900)
 def test_a_chroma_that_was_killed_is_counted(tmp_path: Path) -> None:
-    here = project(tmp_path)
+    here = make_served(tmp_path)
     with running(here):
         wait(lambda: status(here, "/readyz") == 200)
         pid = processes.listener(here.port)
@@ -162,12 +164,13 @@ def test_a_chroma_that_was_killed_is_counted(tmp_path: Path) -> None:
         wait(lambda: figure(here, "ingestor_chroma_up") == 1)
 
 
+@pytest.mark.timeout(900)
 def test_a_listing_that_hangs_is_seen(tmp_path: Path) -> None:
     shutil.copy(LOADERS, tmp_path)
     arguments = {"pids": str(tmp_path / "pid")}
     hanging = {"kind": "python", "call": "loaders:hanging", "folder": str(tmp_path), "arguments": arguments}
     source = {"name": "slow", "collection": "docs", **hanging}
-    here = project(tmp_path)
+    here = make_served(tmp_path)
     here.settings["sources"] = [source]
     here.configure()
     with running(here):
@@ -180,11 +183,12 @@ def test_a_listing_that_hangs_is_seen(tmp_path: Path) -> None:
         assert status(here, "/healthz") == 200, "a restart would not help"
 
 
+@pytest.mark.timeout(900)
 def test_an_embedding_server_that_hangs_is_seen(tmp_path: Path) -> None:
     def script(body: Any) -> Reply:
         return Reply(hang=True) if "bridge" in str(body) else embedding(body)
 
-    here = project(tmp_path)
+    here = make_served(tmp_path)
     lag = 'ingestor_lag_seconds{source="docs"}'
     with serving(script) as server:
         here.settings["embedding"] = {
@@ -202,8 +206,9 @@ def test_an_embedding_server_that_hangs_is_seen(tmp_path: Path) -> None:
             wait(lambda: (figure(here, lag) or 0) > first)
 
 
+@pytest.mark.timeout(900)
 def test_a_source_that_waits_for_a_person_is_seen(tmp_path: Path) -> None:
-    here = project(tmp_path)
+    here = make_served(tmp_path)
     held = 'ingestor_source_held{source="docs"}'
     for n in range(6):
         (here.docs / f"more{n}.txt").write_text(f"Number {n}.\n")
@@ -216,9 +221,10 @@ def test_a_source_that_waits_for_a_person_is_seen(tmp_path: Path) -> None:
         assert here.settled(9), "nothing left the index"
 
 
+@pytest.mark.timeout(900)
 def test_a_token_opens_it_and_readers_send_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "token").write_text("t0ken-of-the-port")
-    here = project(tmp_path, token=f"file:{tmp_path / 'token'}")
+    here = make_served(tmp_path, token=f"file:{tmp_path / 'token'}")
     monkeypatch.setenv("INGESTOR_TOKEN", "t0ken-of-the-port")
     with running(here) as daemon:
         wait(lambda: status(here, "/readyz") == 200)
@@ -245,15 +251,208 @@ print(json.dumps([others, found]))
 """
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_reader_with_chroma_alone_asks_in_words(tmp_path: Path) -> None:
     """With the real model, which this process has and the reader's has not. Makes an environment: slow."""
     python = readers("chromadb==1.5.9")
-    here = project(tmp_path)
+    here = make_served(tmp_path)
     here.settings["embedding"] = {"model": "all-MiniLM-L6-v2"}
     here.configure()
     with running(here):
         wait(lambda: here.settled(3))
         others, found = read(here, python, "Where does the road cross the river?")
     assert (others, [text.strip() for text in found]) == ([], ["All that is known about the bridge."])
+
+
+# --- The pages of a real daemon: seen and used while it works, and no obstacle when it ends ---
+
+
+def make_paged(folder: Path, **http: object) -> tuple[Project, httpx.Client]:
+    port = free_port()
+    here = Project(folder / "project", {"http": {"port": port, **http}})
+    for name in ("harbour", "bridge"):
+        (here.docs / f"{name}.md").write_text(f"# The {name}\n\nAll that is known about the {name}.\n")
+    (here.docs / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    address = f"http://127.0.0.1:{port}"
+    return here, httpx.Client(base_url=address, timeout=60, trust_env=False, follow_redirects=True)
+
+
+@pytest.mark.timeout(900)
+def test_a_daemon_is_seen_in_a_browser_and_ends_while_one_listens(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t0ken-of-the-port")
+    here, client = make_paged(tmp_path, token=f"file:{tmp_path / 'token'}")
+    with running(here) as daemon, client:
+        wait(lambda: here.settled(2))
+        wait(lambda: f"Open in a browser: {str(client.base_url).rstrip('/')}/" in daemon.said())
+        assert client.get("/").status_code == 401
+        client.auth = ("anybody", "t0ken-of-the-port")
+        overview = wait(
+            lambda: (text := client.get("/").text) and "In step, with exceptions" in text and text
+        )
+        assert "broken.pdf" in overview
+        assert "known about the <mark>bridge</mark>." in client.get("/page/search?q=bridge").text
+        shown = client.get("/page/documents?match=harbour").text
+        id_ = shown.partition('href="/page/documents/')[2].partition('"')[0]
+        assert "All that is known about the harbour." in client.get(f"/page/documents/{id_}").text
+
+        heard = threading.Event()
+
+        def listen() -> None:
+            with httpx.stream(
+                "GET", f"{client.base_url}/page/events", auth=client.auth, timeout=60, trust_env=False
+            ) as stream:
+                for _ in stream.iter_lines():
+                    heard.set()
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        assert heard.wait(60)
+        assert daemon.stop() == 0, daemon.said()
+        listener.join(60)
+        assert not listener.is_alive()
+    assert "Traceback" not in daemon.said()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.slow  # a config is taken over, and its source removed: half a minute
+def test_what_left_the_config_is_applied_by_a_button(tmp_path: Path) -> None:
+    here, client = make_paged(tmp_path)
+    with running(here), client:
+        wait(lambda: here.settled(2))
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "late.md").write_text("It came late.\n")
+        here.settings["sources"] = [
+            {"name": "late", "kind": "folder", "path": str(tmp_path / "other"), "collection": "docs"}
+        ]
+        here.configure()
+        wait(lambda: "left the config" in client.get("/page/changes").text)
+        token = Page(client.get("/page/changes")).token()
+        assert "Applied: source docs" in client.post("/page/apply", data={"form_token": token}).text
+        wait(lambda: "harbour.md" not in client.get("/page/documents").text)
+        wait(lambda: "late.md" in client.get("/page/documents").text)
+
+
+# --- What an assistant does, by the official SDK's own client: ``ingestor mcp`` over stdio, and ``/mcp`` ---
+PAGE = "# The {0}\n\nAll that is known about the {0}.\n\n## Keepers\n\nThe {0} has two keepers.\n"
+
+
+def make_known(folder: Path) -> Project:
+    found = Project(folder / "project", {"http": {"port": free_port(), "token": f"file:{folder / 'token'}"}})
+    (folder / "token").write_text("t0ken-of-the-port")
+    for name in ("harbour", "bridge", "library"):
+        (found.docs / f"{name}.md").write_text(PAGE.format(name))
+    return found
+
+
+@asynccontextmanager
+async def by_stdio(of: Project) -> AsyncIterator[Any]:
+    from mcp import (
+        Client,
+        StdioServerParameters,
+    )  # half a second, which few processes need
+
+    command = StdioServerParameters(command=str(INGESTOR), args=["mcp", "--config", str(of.config)])
+    async with Client(command, read_timeout_seconds=240) as client:
+        yield client
+
+
+@asynccontextmanager
+async def by_http(of: Project) -> AsyncIterator[Any]:
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
+    token = {"Authorization": "Bearer t0ken-of-the-port"}
+    address = f"http://127.0.0.1:{of.settings['http']['port']}/mcp"
+    async with create_mcp_http_client(headers=token) as http:
+        transport = streamable_http_client(address, http_client=http)
+        async with Client(transport, read_timeout_seconds=240) as client:
+            yield client
+
+
+def assisted(of: Project, work: Callable[[Any], Coroutine[Any, Any, None]], by: Any = by_stdio) -> None:
+    async def session() -> None:
+        async with by(of) as client:
+            await work(client)
+
+    asyncio.run(session())
+
+
+async def call(client: Any, tool: str, **given: Any) -> Any:
+    said = await client.call_tool(tool, given)
+    assert not said.is_error, said.content
+    assert json.loads(said.content[0].text) == said.structured_content
+    return said.structured_content
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
+def test_an_assistant_searches_lists_and_reads(tmp_path: Path) -> None:
+    here = make_known(tmp_path)
+
+    async def work(client: Any) -> None:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"search", "read", "list_documents", "status"}
+        assert all(tool.annotations.read_only_hint and tool.description for tool in tools.values())
+        found = await call(client, "search", query="keepers of the bridge", n=1, expand="document")
+        passage = found["passages"][0]
+        assert passage["source"].endswith("bridge.md")
+        document = await call(client, "read", document_id=passage["document_id"])
+        assert (document["next"], document["key"]) == (None, "bridge.md")
+        assert document["passages"][0]["text"] == PAGE.format("bridge").strip()
+        listed = await call(client, "list_documents", match="harb")
+        assert [one["key"] for one in listed["documents"]] == ["harbour.md"]
+        status = await call(client, "status")
+        assert status["collections"]["docs"] == {"settled": 3}
+        resource = await client.read_resource(f"ingestor://docs/{passage['document_id']}")
+        assert resource.contents[0].text == PAGE.format("bridge").strip()
+        wrong = await client.call_tool("search", {"query": "bridge", "collection": "other"})
+        assert wrong.is_error
+        assert "known: docs" in wrong.content[0].text
+        wrong = await client.call_tool("read", {"document_id": "../../etc/passwd"})
+        assert wrong.is_error
+
+    with running(here) as daemon:
+        wait(lambda: here.settled(3) and here.poll("query", "bridge")["mode"] == "hybrid")
+        assisted(here, work, by_stdio)
+        assisted(here, work, by_http)
+        assert daemon.stop() == 0, daemon.said()
+    assert "Traceback" not in daemon.said()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
+def test_without_a_daemon_an_assistant_is_told_what_to_do(tmp_path: Path) -> None:
+    here = make_known(tmp_path)
+
+    async def work(client: Any) -> None:
+        said = await client.call_tool("search", {"query": "bridge"})
+        assert said.is_error
+        assert "run" in said.content[0].text, said.content
+        assert "Traceback" not in said.content[0].text
+
+    assisted(here, work)
+    here.json("sync")
+    assisted(here, work)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
+def test_without_a_service_port_there_is_no_server(tmp_path: Path) -> None:
+    here = make_known(tmp_path)
+    here.settings["http"] = False
+    here.configure()
+    done = here.call("mcp")
+    assert (done.returncode, "http: false" in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
+def test_without_the_package_the_command_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assistants, "find_spec", lambda name: None)
+    done = CliRunner().invoke(app, ["mcp", "--config", str(make_known(tmp_path).config)])
+    assert (done.exit_code, "pip install 'ingestor[mcp]'" in done.stderr) == (4, True), done.output

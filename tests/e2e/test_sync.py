@@ -1,34 +1,20 @@
-"""One pass at a time: what it does, what it costs, what it says."""
+"""One pass at a time: what a sync does, costs and prints, also for renamed, copied and sampled documents."""
 
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.in_chroma import in_chroma
-from tests.e2e.project import Project
+from tests.e2e.in_process import Ask, answered
+from tests.e2e.project import Project, long_document
+from tests.waiting import wait
 
 SAMPLES = Path(__file__).parents[2] / "documents"
-
-
-def long_document(sentences: int, place: int = 0) -> str:
-    """``place`` tells documents apart: Chroma's graph loses its way among dozens of equal vectors."""
-    words = [
-        "river",
-        "stone",
-        "bridge",
-        "lantern",
-        "harbour",
-        "winter",
-        "garden",
-        "letter",
-        "window",
-        "market",
-    ]
-    lines = [
-        f"Sentence {n} speaks of the {words[n % 10]} and the {words[n * 7 % 10]} near house {place}-{n}."
-        for n in range(sentences)
-    ]
-    return "\n\n".join(" ".join(lines[i : i + 5]) for i in range(0, sentences, 5))
 
 
 def test_the_keys_of_sync_are_stable(project: Project) -> None:
@@ -172,3 +158,276 @@ def test_plan_says_how_sure_it_is_of_what_it_says(
     nothing = project.json("plan")
     assert (nothing["embed"]["exact"], nothing["cuts_known"]) == (True, True)
     assert nothing["embed"]["texts"] == 0
+
+
+# --- A plan that reads a sample of the documents ---
+
+
+def test_a_sample_stands_for_all(project: Project, ask: Ask) -> None:
+    for n in range(400):
+        (project.docs / f"{n}.md").write_text(
+            f"# Title {n}\n\n" + f"Words of number {n} stand here. " * (n % 40)
+        )
+    (project.docs / "picture.bin").write_bytes(b"\0\1\2" * 100)
+    whole = answered(ask("plan", "--json"))
+    assert whole["sample"] is None
+    said = answered(ask("plan", "--json", "--sample", "100"))
+    assert said["sample"] == {"read": {"docs": [100, 401]}}
+    for name, found, true in (
+        ("records", said["records"]["added"], whole["records"]["added"]),
+        ("tokens", said["embed"]["tokens"], whole["embed"]["tokens"]),
+        ("documents", said["documents"]["added"], whole["documents"]["added"]),
+    ):
+        assert found == pytest.approx(true, rel=0.15), name
+    assert sum(said["documents"].values()) == 401
+    assert not said["cuts_known"]
+    assert said["needs"]["chroma_memory"] == memory(said["records"]["added"])
+    assert whole["disk"] == sum(whole["needs"][f"{name}_bytes"] for name in ("chroma", "journal", "cache"))
+    people = ask("plan", "--sample", "100", "--machines", "3").out
+    assert "source docs: 100 of 401 new documents were read; the figures are scaled to all" in people
+    assert "on 3 such machines" in people
+    assert answered(ask("plan", "--json", "--all"))["records"] == whole["records"]
+    assert not (project.folder / "state").exists() or not list((project.folder / "state").glob("journal*"))
+
+
+def memory(records: int) -> int:
+    return records * (4 * 64 + 524)
+
+
+# --- Folders renamed and copied between two listings: every document keeps or gets its records ---
+NAMES = [f"{number}.txt" for number in range(5)]
+
+
+def rename_and_copy(old: Path) -> None:
+    new = old.rename(old.with_name(f"{old.name} renamed"))
+    for copy in ("copy", "copy of copy"):
+        shutil.copytree(new, new.with_name(copy))
+
+
+def chain(old: Path) -> None:
+    """Each takes the name of the next."""
+    for number in reversed(range(5)):
+        (old / f"{number}.txt").rename(old / f"{number + 1}.txt")
+
+
+def swap(old: Path) -> None:
+    first, second = old / "0.txt", old / "1.txt"
+    one, other = first.read_bytes(), second.read_bytes()
+    first.write_bytes(other)
+    second.write_bytes(one)
+    shutil.copytree(old, old.with_name("copy of swapped"))
+
+
+DEEDS: list[Callable[[Path], None]] = [rename_and_copy, chain, swap]
+
+
+def test_documents_renamed_and_copied_in_one_scan_are_all_there(project: Project) -> None:
+    """Each deed has a folder of its own, with other documents."""
+    for place, deed in enumerate(DEEDS):
+        folder = project.docs / deed.__name__
+        folder.mkdir()
+        for number, name in enumerate(NAMES):
+            (folder / name).write_text(long_document(3 + number, place))
+    project.json("sync")
+    for deed in DEEDS:
+        deed(project.docs / deed.__name__)
+    done = project.json("sync")
+    assert done["embedded"]["texts"] == 0
+    files = list(project.docs.rglob("*.txt"))
+    assert project.json("status")["sources"]["docs"]["settled"] == len(files)
+    assert project.essence() == project.fresh().essence()
+
+
+def test_renamed_document_with_copies_keeps_its_id(project: Project) -> None:
+    for number in range(8):
+        (project.docs / f"a{number}").write_text(long_document(3, number))
+    project.json("sync")
+    before = ids(project)
+    for number in range(8):
+        (project.docs / f"a{number}").rename(project.docs / f"c{number}")
+        shutil.copy(project.docs / f"c{number}", project.docs / f"{'ad'[number % 2]}a{number}")
+    assert project.json("sync")["documents"]["moved"] == 8
+    after = ids(project)
+    assert [after[f"c{number}"] for number in range(8)] == [before[f"a{number}"] for number in range(8)]
+
+
+def ids(project: Project) -> dict[str, str]:
+    """Of documents by key."""
+    return {each["document"]: each["document_id"] for each in project.json("ls")}
+
+
+# --- A changed chunker needs no source and no parser: what was read is remembered ---
+WORDS = "one two three four five six seven eight nine ten eleven twelve. " * 20
+
+
+def swapped_behind_the_back(path: Path, content: str) -> None:
+    """Other content, though what the source goes by (size, time) stays: only who reads it would notice."""
+    before = path.stat()
+    assert len(content.encode()) == before.st_size
+    path.write_text(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_changed_chunker_fetches_nothing(project: Project) -> None:
+    source = {"name": "docs", "kind": "files", "url": f"file://{project.docs}", "collection": "docs"}
+    project.settings["sources"] = [source]
+    paths = [project.docs / f"{number}.md" for number in range(3)]
+    for path in paths:
+        path.write_text(f"# {path.stem}\n\n{WORDS}")
+    project.configure()
+    project.json("sync")
+    before = project.records()
+    for path in paths:
+        swapped_behind_the_back(path, path.read_text().replace("one two", "two one"))
+    project.settings["chunking"] = {"strategy": "recursive", "size": 20}
+    project.configure()
+    plan = project.json("plan")
+    done = project.json("sync")
+    assert done["documents"]["rebuilt"] == 3
+    assert done["embedded"]["texts"] == plan["embed"]["texts"]
+    records = project.records()
+    assert len(records) > 2 * len(before)
+    assert not any("two one" in record[1] for record in records)
+
+    paths[0].write_text(f"# again\n\n{WORDS}{WORDS}")  # what is another now is read
+    paths[1].unlink()
+    assert project.json("sync")["documents"]["changed"] == 1
+    assert any("again" in record[1] for record in project.records())
+
+
+# --- A source with another name in the config: documents stay, nothing is embedded, nothing is there twic ---
+
+
+@pytest.fixture
+def named_docs(project: Project, ask: Ask) -> Project:
+    """Six documents of a source that is called docs."""
+    for number in range(6):
+        (project.docs / f"{number}.md").write_text(
+            f"# Title {number}\n\n" + f"Some words of number {number}. " * 30
+        )
+    assert ask("sync").code == 0
+    return project
+
+
+def but_names(record: Any) -> Any:
+    """The record without what names its source."""
+    id_, text, metadata, vector = record
+    return id_, text, {k: v for k, v in metadata.items() if k not in ("source_name", "recipe")}, vector
+
+
+def test_a_renamed_source_keeps_its_documents(named_docs: Project, ask: Ask) -> None:
+    before = named_docs.records()
+    named_docs.source = {"name": "handbook"}
+    named_docs.configure()
+    planned = ask("plan")
+    assert "source docs was renamed to handbook: its documents are handed over" in planned.out
+    assert "To do it" in planned.out
+    assert answered(ask("plan", "--json"))["renamed"] == {"docs": "handbook"}
+    planned_now = answered(ask("plan", "--json"))
+    assert (planned_now["records"]["patched"], planned_now["embed"]["texts"]) == (len(before), 0)
+    assert planned_now["records"]["added"] == planned_now["records"]["replaced"] == 0
+    said = ask("status").out
+    assert "source handbook was renamed from docs; its documents are handed over by the next pass" in said
+    assert "no longer in the config" not in said
+    assert answered(ask("status", "--json"))["sources"]["handbook"]["settled"] == 6
+
+    done = ask("sync")
+    assert done.code == 0, done
+    assert "source docs was renamed to handbook and keeps its 6 documents" in done.err
+    assert f"{len(before)} patched" in done.out
+    assert "0 texts" in done.out
+    assert {name for _, _, meta, _ in named_docs.records() for name in [meta["source_name"]]} == {"handbook"}
+    assert [but_names(record) for record in named_docs.records()] == [but_names(record) for record in before]
+    assert answered(ask("verify", "--json"))["checked"] == len(before)
+    assert answered(ask("sync", "--json"))["documents"]["unchanged"] == 6
+    assert list(answered(ask("status", "--json"))["sources"]) == ["handbook"]
+    assert answered(ask("plan", "--json"))["renamed"] == {}
+
+
+def test_plan_of_renamed_source_with_collective_strategy_announces_patches_only(
+    project: Project, ask: Ask
+) -> None:
+    """The cuts depend on the mean of the collection, which a plan must know to find them again."""
+    project.settings = {"chunking": {"strategy": "changepoint"}}
+    project.configure()
+    words = ["tariff", "harbour", "engine", "winter", "orchard", "signal", "granite", "violin"]
+    for number in range(8):
+        sentences = [
+            f"The {word} of {n} is near the {words[n % 8]}." for n in range(8) for word in words[: number + 1]
+        ]
+        (project.docs / f"{number}.txt").write_text(" ".join(sentences))
+    assert ask("sync").code == 0
+    project.source = {"name": "handbook"}
+    project.configure()
+    planned = answered(ask("plan", "--json"))
+    assert planned["documents"]["changed"] == 8
+    assert planned["records"].pop("patched") > 8
+    assert set(planned["records"].values()) == {0}
+
+
+@pytest.mark.slow
+def test_a_renamed_source_with_another_strategy_is_a_changed_strategy(named_docs: Project, ask: Ask) -> None:
+    named_docs.source = {"name": "handbook"}
+    named_docs.settings = {
+        "chunking": {"strategy": "recursive", "size": 30},
+        "rechunk": {"approve": "above 1 chunks"},
+        "max_loss": 0.2,
+    }
+    named_docs.configure()
+    [change] = answered(ask("plan", "--json"))["changes"]
+    assert [one["key"] for one in change["changes"]] == ["chunking.size"]
+    assert change["waits"]
+    records = answered(ask("sync", "--json"))["records"]
+    assert records.pop("patched") == len(named_docs.records())  # the new name of the source
+    assert records == dict.fromkeys(("added", "replaced", "dropped"), 0)
+    assert ask("apply").code == 0
+    assert answered(ask("status", "--json"))["sources"]["handbook"]["settled"] == 6
+    assert named_docs.essence() == named_docs.fresh().essence()
+
+
+def test_apply_approves_what_a_rename_and_a_strategy_change_at_once(named_docs: Project, ask: Ask) -> None:
+    named_docs.source = {"name": "handbook"}
+    named_docs.settings = {
+        "chunking": {"strategy": "recursive", "size": 30},
+        "rechunk": {"approve": "above 1 chunks"},
+    }
+    named_docs.configure()
+    assert ask("apply").code == 0
+    assert named_docs.essence() == named_docs.fresh().essence()
+
+
+def test_a_renamed_source_with_other_options_is_a_new_one(named_docs: Project, ask: Ask) -> None:
+    named_docs.source = {"name": "handbook", "exclude": ["5.md"]}
+    named_docs.configure()
+    assert answered(ask("sync", "--json"))["documents"]["added"] == 5
+    assert "source docs is no longer in the config" in ask("status").out
+
+
+def test_the_place_of_a_source_is_learnt_after_an_upgrade(named_docs: Project, ask: Ask) -> None:
+    with sqlite3.connect(named_docs.folder / "state" / "journal.sqlite3") as db:
+        db.execute("UPDATE sources SET origin = NULL")
+    db.close()
+    ask("sync")
+    named_docs.source = {"name": "handbook"}
+    named_docs.configure()
+    done = answered(ask("sync", "--json"))
+    assert (done["documents"]["added"], done["embedded"]["texts"]) == (0, 0)
+
+
+@pytest.mark.slow
+def test_a_daemon_hands_documents_over_when_its_config_changes(named_docs: Project) -> None:
+    """Also of a document whose source is renamed while it waits for another try."""
+    daemon = named_docs.start()
+    try:
+        wait(lambda: named_docs.settled(6))
+        named_docs.source = {"name": "handbook"}
+        named_docs.configure()
+        wait(lambda: "source docs was renamed to handbook and keeps its 6 documents" in daemon.said())
+        (named_docs.docs / "new.md").write_text("# New\n\nWords.\n")
+        wait(lambda: named_docs.json("status")["sources"].get("handbook", {}).get("settled") == 7)
+        wait(lambda: named_docs.json("status")["embedded_texts"] == 1)  # the daemon tells now and then
+        assert list(named_docs.json("status")["sources"]) == ["handbook"]
+        assert daemon.stop() == 0
+    finally:
+        daemon.kill()
+    assert named_docs.essence() == named_docs.fresh().essence()
