@@ -1,3 +1,53 @@
-"""Keeps Chroma collections exactly in step with the documents people have."""
+"""Keeps Chroma collections exactly in step with the documents people have.
+
+``from ingestor import Project`` is the library: see docs/library.md.
+Names are imported at their first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ingestor.app.estimate import SyncPlan as SyncPlan
+    from ingestor.app.queries import BadRequest as BadRequest
+    from ingestor.app.status import Status as Status
+    from ingestor.app.summary import SyncReport as SyncReport
+    from ingestor.app.verification import Verification as Verification
+    from ingestor.config.models import ConfigError as ConfigError
+    from ingestor.ports import BadDocument as BadDocument
+    from ingestor.ports import Gone as Gone
+    from ingestor.ports import IngestorError as IngestorError
+    from ingestor.ports import NeedsHuman as NeedsHuman
+    from ingestor.ports import Torn as Torn
+    from ingestor.ports import Transient as Transient
+    from ingestor.project import Project as Project
+    from ingestor.search.values import Answer as Answer
+    from ingestor.state.lock import Locked as Locked
+    from ingestor.state.stretches import SyncProgress as SyncProgress
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "ingestor.app.estimate": ("SyncPlan",),
+    "ingestor.app.queries": ("BadRequest",),
+    "ingestor.app.status": ("Status",),
+    "ingestor.app.summary": ("SyncReport",),
+    "ingestor.app.verification": ("Verification",),
+    "ingestor.config.models": ("ConfigError",),
+    "ingestor.ports": ("BadDocument", "Gone", "IngestorError", "NeedsHuman", "Torn", "Transient"),
+    "ingestor.project": ("Project",),
+    "ingestor.search.values": ("Answer",),
+    "ingestor.state.lock": ("Locked",),
+    "ingestor.state.stretches": ("SyncProgress",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module 'ingestor' has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(name for names in _HOMES.values() for name in names)})

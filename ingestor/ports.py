@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from ingestor.model import Sums, Vector, Vectors
 
 
-class Transient(Exception):
+class IngestorError(Exception):
+    """Base of every error that the program explains; the message says what to do."""
+
+
+class Transient(IngestorError):
     """Try again later, with backoff. ``shard``: as Torn, of the collection that was asked."""
 
     shard: int | None = None
@@ -62,7 +66,7 @@ class PartialScan(Transient):
         self.more = more
 
 
-class BadDocument(Exception):
+class BadDocument(IngestorError):
     """This content can't be indexed: quarantine it until its version or its recipe changes."""
 
 
@@ -70,7 +74,7 @@ class Unsupported(BadDocument):
     """No installed parser reads such content: it is skipped and counted, and is no failure."""
 
 
-class NeedsHuman(Exception):
+class NeedsHuman(IngestorError):
     """Hold this source until someone acts; the message says what to do."""
 
 
@@ -78,7 +82,7 @@ class Foreign(NeedsHuman):
     """A collection of that name is there, and it is not ours: nothing of ours is in it."""
 
 
-class Torn(Exception):
+class Torn(IngestorError):
     """The index lost the integrity of this collection: it must be written again.
 
     ``shard``: of it, if only that one is harmed.
@@ -87,7 +91,7 @@ class Torn(Exception):
     shard: int | None = None
 
 
-class Gone(Exception):
+class Gone(IngestorError):
     """The collection was deleted, or replaced by another of its name, behind our back. ``shard``: as Torn."""
 
     shard: int | None = None

@@ -92,6 +92,8 @@ MAY_THREAD = {
     "ingestor.chroma.child": "its own process: a thread for the guard, and one that ends it with its parent",
     "ingestor.chroma.guarding.guard": "one event loop for all connections, in that process",
     "ingestor.chroma.guarding.loading": "tasks of that event loop",
+    "ingestor.app.queries": "a Lock: threads that search take turns",
+    "ingestor.project": "a Lock: what searches keep open is opened and closed once",
     "ingestor.cli.log": "a hook that logs what ends a thread",
     "ingestor.connectors.remote.files": "a Lock: most remote file systems serve one caller at a time",
     "ingestor.connectors.imap.session": "a Timer ends the wait for an answer that drips",

@@ -24,7 +24,7 @@ from ingestor.state import checks, run_status, running_config
 from ingestor.state.files import lexical_path, lock_path
 from ingestor.state.queries.reports import Reports
 from ingestor.state.run_status import Live, RunningListing
-from ingestor.state.stretches import Meter, Stretch
+from ingestor.state.stretches import Meter, SyncProgress
 
 log = logging.getLogger("ingestor")
 
@@ -50,7 +50,7 @@ class Loop:
     shown: Live = field(default_factory=Live)  # the progress as last noted
     started: float = field(init=False)  # POSIX seconds
     turned: float = field(init=False)  # seconds by ``ticks``, of the last step
-    stretch: Stretch = field(default_factory=Stretch)  # the work under way, as last noted
+    stretch: SyncProgress = field(default_factory=SyncProgress)  # the work under way, as last noted
     config_state: ConfigState = field(default_factory=ConfigState)
     no_service: str = ""  # why there is no service port although the config wants one
     _now: float = 0.0  # POSIX seconds, at the last step
@@ -284,7 +284,7 @@ class Loop:
                 extra=event("state_unwritable", reason=describe(error)),
             )
 
-    def _note(self, stretch: Stretch) -> None:
+    def _note(self, stretch: SyncProgress) -> None:
         self.stretch = stretch
 
     def _show(self) -> None:

@@ -13,14 +13,16 @@ from ingestor.app.handover import gone_sources, leaving, rehearsed, renamed
 from ingestor.app.needs import Needs
 from ingestor.app.plan import DryRun, Plan, Recorder, Sampling, add_leaving, silently
 from ingestor.app.queries import is_running, journal_of, unusable
-from ingestor.app.recipe_changes import Outlook, outlook
-from ingestor.app.renames import Renames
+from ingestor.app.recipe_changes import outlook
+from ingestor.app.summary import DocumentCounts, RecordCounts
 from ingestor.config import servers
 from ingestor.config.models import Config
-from ingestor.model import SourceName, Vectors
+from ingestor.core.completeness import Skipped
+from ingestor.model import Vectors
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.ports import Embed, Remote
 from ingestor.rechunk import policy
+from ingestor.rechunk.recipes import Change
 from ingestor.registry import find
 from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
@@ -33,31 +35,74 @@ SAMPLE = 64  # texts embedded to measure the rate if none is known; of fewer, wh
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """A plan with its time and cost; ``seconds`` is None if no rate is known."""
+class CollectionChange:
+    """Changes of a collection that a changed config means.
 
-    plan: Plan
-    tokens_per_second: float | None
-    seconds: float | None
-    changes: tuple[Outlook, ...] = ()
+    ``metadata``: another choice of metadata keys. ``swap``: whether a second collection is built, which then
+    takes the name. ``chunks``: records of the documents that change. ``waits``: why `apply` is needed.
+    """
+
+    collection: str
+    changes: tuple[Change, ...] = ()
+    metadata: Change | None = None
+    swap: bool = False
+    chunks: int = 0
+    waits: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingPlan:
+    """Texts and tokens to embed, without cached ones. ``exact``: whether they are no estimate."""
+
+    texts: int = 0
+    tokens: int = 0
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AskingPlan:
+    """Estimated requests to language models, without cached ones; ``cost``: of their prompts."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncPlan:
+    """Effects, time, cost and disk of a sync. The fields are keys of ``ingestor plan --json``."""
+
+    documents: DocumentCounts = field(default_factory=DocumentCounts)
+    records: RecordCounts = field(default_factory=RecordCounts)
+    cuts_known: bool = True  # False: the counts of records are estimates
+    embed: EmbeddingPlan = EmbeddingPlan()
+    ask: AskingPlan = AskingPlan()
+    sources: Mapping[str, DocumentCounts] = field(default_factory=dict)
+    changes: tuple[CollectionChange, ...] = ()
+    leaving: tuple[str, ...] = ()  # sources that left the config and whose documents stay
+    renamed: Mapping[str, str] = field(default_factory=dict)  # sources: new names by old ones
     cost: float = 0.0  # of embedding, if the config has a price
     needs: Needs = field(default_factory=Needs)  # of the new records, estimated
-    leaving: tuple[SourceName, ...] = ()  # sources that left the config and whose documents stay
-    renames: Renames = field(default_factory=dict)  # renamed sources
+    sampled: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by source: documents read, and due
+    tokens_per_second: float | None = None
+    seconds: float | None = None  # of embedding; None if no rate is known
+    problems: tuple[tuple[str, str], ...] = ()  # document or source, with the reason
+    skipped: tuple[Skipped, ...] = ()
+    unseen: Mapping[str, str] = field(default_factory=dict)  # sources that could not be listed whole
     unusable: Mapping[str, str] = field(default_factory=dict)  # collections with the reason
     running: bool = False  # whether a daemon or a sync runs
-    elsewhere: str | None = None  # the config file of what runs, if it is another one
+    follows: str | None = None  # the config file of what runs, if it is another one
     restart: tuple[str, ...] = ()  # keys for which what runs takes over nothing of the config
 
     @property
     def complete(self) -> bool:
         """Whether every source and collection could be examined, and no document failed."""
-        return not (self.plan.unseen or self.unusable or self.plan.documents["failed"])
+        return not (self.unseen or self.unusable or self.documents.failed)
 
 
 def make_plan(
     config: Config, sample: Sampling | None = None, say: Callable[[str], None] = silently
-) -> Estimate:
+) -> SyncPlan:
     """Reads sources, journal and Chroma; writes nothing, not even a new journal.
 
     ``sample``: of large sources some documents are read; None: all that are due. ``say``: as of a plan.
@@ -94,17 +139,37 @@ def make_plan(
         rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
     speed = float(rate) if rate else None
     seconds = plan.tokens / speed if speed else None if plan.tokens else 0.0
-    return Estimate(
-        plan,
-        speed,
-        seconds,
-        tuple(each for each in expected if each.decision.changes or each.another or each.described),
-        policy.cost(plan.tokens, config.rechunk),
-        _needs(config, plan, records, beside, width, seconds),
-        staying,
-        renames,
-        wrong,
-        is_running(config),
+    return SyncPlan(
+        documents=DocumentCounts(**plan.documents),
+        records=RecordCounts(**plan.records),
+        cuts_known=plan.cuts_known,
+        embed=EmbeddingPlan(plan.texts, plan.tokens, plan.exact),
+        ask=AskingPlan(plan.asks, plan.prompt_tokens, round(plan.cost, 6)),
+        sources={name: DocumentCounts(**counts) for name, counts in plan.sources.items()},
+        changes=tuple(
+            CollectionChange(
+                each.serves,
+                tuple(each.decision.changes),
+                each.described or None,
+                each.another,
+                each.chunks,
+                each.waits or None,
+            )
+            for each in expected
+            if each.decision.changes or each.another or each.described
+        ),
+        leaving=staying,
+        renamed={str(old): str(new) for old, new in renames.items()},
+        cost=policy.cost(plan.tokens, config.rechunk),
+        needs=_needs(config, plan, records, beside, width, seconds),
+        sampled=plan.sampled,
+        tokens_per_second=speed,
+        seconds=seconds,
+        problems=tuple(plan.problems),
+        skipped=tuple(plan.skipped.found()),
+        unseen=plan.unseen,
+        unusable=wrong,
+        running=is_running(config),
     )
 
 

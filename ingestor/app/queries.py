@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import SecretStr
@@ -26,7 +27,7 @@ from ingestor.core.entries import ChromaName, Edition, Entry
 from ingestor.core.escape import raw
 from ingestor.core.shards import shard_names
 from ingestor.model import INSIDE, CollectionName, Record, SourceName
-from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.ports import Gone, IngestorError, NeedsHuman, Torn, Transient
 from ingestor.search.values import Answer, Question, checked
 from ingestor.state import run_status
 from ingestor.state.editions import Editions
@@ -40,8 +41,10 @@ from ingestor.state.running_config import InForce
 from ingestor.units import counted
 
 if TYPE_CHECKING:
+    from ingestor.app.building.parts import Parts
     from ingestor.app.status import Status
     from ingestor.chroma.backend import Collections
+    from ingestor.search.reranking import Reranker
 
 T = TypeVar("T")
 
@@ -53,7 +56,7 @@ _LOST = re.compile("[\udc80-\udcff]")  # bytes of the command line that are not 
 _MEMBER = re.compile("(?<!/)!/")  # between container and member in metadata and addresses; a key has INSIDE
 
 
-class BadRequest(Exception):
+class BadRequest(IngestorError):
     """The command names something that does not exist or cannot be done; the message says what to do."""
 
 
@@ -151,10 +154,12 @@ def _listens(host: str, port: int) -> bool:
 
 def current_status(in_force: InForce) -> Status:
     """The status of everything, with or without a running daemon."""
-    status = _status(in_force.config)
-    status.config_error, status.config_since = in_force.error, in_force.since
-    status.config_restart = in_force.restart
-    return status
+    return replace(
+        _status(in_force.config),
+        config_error=in_force.error,
+        config_since=in_force.since,
+        config_restart=in_force.restart,
+    )
 
 
 def _status(config: Config) -> Status:
@@ -227,10 +232,11 @@ def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | N
     return f"Chroma holds {records} and the journal {after:,}; to repair: ingestor verify --repair"
 
 
-def search(config: Config, question: Question) -> Answer:
+def search(config: Config, question: Question, searching: Searching | None = None) -> Answer:
     """The answer to a question: the daemon's, if one runs and answers, else our own.
 
-    Raises BadRequest for an unknown collection, empty text or bad filter, NeedsHuman and Transient.
+    ``searching``: what stays open after the answer; None: everything is closed. Raises BadRequest for an
+    unknown collection, empty text or bad filter, NeedsHuman and Transient.
     """
     from ingestor.search.several import fused, labelled, names_of
     from ingestor.service.client import DaemonClient
@@ -244,7 +250,7 @@ def search(config: Config, question: Question) -> Answer:
         checked(question)
     except ValueError as error:
         raise BadRequest(str(error)) from error
-    with journal_of(config) as journal:
+    with journal_of(config) as journal, ExitStack() as stack:
         known = [str(edition.serves) for edition in live_editions(journal)]
         names = names_of(question.collection, known)
         for name in [str(question.collection)] if names is None else names:
@@ -256,10 +262,11 @@ def search(config: Config, question: Question) -> Answer:
             answer = DaemonClient(config.http, journal.owner).search(question)
             if answer is not None:
                 return answer
+        here = searching or stack.enter_context(closing(Searching(config)))
         if names is None:
-            return labelled(_searched(config, journal, question), str(question.collection))
+            return labelled(here.answer(question), str(question.collection))
         start = time.monotonic()
-        answers = {name: _searched(config, journal, replace(question, collection=name)) for name in names}
+        answers = {name: here.answer(replace(question, collection=name)) for name in names}
         return fused(question, answers, {}, Tokens().counts, time.monotonic() - start)
 
 
@@ -269,35 +276,79 @@ def unsearchable(config: Config) -> int:
         return Reports(journal).due()
 
 
-def _searched(config: Config, journal: Journal, question: Question) -> Answer:
-    """The answer by the configured embedder in this process."""
-    from ingestor.app.building.parts import Parts, made_by
-    from ingestor.lexical.check import words_of
-    from ingestor.lexical.file import reading
-    from ingestor.search.rerankers import scores_of
-    from ingestor.search.reranking import Reranker
-    from ingestor.search.search import Searcher
+class Searching:
+    """Chroma and the configured embedder, opened by the first question of this process and open until closed.
 
-    options = config.search.rerank
-    reranker = None if options is None else Reranker(scores_of(options, patient=True), options.hits)
-    parts = Parts(config, made_by(journal))
-    embed = cache(lambda texts: parts.query_vectors(texts))  # once, though Chroma may be asked twice
+    Threads take turns. While Chroma is open here, no other process can write to it.
+    """
 
-    def ask(collections: Collections) -> Answer:
-        index = collections.edition(Editions(journal).live(CollectionName(str(question.collection))))
-        if index is None:
-            raise no_collection(journal, str(question.collection))
+    def __init__(self, config: Config) -> None:
+        self.config, self._turn, self._open = config, Lock(), ExitStack()
+        self._collections: Collections | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """Close what is open. A thread that asks nevertheless gets its answer, and leaves nothing open."""
+        with self._turn:
+            self._closed = True
+            self._release()
+
+    def answer(self, question: Question) -> Answer:
+        """Answer from one collection. Asked once more if Chroma went away: the daemon may just have ended."""
+        from ingestor.chroma.client import Unreachable
+
+        with self._turn:
+            try:
+                with suppress(Unreachable):
+                    return self._answered(question)
+                self._release()
+                return self._answered(question)
+            except ValueError as error:
+                raise BadRequest(str(error)) from error
+            finally:
+                if self._closed:
+                    self._release()
+
+    def _release(self) -> None:
+        self._collections = None
+        self._open.close()
+
+    @cached_property
+    def _parts(self) -> Parts:
+        from ingestor.app.building.parts import Parts, made_by
+
+        with journal_of(self.config) as journal:
+            return Parts(self.config, made_by(journal))
+
+    @cached_property
+    def _reranker(self) -> Reranker | None:
+        from ingestor.search.rerankers import scores_of
+        from ingestor.search.reranking import Reranker
+
+        options = self.config.search.rerank
+        return None if options is None else Reranker(scores_of(options, patient=True), options.hits)
+
+    def _answered(self, question: Question) -> Answer:
+        from ingestor.lexical.check import words_of
+        from ingestor.lexical.file import reading
+        from ingestor.search.search import Searcher
+
+        if self._collections is None:
+            journal = self._open.enter_context(journal_of(self.config))
+            self._collections = self._open.enter_context(collections_of(self.config, journal))
+        with journal_of(self.config) as journal:
+            edition = Editions(journal).live(CollectionName(str(question.collection)))
+            index = self._collections.edition(edition)
+            if index is None:
+                raise no_collection(journal, str(question.collection))
         if question.where:  # first, since loading the model takes time
             index.check_filter(dict(question.where))
-        with words_of(reading(lexical_path(config)), index.uuid) as words:
-            vectors = lambda texts: embed(tuple(texts))  # noqa: E731
-            searcher = Searcher(index, words, vectors, parts.tokens.counts, time.monotonic, reranker)
-            return searcher.answer(question)
-
-    try:
-        return _answer(config, journal, ask)
-    except ValueError as error:
-        raise BadRequest(str(error)) from error
+        with words_of(reading(lexical_path(self.config)), index.uuid) as words:
+            parts = self._parts
+            ask = Searcher(
+                index, words, parts.query_vectors, parts.tokens.counts, time.monotonic, self._reranker
+            )
+            return ask.answer(question)
 
 
 def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -> T:

@@ -4,21 +4,32 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from time import monotonic
 from types import FrameType
+
+from ingestor.ports import Stop
 
 IMPATIENCE = 1.0  # seconds after which another Ctrl-C interrupts
 
 
-@dataclass
 class Signals:
-    """``terminals``: standard streams that are a terminal, if the process started with a controlling one."""
+    """Requests to stop or to reload. ``until``: an event that also stops.
 
-    stop: bool = False
-    reload: bool = False
-    _stopped: float = 0.0  # monotonic seconds
-    terminals: tuple[int, ...] = field(default_factory=lambda: _terminals() if _has_terminal() else ())
+    ``terminals``: standard streams that are a terminal, if the process started with a controlling one.
+    """
+
+    def __init__(self, until: Stop | None = None) -> None:
+        self.reload = False
+        self._until, self._stop, self._stopped = until, False, 0.0  # monotonic seconds
+        self.terminals = _terminals() if _has_terminal() else ()
+
+    @property
+    def stop(self) -> bool:
+        return self._stop or (self._until is not None and self._until.is_set())
+
+    @stop.setter
+    def stop(self, wanted: bool) -> None:
+        self._stop = wanted
 
     @contextmanager
     def heard(self) -> Iterator[None]:
@@ -28,7 +39,7 @@ class Signals:
         terminal closed, else it reloads the config. A SIGHUP that is ignored, as after ``nohup``, stays
         ignored.
         """
-        handlers = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: self._hang_up}
+        handlers = {signal.SIGTERM: self._end, signal.SIGINT: self._end, signal.SIGHUP: self._hang_up}
         if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
             del handlers[signal.SIGHUP]
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
@@ -38,7 +49,7 @@ class Signals:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _stop(self, number: int, frame: FrameType | None) -> None:
+    def _end(self, number: int, frame: FrameType | None) -> None:
         """An early second signal is ignored: a supervisor may send one twice."""
         if self.stop and number == signal.SIGINT and monotonic() - self._stopped > IMPATIENCE:
             raise KeyboardInterrupt

@@ -1,7 +1,7 @@
 """``status``: the state of everything, from the journal, the live file and Chroma."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from ingestor.app.handover import renamed
 from ingestor.app.renames import Renames
@@ -25,7 +25,7 @@ from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SourceStatus:
     """Status of a source: documents by state. Times are POSIX seconds."""
 
@@ -36,7 +36,7 @@ class SourceStatus:
     quarantined: int = 0
     empty: int = 0  # of the settled: no text was found in them
     incomplete: int = 0  # of the settled: less text was found than they hold
-    unsupported: dict[str, int] = field(default_factory=dict)  # by file extension: no parser reads them
+    unsupported: Mapping[str, int] = field(default_factory=dict)  # by file extension: no parser reads them
     last_scan: float | None = None
     held: str | None = None
     paused: float | None = None  # since when
@@ -58,7 +58,7 @@ class FailedDocument:
     quarantined: bool
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class CollectionStatus:
     """Status of a collection. ``healthy``: None if not asked. ``records``: number in the journal."""
 
@@ -76,19 +76,21 @@ class CollectionStatus:
     shards: int = 1  # collections in Chroma that it is made of
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Status:
+    """Status of the program, its sources and its collections."""
+
     running: bool = False
     started: float | None = None  # POSIX seconds; None if nothing runs
     chroma: str = ""
     config_error: str | None = None  # why an older config is in force, and not the config file
     config_restart: tuple[str, ...] = ()  # keys in which the config file waits for a restart
     config_since: float | None = None  # POSIX seconds: when the config in force was taken over
-    sources: dict[str, SourceStatus] = field(default_factory=dict)
-    collections: dict[str, CollectionStatus] = field(default_factory=dict)
-    failures: list[FailedDocument] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
-    short: list[Short] = field(default_factory=list)  # empty and incomplete documents
+    sources: Mapping[str, SourceStatus] = field(default_factory=dict)
+    collections: Mapping[str, CollectionStatus] = field(default_factory=dict)
+    failures: tuple[FailedDocument, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    short: tuple[Short, ...] = ()  # empty and incomplete documents
     embedded_texts: int = 0  # by this run, or the last one; rates are per second of embedding
     embedded_tokens: int = 0
     embedding_cost: float = 0.0  # where the config has a price
@@ -113,84 +115,124 @@ def gather(
     running: bool,
     probe: Callable[[ChromaName], str | None] | None,
 ) -> Status:
-    """The whole status.
+    """Gather the whole status.
 
     ``probe``: returns why a collection is not healthy, or None. It is None itself if Chroma cannot be asked.
     """
-    status = Status(running, embedded_texts=live.texts, isolation=live.isolation)
-    status.embedded_tokens, status.embedding_cost = live.tokens, live.embedding_cost
+    status = Status(
+        running,
+        sources={source.name: SourceStatus() for source in config.sources},
+        collections={
+            name: _with_means(CollectionStatus(), *_configured(config, name)) for name in config.collections
+        },
+        embedded_texts=live.texts,
+        embedded_tokens=live.tokens,
+        embedding_cost=live.embedding_cost,
+        isolation=live.isolation,
+    )
     if running:
-        status.started, status.chroma, status.guard = live.started or None, live.chroma, live.guard
-        status.no_service = live.no_service
+        status = replace(
+            status,
+            started=live.started or None,
+            chroma=live.chroma,
+            guard=live.guard,
+            no_service=live.no_service,
+        )
     if live.embedding_seconds:
-        status.texts_per_second = round(live.texts / live.embedding_seconds, 1)
-        status.tokens_per_second = round(live.tokens / live.embedding_seconds, 1)
-    for source in config.sources:
-        status.sources[source.name] = SourceStatus()
-        status.collections[source.collection] = CollectionStatus()
-    for name in config.collections:
-        _add_means(status.collections[name], *_configured(config, name))
-    if journal is not None:
-        _add_sources(status, journal, live if running else Live(), renamed(config, journal))
-        _add_collections(status, journal, probe, config.rechunk.grace)
-        _add_words(status, journal, config)
-    return status
+        status = replace(
+            status,
+            texts_per_second=round(live.texts / live.embedding_seconds, 1),
+            tokens_per_second=round(live.tokens / live.embedding_seconds, 1),
+        )
+    if journal is None:
+        return status
+    reports = Reports(journal)
+    status = replace(
+        status,
+        skipped=tuple(reports.skipped()),
+        short=tuple(reports.short()),
+        failures=tuple(
+            FailedDocument(source, key, reason, attempts, None if at == NEVER else at, quarantined)
+            for source, key, reason, attempts, at, quarantined, _ in reports.failures()
+        ),
+    )
+    return replace(
+        status,
+        sources=_sources(status, journal, live if running else Live(), renamed(config, journal)),
+        collections=_collections(status, journal, probe, config),
+    )
 
 
-def _add_sources(status: Status, journal: Journal, live: Live, renames: Renames) -> None:
+def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> dict[str, SourceStatus]:
+    """Add the documents by state, and the last listing, to each source."""
     unseen = {edition.name for edition in Editions(journal).all() if edition.role != "live"}
+    found = dict(status.sources)
+
+    def named(name: str) -> tuple[str, SourceStatus]:
+        called = renames.get(SourceName(name), name)
+        return called, found.get(called) or SourceStatus(configured=False)
+
     for name, collection, state, documents in Reports(journal).counts():
         if collection in unseen or state == "unsupported":
             continue
-        called = renames.get(SourceName(name), name)
-        source = status.sources.setdefault(called, SourceStatus(configured=False))
-        source.renamed_from = name if called != name else source.renamed_from
+        called, source = named(name)
         counted = "due" if state in PENDING else shown(state)
-        setattr(source, counted, getattr(source, counted) + documents)
-        source.waiting += documents if state == "waiting" else 0
-    for name, source in status.sources.items():
-        row = SourceRows(journal).of(SourceName(source.renamed_from or name))
-        source.last_scan, source.held, source.trouble = row.last_scan, row.held, row.trouble
-        source.held = source.held or Withdrawals(journal).kept(SourceName(source.renamed_from or name))
-        source.paused = row.paused
-        source.in_flight = live.in_flight.get(name, 0)
-        source.listing = live.listing.get(name)
-    status.skipped = Reports(journal).skipped()
+        numbers = {counted: getattr(source, counted) + documents}
+        if state == "waiting":
+            numbers["waiting"] = source.waiting + documents
+        old = name if called != name else source.renamed_from
+        found[called] = replace(source, renamed_from=old, **numbers)
     for kind in status.skipped:
-        called = renames.get(SourceName(kind.source), kind.source)
-        source = status.sources.setdefault(called, SourceStatus(configured=False))
-        source.unsupported[kind.kind] = kind.documents
-    status.short = Reports(journal).short()
+        called, source = named(kind.source)
+        found[called] = replace(source, unsupported={**source.unsupported, kind.kind: kind.documents})
     for short in status.short:
-        called = renames.get(SourceName(short.source), short.source)
-        source = status.sources.setdefault(called, SourceStatus(configured=False))
-        setattr(source, short.state, getattr(source, short.state) + 1)
-    status.failures = [
-        FailedDocument(source, key, reason, attempts, None if retry_at == NEVER else retry_at, quarantined)
-        for source, key, reason, attempts, retry_at, quarantined, _ in Reports(journal).failures()
-    ]
+        called, source = named(short.source)
+        found[called] = replace(source, **{short.state: getattr(source, short.state) + 1})
+    for called, source in found.items():
+        name = SourceName(source.renamed_from or called)
+        row = SourceRows(journal).of(name)
+        found[called] = replace(
+            source,
+            last_scan=row.last_scan,
+            held=row.held or Withdrawals(journal).kept(name),
+            trouble=row.trouble,
+            paused=row.paused,
+            in_flight=live.in_flight.get(called, 0),
+            listing=live.listing.get(called),
+        )
+    return found
 
 
-def _add_collections(
-    status: Status, journal: Journal, probe: Callable[[ChromaName], str | None] | None, grace: float
-) -> None:
+def _collections(
+    status: Status, journal: Journal, probe: Callable[[ChromaName], str | None] | None, config: Config
+) -> dict[str, CollectionStatus]:
+    """Add records, health and editions to each collection."""
+    found, notices = dict(status.collections), Notices(journal)
     for edition in Editions(journal).all():
         name, records = edition.serves, Reports(journal).records(edition.name)
         if edition.role != "live":
-            _add_edition(status, journal, edition, grace)
+            found[name] = with_edition(
+                found.get(name) or CollectionStatus(), journal, edition, config.rechunk.grace
+            )
             continue
-        if name not in status.collections and not records:
+        if name not in found and not records:
             continue
-        collection = status.collections.setdefault(name, CollectionStatus())
-        collection.records = records
+        collection = replace(
+            found.get(name) or CollectionStatus(),
+            records=records,
+            waits=notices.get("waits", name),
+            delayed=notices.get("delayed", name),
+        )
         if edition.choices is not None:
-            _add_means(collection, *strategies_and_model(unpacked(edition.choices)))
-        collection.waits = Notices(journal).get("waits", name)
-        collection.delayed = Notices(journal).get("delayed", name)
+            collection = _with_means(collection, *strategies_and_model(unpacked(edition.choices)))
         if probe is not None and edition.uuid is not None:
-            collection.shards = edition.shards
-            collection.reason = _reason(edition, probe)
-            collection.healthy = collection.reason is None
+            reason = _reason(edition, probe)
+            collection = replace(collection, shards=edition.shards, reason=reason, healthy=reason is None)
+        if records:
+            with words_of(reading(lexical_path(config)), edition.uuid) as words:
+                collection = replace(collection, lexical=words.unready())
+        found[name] = collection
+    return found
 
 
 def _reason(edition: Edition, probe: Callable[[ChromaName], str | None]) -> str | None:
@@ -200,26 +242,19 @@ def _reason(edition: Edition, probe: Callable[[ChromaName], str | None]) -> str 
     return "; ".join(found) or None
 
 
-def _add_words(status: Status, journal: Journal, config: Config) -> None:
-    for edition in Editions(journal).all():
-        collection = status.collections.get(edition.serves)
-        if edition.role == "live" and collection is not None and collection.records:
-            with words_of(reading(lexical_path(config)), edition.uuid) as words:
-                collection.lexical = words.unready()
-
-
-def _add_edition(status: Status, journal: Journal, edition: Edition, grace: float) -> None:
+def with_edition(
+    collection: CollectionStatus, journal: Journal, edition: Edition, grace: float
+) -> CollectionStatus:
     """Add what a staging or previous edition means for its collection."""
-    collection = status.collections.setdefault(edition.serves, CollectionStatus())
     if edition.role == "staging":
         counts = [
             (state, number) for _, name, state, number in Reports(journal).counts() if name == edition.name
         ]
         done = sum(number for state, number in counts if state in ("settled", *WITHOUT_RECORDS))
-        collection.built = done, sum(number for _, number in counts)
-    elif edition.role == "previous":
-        collection.old_until = edition.since + grace
-        collection.old_undone = undone(journal, edition)
+        return replace(collection, built=(done, sum(number for _, number in counts)))
+    if edition.role == "previous":
+        return replace(collection, old_until=edition.since + grace, old_undone=undone(journal, edition))
+    return collection
 
 
 def undone(journal: Journal, edition: Edition) -> bool:
@@ -228,8 +263,8 @@ def undone(journal: Journal, edition: Edition) -> bool:
     return edition.choices is not None and left == named(unpacked(edition.choices))
 
 
-def _add_means(collection: CollectionStatus, strategies: Iterable[str], model: str) -> None:
-    collection.strategy, collection.model = ", ".join(sorted(set(strategies))), model
+def _with_means(collection: CollectionStatus, strategies: Iterable[str], model: str) -> CollectionStatus:
+    return replace(collection, strategy=", ".join(sorted(set(strategies))), model=model)
 
 
 def _configured(config: Config, name: CollectionName) -> tuple[list[str], str]:

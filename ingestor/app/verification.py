@@ -1,6 +1,7 @@
 """The command ``verify``. Only ``--repair`` changes anything; it needs the daemon stopped."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ingestor.app import verify
@@ -34,7 +35,7 @@ from ingestor.units import counted
 _AGAIN = 2  # repairs after the first: beside records that are replaced, Chroma's search may lose others
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Verification:
     """Findings in all collections.
 
@@ -54,9 +55,9 @@ class Verification:
     repaired: bool = False
     running: bool = False  # whether a daemon or a sync runs
     aside: str | None = None  # where Chroma's folder was moved to
-    broken: dict[str, str] = field(default_factory=dict)
-    unseen: dict[str, str] = field(default_factory=dict)
-    examples: list[str] = field(default_factory=list)
+    broken: Mapping[str, str] = field(default_factory=dict)
+    unseen: Mapping[str, str] = field(default_factory=dict)
+    examples: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -84,9 +85,8 @@ def verified(config: Config, repair: bool, rebuild: bool = False) -> Verificatio
         if after.unreachable:
             _mend(config)
             after = _verify(config)
-    after.repaired = rebuild or not before.clean
-    after.aside = None if aside is None else str(aside)
-    return after
+    repaired = rebuild or not before.clean
+    return replace(after, repaired=repaired, aside=None if aside is None else str(aside))
 
 
 def _moved_aside(config: Config) -> Path | None:
@@ -112,11 +112,10 @@ def _verify(config: Config) -> Verification:
             found = _examine(journal, collections, edition, cache, lexical_path(config))
             if found.broken is None:
                 found.settings = collections.changed_settings(edition, _model(parts, edition))
-            _count(report, edition.serves, found)
+            report = _counted(report, edition.serves, found)
         cache.close()
     with journal_of(config) as journal:  # before Chroma is opened: sources can take long
-        _compare_sources(report, Parts(config, made_by(journal)), journal)
-    return report
+        return _with_sources(report, Parts(config, made_by(journal)), journal)
 
 
 def _model(parts: Parts, edition: Edition) -> Model:
@@ -147,26 +146,36 @@ def _examine(
         return verify.Findings(broken=f"Chroma can't read it: {reason}")
 
 
-def _count(report: Verification, name: CollectionName, found: verify.Findings) -> None:
-    report.checked += found.checked
-    for kind in ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings"):
-        ids = getattr(found, kind)
-        setattr(report, kind, getattr(report, kind) + len(ids))
-        report.examples += [f"{name}: {kind}: {id_}" for id_ in ids[:5]]
-    if found.broken is not None:
-        report.broken[name] = found.broken
+def _counted(report: Verification, name: CollectionName, found: verify.Findings) -> Verification:
+    """Add the findings in a collection."""
+    kinds = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings")
+    examples = (f"{name}: {kind}: {id_}" for kind in kinds for id_ in getattr(found, kind)[:5])
+    return replace(
+        report,
+        checked=report.checked + found.checked,
+        examples=(*report.examples, *examples),
+        broken=report.broken if found.broken is None else {**report.broken, name: found.broken},
+        **{kind: getattr(report, kind) + len(getattr(found, kind)) for kind in kinds},
+    )
 
 
-def _compare_sources(report: Verification, parts: Parts, journal: Journal) -> None:
+def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verification:
+    """Add the differences between the sources and the journal."""
     for serves in parts.config.collections:
         live = Editions(journal).live(serves)
         made_by = parts.by(unpacked(live.choices) if live.choices else None) or parts
         for source in made_by.sources(serves, live.name, parts.embedder.embed):
             found = difference(journal, source)
-            report.unsettled += found.documents
-            report.examples += [f"{serves}: unsettled: {document}" for document in found.examples]
-            if found.trouble is not None:
-                report.unseen[source.name] = found.trouble
+            examples = (f"{serves}: unsettled: {document}" for document in found.examples)
+            report = replace(
+                report,
+                unsettled=report.unsettled + found.documents,
+                examples=(*report.examples, *examples),
+                unseen=report.unseen
+                if found.trouble is None
+                else {**report.unseen, source.name: found.trouble},
+            )
+    return report
 
 
 def _mend(config: Config) -> Verification:
@@ -180,7 +189,7 @@ def _mend(config: Config) -> Verification:
             if found.broken is None:
                 model = _model(running.parts, edition)
                 found.settings = running.collections.changed_settings(edition, model, restore=True)
-            _count(report, edition.serves, found)
+            report = _counted(report, edition.serves, found)
             if found.broken is not None:
                 running.journal.doubt(edition.name)
                 for _, name in edition.places:

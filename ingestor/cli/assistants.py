@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ingestor.cli.invocation import command
-from ingestor.cli.usage import CONFIG, FAILED, USAGE, ConfigOption, fail, looked_up
+from ingestor.cli.usage import CONFIG, FAILED, USAGE, ConfigOption, fail, to_read
 
 if TYPE_CHECKING:
     from ingestor.config.servers import Http
@@ -21,7 +21,7 @@ def mcp(config: ConfigOption = CONFIG) -> None:
 
     if not installed():
         fail(MISSING, FAILED)
-    http = looked_up(config).http
+    http = to_read(config)[1].http
     if http is None:
         fail(f"{config}: ingestor mcp needs the service port of the daemon: remove `http: false`", USAGE)
     from ingestor.service.assistant_tools import server
@@ -39,7 +39,7 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
 
     @cache
     def client() -> DaemonClient:
-        with journal_of(looked_up(config)) as journal:
+        with journal_of(to_read(config)[1]) as journal:
             return DaemonClient(http, journal.owner)
 
     def asked(method: str, path: str, body: object) -> tuple[int, Any]:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ingestor.cli.invocation import command
-from ingestor.cli.usage import CONFIG, USAGE, ConfigOption, JsonOption, fail, read_config
+from ingestor.cli.usage import CONFIG, USAGE, ConfigOption, JsonOption, fail, to_write
 
 Delete = Annotated[str | None, typer.Option(help="Delete an unused collection that ingestor wrote.")]
 Adopt = Annotated[
@@ -31,27 +31,25 @@ def collections(
 
     Lists all collections, ours or not. Without --not-ours, deletes only unused collections of ours.
     """
-    from ingestor.app import inventory
-    from ingestor.app.queries import is_running
     from ingestor.cli.log import set_up
     from ingestor.cli.output import console
     from ingestor.units import counted
 
     if (delete is not None and adopt is not None) or (not_ours and delete is None):
         fail("give one of --delete NAME, --delete NAME --not-ours, --adopt NAME", USAGE)
-    checked = read_config(config)
+    project, checked = to_write(config)
     set_up("error", checked.log.format)
     if delete is not None:
-        gone = inventory.delete(checked, delete, not_ours=not_ours)
+        gone = project.delete_collection(delete, not_ours=not_ours)
         words = f"collection {gone.name} is deleted, with {counted(gone.records or 0, 'record')}"
         console.say({"deleted": gone.name, "records": gone.records}, words, as_json)
     elif adopt is not None:
-        taken = inventory.adopt(checked, adopt)
-        when = "at once" if is_running(checked) else f"by: {command('sync', config)}"
+        taken = project.adopt_collection(adopt)
+        when = "at once" if project.is_running() else f"by: {command('sync', config)}"
         records = counted(taken.records or 0, "record")
         words = f"collection {taken.name} is deleted, with {records}; it is written again {when}"
         if taken.elsewhere is not None:
             words = f"collection {taken.name} is adopted from {taken.elsewhere}; records are compared {when}"
         console.say({"adopted": taken.name, "records": taken.records}, words, as_json)
     else:
-        console.show_collections(inventory.list_collections(checked), as_json)
+        console.show_collections(project.collections(), as_json)

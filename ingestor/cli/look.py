@@ -1,8 +1,6 @@
 """Commands that only read, except ``verify --repair``."""
 
 import json
-from dataclasses import replace
-from os import environ
 from typing import Annotated, Literal
 
 import typer
@@ -16,11 +14,9 @@ from ingestor.cli.usage import (
     ConfigOption,
     JsonOption,
     VerboseOption,
-    chosen,
-    config_in_force,
     fail,
-    looked_up,
-    read_config,
+    to_read,
+    to_write,
 )
 
 
@@ -43,24 +39,17 @@ def plan(
     Exits with 0 if everything could be examined, 3 if some documents are or would be quarantined, 4 if a
     source could not be listed, a document could not be read now, or Chroma differs from the journal.
     """
-    from ingestor.app.estimate import make_plan
-    from ingestor.app.plan import Sampling
     from ingestor.cli.log import set_up
     from ingestor.cli.output import progress
     from ingestor.cli.output.plan import show_plan
-    from ingestor.state.running_config import in_force, running_file
 
-    checked = read_config(config)
+    project, checked = to_write(config)
     set_up("warning", checked.log.format)
-    bounds = Sampling() if sample is None else Sampling(sample, sample)
     with progress.busy("Reading what is new", as_json) as say:
-        estimate = make_plan(checked, None if everything else bounds, say)
-    estimate = replace(estimate, restart=in_force(config, environ).restart)
-    if estimate.running and (file := running_file(checked.state)) not in (None, str(config.absolute())):
-        estimate = replace(estimate, elsewhere=file)
-    show_plan(estimate, as_json, config, machines)
-    quarantined = QUARANTINED if estimate.plan.documents["quarantined"] else SETTLED
-    raise typer.Exit(quarantined if estimate.complete else FAILED)
+        found = project.plan(sample=sample, everything=everything, progress=say)
+    show_plan(found, as_json, config, machines)
+    quarantined = QUARANTINED if found.documents.quarantined else SETTLED
+    raise typer.Exit(quarantined if found.complete else FAILED)
 
 
 def status(
@@ -72,10 +61,9 @@ def status(
     verbose: VerboseOption = False,
 ) -> None:
     """Show the state of every source and collection."""
-    from ingestor.app.queries import current_status
     from ingestor.cli.output import overview
 
-    found = current_status(config_in_force(config))
+    found = to_read(config, shown=True)[0].status()
     overview.show_status(found, as_json, config, verbose=verbose)
     if check and not found.sound:
         raise typer.Exit(FAILED)
@@ -111,21 +99,27 @@ def query(
     as_json: JsonOption = False,
 ) -> None:
     """Search a collection as an app would."""
-    from ingestor.app.queries import is_running, search, unsearchable
     from ingestor.cli.log import set_up
     from ingestor.cli.output import excerpt, progress
-    from ingestor.search.values import Question
 
-    checked = looked_up(config)
+    project, checked = to_read(config)
     set_up("error", checked.log.format)
-    names, only = collection or [chosen(checked, None)], _filter(where)
-    name = names if len(names) > 1 else names[0]
-    doing = (
-        "Searching" if is_running(checked) else "Starting Chroma and searching (a running daemon is faster)"
-    )
+    filter_ = _filter(where)
+    name = collection[0] if collection is not None and len(collection) == 1 else collection
+    alone = "Starting Chroma and searching (a running daemon is faster)"
+    doing = "Searching" if project.is_running() else alone
     with progress.busy(doing, as_json):
-        answer = search(checked, Question(" ".join(text), name, n, budget, mode, only, expand, distinct))
-    missing = 0 if answer.hits else unsearchable(checked)
+        answer = project.search(
+            " ".join(text),
+            collection=name,
+            n=n,
+            where=filter_,
+            mode=mode,
+            expand=expand,
+            budget_tokens=budget,
+            distinct=distinct,
+        )
+    missing = 0 if answer.hits else project.unsearchable()
     shown = excerpt.show_hits if budget is None and expand == "none" else excerpt.show_passages
     shown(answer, as_json, missing)
 
@@ -155,16 +149,13 @@ def verify(
 
     Exits with 4 if anything differs.
     """
-    from ingestor.app.verification import verified
     from ingestor.cli.log import set_up
     from ingestor.cli.output import console, progress
 
-    checked = read_config(config) if repair else looked_up(config)
+    project, checked = to_write(config) if repair else to_read(config)
     set_up("warning", checked.log.format)
-    if rebuild and not repair:
-        fail("--rebuild goes with --repair: ingestor verify --repair --rebuild", USAGE)
     with progress.busy("Comparing", as_json):
-        report = verified(checked, repair, rebuild)
+        report = project.verify(repair=repair, rebuild=rebuild)
     console.show_verify(report, as_json, config)
     raise typer.Exit(SETTLED if report.clean else FAILED)
 
@@ -175,11 +166,10 @@ def list_documents(
     as_json: JsonOption = False,
 ) -> None:
     """List the documents."""
-    from ingestor.app.queries import journal_of, listed
     from ingestor.cli.output import console
 
-    with journal_of(looked_up(config)) as journal:
-        console.show_documents(*listed(journal, source), as_json)
+    with to_read(config)[0].documents(source) as found:
+        console.show_documents(*found, as_json)
 
 
 def show(
@@ -188,10 +178,9 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a document's chunks in Chroma."""
-    from ingestor.app.queries import shown
     from ingestor.cli.log import set_up
     from ingestor.cli.output import excerpt
 
-    checked = looked_up(config)
+    project, checked = to_read(config)
     set_up("error", checked.log.format)
-    excerpt.show_chunks(shown(checked, document), as_json, config)
+    excerpt.show_chunks(project.document(document), as_json, config)

@@ -21,6 +21,7 @@ from ingestor.cli.control import accept, apply, pause, resume, retry, rollback
 from ingestor.cli.evaluate import evaluate
 from ingestor.cli.look import list_documents, plan, query, show, status, verify
 from ingestor.cli.run import init, run, sync
+from ingestor.cli.trial import try_folder
 from ingestor.cli.usage import FAILED, INTERRUPTED, USAGE, fail
 
 _ALLOCATIONS = 20_000  # between two collections; by default Python makes so many that imports take longer
@@ -68,7 +69,7 @@ def _explain(error: Exception) -> None:
     from ingestor.app.queries import BadRequest
     from ingestor.config.models import ConfigError
     from ingestor.core.error_text import describe
-    from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
+    from ingestor.ports import IngestorError, Torn
 
     match error:
         case MemoryError() | RuntimeError(args=("can't start new thread",)):
@@ -78,7 +79,7 @@ def _explain(error: Exception) -> None:
             fail(str(error), USAGE)
         case Torn():
             fail(f"{describe(error)}; `ingestor sync` writes the collection again, without embedding", FAILED)
-        case NeedsHuman() | Transient() | Gone() | BadDocument() | OSError():
+        case IngestorError() | OSError():
             fail(describe(error), FAILED)
 
 
@@ -102,8 +103,25 @@ def show_help(context: typer.Context, name: Annotated[str, typer.Argument(help="
 
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
-    *(init, run, sync, plan, apply, rollback, status, query, mcp, verify, retry, accept, pause, resume),
+    *(
+        try_folder,
+        init,
+        run,
+        sync,
+        plan,
+        apply,
+        rollback,
+        status,
+        query,
+        mcp,
+        verify,
+        retry,
+        accept,
+        pause,
+        resume,
+    ),
     *(list_documents, show, collections, chunk, evaluate),
 )
+_NAMES = {list_documents: "ls", try_folder: "try"}
 for _command in _COMMANDS:
-    app.command(name="ls" if _command is list_documents else None)(_command)
+    app.command(name=_NAMES.get(_command))(_command)

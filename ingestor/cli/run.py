@@ -3,12 +3,9 @@
 import json
 import logging
 import shlex
-import time
-from functools import partial
 from importlib.resources import files
-from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -26,14 +23,14 @@ from ingestor.cli.usage import (
     VerboseOption,
     fail,
     log_level,
-    read_config,
+    to_write,
 )
 from ingestor.core.events import event
 
 if TYPE_CHECKING:
-    from ingestor.app.daemon import Loop
+    from ingestor.app.summary import SyncReport
     from ingestor.config.models import Config
-    from ingestor.state.run_status import Live
+    from ingestor.project import Ready
 
 
 def init(
@@ -78,67 +75,29 @@ def run(
     Serves Chroma, watches the sources, and takes over a changed config file. Ends at SIGTERM, at Ctrl-C or
     with its terminal.
     """
-    from ingestor.app.daemon import Loop
-    from ingestor.app.reload import Reloader, stamp
-    from ingestor.app.signals import Signals
-    from ingestor.app.wiring import opened
     from ingestor.cli.log import set_up
     from ingestor.cli.output import goodbye, progress
-    from ingestor.page.opening import pages_of
-    from ingestor.service.opening import opened as service_opened
-    from ingestor.state.files import journal_path
 
-    seen = stamp(config)
-    checked = read_config(config, logged=True)
+    project, checked = to_write(config, logged=True)
     as_json |= checked.log.format == "json"
     set_up(log_level(checked.log.level, verbose, quiet), "json" if as_json else checked.log.format)
     _log_warnings(config, checked)
-    signals = Signals()
-    reloader = Reloader(config, environ, signals, checked, seen)
-    with signals.heard(), opened(checked, serve=True) as running, progress.shown(as_json or quiet) as watcher:
-        logging.getLogger("ingestor").info(
-            "Chroma listens at %s",
-            running.collections.address,
-            extra=event("listening", address=running.collections.address),
-        )
-        loop = Loop(running, signals, watcher, config_state=reloader.state)
-        paging = partial(pages_of, config=lambda: loop.running.parts.config, path=config)
-        with service_opened(checked.http, journal_path(checked), loop.view, paging) as unopened:
-            if unopened:
-                loop.go_without_service(unopened)
-            silent = quiet and not as_json
-            loop.run(reloader.changed, lambda live: None if silent else _ready(live, loop, config, as_json))
-        if not (as_json or quiet):
-            goodbye.say_goodbye()
+
+    def ready(found: "Ready") -> None:
+        if as_json:
+            fields = event("in_step", records=found.records, failed=found.failed)
+            logging.getLogger("ingestor").info("all collections are in step", extra=fields)
+        elif not quiet:
+            goodbye.greet(found, config)
+
+    with progress.shown(as_json or quiet) as watcher:
+        leave = None if as_json or quiet else goodbye.say_goodbye
+        project.run(progress=watcher, ready=ready, stopping=leave, handle_signals=True)
 
 
 def _log_warnings(path: Path, config: "Config") -> None:
     for warning in config.warnings:
         logging.getLogger("ingestor").warning("config %s: %s", path, warning, extra=event("config_warning"))
-
-
-def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:
-    from ingestor.cli.output import goodbye
-    from ingestor.state.editions import Editions
-    from ingestor.state.queries.reports import Reports
-    from ingestor.state.sources import SourceRows
-
-    names = sorted({source.collection for source in loop.running.parts.config.sources})
-    editions, reports = Editions(loop.running.journal), Reports(loop.running.journal)
-    records = sum(reports.records(editions.live(name).name) for name in names)
-    failed = len(reports.failures())
-    if as_json:
-        logging.getLogger("ingestor").info(
-            "all collections are in step", extra=event("in_step", records=records, failed=failed)
-        )
-        return
-    rows = SourceRows(loop.running.journal)
-    known = {source.name: rows.of(source.name) for source in loop.running.parts.config.sources}
-    unseen = [name for name, row in known.items() if row.trouble or not row.ready]
-    question = goodbye.question(loop.running.collections, editions.live(names[0]))
-    http = loop.running.parts.config.http
-    page = None if http is None or live.no_service else http.url
-    goodbye.greet(live, names, records, failed, question, config, unseen, page)
 
 
 def sync(
@@ -152,35 +111,24 @@ def sync(
     Exits with 0 if everything is settled, 3 if some documents are quarantined, 4 if something failed or is
     left to do, 130 if it was interrupted. Documents that no parser reads are skipped, and are no failure.
     """
-    from ingestor.app.daemon import Loop
-    from ingestor.app.signals import Signals
-    from ingestor.app.wiring import opened
     from ingestor.cli.log import set_up
-    from ingestor.cli.output import console, progress, summary
+    from ingestor.cli.output import progress
 
-    checked = read_config(config, logged=True)
+    project, checked = to_write(config, logged=True)
     set_up(log_level("warning" if as_json else checked.log.level, verbose, quiet), checked.log.format)
     _log_warnings(config, checked)
-    silent = as_json or quiet or checked.log.format == "json"
-    begun, signals = time.monotonic(), Signals()
-    with (
-        signals.heard(),
-        opened(checked, serve=False) as running,
-        progress.shown(silent) as watcher,
-    ):
-        loop, before = Loop(running, signals, watcher), summary.unconfigured(running)
-        loop.sync()
-        result = summary.of_sync(running, time.monotonic() - begun, before)
-    code = _sync_code(result)
+    with progress.shown(as_json or quiet or checked.log.format == "json") as watcher:
+        report = project.sync(progress=watcher, handle_signals=True)
+    end_sync(report, as_json, config, quiet=quiet)
+
+
+def end_sync(report: "SyncReport", as_json: bool, config: Path, *, quiet: bool = False) -> NoReturn:
+    """Show the report of a sync, and exit with its code."""
+    from ingestor.cli.output import console
+
+    code = FAILED if not report.complete else QUARANTINED if report.documents.quarantined else SETTLED
     if as_json or not quiet or code != SETTLED:
-        console.show_sync(result, as_json, config)
-    if signals.stop:
+        console.show_sync(report, as_json, config)
+    if report.interrupted:
         fail("interrupted: run sync again to resume", INTERRUPTED)
     raise typer.Exit(code)
-
-
-def _sync_code(result: dict[str, Any]) -> int:
-    left = result["documents"]["failed"] or result["documents"]["due"]
-    if result["held"] or result["unseen"] or result["unusable"] or left:
-        return FAILED
-    return QUARANTINED if result["documents"]["quarantined"] else SETTLED

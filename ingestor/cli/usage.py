@@ -14,7 +14,7 @@ from ingestor.core.events import event
 
 if TYPE_CHECKING:
     from ingestor.config.models import Config
-    from ingestor.state.running_config import InForce
+    from ingestor.project import Project
 
 
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]
@@ -63,8 +63,23 @@ def read_config(path: Path, *, logged: bool = False) -> "Config":
     return config
 
 
-def config_in_force(path: Path) -> "InForce":
-    """The config in force, for commands that read: of the running daemon, if the file has an error."""
+def to_write(path: Path, *, logged: bool = False) -> "tuple[Project, Config]":
+    """Return a project for commands that write, and its config. ``logged``: the caller logs warnings."""
+    from ingestor.project import Project
+    from ingestor.state.running_config import InForce
+
+    config = read_config(path, logged=logged)
+    return Project.of(InForce(config)), config
+
+
+def to_read(path: Path, *, shown: bool = False) -> "tuple[Project, Config]":
+    """Return a project for commands that read, and the config in force.
+
+    It is the running daemon's, if the file has an error.
+
+    ``shown``: the command shows that error itself; else it is printed on standard error.
+    """
+    from ingestor.project import Project
     from ingestor.state.running_config import in_force
 
     close_to_others()
@@ -72,21 +87,14 @@ def config_in_force(path: Path) -> "InForce":
     if found.error is None:
         for warning in found.config.warnings:
             print(spelt(f"{path}: warning: {warning}"), file=sys.stderr)
-    return found
-
-
-def looked_up(path: Path) -> "Config":
-    """Return ``config_in_force``; print an error of the file on standard error."""
-
-    found = config_in_force(path)
-    if found.error is not None:
+    elif not shown:
         print(spelt(found.error), file=sys.stderr)
         print("the previous config stays in force, also for this command", file=sys.stderr)
-    return found.config
+    return Project.of(found), found.config
 
 
 def chosen(config: "Config", wanted: str | None) -> str:
-    """The named collection, or the only one. Exits if there are several and none is named."""
+    """Return the named collection, or the only one. Exits if there are several and none is named."""
     names = sorted({str(source.collection) for source in config.sources})
     if wanted is None and len(names) > 1:
         fail(f"name a collection: {', '.join(names)}", USAGE)

@@ -20,6 +20,7 @@ from ingestor.core.shards import MOST
 from ingestor.http_server.access import is_loopback
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
+from ingestor.ports import IngestorError
 from ingestor.registry import Options, Plugin
 from ingestor.units import Duration, Size
 
@@ -350,7 +351,7 @@ def readers_ask_service(http: Http | None, chroma: Chroma) -> bool:
     return here or http.public_url is not None or not is_loopback(http.host)
 
 
-class ConfigError(Exception):
+class ConfigError(IngestorError):
     """A config that cannot be used, with all its problems, a line each."""
 
     def __init__(self, file: str, problems: Iterable[Problem]) -> None:

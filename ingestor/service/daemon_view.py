@@ -13,7 +13,7 @@ from ingestor.search.reranking import Reranker
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state.checks import CheckResult
 from ingestor.state.run_status import Live
-from ingestor.state.stretches import Stretch
+from ingestor.state.stretches import SyncProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class DaemonView:
     journal: JournalReader
     embeddings: Embeddings
     live: Callable[[], Live]
-    stretch: Callable[[], Stretch]
+    stretch: Callable[[], SyncProgress]
     idle: Callable[[], float]
     intervals: Callable[[], Mapping[str, float]]
     chroma_answers: Callable[[float], bool]

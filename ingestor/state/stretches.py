@@ -10,8 +10,10 @@ from ingestor.state.run_status import Live, RunningListing
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Work from rest to rest. ``texts`` were embedded in ``seconds``; ``left`` are those of read documents.
+class SyncProgress:
+    """Progress of work from rest to rest.
+
+    ``texts`` were embedded in ``seconds``; ``left`` are those of documents that were read.
 
     ``begun`` documents are being prepared.
     """
@@ -57,14 +59,14 @@ class Stretch:
 class Meter:
     """Splits progress into stretches of work, and passes each reading to ``show``."""
 
-    show: Callable[[Stretch], None]
+    show: Callable[[SyncProgress], None]
     _rest: Live = field(default_factory=Live)
     _begun: float | None = None  # POSIX seconds
 
     def __call__(self, live: Live) -> None:
         self._begun = live.at if self._begun is None else self._begun
         self.show(
-            Stretch(
+            SyncProgress(
                 _done(live) - _done(self._rest),
                 live.waiting,
                 texts=live.texts_stepped - self._rest.texts_stepped,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ingestor.app.status import Status, _add_edition
+from ingestor.app.status import CollectionStatus, with_edition
 from ingestor.core.decisions import NEVER, Changes, Failure
 from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import Receipt
@@ -15,7 +15,7 @@ SOURCE = SourceName("s")
 
 def test_a_new_collection_is_done_when_nothing_is_left_to_read(tmp_path: Path) -> None:
     """Documents that no parser reads are done: the switch does not wait for them."""
-    journal, status = Journal(tmp_path / "journal.sqlite3", synchronous="OFF"), Status()
+    journal = Journal(tmp_path / "journal.sqlite3", synchronous="OFF")
     new = Editions(journal).build(CollectionName("docs"), "{}", 0.0)
     keys = ("read.md", "damaged.pdf", "picture.xyz", "next.md")
     journal.observe(SOURCE, new.name, Changes(tuple(Item(key, "1", key) for key in keys)), 0.0)
@@ -23,6 +23,5 @@ def test_a_new_collection_is_done_when_nothing_is_left_to_read(tmp_path: Path) -
     endings = (("text", None), ("", unread), (NO_PARSER, unread))
     for entry, (parser, failure) in zip(journal.of_collection(new.name), endings, strict=False):
         journal.settle([Receipt(entry.row, "1", "r", "f", "d", parser, failure=failure)], ["r"])
-    _add_edition(status, journal, new, grace=0.0)
-    assert status.collections["docs"].built == (3, 4)
+    assert with_edition(CollectionStatus(), journal, new, grace=0.0).built == (3, 4)
     journal.close()

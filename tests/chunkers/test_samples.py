@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ingestor.app.suggestions import rank
 from ingestor.chunkers.semantic.changepoint import PLUGIN
-from ingestor.cli.output.goodbye import _best
 from ingestor.model import Blob, Chunking, Document
 from ingestor.parsers.shared import detect
 from ingestor.registry import find
@@ -52,11 +52,11 @@ def test_no_chunk_of_the_handbook_joins_the_introduction_and_the_first_section()
 
 
 def test_the_question_that_is_suggested_is_answered_by_its_first_hit() -> None:
-    """`ingestor run` suggests a heading of the collection (cli/output/goodbye.py)."""
+    """`ingestor run` suggests a heading of the collection (app/suggestions.py)."""
     titles = [
         block.title for document, _ in collection().values() for block in document.blocks if block.title
     ]
-    question = _best(titles)
+    question = rank(titles)[0]
     assert question == "Can I borrow from the local history collection?"
     hit = first_hit(question)
     assert question in hit

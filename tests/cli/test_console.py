@@ -1,14 +1,13 @@
 """Answers as people see them, in a file; tests/e2e has them on a terminal."""
 
 import json
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from ingestor.app.estimate import Estimate
-from ingestor.app.plan import Plan
+from ingestor.app.estimate import EmbeddingPlan, SyncPlan
+from ingestor.app.summary import DocumentCounts, RecordCounts
 from ingestor.app.verification import Verification
 from ingestor.cli.invocation import DEFAULT_CONFIG
 from ingestor.cli.output.console import duration, print_table, show_documents, show_verify
@@ -61,16 +60,19 @@ def test_a_table_cuts_nothing_off(
     assert said(capsys) == f"document\n{'x' * 300}\n"
 
 
-def estimate(plan: Plan, rate: float | None = None) -> Estimate:
-    return Estimate(plan, rate, plan.tokens / rate if rate else None)
-
-
 def test_a_plan_that_has_work(capsys: pytest.CaptureFixture[str]) -> None:
-    counts = Counter(added=2, moved=1, unchanged=1200)
-    records = Counter(added=7, patched=3)
-    plan = Plan(counts, records, 7, 90_000, exact=False, cuts_known=False, sources={"docs": counts})
-    plan.problems.append(("a.bin", "not text"))
-    show_plan(estimate(plan, 1000.0), False, Path("my.yaml"))
+    counts = DocumentCounts(added=2, moved=1, unchanged=1200)
+    plan = SyncPlan(
+        documents=counts,
+        records=RecordCounts(added=7, patched=3),
+        cuts_known=False,
+        embed=EmbeddingPlan(7, 90_000, exact=False),
+        sources={"docs": counts},
+        tokens_per_second=1000.0,
+        seconds=90.0,
+        problems=(("a.bin", "not text"),),
+    )
+    show_plan(plan, False, Path("my.yaml"))
     assert said(capsys).splitlines() == [
         "source   added   changed   moved   removed   unchanged",
         "docs         2         0       1         0       1,200",
@@ -85,8 +87,8 @@ def test_a_plan_that_has_work(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
-    counts = Counter(unchanged=3)
-    show_plan(estimate(Plan(counts, sources={"docs": counts})), False, DEFAULT_CONFIG)
+    counts = DocumentCounts(unchanged=3)
+    show_plan(SyncPlan(documents=counts, sources={"docs": counts}), False, DEFAULT_CONFIG)
     assert said(capsys).splitlines()[-1] == "Nothing to do."
 
 
@@ -99,7 +101,7 @@ def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
             ["2 records checked", "Everything is in order again."],
         ),
         (
-            Verification(checked=5000, missing=2, wrong_metadata=1, examples=["docs: missing: a#1"]),
+            Verification(checked=5000, missing=2, wrong_metadata=1, examples=("docs: missing: a#1",)),
             [
                 "5,000 records checked",
                 "difference       number",
@@ -119,7 +121,7 @@ def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
             ],
         ),
         (
-            Verification(unsettled=1, examples=["docs: unsettled: a.md: no right"], running=True),
+            Verification(unsettled=1, examples=("docs: unsettled: a.md: no right",), running=True),
             [
                 "0 records checked",
                 "  docs: unsettled: a.md: no right",

@@ -1,6 +1,6 @@
 import pytest
 
-from ingestor.cli.output.goodbye import _best
+from ingestor.app.suggestions import rank
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from ingestor.cli.output.goodbye import _best
     ],
 )
 def test_the_question_to_try(titles: list[str], question: str | None) -> None:
-    assert _best(titles) == question
+    assert next(iter(rank(titles)), None) == question

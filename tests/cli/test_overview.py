@@ -1,6 +1,7 @@
 """What a status says to somebody who was woken by it."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def test_it_does_not_run_and_there_is_work(capsys: pytest.CaptureFixture[str]) -
 def test_what_was_embedded_and_what_is_guarded_stand_below_the_tables(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    skipped = [Skipped("docs", ".png", 1, "looks like an image")]
+    skipped = (Skipped("docs", ".png", 1, "looks like an image"),)
     status = Status(guard="host and origin checks", isolation="landlock", skipped=skipped)
     below = ["", "1 document skipped, because no parser reads them:", "    docs: 1 .png, looks like an image"]
     guard = ["", "Chroma's port: host and origin checks"]
@@ -87,7 +88,7 @@ def test_what_was_embedded_and_what_is_guarded_stand_below_the_tables(
             ["isolation: seccomp, without landlock (no kernel support)"],
         ),
     ):
-        status.isolation = isolation
+        status = replace(status, isolation=isolation)
         text = said(status, capsys, verbose=verbose)
         assert text.partition("in Chroma\n")[2].splitlines() == [*guard, *shown, *below]
         assert "in flight" not in text

@@ -8,7 +8,7 @@ from rich.progress import Progress
 
 from ingestor.cli.output.progress import Bar, ProgressLines, busy, work_words
 from ingestor.state.run_status import Live, RunningListing
-from ingestor.state.stretches import Meter, Stretch
+from ingestor.state.stretches import Meter, SyncProgress
 
 
 def live(at: float, waiting: int, done: int, texts: int) -> Live:
@@ -16,7 +16,7 @@ def live(at: float, waiting: int, done: int, texts: int) -> Live:
 
 
 def test_a_stretch_begins_when_there_is_work_and_ends_when_there_is_none() -> None:
-    seen: list[Stretch] = []
+    seen: list[SyncProgress] = []
     meter = Meter(seen.append)
     for reading in (
         live(100, 4, 0, 0),
@@ -27,51 +27,55 @@ def test_a_stretch_begins_when_there_is_work_and_ends_when_there_is_none() -> No
     ):
         meter(reading)
     assert seen == [
-        Stretch(0, 4, 0, 0.0, at=100),
-        Stretch(3, 1, 50, 10.0, at=110),
-        Stretch(4, 0, 60, 12.0, at=112),
-        Stretch(0, 2, 0, 0.0, at=9000),
-        Stretch(2, 0, 10, 4.0, at=9004),
+        SyncProgress(0, 4, 0, 0.0, at=100),
+        SyncProgress(3, 1, 50, 10.0, at=110),
+        SyncProgress(4, 0, 60, 12.0, at=112),
+        SyncProgress(0, 2, 0, 0.0, at=9000),
+        SyncProgress(2, 0, 10, 4.0, at=9004),
     ]
 
 
 @pytest.mark.parametrize(
     ("stretch", "words"),
     [
-        (Stretch(0, 53, 0, 0.0, loading=True), "0 of 53 documents, loading the model"),
+        (SyncProgress(0, 53, 0, 0.0, loading=True), "0 of 53 documents, loading the model"),
         (
-            Stretch(0, 53, 0, 9.0, left=120, begun=4, loading=True),
+            SyncProgress(0, 53, 0, 9.0, left=120, begun=4, loading=True),
             "0 of 53 documents, 0 of 120 texts embedded, loading the model",
         ),
         (
-            Stretch(0, 40, 16, 2.0, left=304, begun=10),
+            SyncProgress(0, 40, 16, 2.0, left=304, begun=10),
             "0 of 40 documents, 16 of 320 texts embedded, 8.0/s, 3 min left",
         ),
         (
-            Stretch(30, 10, 900, 90.0, left=100, begun=10),
+            SyncProgress(30, 10, 900, 90.0, left=100, begun=10),
             "30 of 40 documents, 900 of 1,000 texts embedded, 10.0/s, 10 s left",
         ),
-        (Stretch(30, 10, 0, 3.0), "30 of 40 documents, 1.0 s left"),
-        (Stretch(40, 0, 1000, 100.0), "40 of 40 documents, 1,000 of 1,000 texts embedded, 10.0/s"),
-        (Stretch(0, 1, 30, 0.5, begun=1), "0 of 1 document, 30 of 30 texts embedded"),
+        (SyncProgress(30, 10, 0, 3.0), "30 of 40 documents, 1.0 s left"),
+        (SyncProgress(40, 0, 1000, 100.0), "40 of 40 documents, 1,000 of 1,000 texts embedded, 10.0/s"),
+        (SyncProgress(0, 1, 30, 0.5, begun=1), "0 of 1 document, 30 of 30 texts embedded"),
     ],
 )
-def test_progress_counts_texts_of_texts_known_with_rate_and_time_left(stretch: Stretch, words: str) -> None:
+def test_progress_counts_texts_of_texts_known_with_rate_and_time_left(
+    stretch: SyncProgress, words: str
+) -> None:
     assert work_words(stretch) == words
 
 
 def test_bar_moves_with_texts_while_documents_stand_still() -> None:
-    shares = [Stretch(0, 40, texts, 2.0, left=320 - texts, begun=10).share for texts in (0, 16, 160, 320)]
+    shares = [
+        SyncProgress(0, 40, texts, 2.0, left=320 - texts, begun=10).share for texts in (0, 16, 160, 320)
+    ]
     assert shares == [0.0, 16 / 1280, 160 / 1280, 320 / 1280]
 
 
 def test_lines_come_every_few_seconds_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     lines = ProgressLines()
     for second in range(8):
-        lines(Stretch(second, 8 - second, 0, float(second)))
-    lines(Stretch(8, 0, 0, 8.0))
-    lines(Stretch(0, 0, 0, 0.0))  # nothing to do is nothing to say
-    lines(Stretch(0, 1, 0, 0.0))
+        lines(SyncProgress(second, 8 - second, 0, float(second)))
+    lines(SyncProgress(8, 0, 0, 8.0))
+    lines(SyncProgress(0, 0, 0, 0.0))  # nothing to do is nothing to say
+    lines(SyncProgress(0, 1, 0, 0.0))
     out, err = capsys.readouterr()
     assert out == ""
     assert [line.partition(" document")[0] for line in err.splitlines()] == [
@@ -85,7 +89,7 @@ def test_the_bar_is_there_only_while_there_is_work() -> None:
     shown = Bar(bar)
     states = []
     for waiting in (3, 0, 2, 1, 0):
-        shown(Stretch(1, waiting, 0, 1.0))
+        shown(SyncProgress(1, waiting, 0, 1.0))
         states.append((bar.live.is_started, bar.tasks[0].total and bar.tasks[0].completed))
     assert states == [(True, 1 / 4), (False, None), (True, 1 / 3), (True, 1 / 2), (False, None)]
 

@@ -20,12 +20,12 @@ from ingestor.app.daemon import Loop
 from ingestor.app.queries import current_status, is_running
 from ingestor.app.signals import Signals
 from ingestor.app.status import Status
+from ingestor.app.summary import report_sync
 from ingestor.app.wiring import Ports, Running, opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Unreachable
 from ingestor.chroma.folder import LOCK
 from ingestor.chroma.index import ChromaIndex
-from ingestor.cli.output import summary
 from ingestor.config.file import load
 from ingestor.core.decisions import NEVER, Failure
 from ingestor.core.document_state import NO_PARSER
@@ -301,8 +301,8 @@ def test_what_an_interrupted_sync_left_did_not_fail(project: Project) -> None:
     with opened(load(project.config, {}), serve=False) as running:
         running.configure(watch=False)
         _list(running)
-        found = summary.of_sync(running, 0.0, {})
-    assert (found["documents"]["failed"], found["documents"]["due"]) == (0, 15)
+        found = report_sync(running, 0.0, {})
+    assert (found.documents.failed, found.documents.due) == (0, 15)
 
 
 def test_a_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Project, ask: Ask) -> None:
@@ -323,17 +323,17 @@ def test_a_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Pro
                 version, recipe = entry.item.version, entry.wanted_recipe
                 done = Receipt(entry.row, version, recipe, "f", "d", parser, failure=refusal)
                 running.journal.settle([done], [recipe])
-        found = summary.of_sync(running, 0.0, {})["documents"]
+        found = report_sync(running, 0.0, {}).documents
         (old,) = (edition for edition in Editions(running.journal).all() if edition.role == "live")
         for entry in running.journal.of_collection(old.name):
             if entry.key in ("a.txt", "b.txt"):
                 assert entry.item is not None
                 away = Failure("its server is away", 1, NEVER, quarantined=False)
                 running.journal.fail(entry.row, entry.item.version, away)
-        behind = summary.of_sync(running, 0.0, {})["documents"]
-    assert (found["unchanged"], found["quarantined"], found["unsupported"]) == (2, 1, 1)
-    assert found["due"] == 2  # b.txt and report.pdf, in the new collection
-    assert (behind["failed"], behind["due"]) == (1, 2), "a.txt, which is done in the new collection alone"
+        behind = report_sync(running, 0.0, {}).documents
+    assert (found.unchanged, found.quarantined, found.unsupported) == (2, 1, 1)
+    assert found.due == 2  # b.txt and report.pdf, in the new collection
+    assert (behind.failed, behind.due) == (1, 2), "a.txt, which is done in the new collection alone"
 
 
 def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,7 +375,7 @@ def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.Monke
             assert 0 < status.started - 60 < found.since
             signals.stop = True
             sync.result()
-            unfinished = summary.of_sync(running, 0.0, {})["unseen"]
+            unfinished = report_sync(running, 0.0, {}).unseen
         finally:
             signals.stop = True
             go_on.set()

@@ -10,7 +10,7 @@ import pytest
 
 from ingestor.page.document import CHUNKS as IN_A_PAGE
 from ingestor.service.openapi import description
-from ingestor.state.stretches import Stretch
+from ingestor.state.stretches import SyncProgress
 from tests.page.conftest import ATTACK, CHUNKS
 from tests.page.seen import Page
 from tests.service.world import Daemon
@@ -217,11 +217,11 @@ def test_columns_that_say_one_thing_are_left_out(client: httpx.Client, daemon: D
 
 
 def test_the_first_pass_has_a_bar_with_rate_and_time_left(daemon: Daemon, client: httpx.Client) -> None:
-    daemon.stretch = Stretch(12, 45, texts=310, seconds=10.0, left=600, begun=20)
+    daemon.stretch = SyncProgress(12, 45, texts=310, seconds=10.0, left=600, begun=20)
     try:
         page = get(client, "/")
     finally:
-        daemon.stretch = Stretch()
+        daemon.stretch = SyncProgress()
     words = " ".join(page.text.split())
     assert "12 of 57 documents, 310 of 910 texts embedded, 31.0 a second, about" in words
     assert [one.get("aria-label") for one in page.all("progress")] == ["work that is done"]

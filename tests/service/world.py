@@ -33,7 +33,7 @@ from ingestor.state import checks
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
 from ingestor.state.run_status import Live
-from ingestor.state.stretches import Stretch
+from ingestor.state.stretches import SyncProgress
 
 RECIPE = Fingerprint("abc123")
 
@@ -71,7 +71,7 @@ class Daemon:
         self.collections: dict[str, Any] = {}  # by UUID
         self.unloaded = set[str]()
         self.reranker: Reranker | None = None
-        self.stretch, self.live, self.counts = Stretch(), Live(waiting=3), WorkCounts()
+        self.stretch, self.live, self.counts = SyncProgress(), Live(waiting=3), WorkCounts()
         self.journal = Journal(folder / "journal.sqlite3")
         self.embeddings = Embeddings(VectorCache(folder / "cache", 10**6), self.model.count)
         self.stream = self.embeddings.of(RECIPE, lambda: self.model)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -25,6 +25,7 @@ from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.app.inventory import CollectionInfo
+    from ingestor.app.summary import SyncReport
     from ingestor.app.verification import Verification
     from ingestor.state.queries.reports import Listed as Document
     from ingestor.state.run_status import RunningListing
@@ -64,37 +65,35 @@ def _padded(cell: Text, width: int, right: bool) -> Text:
     return Text.assemble(space, cell) if right else Text.assemble(cell, space)
 
 
-def show_sync(result: dict[str, Any], as_json: bool, config: Path) -> None:
+def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
     if as_json:
-        print(json.dumps(result))
+        print(json.dumps(asdict(result)))
         return
-    embedded = result["embedded"]
-    print(f"documents   {counted_kinds(result['documents'])}")
-    print(f"records     {counted_kinds(result['records'])}")
-    paid = f", cost {embedded['cost']:,.4g}" if embedded["cost"] else ""
-    print(f"embedded    {counted(embedded['texts'], 'text')}, {counted(embedded['tokens'], 'token')}{paid}")
-    if (asked := result["asked"])["calls"]:
-        cost = f", cost {asked['cost']:.2f}" if asked["cost"] else ""
-        words = (
-            f"{counted(asked['prompt_tokens'], 'token')} read, {asked['completion_tokens']:,} written{cost}"
-        )
-        print(f"LLM calls   {asked['calls']:,}, {words}")
-    print(f"time        {duration(result['seconds'])}")
-    if result["unsupported"]:
-        print(f"skipped     {_counted_kinds(result['unsupported'])}: no parser reads them")
-    states = Counter(short["state"] for short in result["short"])
+    embedded = result.embedded
+    print(f"documents   {counted_kinds(asdict(result.documents))}")
+    print(f"records     {counted_kinds(asdict(result.records))}")
+    paid = f", cost {embedded.cost:,.4g}" if embedded.cost else ""
+    print(f"embedded    {counted(embedded.texts, 'text')}, {counted(embedded.tokens, 'token')}{paid}")
+    if (asked := result.asked).calls:
+        cost = f", cost {asked.cost:.2f}" if asked.cost else ""
+        read = counted(asked.prompt_tokens, "token")
+        print(f"LLM calls   {asked.calls:,}, {read} read, {asked.completion_tokens:,} written{cost}")
+    print(f"time        {duration(result.seconds)}")
+    if result.unsupported:
+        print(f"skipped     {_counted_kinds(result.unsupported)}: no parser reads them")
+    states = Counter(short.state for short in result.short)
     for state, number in sorted(states.items()):
         print(f"{state:11} {counted(number, 'document')}; why: ingestor status")
-    for problem in result["problems"]:
-        complain(f"{problem['source']}: {problem['document']}", problem["reason"])
-    paused = dict.fromkeys(result["paused"], "paused")
-    for source, reason in {**result["unseen"], **result["held"], **paused}.items():
+    for problem in result.problems:
+        complain(f"{problem.source}: {problem.document}", problem.reason)
+    paused = dict.fromkeys(result.paused, "paused")
+    for source, reason in {**result.unseen, **result.held, **paused}.items():
         complain(f"source {source}", reason)
-    for source, documents in result["unconfigured"].items():
+    for source, documents in result.unconfigured.items():
         complain(f"source {source}", _unconfigured(documents, config))
-    for collection, reason in result["waits"].items():
+    for collection, reason in result.waits.items():
         complain(f"collection {collection}", f"waits for apply: {reason}")
-    for collection, reason in result["unusable"].items():
+    for collection, reason in result.unusable.items():
         complain(f"collection {collection}", reason)
 
 

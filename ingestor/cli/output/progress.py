@@ -13,8 +13,7 @@ from rich.text import Text
 
 from ingestor.cli.output.console import duration, err, listing_words
 from ingestor.core.escape import line
-from ingestor.state.run_status import Live
-from ingestor.state.stretches import Meter, Stretch
+from ingestor.state.stretches import SyncProgress
 from ingestor.units import counted
 
 if TYPE_CHECKING:
@@ -24,17 +23,17 @@ EVERY = 5.0  # seconds between two lines
 
 
 @contextmanager
-def shown(quiet: bool) -> Iterator[Callable[[Live], None]]:
+def shown(quiet: bool) -> Iterator[Callable[[SyncProgress], None]]:
     """A bar on a terminal, a line every few seconds elsewhere, nothing if ``quiet``."""
     if quiet:
-        yield lambda live: None
+        yield lambda progress: None
     elif err.is_terminal:
         from rich.progress import Progress  # slow to import
 
         with Progress(*_columns(), console=err, transient=True) as bar:
-            yield Meter(Bar(bar))
+            yield Bar(bar)
     else:
-        yield Meter(ProgressLines())
+        yield ProgressLines()
 
 
 @contextmanager
@@ -68,7 +67,7 @@ class Bar:
         self._bar = bar
         self._task = self._begin()
 
-    def __call__(self, stretch: Stretch) -> None:
+    def __call__(self, stretch: SyncProgress) -> None:
         if (listing := _listing(stretch)) and not stretch.waiting:
             self._bar.update(self._task, description=listing, total=None, work="")
             self._bar.start()
@@ -100,7 +99,7 @@ class ProgressLines:
         self._last = -EVERY
         self._listing = -EVERY  # monotonic seconds: when a listing was last printed
 
-    def __call__(self, stretch: Stretch) -> None:
+    def __call__(self, stretch: SyncProgress) -> None:
         listing = _listing(stretch)
         if listing and not stretch.waiting and monotonic() - self._listing >= EVERY:
             self._listing = monotonic()
@@ -112,7 +111,7 @@ class ProgressLines:
         print(work_words(stretch), file=sys.stderr, flush=True)
 
 
-def work_words(stretch: Stretch) -> str:
+def work_words(stretch: SyncProgress) -> str:
     """Documents and texts that are done of those that are known, the rate, and the time left."""
     parts = [f"{stretch.done:,} of {counted(stretch.done + stretch.waiting, 'document')}"]
     if stretch.texts + stretch.left:
@@ -126,7 +125,7 @@ def work_words(stretch: Stretch) -> str:
     return ", ".join(parts)
 
 
-def _listing(stretch: Stretch) -> str:
+def _listing(stretch: SyncProgress) -> str:
     """Progress of long listings; "" if there are none."""
     long = {name: one for name, one in stretch.listing.items() if stretch.at - one.since >= EVERY}
     return "; ".join(f"{name} {listing_words(one, stretch.at)}" for name, one in long.items())

@@ -1,0 +1,279 @@
+"""``ingestor try``: a sample of a folder, indexed in a temporary state that leaves nothing behind.
+
+The time to the first answer is bounded: indexing of the sample stops after ``BUDGET`` seconds, and what is
+indexed by then is searched. A shell in a session of its own waits for the end of this process and removes the
+temporary folder, also after ``kill -9``.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ingestor.cli.invocation import command, quoted
+from ingestor.cli.usage import FAILED, USAGE, JsonOption, close_to_others, fail
+
+if TYPE_CHECKING:
+    from ingestor.app.summary import SyncReport
+    from ingestor.model import Item
+    from ingestor.project import Project
+    from ingestor.search.values import Answer
+    from ingestor.state.stretches import SyncProgress
+
+SAMPLE = 200  # documents
+FIRST = 20  # documents that are indexed before the others, so that a slow machine has a cross-section
+BUDGET = 30.0  # seconds of indexing before the first answer
+READ = 100  # documents that are read for the estimate of the whole
+LISTED = 200_000  # files after which the listing ends
+PREFIX = "ingestor-try-"
+_SPECIAL = re.compile(r"([\\*?\[\]!# ])")  # in a gitignore pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Estimate for all documents. ``seconds``: of indexing; None if no rate is known."""
+
+    documents: int
+    records: int
+    tokens: int
+    seconds: float | None
+    disk: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Findings of a trial. ``kinds``: documents by file extension. ``problems``: of documents, by name.
+
+    ``tokens``: embedded. ``seconds``: until the answer.
+    """
+
+    folder: str
+    documents: int
+    kinds: dict[str, int]
+    bytes: int
+    indexed: int
+    chunks: int
+    tokens: int
+    seconds: float
+    problems: dict[str, str]
+    questions: tuple[str, ...]
+    question: str
+
+
+def try_folder(
+    folder: Annotated[Path, typer.Argument(help="Folder with documents.")],
+    ask: Annotated[str | None, typer.Option(help="Question to answer; default: a heading found.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Index a sample of a folder in a temporary place, answer a question, and remove everything.
+
+    Shows the documents found, example questions, the answer, and what the whole folder would take.
+    """
+    close_to_others()
+    if not folder.is_dir():
+        fail(f"{str(folder)!r} is no folder: name one with documents, such as ~/notes", USAGE)
+    if ask is not None and not ask.strip():
+        fail("--ask needs a question", USAGE)
+    with _temporary_folder() as place:
+        _run(folder.resolve(), place, ask, as_json)
+
+
+def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
+    from ingestor.cli.log import set_up
+    from ingestor.cli.output import console, progress
+    from ingestor.search.values import as_json as as_parsed
+    from ingestor.units import counted
+
+    set_up("error", "text")
+    begun = time.monotonic()
+    with progress.busy("Listing", as_json):
+        items = _list(_project(folder, place))
+    if not items:
+        fail(f"{folder} has no documents; hidden and ignored files are left out", FAILED)
+    order = sorted(items, key=lambda item: blake2b(item.key.encode()).digest())[:SAMPLE]  # at random
+    with progress.busy(f"Indexing a sample of {counted(len(order), 'document')}", as_json) as say:
+        reports = _index(folder, place, order, begun + BUDGET, say)
+    with _project(folder, place, order) as project, progress.busy("Searching", as_json):
+        status = project.status()
+        problems = {failure.document: failure.reason for failure in status.failures}
+        if not status.collections["docs"].records:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in islice(problems.items(), 3))
+            fail(f"no text was found in {folder}" + (f": {reasons}" if reasons else ""), FAILED)
+        questions = project.suggest()
+        question = ask or (questions[0] if questions else "What is this about?")
+        answer = project.search(question, n=3)
+    trial = Trial(
+        folder=str(folder),
+        documents=len(items),
+        kinds=dict(Counter(Path(item.key).suffix.lower() or "no ending" for item in items).most_common()),
+        bytes=sum(item.size or 0 for item in items),
+        indexed=status.sources["documents"].settled,
+        chunks=status.collections["docs"].records,
+        tokens=sum(report.embedded.tokens for report in reports),
+        seconds=time.monotonic() - begun,
+        problems=problems,
+        questions=questions,
+        question=question,
+    )
+    if not as_json:
+        _show(trial, answer)
+    with progress.busy("Estimating the whole", as_json):
+        whole = _estimate(_project(folder, place), trial, sum(report.seconds for report in reports), place)
+    if as_json:
+        print(json.dumps({**asdict(trial), "answer": as_parsed(answer), "whole": asdict(whole)}))
+        return
+    spent = "" if whole.seconds is None else f", {console.duration(whole.seconds)} on this machine"
+    amount = f"{counted(whole.records, 'chunk')} and {counted(whole.tokens, 'token')}"
+    print(
+        f"The whole: {counted(whole.documents, 'document')}, about {amount}{spent}, {_megabytes(whole.disk)}."
+    )
+    print("Nothing was kept. To index the folder and keep it in step:\n")
+    print(f"  {command(f'init {quoted(str(folder))}')} && {command('run')}")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def _show(trial: Trial, answer: "Answer") -> None:
+    from ingestor.cli.output import console, excerpt
+    from ingestor.units import counted
+
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in islice(trial.kinds.items(), 6))
+    print(f"{trial.folder}: {counted(trial.documents, 'document')} ({kinds}), {_megabytes(trial.bytes)}")
+    spent = console.duration(trial.seconds)
+    print(f"Indexed {trial.indexed:,} of them as {counted(trial.chunks, 'chunk')}, in {spent}.")
+    for document, reason in islice(trial.problems.items(), 3):
+        console.complain(document, reason)
+    if trial.questions:
+        print("Questions it can answer, from its headings:")
+        for each in trial.questions:
+            print(f"  {each}")
+    print(f"\nAnswer to {quoted(trial.question)}:\n")
+    excerpt.show_hits(answer, False)
+
+
+def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Project":
+    """Write a config of the folder, or of some of its documents, with its state in the temporary place."""
+    from ingestor.project import Project
+
+    source: dict[str, object] = {
+        "name": "documents",
+        "kind": "folder",
+        "path": str(folder),
+        "collection": "docs",
+        "exclude": [f"{PREFIX}*/"],
+        "settle": "0s",
+        "watch": "off",
+    }
+    if only is not None:
+        source["include"] = ["/" + _SPECIAL.sub(r"\\\1", item.key) for item in only]
+    config = {
+        "state": str(place / "state"),
+        "chroma": {"path": str(place / "chroma"), "embedded": True},
+        "http": False,
+        "sources": [source],
+    }
+    path = place / "config.yaml"
+    path.write_text(json.dumps(config, ensure_ascii=False).replace("${", "$${"), "utf-8")
+    return Project(path)
+
+
+def _list(project: "Project") -> "list[Item]":
+    """Return the documents of the folder, without what could not be listed."""
+    from ingestor.app.building.plugins import build
+    from ingestor.config.file import load
+    from ingestor.ports import PartialScan
+
+    (source,) = load(project.path, os.environ).sources
+    found: list[Item] = []
+    with suppress(PartialScan):
+        found += islice(build(source.connector).scan(), LISTED)
+    return found
+
+
+def _index(
+    folder: Path, place: Path, order: "list[Item]", deadline: float, say: Callable[[str], None]
+) -> "list[SyncReport]":
+    """Index the first documents, then the others until the deadline. Returns the report of each pass."""
+    from ingestor.app.summary import SyncReport
+    from ingestor.ports import Stop
+    from ingestor.units import counted
+
+    stop, reports = Stop(), list[SyncReport]()
+
+    def watch(progress: "SyncProgress") -> None:
+        say(f"{counted(progress.done, 'document')} done, {counted(progress.texts, 'text')} embedded")
+        if time.monotonic() > deadline and (reports or progress.done):
+            stop.set()
+
+    for documents in (order[:FIRST], order):
+        if not reports or (len(order) > FIRST and not stop.is_set()):
+            reports.append(_project(folder, place, documents).sync(progress=watch, stop=stop))
+    return reports
+
+
+def _estimate(project: "Project", trial: Trial, spent: float, place: Path) -> Whole:
+    """Estimate all documents: those that were indexed are measured, a sample of the others is read."""
+    disk = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+    plan = project.plan(sample=READ)
+    embedding = plan.seconds or 0.0
+    return Whole(
+        documents=trial.documents,
+        records=trial.chunks + plan.records.added,
+        tokens=trial.tokens + plan.embed.tokens,
+        seconds=None if plan.seconds is None else spent + plan.needs.read_seconds + embedding,
+        disk=disk + plan.needs.disk.total,
+    )
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """Make a folder that is gone when the context ends, or when this process dies, however that happens.
+
+    A shell waits on a pipe that closes with this process. It has a session of its own, so that what ends
+    this process does not end it.
+    """
+    place = Path(tempfile.mkdtemp(prefix=PREFIX))
+    sweep = 'cat >/dev/null; for _ in 1 2 3 4 5; do rm -rf -- "$0" && exit; sleep 1; done'
+    sweeper = subprocess.Popen(  # noqa: S603 - a fixed program; the name is an argument of it
+        ["/bin/sh", "-c", sweep, str(place)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+    )
+    before, tempfile.tempdir = (tempfile.tempdir, os.environ.get("TMPDIR")), str(place)
+    os.environ["TMPDIR"] = str(place)  # where libraries keep files that outlive the process
+    handlers = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield place
+    finally:
+        for number in (*handlers, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        tempfile.tempdir, outside = before
+        os.environ.pop("TMPDIR") if outside is None else os.environ.update(TMPDIR=outside)
+        shutil.rmtree(place, ignore_errors=True)
+        assert sweeper.stdin is not None
+        sweeper.stdin.close()
+        sweeper.wait()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,484 @@
+"""The library: a config, and everything that can be done with it. The commands are built on it.
+
+Errors that a user can act on are ``IngestorError``; any other exception is a defect. A method opens what it
+needs and closes it before it returns; inside ``with``, searches keep Chroma and the model open until the end
+of the block. Objects are safe to use from several threads: searches take turns, and of two writers the
+second raises ``Locked``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Self
+
+from ingestor.core.error_text import describe
+from ingestor.core.events import event
+from ingestor.model import SourceName
+from ingestor.ports import NeedsHuman, Stop
+
+if TYPE_CHECKING:
+    from ingestor.app.daemon import Loop
+    from ingestor.app.estimate import SyncPlan
+    from ingestor.app.inventory import CollectionInfo
+    from ingestor.app.queries import Searching, Shown
+    from ingestor.app.signals import Signals
+    from ingestor.app.status import Status
+    from ingestor.app.summary import SyncReport
+    from ingestor.app.verification import Verification
+    from ingestor.config.models import Config
+    from ingestor.search.values import Answer, Expand, Mode
+    from ingestor.state.queries.reports import Listed
+    from ingestor.state.run_status import Live
+    from ingestor.state.running_config import InForce
+    from ingestor.state.stretches import SyncProgress
+
+log = logging.getLogger("ingestor")
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """State of a daemon at its first rest. ``unseen``: sources that are held, paused or not listed whole.
+
+    ``chroma``, ``page``: addresses; "" if there is none. ``question``: one that has an answer.
+    """
+
+    collections: tuple[str, ...]
+    records: int
+    failed: int
+    unseen: tuple[str, ...]
+    seconds: float
+    chroma: str
+    page: str
+    question: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """``approved``: the changes, a line each. ``report``: of the sync; None if a daemon does the work."""
+
+    approved: tuple[str, ...]
+    report: SyncReport | None
+
+
+class Project:
+    """A config file with its sources, state and collections. The first call of a method reads the file.
+
+    ``env``: values for ``${NAME}`` in the config; default: the environment of the process.
+    """
+
+    def __init__(
+        self, config: str | os.PathLike[str] = "config.yaml", *, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.path = Path(config)
+        self._env = os.environ if env is None else env
+        self._given: InForce | None = None
+        self._turn, self._blocks, self._writers = Lock(), 0, 0
+        self._searching: Searching | None = None
+
+    @classmethod
+    def of(cls, given: InForce) -> Self:
+        """Return a project of a config that is checked already."""
+        project = cls(given.config.origin.file)
+        project._given = given
+        return project
+
+    def __enter__(self) -> Self:
+        with self._turn:
+            self._blocks += 1
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._turn:
+            self._blocks -= 1
+            last = not self._blocks
+        if last:
+            self.close()
+
+    def close(self) -> None:
+        """Close what searches keep open. The project can be used again."""
+        with self._turn:
+            searching, self._searching = self._searching, None
+        if searching is not None:
+            searching.close()
+
+    # --- bringing collections in step ----------------------------------------------------------------------
+
+    def plan(
+        self,
+        *,
+        sample: int | None = None,
+        everything: bool = False,
+        progress: Callable[[str], None] | None = None,
+    ) -> SyncPlan:
+        """Estimate what a sync would do and cost; change nothing.
+
+        ``sample``: documents to read of each source; default: all, or 2,000 of a source with over 20,000 new
+        ones. ``everything``: read all new documents.
+        """
+        from ingestor.app.estimate import make_plan
+        from ingestor.app.plan import Sampling, silently
+        from ingestor.state.running_config import in_force, running_file
+
+        config = self._config()
+        bounds = Sampling() if sample is None else Sampling(sample, sample)
+        with _explained():
+            plan = make_plan(config, None if everything else bounds, progress or silently)
+            restart = in_force(self.path, self._env).restart
+            file = running_file(config.state) if plan.running else None
+        elsewhere = file if file not in (None, str(self.path.absolute())) else None
+        return replace(plan, restart=restart, follows=elsewhere)
+
+    def sync(
+        self,
+        *,
+        progress: Callable[[SyncProgress], None] | None = None,
+        stop: Stop | None = None,
+        handle_signals: bool = False,
+    ) -> SyncReport:
+        """Bring all collections in step once.
+
+        ``progress``: called about once a second. ``stop``: an event that ends the sync early; the next one
+        resumes. ``handle_signals``: end early at SIGTERM and Ctrl-C; for the main thread only.
+        """
+        from ingestor.app.daemon import Loop
+        from ingestor.app.signals import Signals
+        from ingestor.app.summary import report_sync, unconfigured
+        from ingestor.app.wiring import opened
+
+        config = self._config()
+        begun, signals = time.monotonic(), Signals(stop)
+        with self._alone(), _hearing(signals, handle_signals), opened(config, serve=False) as running:
+            loop, before = Loop(running, signals, _watcher(progress)), unconfigured(running)
+            loop.sync()
+            seconds = time.monotonic() - begun
+            return report_sync(running, seconds, before, interrupted=signals.stop)
+
+    def run(
+        self,
+        *,
+        progress: Callable[[SyncProgress], None] | None = None,
+        ready: Callable[[Ready], None] | None = None,
+        stopping: Callable[[], None] | None = None,
+        stop: Stop | None = None,
+        handle_signals: bool = False,
+    ) -> None:
+        """Keep collections in step until ``stop`` is set: the daemon, with Chroma and the service port.
+
+        ``ready``: called at the first rest. ``stopping``: called before running writes are finished.
+
+        ``handle_signals``: end at SIGTERM, at Ctrl-C or with the
+        terminal, and reload the config at SIGHUP; for the main thread only. A changed file is reloaded.
+        """
+        from ingestor.app.daemon import Loop
+        from ingestor.app.reload import Reloader, stamp
+        from ingestor.app.signals import Signals
+        from ingestor.app.wiring import opened
+        from ingestor.config.file import load
+        from ingestor.page.opening import pages_of
+        from ingestor.service.opening import opened as service_opened
+        from ingestor.state.files import journal_path
+
+        seen = stamp(self.path)
+        config = load(self.path, self._env)
+        signals = Signals(stop)
+        reloader = Reloader(self.path, self._env, signals, config, seen)
+        with self._alone(), _hearing(signals, handle_signals), opened(config, serve=True) as running:
+            address = running.collections.address
+            log.info("Chroma listens at %s", address, extra=event("listening", address=address))
+            loop = Loop(running, signals, _watcher(progress), config_state=reloader.state)
+            paging = partial(pages_of, config=lambda: loop.running.parts.config, path=self.path)
+            with service_opened(config.http, journal_path(config), loop.view, paging) as unopened:
+                if unopened:
+                    loop.go_without_service(unopened)
+                loop.run(reloader.changed, lambda live: ready(_ready(live, loop)) if ready else None)
+            if stopping:
+                stopping()
+
+    def apply(
+        self, *, progress: Callable[[SyncProgress], None] | None = None, handle_signals: bool = False
+    ) -> Applied:
+        """Approve what waits for approval, and sync unless a daemon runs, which does it."""
+        from ingestor.app.approvals import approve
+
+        config = self._config()
+        with _explained():
+            approved = tuple(approve(config))
+        if self.is_running():
+            return Applied(approved, None)
+        return Applied(approved, self.sync(progress=progress, handle_signals=handle_signals))
+
+    def rollback(self, collection: str | None = None) -> bool:
+        """Return readers to the collection before the last change. Returns whether that undid a rollback."""
+        from ingestor.app.approvals import roll_back
+
+        config = self._config()
+        with self._alone():
+            return roll_back(config, self._one(config, collection))
+
+    def verify(self, *, repair: bool = False, rebuild: bool = False) -> Verification:
+        """Compare sources, journal, Chroma and words. ``repair``: write differing records again.
+
+        ``rebuild``: with ``repair``, move Chroma's folder aside and write everything again.
+        """
+        from ingestor.app.queries import BadRequest
+        from ingestor.app.verification import verified
+
+        if rebuild and not repair:
+            raise BadRequest("--rebuild goes with --repair: ingestor verify --repair --rebuild")
+        config = self._config() if repair else self._in_force().config
+        with self._alone():
+            return verified(config, repair, rebuild)
+
+    # --- looking -------------------------------------------------------------------------------------------
+
+    def is_running(self) -> bool:
+        """Whether a daemon or a sync runs, in this process or another."""
+        from ingestor.app.queries import is_running
+
+        return is_running(self._in_force().config)
+
+    def status(self) -> Status:
+        """Return the state of every source and collection."""
+        from ingestor.app.queries import current_status
+
+        with _explained():
+            return current_status(self._in_force())
+
+    def search(
+        self,
+        text: str,
+        *,
+        collection: str | Sequence[str] | None = None,
+        n: int = 5,
+        where: Mapping[str, object] | None = None,
+        mode: Mode = "hybrid",
+        expand: Expand = "none",
+        budget_tokens: int | None = None,
+        distinct: bool | None = None,
+    ) -> Answer:
+        """Search as an app would: a running daemon answers, else this process.
+
+        ``collection``: one name, several, or ``*`` for all; optional if there is one. ``budget_tokens``: of
+        all passages, instead of ``n``. ``distinct``: show one of several near-duplicates.
+        """
+        from ingestor.app.queries import Searching, search
+        from ingestor.search.values import Question
+
+        config = self._in_force().config
+        several = collection is not None and not isinstance(collection, str)
+        name = collection if several else self._one(config, collection)  # type: ignore[arg-type]
+        question = Question(text, name or "", n, budget_tokens, mode, where, expand, distinct)
+        if self._searching is not None and self._searching.config != config:
+            self.close()
+        with self._turn:
+            if self._blocks and not self._writers and self._searching is None:
+                self._searching = Searching(config)
+            searching = self._searching
+        with _explained():
+            return search(config, question, searching)
+
+    def unsearchable(self) -> int:
+        """Return the number of documents whose last change readers do not see yet."""
+        from ingestor.app.queries import unsearchable
+
+        return unsearchable(self._in_force().config)
+
+    def suggest(self, number: int = 3, collection: str | None = None) -> tuple[str, ...]:
+        """Return questions that a collection can answer, taken from its headings."""
+        from ingestor.app.queries import collections_of, journal_of
+        from ingestor.app.suggestions import suggest
+        from ingestor.model import CollectionName
+        from ingestor.state.editions import Editions
+
+        config = self._in_force().config
+        name = CollectionName(self._one(config, collection))
+        with self._alone(), journal_of(config) as journal, collections_of(config, journal) as collections:
+            return suggest(collections, Editions(journal).live(name), number)
+
+    @contextmanager
+    def documents(self, source: str | None = None) -> Iterator[tuple[Sequence[str], Iterator[Listed]]]:
+        """Open the list of documents: the names of their sources, and the documents one by one."""
+        from ingestor.app.queries import journal_of, listed
+
+        with _explained(), journal_of(self._in_force().config) as journal:
+            yield listed(journal, source)
+
+    def document(self, name: str) -> Shown:
+        """Return a document with its records. ``name``: its key, path or id."""
+        from ingestor.app.queries import shown
+
+        config = self._in_force().config
+        with self._alone():
+            return shown(config, name)
+
+    def collections(self) -> list[CollectionInfo]:
+        """List all collections in Chroma, ours or not."""
+        from ingestor.app import inventory
+
+        config = self._config()
+        with self._alone():
+            return inventory.list_collections(config)
+
+    # --- decisions of people -------------------------------------------------------------------------------
+
+    def retry(self, document: str | None = None) -> int:
+        """Retry a failed or quarantined document, or all. Returns how many are retried."""
+        from ingestor.app.queries import find_documents, journal_of
+
+        with _explained(), journal_of(self._in_force().config) as journal:
+            rows = [entry.row for entry in find_documents(journal, document)] if document else None
+            return journal.retry(rows)
+
+    def accept(self, source: str) -> None:
+        """Confirm a held source's loss of documents: the next pass removes them."""
+        from ingestor.app.queries import BadRequest, journal_of
+        from ingestor.state.sources import SourceRows
+        from ingestor.state.withdrawals import Withdrawals
+
+        config = self._in_force().config
+        with _explained(), journal_of(config) as journal:
+            name, known = SourceName(source), {*journal.sources(), *(each.name for each in config.sources)}
+            if name not in known:
+                raise BadRequest(f"there is no source {source!r}; known: {', '.join(sorted(known))}")
+            if not SourceRows(journal).accept(name) | Withdrawals(journal).accept(name):
+                raise BadRequest(
+                    f"source {source!r} is not held for a loss of documents; see: ingestor status"
+                )
+
+    def pause(self, source: str | None = None) -> list[str]:
+        """Pause a source, or all, until it is resumed. Returns the names."""
+        from ingestor.app.queries import journal_of
+        from ingestor.state.sources import SourceRows
+
+        config = self._in_force().config
+        names = self._sources(config, source)
+        with _explained(), journal_of(config) as journal:
+            for name in names:
+                SourceRows(journal).pause(name, time.time())
+        return [*names]
+
+    def resume(self, source: str | None = None) -> list[str]:
+        """Resume a paused source, or all. Returns the names of those that were paused."""
+        from ingestor.app.queries import journal_of
+        from ingestor.state.sources import SourceRows
+
+        config = self._in_force().config
+        with _explained(), journal_of(config) as journal:
+            return [name for name in self._sources(config, source) if SourceRows(journal).resume(name)]
+
+    def delete_collection(self, name: str, *, not_ours: bool = False) -> CollectionInfo:
+        """Delete an unused collection of ours; with ``not_ours`` one that another program wrote."""
+        from ingestor.app import inventory
+
+        config = self._config()
+        with self._alone():
+            return inventory.delete(config, name, not_ours=not_ours)
+
+    def adopt_collection(self, name: str) -> CollectionInfo:
+        """Adopt a collection that another state wrote."""
+        from ingestor.app import inventory
+
+        config = self._config()
+        with self._alone():
+            return inventory.adopt(config, name)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Release Chroma, which searches keep open, until the context ends; explain errors."""
+        with self._turn:
+            self._writers += 1
+        try:
+            self.close()
+            with _explained():
+                yield
+        finally:
+            with self._turn:
+                self._writers -= 1
+
+    # --- the config ----------------------------------------------------------------------------------------
+
+    def _config(self) -> Config:
+        """Return the config of the file. Raises ConfigError."""
+        from ingestor.config.file import load
+
+        return load(self.path, self._env) if self._given is None else self._given.config
+
+    def _in_force(self) -> InForce:
+        """Return the config of the file; of the running daemon, if the file has an error."""
+        from ingestor.state.running_config import in_force
+
+        return in_force(self.path, self._env) if self._given is None else self._given
+
+    @staticmethod
+    def _one(config: Config, wanted: str | None) -> str:
+        """Return the named collection, or the only one. Raises BadRequest if there are several."""
+        from ingestor.app.queries import BadRequest
+
+        names = sorted({str(source.collection) for source in config.sources})
+        if wanted is None and len(names) > 1:
+            raise BadRequest(f"name a collection: {', '.join(names)}")
+        return wanted or names[0]
+
+    @staticmethod
+    def _sources(config: Config, wanted: str | None) -> list[SourceName]:
+        from ingestor.app.queries import BadRequest
+
+        names = [source.name for source in config.sources]
+        if wanted is not None and wanted not in names:
+            raise BadRequest(f"there is no source {wanted!r} in the config; known: {', '.join(names)}")
+        return names if wanted is None else [SourceName(wanted)]
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise NeedsHuman instead of an error of the system, so that callers catch one hierarchy."""
+    try:
+        yield
+    except OSError as error:
+        raise NeedsHuman(describe(error)) from error
+
+
+@contextmanager
+def _hearing(signals: Signals, handle: bool) -> Iterator[None]:
+    if not handle:
+        yield
+        return
+    with signals.heard():
+        yield
+
+
+def _watcher(progress: Callable[[SyncProgress], None] | None) -> Callable[[Live], None]:
+    from ingestor.state.stretches import Meter
+
+    return Meter(progress) if progress is not None else lambda live: None
+
+
+def _ready(live: Live, loop: Loop) -> Ready:
+    from ingestor.app.suggestions import suggest
+    from ingestor.state.editions import Editions
+    from ingestor.state.queries.reports import Reports
+    from ingestor.state.sources import SourceRows
+
+    running, config = loop.running, loop.running.parts.config
+    names = sorted({source.collection for source in config.sources})
+    editions, reports, rows = Editions(running.journal), Reports(running.journal), SourceRows(running.journal)
+    known = {source.name: rows.of(source.name) for source in config.sources}
+    questions = suggest(running.collections, editions.live(names[0]), 1)
+    return Ready(
+        collections=tuple(names),
+        records=sum(reports.records(editions.live(name).name) for name in names),
+        failed=len(reports.failures()),
+        unseen=tuple(name for name, row in known.items() if row.trouble or not row.ready),
+        seconds=live.at - live.started,
+        chroma=live.chroma,
+        page="" if config.http is None or live.no_service else config.http.url,
+        question=questions[0] if questions else None,
+    )

@@ -1,0 +1,99 @@
+"""``ingestor try``: a sample is indexed and asked, and nothing of it is left."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ingestor.cli import trial
+from tests.waiting import wait
+
+INGESTOR = Path(sys.executable).with_name("ingestor")
+NAMES = ("a [1].md", "#b.md", "!c.md", "ü $x.md", "sub/${HOME}.md", "star*.md", "broken.pdf")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number, name in enumerate(NAMES):
+        file = tmp_path / "notes" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"# Where does mill {number} stand?\n\nMill {number} stands at the river.\n")
+    (tmp_path / "notes/broken.pdf").write_bytes(b"%PDF-1.4 nothing behind it")
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def begin(folder: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [INGESTOR, "try", *words],
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder / "tmp")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def left(folder: Path) -> list[str]:
+    return [str(path.relative_to(folder)) for path in (folder / "tmp").iterdir()]
+
+
+def test_trial_answers_estimates_and_leaves_nothing(folder: Path) -> None:
+    before = set(folder.rglob("*"))
+    running = begin(folder, "notes", "--ask", "Where is mill 4?", "--json")
+    out, err = running.communicate(timeout=500)
+    assert running.returncode == 0, err
+    found = json.loads(out)
+    assert (found["documents"], found["kinds"]) == (7, {".md": 6, ".pdf": 1})
+    assert (found["indexed"], [*found["problems"]]) == (6, ["broken.pdf"])
+    assert len(found["questions"]) == 3
+    assert all(question.startswith("Where does mill") for question in found["questions"])
+    assert "Mill 4 stands" in found["answer"]["hits"][0]["document"]
+    assert found["whole"]["documents"] == 7
+    assert found["whole"]["records"] == found["chunks"] >= 6
+    assert found["whole"]["disk"] > 0
+    assert set(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_trial_that_is_ended_leaves_nothing(folder: Path, number: signal.Signals) -> None:
+    running = begin(folder, "notes")
+    wait(lambda: any((folder / "tmp").glob(f"{trial.PREFIX}*/state")) or running.poll() is not None)
+    running.send_signal(number)
+    running.communicate(timeout=500)
+    assert running.returncode != 0
+    wait(lambda: not left(folder))
+
+
+def test_trial_stops_at_its_budget_and_estimates_the_rest(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "notes/broken.pdf").unlink()
+    monkeypatch.setattr(trial, "FIRST", 2)
+    monkeypatch.setattr(trial, "BUDGET", -1000.0)
+    monkeypatch.setattr("tempfile.tempdir", str(folder / "tmp"))
+    trial.try_folder(folder / "notes", "Where?", as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert found["indexed"] < found["documents"] == found["whole"]["documents"] == 6
+    assert found["whole"]["records"] == 6
+    assert left(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (["none"], "is no folder", 2),
+        (["notes", "--ask", " "], "--ask needs a question", 2),
+        (["empty"], "has no documents", 4),
+    ],
+)
+def test_trial_of_nothing_is_explained(folder: Path, words: list[str], said: str, code: int) -> None:
+    running = begin(folder, *words)
+    _, err = running.communicate(timeout=500)
+    assert (running.returncode, said in err, "Traceback" in err) == (code, True, False)
+    assert left(folder) == []
