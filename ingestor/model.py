@@ -41,7 +41,7 @@ class Item:
     uri: str  # what people call it: a path or a URL
     size: int | None = None  # bytes
     modified: float | None = None  # POSIX seconds
-    extra: tuple[tuple[str, Scalar], ...] = ()  # what else the source knows (author, commit, ...)
+    extra: tuple[tuple[str, Scalar | tuple[str, ...]], ...] = ()  # what else the source knows (author, ...)
 
 
 @dataclass(frozen=True, slots=True)

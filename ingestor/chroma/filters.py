@@ -5,6 +5,7 @@ Chroma 1.5.9 fails at 1,000 conditions and at 20,000 values, and ends at 5,000 c
 """
 
 import json
+import re
 from collections.abc import Mapping
 
 from ingestor.core.metadata_keys import KEYS, LISTS, NUMBERS
@@ -41,6 +42,7 @@ def find_excess(*filters: object) -> str | None:
 _ORDERS = ("$gt", "$gte", "$lt", "$lte")
 _SETS = ("$in", "$nin")
 _PARTS = ("$contains", "$not_contains")
+_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _LIST_OF = {
     "path": "folders",
     "heading_path": "headings",
@@ -85,6 +87,9 @@ def _comparison_mistake(key: str, operator: str, operand: object) -> str | None:
         return f"compares {key!r} with {_shown(operand)}: a text, a number, true or false must stand there"
     if len({type(value) for value in values}) > 1:
         return f"needs values of one type after {operator!r} for {key!r}"
+    if operator in _ORDERS and key == "last_modified_date" and (day := _DAY.match(str(operand))):
+        right = {"last_modified_day": {operator: int("".join(day.groups()))}}
+        return f"needs a number after {operator!r}: write {_shown(right)}"
     if operator in _ORDERS and (isinstance(operand, bool) or not isinstance(operand, int | float)):
         return f"needs a number after {operator!r} for {key!r}, not {_shown(operand)}"
     return _type_mistake(key, operator, values[0]) if key in KEYS else None

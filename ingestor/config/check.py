@@ -16,6 +16,7 @@ from ingestor.config.models import (
     Choice,
     CollectionSettings,
     Config,
+    OwnMetadata,
     Problem,
     Rechunk,
     Settings,
@@ -32,7 +33,7 @@ from ingestor.core.shards import shard_names
 from ingestor.http_server.access import LEAST_TOKEN, is_guessable, is_loopback
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
-from ingestor.registry import Options
+from ingestor.registry import Options, find, kinds
 
 _ELSEWHERE = {"host", "ssl", "tenant", "database", "headers", "quotas"}  # of a server that runs already
 _MODEL = "language_model"
@@ -221,7 +222,7 @@ def _source(
     found: Check, data: Mapped, at: Where, defaults: Settings | None, chunking: Choice | None, base: Mapped
 ) -> SourceConfig | None:
     """Check a source and fill in defaults. ``chunking``, ``base``: top level, checked and as written."""
-    common = SourceSettings.model_fields
+    common = SourceSettings.model_fields.keys() - _of_connector(data)
     settings = found.model(SourceSettings, {k: v for k, v in data.items() if k in common}, at)
     connector = None
     if isinstance(data.get("kind"), str):
@@ -241,9 +242,22 @@ def _source(
         max_loss=defaults.max_loss if settings.max_loss is None else settings.max_loss,
         archives=settings.archives,
         metadata=_profile(defaults, settings.collection),
+        own=OwnMetadata(
+            tuple(settings.metadata.values.items()),
+            tuple((pattern, tuple(pairs.items())) for pattern, pairs in settings.metadata.paths.items()),
+            tuple(settings.metadata.front_matter.items()),
+        ),
         shards=defaults.collections.get(settings.collection, CollectionSettings()).shards,
         types=(*types, *defaults.parsing.types.items()),
     )
+
+
+def _of_connector(data: Mapped) -> set[str]:
+    """Return ``metadata`` if it is a list of columns, which the connector takes."""
+    kind = data.get("kind")
+    if not isinstance(data.get("metadata"), list) or kind not in kinds("connectors"):
+        return set()
+    return {"metadata"} & find("connectors", str(kind)).options.model_fields.keys()
 
 
 def _chunking(found: Check, own: Mapped, at: Where, chunking: Choice | None, base: Mapped) -> Choice | None:

@@ -4,9 +4,12 @@
 the plugins' options, ``file`` reads the file. A ``description`` here becomes the text of docs/config.md.
 """
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,11 +18,11 @@ from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, mod
 from ingestor.config.servers import Chroma, Embedded, Http, Search, Supervised
 from ingestor.config.workers import THREADS, Workers
 from ingestor.core.content_types import EXTENSIONS, PARSERS, TEXT_KINDS, is_text
-from ingestor.core.metadata_keys import Profile
+from ingestor.core.metadata_keys import KEYS, NEEDED, Profile
 from ingestor.core.shards import MOST
 from ingestor.http_server.access import is_loopback
 from ingestor.llm.options import Endpoint
-from ingestor.model import CollectionName, SourceName
+from ingestor.model import CollectionName, SourceName, Value
 from ingestor.ports import IngestorError
 from ingestor.registry import Options, Plugin
 from ingestor.units import Duration, Size
@@ -238,6 +241,54 @@ class Settings(Options):
     sources: list[dict[str, Any]] = Field(min_length=1, description="where documents come from")
 
 
+FieldType = Literal["text", "number", "boolean", "list", "day"]
+_REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses or silently drops
+
+
+def _own_key(key: str) -> str:
+    if not key or key.startswith(_REFUSED):
+        raise ValueError("must be a name that does not begin with '#', '$' or 'chroma:'")
+    if key in KEYS | NEEDED:
+        raise ValueError(f"is a key that every record has: choose a name such as 'my_{key}'")
+    return key
+
+
+def _own_value(value: object) -> object:
+    """Accept what Chroma can hold. Dates become text, since filters compare them as text."""
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return value
+    if isinstance(value, str | bool) or (isinstance(value, int) and -(2**63) <= value < 2**63):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise ValueError("must be text, a number, true, false or a list of texts")
+
+
+OwnKey = Annotated[str, AfterValidator(_own_key)]
+OwnValues = dict[OwnKey, Annotated[Any, AfterValidator(_own_value)]]
+
+
+class SourceMetadata(Options):
+    """Keys of one's own. The more specific value wins: `values`, patterns in their order, what the source and
+    the document state, front matter. A change rewrites metadata only."""
+
+    values: OwnValues = Field(
+        default={}, description="keys of every document, `{team: library, public: true}`"
+    )
+    paths: dict[Annotated[str, Field(min_length=1, max_length=1000)], OwnValues] = Field(
+        default={},
+        description="gitignore patterns of paths, and the keys of documents that they match: "
+        "`{'ref/**': {audience: developers}}`",
+    )
+    front_matter: dict[OwnKey, FieldType] = Field(
+        default={},
+        description="fields of Markdown's front matter to copy, and their types: `text`, `number`, `boolean`,"
+        " `list` (of texts) or `day` (`2026-11-22` as the number 20261122)",
+    )
+
+
 class SourceSettings(Options):
     """The keys that every source has; all others are options of its connector."""
 
@@ -264,6 +315,9 @@ class SourceSettings(Options):
         "(`.gz`, `.bz2`, `.xz`, `.zst`), messages in `.mbox` files and attachments are always"
         " read",
     )
+    metadata: SourceMetadata = Field(
+        default=SourceMetadata(), description="[keys of one's own](metadata.md#keys-of-your-own), see below"
+    )
     scan_every: ScanEvery | None = Field(default=None, description="as at the top level")
     max_loss: MaxLoss | None = Field(default=None, description="as at the top level")
 
@@ -274,6 +328,24 @@ class Choice:
 
     plugin: Plugin
     options: Options
+
+
+Pairs = tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMetadata:
+    """The checked ``metadata`` of a source, see pipeline/own_metadata.py."""
+
+    values: Pairs = ()
+    paths: tuple[tuple[str, Pairs], ...] = ()
+    front_matter: tuple[tuple[str, FieldType], ...] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """All keys that documents may get."""
+        pairs = (*self.values, *self.front_matter, *chain.from_iterable(pairs for _, pairs in self.paths))
+        return frozenset(key for key, _ in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +361,7 @@ class SourceConfig:
     max_loss: float  # share of the source's documents, 0 to 1
     archives: bool = False
     metadata: Profile = "full"  # of its collection
+    own: OwnMetadata = OwnMetadata()
     shards: int = 1  # of its collection
     types: tuple[tuple[str, str], ...] = ()  # file name patterns and content types, the top level's last
 

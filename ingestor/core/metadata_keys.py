@@ -18,7 +18,7 @@ KEYS = frozenset(
         *("chunk_index", "chunk_count", "token_count", "block_kinds", "symbol", "figure"),
         *("content_hash", "strategy", "recipe"),
         *("doc_id", "ref_doc_id", "file_path", "file_name", "file_type", "file_size", "last_modified_date"),
-        *("relationships", "node_info"),
+        *("last_modified_day", "relationships", "node_info"),
     )
 )
 
@@ -27,7 +27,7 @@ LISTS = frozenset(("folders", "headings"))
 NUMBERS = frozenset(
     (
         *("start_index", "end_index", "start_line", "end_line", "page", "chunk_index", "chunk_count"),
-        *("token_count", "section_chunk_index", "section_chunk_count", "file_size"),
+        *("token_count", "section_chunk_index", "section_chunk_count", "file_size", "last_modified_day"),
     )
 )
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
 
+from ingestor.config.models import OwnMetadata
 from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core.fingerprint import fingerprint
 from ingestor.core.metadata_keys import KEYS, Profile, carries
@@ -29,11 +30,11 @@ from ingestor.model import (
     Item,
     Metadata,
     RecordId,
-    Scalar,
     SourceName,
     Value,
 )
 from ingestor.parsers.shared.file_names import file_name, suffix
+from ingestor.pipeline import own_metadata
 from ingestor.pipeline.metadata_quotas import within
 from ingestor.text.context import Lines
 from ingestor.text.outline import Outline, outline
@@ -45,18 +46,22 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _SITE = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*")
 _LONGEST = 8_000  # characters of a value: every record of the document may repeat it
 _MOST = 200  # texts in a list
+NONE_OF_ITS_OWN = OwnMetadata()
 _VERSION = 6  # raised whenever the same chunk is described otherwise
 
 
 @cache
-def rules(source: SourceName, profile: Profile, quotas: Quotas = UNBOUNDED) -> Fingerprint:
+def rules(
+    source: SourceName, profile: Profile, quotas: Quotas = UNBOUNDED, own: OwnMetadata = NONE_OF_ITS_OWN
+) -> Fingerprint:
     """How chunks are described: where that changes, the metadata of existing records is updated in place.
 
-    ``source``: its name, which records may carry.
+    ``source``: its name, which records may carry. ``own``: keys that the config gives to its documents.
     """
     name = source if carries(profile, "source_name") else ""
     bounds = quotas.metadata_keys, quotas.key_bytes, quotas.value_bytes, quotas.document_bytes
-    return fingerprint(["metadata", _VERSION, sorted(KEYS), name, profile, bounds])
+    given = [repr(own)] if own != NONE_OF_ITS_OWN else []
+    return fingerprint(["metadata", _VERSION, sorted(KEYS), name, profile, bounds, *given])
 
 
 def build(
@@ -74,6 +79,7 @@ def build(
     recipe: str,
     profile: Profile = "full",
     quotas: Quotas = UNBOUNDED,
+    own: OwnMetadata = NONE_OF_ITS_OWN,
 ) -> list[Metadata]:
     """Build the metadata of each chunk's record, in order.
 
@@ -81,7 +87,7 @@ def build(
     ``profile``: which keys records carry;
     an omitted standard key is None, so that a patch removes the key. ``quotas``: quotas of the server, see
     metadata_quotas.py.
-    Keys of ``item.extra``, ``document.extra`` and ``chunk.extra`` are added, later ones winning, but
+    Keys of ``own``, ``item.extra``, ``document.extra`` and ``chunk.extra`` are added, later ones winning, but
     none takes the place of a key in KEYS.
     """
     whole = _values(
@@ -94,10 +100,12 @@ def build(
         }
     )
     places = _places(outline(document), chunks)
-    shared = {**_named(item.extra), **_named(document.extra)}
+    given = own_metadata.by_path(own, item.key)
+    front, _ = own_metadata.by_front_matter(own, document)
+    shared = _named((*given.items(), *item.extra, *document.extra, *front.items()))
     described = []
     for i, (chunk, place) in enumerate(zip(chunks, places, strict=True)):
-        own: dict[str, Value] = {
+        single: dict[str, Value] = {
             "context": "\n".join(lines[i]) or None,
             "chunk_index": i,
             "token_count": tokens[i],
@@ -105,15 +113,15 @@ def build(
             "relationships": _relationships(document_id, ids, i),
             "node_info": f'{{"start": {chunk.start}, "end": {chunk.end}}}',
         }
-        own = _values({**place, **own})
-        described.append(within(_carried({**shared, **_named(chunk.extra), **whole, **own}, profile), quotas))
+        every = {**shared, **_named(chunk.extra), **whole, **_values({**place, **single})}
+        described.append(within(_carried(every, profile, own.keys), quotas))
     return described
 
 
-def _carried(metadata: Metadata, profile: Profile) -> Metadata:
+def _carried(metadata: Metadata, profile: Profile, own: frozenset[str]) -> Metadata:
     if profile == "full":
         return metadata
-    kept = {key: value for key, value in metadata.items() if carries(profile, key)}
+    kept = {key: value for key, value in metadata.items() if carries(profile, key) or key in own}
     return {**dict.fromkeys(KEYS), **kept}
 
 
@@ -134,6 +142,7 @@ def _of_document(document: Document, item: Item, document_id: DocumentId) -> dic
         "file_type": document.content_type,
         "file_size": item.size,
         "last_modified_date": _day(item.modified),
+        "last_modified_day": own_metadata.day_of(_day(item.modified)),
     }
 
 
@@ -221,9 +230,13 @@ def _day(modified: float | None) -> str | None:
         return None
 
 
-def _named(extra: Iterable[tuple[str, Scalar]]) -> dict[str, Value]:
+def _named(extra: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, Value]:
     """Keys that others chose, without those that Chroma refuses, and their values as it returns them."""
-    return {_text(key): _value(value) for key, value in extra if key and not key.startswith(_REFUSED)}
+    return {
+        _text(key): _value(list(value) if isinstance(value, tuple) else value)
+        for key, value in extra
+        if key and not key.startswith(_REFUSED)
+    }
 
 
 def _values(metadata: Metadata) -> dict[str, Value]:

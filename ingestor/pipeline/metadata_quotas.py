@@ -13,7 +13,14 @@ from ingestor.ports import BadDocument
 
 LEFT_OUT = (
     *("doc_id", "ref_doc_id", "file_path", "file_type", "content_hash", "strategy", "recipe"),
-    *("section_chunk_count", "section_chunk_index", "block_kinds", "file_size", "last_modified_date"),
+    *(
+        "section_chunk_count",
+        "section_chunk_index",
+        "block_kinds",
+        "file_size",
+        "last_modified_date",
+        "last_modified_day",
+    ),
     *("section_number", "parents", "node_info", "relationships", "figure", "token_count", "file_name"),
     *("section_title", "headings", "folders", "page_label", "symbol", "content_type"),
 )

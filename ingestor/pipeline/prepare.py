@@ -12,6 +12,7 @@ from itertools import compress
 
 import numpy as np
 
+from ingestor.config.models import OwnMetadata
 from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core import slots as core_slots
 from ingestor.core.completeness import shortfall
@@ -35,7 +36,7 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.parsers.shared import detect
-from ingestor.pipeline import language, metadata, repeats
+from ingestor.pipeline import language, metadata, own_metadata, repeats
 from ingestor.pipeline.metadata_quotas import require_short
 from ingestor.pipeline.reading import Reader, Reading
 from ingestor.pipeline.stage_times import StageTimes
@@ -57,8 +58,9 @@ class Tools:
     """The tools that turn items of one source into records.
 
     ``context``, ``neighbours``: see chunkers/options. ``profile``: which metadata keys records carry.
-    ``quotas``: of the server that takes them. ``chunking_turn``: waits until a document of so many characters
-    may be chunked. ``expect``: called when a document will need vectors.
+    ``own``: keys that the config gives to documents. ``quotas``: of the server that takes them.
+    ``chunking_turn``: waits until a document of so many characters may be chunked. ``expect``: called when a
+    document will need vectors.
     """
 
     reader: Reader
@@ -74,6 +76,7 @@ class Tools:
     exceeds_window: Beyond = endless
     max_records: int = 100_000  # of a document
     profile: Profile = "full"
+    own: OwnMetadata = metadata.NONE_OF_ITS_OWN
     quotas: Quotas = UNBOUNDED
     chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
     times: StageTimes = field(default_factory=StageTimes)
@@ -90,7 +93,7 @@ class Tools:
         """The recipe of documents read by that parser; "" for a document that none could read."""
         if parser not in self._recipes:
             reading = self.reader.recipe(parser)
-            described = metadata.rules(self.reader.source, self.profile, self.quotas)
+            described = metadata.rules(self.reader.source, self.profile, self.quotas, self.own)
             rules = detect.rules(), language.rules(), described, repeats.rules(), text_context.VERSION
             self._recipes[parser] = combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
         return self._recipes[parser]
@@ -155,6 +158,8 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         tools.expect()
     with tools.times.measured("read"):
         document = reading.document()
+    _, wrong = own_metadata.by_front_matter(tools.own, document)
+    document = replace(document, lost=(*document.lost, *wrong))
     with tools.chunking_turn(len(document.text)), tools.times.measured("chunk"):
         cut = _cut(job, document, tools)
     if cut.repeated:
@@ -310,7 +315,7 @@ def _compose(
         language.identified(document), entry.item, owner.document_id, chunks, ids, cut.lines,
         source=tools.reader.source, tokens=tools.count_tokens([chunk.text for chunk in chunks]),
         content_hashes=[key.text for key in keys], strategy=tools.strategy, recipe=receipt.recipe,
-        profile=tools.profile, quotas=tools.quotas,
+        profile=tools.profile, quotas=tools.quotas, own=tools.own,
     )  # fmt: skip
     wanted = tuple(
         Known(slot, key.text, key.vector, metadata_digest(meta))

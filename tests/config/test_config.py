@@ -7,6 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from ingestor.config.file import load
+from ingestor.config.models import OwnMetadata
 from ingestor.config.quotas import CLOUD, UNBOUNDED
 from ingestor.config.servers import Embedded, Http, RemoteChroma, Supervised
 from ingestor.config.workers import Workers
@@ -42,6 +43,15 @@ def test_only_sources_are_required() -> None:
 def test_the_profile_of_metadata_is_that_of_the_collection(metadata: str, expected: object) -> None:
     other = "  - {name: b, kind: folder, path: more, collection: other}\n"
     assert checked(f"metadata: {metadata}\n{SOURCE}{other}").sources[0].metadata == expected
+
+
+def test_columns_of_a_database_and_keys_of_ones_own_have_one_name() -> None:
+    own = {"values": {"a": 1, "since": "2026-11-22"}, "paths": {"*.md": {"b": ["x"]}}}
+    sql = "{name: a, kind: sql, collection: abc, url: 'sqlite:///a.db', query: SELECT 1, key: a, text: '{b}'"
+    assert checked(f"sources: [{sql}, metadata: [c]}}]").sources[0].own == OwnMetadata()
+    (only,) = checked(source(metadata=own)).sources
+    assert only.own.values == (("a", 1), ("since", "2026-11-22"))
+    assert only.own.paths == (("*.md", (("b", ["x"]),)),)
 
 
 def test_shards_are_those_of_the_collection() -> None:

@@ -7,7 +7,7 @@ from tests.config.written import SOURCE, said, source
 
 SOURCE_KEYS = (
     "allowed: archives, chunking, collection, exclude, hidden, ignore_files, include, kind, max_loss, "
-    "max_size, name, parsing, path, poll, scan_every, settle, symlinks, watch"
+    "max_size, metadata, name, parsing, path, poll, scan_every, settle, sidecar, symlinks, watch"
 )
 
 
@@ -171,6 +171,27 @@ def test_a_bad_top_level(top: str, message: str) -> None:
     ("keys", "message"),
     [
         ({"exlude": []}, f"sources[0]: unknown key 'exlude'; did you mean 'exclude'? {SOURCE_KEYS}"),
+        (
+            {"metadata": {"value": {}}},
+            "sources[0].metadata: unknown key 'value'; did you mean 'values'? "
+            "allowed: front_matter, paths, values",
+        ),
+        (
+            {"metadata": {"values": {"title": "A"}}},
+            "sources[0].metadata.values.title: is a key that every record has: "
+            "choose a name such as 'my_title'",
+        ),
+        (
+            {"metadata": {"paths": {"*.md": {"a": {"b": 1}}}}},
+            "sources[0].metadata.paths.*.md.a: must be text, a number, true, false or a list of texts",
+        ),
+        (
+            {"metadata": {"front_matter": {"year": "date"}}},
+            "sources[0].metadata.front_matter.year: must be 'text', 'number', 'boolean', 'list' or 'day', "
+            "not 'date'",
+        ),
+        ({"metadata": "lean"}, "sources[0].metadata: must be a mapping of keys to values, not text"),
+        ({"metadata": ["a"]}, "sources[0].metadata: must be a mapping of keys to values, not a list"),
         ({"name": "my docs"}, f"sources[0].name: {NAME}"),
         ({"name": ""}, f"sources[0].name: {NAME}"),
         ({"name": 3}, "sources[0].name: must be text, not a number (put it in quotes)"),

@@ -16,7 +16,8 @@ EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 @pytest.mark.parametrize("kind", kinds("connectors"))
 def test_options_stand_beside_the_keys_of_every_source_and_say_what_they_mean(kind: str) -> None:
     fields = find("connectors", kind).options.model_fields
-    assert not fields.keys() & SourceSettings.model_fields.keys()
+    columns = {"metadata"} if kind == "sql" else set()  # a list; the source's own is a mapping
+    assert fields.keys() & SourceSettings.model_fields.keys() == columns
     assert [name for name, field in fields.items() if not field.description] == []
 
 

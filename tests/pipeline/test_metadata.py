@@ -112,6 +112,7 @@ def test_every_key_of_one_record() -> None:
         "file_type": "text/markdown",
         "file_size": 120,
         "last_modified_date": "2023-11-14",
+        "last_modified_day": 20231114,
         "relationships": '{"1": "d1", "2": "d1#7", "3": "d1#9"}',
         "node_info": '{"start": 47, "end": 72}',
         "author": "Ada",

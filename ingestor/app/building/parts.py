@@ -328,6 +328,7 @@ class Parts:
             exceeds_window=partial(exceeds_window, self.embedder),
             max_records=self.config.max_records,
             profile=source.metadata,
+            own=source.own,
             quotas=chroma.bounds if isinstance(chroma := self.config.chroma, RemoteChroma) else UNBOUNDED,
             chunking_turn=self.text_budget.taken,
             times=self.times,

@@ -1,9 +1,9 @@
 """A folder of files: each file that the options select is a document.
 
 Key: the path beneath the folder, "/" between its parts (see _names for odd ones). Version: device, inode,
-size, mtime and ctime, so any write, replacement, ``touch`` or ``chmod`` gives another one. A file is read
-through one descriptor, opened without following links, and only if it is the same before and after. A file of
-lines that grows all the time is read up to its last line.
+size, mtime and ctime, so any write, replacement, ``touch`` or ``chmod`` gives another one; those of a sidecar
+follow. A file is read through one descriptor, opened without following links, and only if it is the same
+before and after. A file of lines that grows all the time is read up to its last line.
 Files that cannot be seen are never reported as removed: a missing or unreadable folder raises NeedsHuman, and
 a subfolder that cannot be read is named by the PartialScan that ends the scan.
 """
@@ -11,6 +11,7 @@ a subfolder that cannot be read is named by the PartialScan that ends the scan.
 import errno
 import logging
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from ingestor.connectors.folder import sidecar
 from ingestor.connectors.folder.beneath import file, real_path
 from ingestor.connectors.folder.inotify import Entered
 from ingestor.connectors.folder.mounts import identity
@@ -32,7 +34,7 @@ from ingestor.connectors.shared.names import escape, key_of, names_of
 from ingestor.connectors.shared.patterns import NOT_DOCUMENTS, Pattern
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Transient
-from ingestor.registry import Options, Plugin, tuning
+from ingestor.registry import Options, Plugin, added, tuning
 from ingestor.units import Duration, Size
 
 if TYPE_CHECKING:
@@ -58,6 +60,12 @@ def _plain_name(name: str) -> str:
     if not name or "/" in name:
         raise ValueError("must be a file name without a path, such as .gitignore")
     return name
+
+
+def _suffix(ending: str) -> str:
+    if not re.fullmatch(r"\.[\w.-]{1,40}", ending):
+        raise ValueError("must be an ending such as .meta.yaml")
+    return ending
 
 
 def _off(value: object) -> object:
@@ -93,6 +101,12 @@ class FolderOptions(Options):
         "below another link, nor to a folder above it",
     )
     hidden: bool = Field(default=False, description="list names that start with a dot")
+    sidecar: Annotated[str, AfterValidator(_suffix)] | None = added(
+        None,
+        before=None,
+        description="ending of files that hold metadata of the file beside them, in YAML or JSON: with "
+        "`.meta.yaml`, `a.pdf.meta.yaml` describes `a.pdf`. Such files are no documents",
+    )
     watch: Watching = tuning(
         "auto",
         description="how changes are noticed between full scans: file system `events`, `poll`, or `off`; "
@@ -107,7 +121,8 @@ class FolderOptions(Options):
 
     def selection(self) -> Selection:
         hidden = () if self.hidden else (".*",)
-        exclude = rules([*hidden, *NOT_DOCUMENTS, *self.exclude])
+        sidecars = () if self.sidecar is None else (f"*{self.sidecar}",)
+        exclude = rules([*hidden, *NOT_DOCUMENTS, *self.exclude, *sidecars])
         return Selection(rules(self.include), exclude, tuple(self.ignore_files), self.symlinks)
 
 
@@ -130,7 +145,7 @@ class Folder:
         with self._root() as root:
             walk = Walk(root, os.path.realpath(self._path), self._selection)
             for key, found in walk.below(names_of(under)):
-                yield self._item(key, found)
+                yield self._item(root, key, found)
             self._still_there(root)
         if walk.unknown:
             raise PartialScan(self._unseen(walk.unknown), cover(walk.unknown, _UNKNOWN))
@@ -144,6 +159,7 @@ class Folder:
             )
         try:
             with self._root() as root:
+                self._require_sidecar(root, item)
                 data = self._data(root, item)
         except OSError as error:
             raise _unreadable(item, error) from error
@@ -171,8 +187,34 @@ class Folder:
         with self._root() as root:
             return identity(root)
 
-    def _item(self, key: str, status: os.stat_result) -> Item:
-        return Item(key, _version(status), f"{self._uri}/{key}", status.st_size, status.st_mtime)
+    def _item(self, root: int, key: str, status: os.stat_result) -> Item:
+        version, values, _ = self._sidecar(root, key)
+        version = f"{_version(status)} {version}" if version else _version(status)
+        return Item(key, version, f"{self._uri}/{key}", status.st_size, status.st_mtime, values)
+
+    def _sidecar(self, root: int, key: str) -> tuple[str, sidecar.Values, str]:
+        """The version of the file beside a document, its values, and why it has none. Raises OSError."""
+        if self._options.sidecar is None:
+            return "", (), ""
+        path = "/".join(names_of(key)) + self._options.sidecar
+        try:
+            with file(root, path) as descriptor:
+                version = _version(os.fstat(descriptor))
+                return version, sidecar.values_of(os.read(descriptor, sidecar.LARGEST + 1)), ""
+        except ValueError as error:
+            return version, (), str(error)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
+                return "", (), ""
+            return "-", (), f"can't be read: {error.strerror}"
+
+    def _require_sidecar(self, root: int, item: Item) -> None:
+        """Raises Stale if the sidecar changed since the listing, Transient if its content is wrong."""
+        version, _, why = self._sidecar(root, item.key)
+        if version != item.version.partition(" ")[2]:
+            raise Stale(f"{item.uri}{self._options.sidecar} changed since it was listed")
+        if why:
+            raise Transient(f"{item.uri}{self._options.sidecar} {why}: correct it")
 
     @contextmanager
     def _root(self) -> Iterator[int]:
@@ -249,6 +291,7 @@ class Folder:
 
     def _changed(self, path: str, is_directory: bool) -> str | None:
         """The key to scan after a change at ``path``; None if no document can be affected."""
+        path = path.removesuffix(self._options.sidecar or "")
         names = [name for name in path.split("/") if name]
         for depth, name in enumerate(names, 1):
             last = depth == len(names)
@@ -263,6 +306,11 @@ class Folder:
 def _version(status: os.stat_result) -> str:
     times = f"{status.st_mtime_ns:x}.{status.st_ctime_ns:x}"
     return f"{status.st_dev:x}.{status.st_ino:x}.{status.st_size:x}.{times}"
+
+
+def _of_file(item: Item) -> str:
+    """The version of the item's file, without that of its sidecar."""
+    return item.version.partition(" ")[0]
 
 
 class Growing:
@@ -286,7 +334,7 @@ class Growing:
         if not stat.S_ISREG(now.st_mode):
             return None
         same = _version(now).split(".")[:2] == item.version.split(".")[:2]
-        changed = same and _version(now) != item.version  # else what is read now may be all of it
+        changed = same and _version(now) != _of_file(item)  # else what is read now may be all of it
         if PurePath(item.key).suffix.lower() not in OF_LINES or not changed or not item.size:
             return None
         seen = self._seen.get(item.key)
@@ -332,7 +380,7 @@ def _read(descriptor: int, item: Item, growing: Growing) -> bytes:
 
 def _read_whole(descriptor: int, item: Item) -> bytes:
     before, now = os.fstat(descriptor), time.time_ns()
-    if not stat.S_ISREG(before.st_mode) or _version(before) != item.version:
+    if not stat.S_ISREG(before.st_mode) or _version(before) != _of_file(item):
         raise Stale(f"{item.uri} changed since it was listed")
     if abs(now - before.st_ctime_ns) < (_TICK if before.st_ctime_ns % 10**9 else _COARSE_TICK):
         raise Transient(f"{item.uri} is still being written; it will be retried")
@@ -340,7 +388,7 @@ def _read_whole(descriptor: int, item: Item) -> bytes:
     if len(data) < before.st_size:  # a large file, or a file system that gives less at once
         with open(descriptor, "rb", closefd=False) as stream:
             data += stream.read(before.st_size + 1 - len(data))
-    if _version(os.fstat(descriptor)) != item.version or len(data) != before.st_size:
+    if _version(os.fstat(descriptor)) != _of_file(item) or len(data) != before.st_size:
         raise Stale(f"{item.uri} changed while it was read")
     return data
 

@@ -34,13 +34,8 @@ class FrontMatter:
 
 def front_matter(text: str) -> FrontMatter | None:
     """The front matter that ``text`` opens with, if it does. Never raises."""
-    found = _FRONT.match(text, 0, _LIMIT) or _TOML.match(text, 0, _LIMIT)
-    if not found or found.end() == _LIMIT < len(text):
-        return None
-    fields: Mapping[Any, Any] | None = _toml(found[1]) if text[0] == "+" else None
-    if text[0] == "-" and _KEY.match(found[1]):
-        fields = _fields(found[1])
-    if fields is None:
+    found, fields = _matched(text)
+    if found is None or fields is None:
         return None
     extra = {
         "author": _value(fields, "author", "authors"),
@@ -54,6 +49,20 @@ def front_matter(text: str) -> FrontMatter | None:
         language=_value(fields, "lang", "language"),
         extra=tuple((key, value) for key, value in extra.items() if value),
     )
+
+
+def fields_of(text: str) -> Mapping[Any, Any] | None:
+    """Return all fields of the front matter that ``text`` opens with, YAML's as texts. Never raises."""
+    return _matched(text)[1]
+
+
+def _matched(text: str) -> tuple[re.Match[str] | None, Mapping[Any, Any] | None]:
+    found = _FRONT.match(text, 0, _LIMIT) or _TOML.match(text, 0, _LIMIT)
+    if not found or found.end() == _LIMIT < len(text):
+        return None, None
+    if text[0] == "+":
+        return found, _toml(found[1])
+    return found, _fields(found[1]) if _KEY.match(found[1]) else None
 
 
 def _fields(source: str) -> Mapping[Any, Any]:

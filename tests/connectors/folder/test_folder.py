@@ -51,6 +51,84 @@ def test_it_is_found_by_its_kind_and_has_every_ability(world: FolderWorld) -> No
     assert list(connector.scan()) == []
 
 
+# -- sidecars
+
+
+@pytest.fixture
+def described(tmp_path: Path) -> Folder:
+    """A folder with two files, of which one has a sidecar."""
+    (tmp_path / "ref").mkdir()
+    for name in ("ref/a.pdf", "b.md"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "ref/a.pdf.meta.yaml").write_text(SIDECAR)
+    return Folder(FolderOptions(path=tmp_path, sidecar=".meta.yaml"))
+
+
+SIDECAR = """\
+team: library
+level: 3
+public: true
+on: 2026-11-22
+tags: [loans, fees]
+nested: {a: 1}
+nothing:
+"""
+
+
+def test_a_sidecar_describes_the_file_beside_it_and_is_no_document(described: Folder) -> None:
+    a, b = sorted(described.scan(), key=lambda item: item.key, reverse=True)
+    assert (a.key, b.key, b.extra) == ("ref/a.pdf", "b.md", ())
+    assert dict(a.extra) == {
+        "team": "library",
+        "level": 3,
+        "public": True,
+        "True": "2026-11-22",  # YAML reads a bare "on" as true
+        "tags": ("loans", "fees"),
+        "nested": '{"a": 1}',
+    }
+    assert list(described.scan_under("ref/a.pdf")) == [a]
+    assert fetched(described, a).data == b"ref/a.pdf"
+
+
+@pytest.mark.parametrize(
+    "change", [lambda path: path.write_text("team: it"), Path.unlink, lambda path: path.chmod(0o600)]
+)
+def test_a_changed_sidecar_changes_the_version_and_is_hinted_at(
+    described: Folder, tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    before = {item.key: item for item in described.scan()}
+    change(tmp_path / "ref/a.pdf.meta.yaml")
+    after = {item.key: item for item in described.scan()}
+    assert before["ref/a.pdf"].version != after["ref/a.pdf"].version
+    assert described.same(before["ref/a.pdf"].version, after["ref/a.pdf"].version)
+    assert before["b.md"] == after["b.md"]
+    with pytest.raises(Stale, match=r"a\.pdf\.meta\.yaml changed"):
+        described.fetch(before["ref/a.pdf"])
+    assert described._watched().key_of("ref/a.pdf.meta.yaml", False) == "ref/a.pdf"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"a: [1", r"a\.pdf\.meta\.yaml line 1: .*: correct it"),
+        (b"\xff\xfe\x00", "neither YAML nor JSON"),
+        (b"- a\n", "must hold keys and values"),
+        (b"a: " + b"x" * 70_000, "more than 65,536 bytes"),
+        (b"a: !!python/object/apply:os.getcwd []", "line 1: could not determine a constructor"),
+        (b"a: 2026-99-99", "neither YAML nor JSON"),
+    ],
+)
+def test_a_wrong_sidecar_is_an_error_of_its_document_alone(
+    described: Folder, tmp_path: Path, content: bytes, says: str
+) -> None:
+    (tmp_path / "ref/a.pdf.meta.yaml").write_bytes(content)
+    a, b = sorted(described.scan(), key=lambda item: item.key, reverse=True)
+    assert a.extra == ()
+    with pytest.raises(Transient, match=says):
+        described.fetch(a)
+    assert fetched(described, b).data == b"b.md"
+
+
 # -- options
 
 
@@ -62,6 +140,7 @@ def test_it_is_found_by_its_kind_and_has_every_ability(world: FolderWorld) -> No
         ({"path": "x", "ignore_files": ["a/.gitignore"]}, "file name without a path"),
         ({"path": "x", "symlinks": "always"}, "'skip', 'inside' or 'follow'"),
         ({"path": "x", "watch": "sometimes"}, "'auto', 'events', 'poll' or 'off'"),
+        ({"path": "x", "sidecar": "*"}, "must be an ending such as .meta.yaml"),
         ({"path": "x", "poll": 0}, "greater than 0"),
         ({"path": "x", "max_size": "many"}, "expected a size"),
         ({"path": "x", "exlude": []}, "Extra inputs"),

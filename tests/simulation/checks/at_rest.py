@@ -86,7 +86,9 @@ def _essence(world: World) -> Counter[tuple[object, ...]]:
             record.text,
             record.vector.tobytes(),
             *sorted(
-                (k, v) for k, v in record.metadata.items() if k not in NAMED_BY_HISTORY and v is not None
+                (k, tuple(v) if isinstance(v, list) else v)
+                for k, v in record.metadata.items()
+                if k not in NAMED_BY_HISTORY and v is not None
             ),
         )
         for readers in world.all_readers

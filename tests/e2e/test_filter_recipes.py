@@ -1,0 +1,118 @@
+"""docs/filters.md: each recipe finds in a real collection what the page says; changed keys embed nothing."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.in_chroma import in_chroma
+from tests.e2e.in_process import Ask, answered
+from tests.e2e.project import Project
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/filters.md").read_text("utf-8")
+RECIPES = re.findall(r"```json\n(.*?)\n```\n\nFinds (.*?)\.\n", PAGE, re.DOTALL)
+CONFIG, SIDECAR = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
+
+
+@pytest.fixture
+def samples(project: Project) -> Project:
+    """The samples, with the config and the sidecar of the page."""
+    shutil.copytree(ROOT / "documents", project.docs, dirs_exist_ok=True)
+    (project.docs / "kitchen/bread.md.meta.yaml").write_text(yaml.safe_dump(SIDECAR), "utf-8")
+    project.source = CONFIG["sources"][0] | {"path": "./docs", "settle": "0s"}
+    project.configure()
+    return project
+
+
+def paths(project: Project, where: str) -> set[str]:
+    found = in_chroma(
+        project.folder / "chroma",
+        "docs",
+        f"result = [each['path'] for each in collection.get(where={json.loads(where)!r})['metadatas']]",
+    )
+    return set(found)
+
+
+def test_each_recipe_finds_what_the_page_says(samples: Project, ask: Ask) -> None:
+    assert ask("sync").code == 0
+    assert len(RECIPES) == PAGE.count("```json") == 14
+    for where, named in RECIPES:
+        expected = set(re.findall("`([^`]+)`", named))
+        assert paths(samples, where) == expected, where
+        hits = answered(ask("query", "a question", "--where", where, "-n", "100", "--json"))["hits"]
+        assert {hit["metadata"]["path"] for hit in hits} == expected, where
+
+
+def change_values(project: Project) -> None:
+    own: dict[str, Any] = project.source["metadata"]
+    own["values"] = {"team": "archive"}
+    project.configure()
+
+
+def change_paths(project: Project) -> None:
+    project.source["metadata"]["paths"] = {"*.txt": {"plain": True}}
+    project.configure()
+
+
+def change_front_matter(project: Project) -> None:
+    project.source["metadata"]["front_matter"] = {"version": "number"}
+    project.configure()
+
+
+def change_sidecar(project: Project) -> None:
+    (project.docs / "kitchen/bread.md.meta.yaml").write_text('{"season": ["spring"]}')
+    (project.docs / "kitchen/nihoncha.md.meta.yaml").write_text("servings: 2.5\n")
+
+
+def remove_sidecar(project: Project) -> None:
+    (project.docs / "kitchen/bread.md.meta.yaml").unlink()
+
+
+@pytest.mark.parametrize(
+    "change", [change_values, change_paths, change_front_matter, change_sidecar, remove_sidecar]
+)
+def test_changed_keys_are_patched_without_embedding(samples: Project, ask: Ask, change: Any) -> None:
+    samples.settings["chunking"] = {"strategy": "changepoint"}
+    samples.configure()
+    assert ask("sync").code == 0
+    change(samples)
+    done = answered(ask("sync", "--json"))
+    assert done["records"]["patched"] > 0
+    assert {**done["records"], "patched": 0} == {"added": 0, "replaced": 0, "patched": 0, "dropped": 0}
+    assert done["embedded"]["texts"] == 0
+    assert samples.essence() == samples.fresh("anew").essence()
+
+
+def test_a_wrong_sidecar_keeps_the_records_and_is_named_until_it_is_corrected(
+    samples: Project, ask: Ask
+) -> None:
+    assert ask("sync").code == 0
+    before = samples.records()
+    sidecar = samples.docs / "kitchen/bread.md.meta.yaml"
+    sidecar.write_text("season: [autumn\nservings: 4\n")
+    assert ask("sync").code != 0
+    assert samples.records() == before
+    assert "bread.md.meta.yaml line 2" in ask("status").out
+    sidecar.write_text("servings: 5\n")
+    assert ask("sync").code == 0
+    assert paths(samples, '{"servings": 5}') == {"kitchen/bread.md"}
+
+
+def test_a_field_of_another_type_is_left_out_and_named(samples: Project, ask: Ask) -> None:
+    samples.source["metadata"]["front_matter"] = {"chair": "number"}
+    samples.configure()
+    assert ask("sync").code == 0
+    assert not any("chair" in metadata for _, _, metadata, _ in samples.records())
+    assert "front matter: chair is no number: Wilhelmina Achterberg" in ask("status", "-v").out
+
+
+def test_keys_of_ones_own_are_in_lean_records_too(samples: Project, ask: Ask) -> None:
+    samples.settings["metadata"] = "lean"
+    samples.configure()
+    assert ask("sync").code == 0
+    assert len(paths(samples, '{"level": 3}')) == 3
