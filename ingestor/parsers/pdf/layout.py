@@ -15,7 +15,7 @@ from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, prose
 from ingestor.parsers.shared.compose import Composer
 from ingestor.text.outline import heading_number
 
-_LABEL = 100  # characters of a line that belongs to what stands below it, or to a table above
+_LABEL = 100  # characters of a line that may be a label
 _NAME = 5  # words of a company's name, which may end with a full stop
 _TALL = 2.2  # times that: no further goes a paragraph that is not finished
 _WIDE_GAP = 1.25  # times the usual distance between lines: a new paragraph
@@ -48,27 +48,30 @@ def _compose_page(composer: Composer, lines: Sequence[Line], found: Headings, le
         _compose_text(composer, lines[at:begin], leading)
         at = max(at, begin)
         for heading in found.get(begin, ()):
-            close = goes_on(composer) and composer.blocks[-1].kind != "table"
-            composer.heading(heading.title, heading.level, heading_number(heading.title), close=close)
+            number = heading_number(heading.title)
+            composer.heading(heading.title, heading.level, number, close=is_close(composer, heading.title))
             at = max(at, begin + heading.count)
 
 
 def _compose_text(composer: Composer, lines: Sequence[Line], leading: float) -> None:
     items: list[str] = []
+
+    def add(kind: str, text: str) -> None:
+        composer.add(kind, text, close=kind != "code" and is_close(composer, text))
+
     for group in _groups(lines, leading):
         kind = _kind(group)
         if kind == "list":
             items.append(prose(group))
             continue
-        composer.add("list", "\n".join(items))
+        add("list", "\n".join(items))
         items = []
         if kind == "table":
-            composer.bare_table(group[0].rows, group[0].header, caption(composer), close=goes_on(composer))
+            close = is_close(composer, "")
+            composer.bare_table(group[0].rows, group[0].header, caption(composer), close=close)
         else:
-            note = kind == "paragraph" and len(group) == 1 and len(group[0].text) <= _LABEL
-            close = note and goes_on(composer) and composer.blocks[-1].kind == "table"
-            composer.add(kind, _code(group) if kind == "code" else prose(group), close=close)
-    composer.add("list", "\n".join(items))
+            add(kind, _code(group) if kind == "code" else prose(group))
+    add("list", "\n".join(items))
 
 
 def caption(composer: Composer) -> str | None:
@@ -78,19 +81,24 @@ def caption(composer: Composer) -> str | None:
         return None
     if last.kind == "heading":
         return last.title
-    text = composer.text[last.start : last.end]
+    text = composer.last
     return text if last.kind == "paragraph" and CAPTION.match(text) and len(text) <= 250 else None
 
 
-def goes_on(composer: Composer) -> bool:
-    """Tell whether what follows belongs to the block above: a title, a label, a part of one statement."""
+def is_close(composer: Composer, text: str) -> bool:
+    """Tell whether a block stands on the next line: no blank line but between two paragraphs of prose.
+
+    Cuts by size look for blank lines first. They cut a statement to bits whose lines all stand alone.
+    """
     last = composer.blocks[-1] if composer.blocks else None
-    if last is None or last.page != composer.page:
+    if last is None or last.page != composer.page or last.kind == "code":
         return False
-    text = composer.text[last.start : last.end]
-    short = len(text) <= _LABEL and (text[-1] not in ".!?" or len(text.split()) <= _NAME)
-    label = last.kind == "paragraph" and "\n" not in text and short
-    return last.kind in ("heading", "table") or label
+    return not (_is_prose(composer.last) and _is_prose(text))
+
+
+def _is_prose(text: str) -> bool:
+    line = text.rpartition("\n")[2]
+    return len(line) > _LABEL or (line.endswith((".", "!", "?")) and len(line.split()) > _NAME)
 
 
 def _kind(group: Sequence[Line]) -> str:

@@ -297,4 +297,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=9, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=10, options=PdfOptions, build=PdfParser)

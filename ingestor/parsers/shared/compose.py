@@ -89,6 +89,11 @@ class Composer:
         return "".join(self._parts)
 
     @property
+    def last(self) -> str:
+        """Text of the last block, without a copy of the whole text."""
+        return self._parts[-1] if self._parts else ""
+
+    @property
     def title(self) -> str | None:
         """Title of the first heading, if that heading has the outermost level."""
         first = next((block for block in self.blocks if block.kind == "heading"), None)

@@ -49,7 +49,7 @@ def test_statement_is_one_table_with_its_header_rows_and_caption() -> None:
     ]  # fmt: skip
     assert (table.header_rows, table.caption) == (3, "CONSOLIDATED BALANCE SHEETS")
     assert document.text[: table.start] == "TALL SHIPS, INC.\nCONSOLIDATED BALANCE SHEETS\n"
-    assert document.text[table.end :].startswith("\nSee accompanying notes.\n\nThe harbour"), "one statement"
+    assert document.text[table.end :].startswith("\nSee accompanying notes.\nThe harbour"), "one statement"
     kinds = [block.kind for block in document.blocks]
     assert kinds == ["paragraph", "heading", "table", "paragraph", "paragraph"]
 
