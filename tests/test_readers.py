@@ -15,6 +15,7 @@ import pytest
 from ingestor.chroma.client import Client, connect
 from ingestor.chroma.server import ChromaServer
 from ingestor.model import Metadata
+from ingestor.pipeline.metadata import _NOT_IN_NODES
 from tests.environments import readers
 from tests.pipeline.test_metadata import CHUNKS, DOCUMENT, described
 from tests.serving import HOST, free_port
@@ -94,9 +95,8 @@ def test_llama_index_reads_nodes_with_neighbours_and_source(found: Found, way: s
         assert (node["id"], node["text"], node["source"]) == (identity, text, "d1")
         assert (node["previous"], node["next"]) == (ids[n], ids[n + 2])
         assert (node["start"], node["end"]) == (row["start_index"], row["end_index"])
-        # LlamaIndex takes out what it has made into attributes of the node, and nothing else.
-        attributes = {"relationships", "node_info", "document_id", "doc_id", "ref_doc_id"}
-        assert node["metadata"] == {k: v for k, v in present(row).items() if k not in attributes}
+        left_out = _NOT_IN_NODES | {"_node_content"}
+        assert node["metadata"] == {k: v for k, v in present(row).items() if k not in left_out}
     assert len(found[way]) == len(every)
 
 
@@ -117,11 +117,12 @@ def test_score_thresholds_are_cosine_similarities_in_langchain(found: Found) -> 
     assert set(found["above_threshold"]) == scores.keys() - {min(scores, key=scores.__getitem__)}
 
 
-def test_the_postprocessors_of_the_docs_cut_off_and_leave_metadata_out(found: Found) -> None:
+def test_a_model_reads_citations_and_the_postprocessor_of_the_docs_cuts_off(found: Found) -> None:
     worst = max(found["distances"], key=found["distances"].__getitem__)
     texts = {identity: (text, row) for identity, text, row in records() if identity != worst}
     shown = dict(found["shown"])
     assert shown.keys() == texts.keys()
     for identity, (text, row) in texts.items():
-        assert text.strip() in shown[identity] and "file_size" not in shown[identity]
-        assert f"path: {row['path']}" in shown[identity]
+        cited = [f"{key}: {row[key]}" for key in ("title", "heading_path", "path") if row[key] is not None]
+        before, _, after = shown[identity].partition(text.strip())
+        assert sorted(filter(None, before.split("\n"))) == sorted(cited) and not after

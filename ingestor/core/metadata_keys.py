@@ -18,7 +18,7 @@ KEYS = frozenset(
         *("chunk_index", "chunk_count", "token_count", "block_kinds", "symbol", "figure"),
         *("content_hash", "strategy", "recipe"),
         *("doc_id", "ref_doc_id", "file_path", "file_name", "file_type", "file_size", "last_modified_date"),
-        *("last_modified_day", "relationships", "node_info"),
+        *("last_modified_day", "relationships", "_node_content"),
     )
 )
 

@@ -3,8 +3,8 @@
 Chroma takes strings, numbers, booleans and lists of strings that are not empty; no nesting, no NaN, no lone
 surrogates. A chunk's section is the one that holds most of its characters; ``headings`` lists the titles of
 all sections that the chunk touches and of those around them. Some keys are for other readers:
-``relationships`` and ``node_info`` are JSON strings from which LlamaIndex's Chroma store rebuilds nodes
-(llama_index.core.vector_stores.utils.legacy_metadata_dict_to_node).
+``relationships`` and ``_node_content`` are JSON strings. LlamaIndex's Chroma store rebuilds nodes from the
+second (llama_index.core.vector_stores.utils.metadata_dict_to_node).
 """
 
 import json
@@ -44,6 +44,14 @@ _REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses or si
 _SOURCE, _PREVIOUS, _NEXT = "1", "2", "3"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SITE = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*")
+# Keys before the text that LlamaIndex gives to a model; and keys that its nodes lack or have as attributes.
+_CITED = frozenset(("title", "heading_path", "path", "page_label"))
+_NOT_IN_NODES = frozenset(
+    (
+        *("document_id", "doc_id", "ref_doc_id", "relationships", "start_index", "end_index", "context"),
+        *("section_chunk_index", "section_chunk_count", "content_hash", "strategy", "recipe", "parents"),
+    )
+)
 _LONGEST = 8_000  # characters of a value: every record of the document may repeat it
 _MOST = 200  # texts in a list
 NONE_OF_ITS_OWN = OwnMetadata()
@@ -111,9 +119,9 @@ def build(
             "token_count": tokens[i],
             "content_hash": content_hashes[i],
             "relationships": _relationships(document_id, ids, i),
-            "node_info": f'{{"start": {chunk.start}, "end": {chunk.end}}}',
         }
         every = {**shared, **_named(chunk.extra), **whole, **_values({**place, **single})}
+        every["_node_content"] = _node(every, ids[i])
         described.append(within(_carried(every, profile, own.keys), quotas))
     return described
 
@@ -218,6 +226,27 @@ def _relationships(document_id: DocumentId, ids: Sequence[RecordId], i: int) -> 
     if i + 1 < len(ids):
         related[_NEXT] = ids[i + 1]
     return json.dumps(related)
+
+
+def _node(metadata: Metadata, id_: RecordId) -> str | None:
+    """A node of LlamaIndex without its text: only a citation stands before the text that a model reads.
+
+    None where values are so long that the JSON would be cut.
+    """
+    shown = {key: value for key, value in metadata.items() if value is not None and key not in _NOT_IN_NODES}
+    hidden = [key for key in shown if key not in _CITED]
+    related = json.loads(str(metadata["relationships"]))
+    node = {
+        "id_": id_,
+        "metadata": shown,
+        "excluded_embed_metadata_keys": hidden,
+        "excluded_llm_metadata_keys": hidden,
+        "relationships": {kind: {"node_id": other} for kind, other in related.items()},
+        "start_char_idx": metadata["start_index"],
+        "end_char_idx": metadata["end_index"],
+    }
+    packed = json.dumps(node, ensure_ascii=False)
+    return packed if len(packed) <= _LONGEST else None
 
 
 def _day(modified: float | None) -> str | None:

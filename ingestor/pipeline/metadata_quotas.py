@@ -21,7 +21,7 @@ LEFT_OUT = (
         "last_modified_date",
         "last_modified_day",
     ),
-    *("section_number", "parents", "node_info", "relationships", "figure", "token_count", "file_name"),
+    *("section_number", "parents", "_node_content", "relationships", "figure", "token_count", "file_name"),
     *("section_title", "headings", "folders", "page_label", "symbol", "content_type"),
 )
 
@@ -31,7 +31,9 @@ def within(metadata: Metadata, quotas: Quotas) -> Metadata:
     if quotas.metadata_keys is quotas.key_bytes is quotas.value_bytes is None:
         return metadata
     kept = {
-        key: _cut(value, quotas.value_bytes)
+        key: None
+        if key == "_node_content" and _is_long(value, quotas.value_bytes)
+        else _cut(value, quotas.value_bytes)
         for key, value in metadata.items()
         if key in KEYS or quotas.key_bytes is None or len(key.encode()) <= quotas.key_bytes
     }
@@ -41,6 +43,10 @@ def within(metadata: Metadata, quotas: Quotas) -> Metadata:
     for key in [key for key in (*LEFT_OUT, *others) if key in present][:excess]:
         del kept[key]
     return {**dict.fromkeys(key for key in metadata if key in KEYS), **kept}
+
+
+def _is_long(value: Value, most: int | None) -> bool:
+    return most is not None and len(str(value or "").encode()) > most
 
 
 def _cut(value: Value, most: int | None) -> Value:

@@ -38,7 +38,15 @@ from ingestor.text.tokens import Tokens
 
 Vector = npt.NDArray[np.float32]  # shape (dimensions,)
 
-NAMED_BY_THE_INDEX = ("source_name", "document_id", "doc_id", "ref_doc_id", "relationships", "recipe")
+NAMED_BY_THE_INDEX = (
+    "source_name",
+    "document_id",
+    "doc_id",
+    "ref_doc_id",
+    "relationships",
+    "_node_content",
+    "recipe",
+)
 
 
 @dataclass(frozen=True, slots=True)

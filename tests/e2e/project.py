@@ -31,7 +31,7 @@ from tests.e2e.in_chroma import everything
 from tests.simulation.lexical import records_of
 
 INGESTOR = Path(sys.executable).with_name("ingestor")
-NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships"}
+NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships", "_node_content"}
 
 
 def free_port() -> int:

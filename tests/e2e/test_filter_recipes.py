@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def samples(project: Project) -> Project:
     """The samples, with the config and the sidecar of the page."""
     shutil.copytree(ROOT / "documents", project.docs, dirs_exist_ok=True)
     (project.docs / "kitchen/bread.md.meta.yaml").write_text(yaml.safe_dump(SIDECAR), "utf-8")
-    project.source = CONFIG["sources"][0] | {"path": "./docs", "settle": "0s"}
+    project.source = deepcopy(CONFIG["sources"][0]) | {"path": "./docs", "settle": "0s"}
     project.configure()
     return project
 

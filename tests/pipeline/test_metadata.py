@@ -74,7 +74,22 @@ CHUNKS = chunks_at(SOURCE, "---", "# 2 Setup", "- a list", "\n## Details", "More
 
 
 def test_every_key_of_one_record() -> None:
-    assert described(DOCUMENT, CHUNKS)[1] == {
+    row = dict(described(DOCUMENT, CHUNKS)[1])
+    node = json.loads(str(row.pop("_node_content")))
+    shown = node.pop("metadata")
+    assert shown.items() <= row.items() and {"source", "path", "owner", "page_label"} - shown.keys() == {
+        "page_label"
+    }
+    hidden = sorted(shown.keys() - {"title", "heading_path", "path"})
+    assert sorted(node.pop("excluded_llm_metadata_keys")) == hidden
+    assert sorted(node.pop("excluded_embed_metadata_keys")) == hidden
+    assert node == {
+        "id_": "d1#8",
+        "relationships": {"1": {"node_id": "d1"}, "2": {"node_id": "d1#7"}, "3": {"node_id": "d1#9"}},
+        "start_char_idx": 47,
+        "end_char_idx": 72,
+    }
+    assert row == {
         "source": "/srv/docs/guides/setup.md",
         "source_name": "handbook",
         "path": "guides/setup.md",
@@ -114,7 +129,6 @@ def test_every_key_of_one_record() -> None:
         "last_modified_date": "2023-11-14",
         "last_modified_day": 20231114,
         "relationships": '{"1": "d1", "2": "d1#7", "3": "d1#9"}',
-        "node_info": '{"start": 47, "end": 72}',
         "author": "Ada",
         "owner": "ops",
     }
@@ -122,6 +136,11 @@ def test_every_key_of_one_record() -> None:
 
 def present(metadata: Metadata) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if value is not None}
+
+
+def test_a_node_of_llama_index_that_would_be_cut_is_left_out() -> None:
+    rows = described(replace(DOCUMENT, extra=(("abstract", "x" * 7_900),)), CHUNKS)
+    assert [row["_node_content"] for row in rows] == [None] * len(CHUNKS)
 
 
 def test_lean_records_carry_what_filters_and_citations_need() -> None:

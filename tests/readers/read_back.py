@@ -66,7 +66,7 @@ distances = dict(zip(near["ids"][0], near["distances"][0], strict=True))
 example = next(
     block
     for block in re.findall(r"(?s)```python\n(.*?)```", Path(sys.argv[4]).read_text("utf-8"))
-    if "OnlyCitations" in block
+    if "SimilarityPostprocessor" in block
 )
 made = {}
 exec(example, made)

@@ -11,7 +11,7 @@ from tests.simulation.lexical import difference
 from tests.simulation.ports.files import Files
 from tests.simulation.world import World
 
-NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships"}
+NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships", "_node_content"}
 
 
 def check(world: World) -> None:
