@@ -71,7 +71,10 @@ class BadDocument(IngestorError):
 
 
 class Unsupported(BadDocument):
-    """No installed parser reads such content: it is skipped and counted, and is no failure."""
+    """Error: no installed parser reads such content.
+
+    The document is skipped and counted; it is no failure.
+    """
 
 
 class NeedsHuman(IngestorError):
@@ -102,7 +105,7 @@ Stop = Event
 
 
 class Connector(Protocol):
-    """Where documents come from.
+    """A place that documents come from.
 
     An attribute ``near = True`` says that reading an item again costs next to nothing.
     """
@@ -278,7 +281,7 @@ class Remote(Protocol):
 
     @property
     def at_once(self) -> int:
-        """How many texts keep it busy."""
+        """Number of texts that keep the server busy."""
         ...
 
     def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:

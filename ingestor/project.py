@@ -183,7 +183,7 @@ class Project:
         from ingestor.app.wiring import opened
         from ingestor.config.file import load
         from ingestor.page.opening import pages_of
-        from ingestor.service.opening import opened as service_opened
+        from ingestor.service.opening import open_service
         from ingestor.state.files import journal_path
 
         seen = stamp(self.path)
@@ -195,7 +195,7 @@ class Project:
             log.info("Chroma listens at %s", address, extra=event("listening", address=address))
             loop = Loop(running, signals, _watcher(progress), config_state=reloader.state)
             paging = partial(pages_of, config=lambda: loop.running.parts.config, path=self.path)
-            with service_opened(config.http, journal_path(config), loop.view, paging) as unopened:
+            with open_service(config.http, journal_path(config), loop.view, paging) as unopened:
                 if unopened:
                     loop.go_without_service(unopened)
                 loop.run(reloader.changed, lambda live: ready(_ready(live, loop)) if ready else None)

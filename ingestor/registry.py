@@ -52,7 +52,7 @@ class Plugin:
 
 
 class UnknownKind(LookupError):
-    """No plugin of this kind is installed."""
+    """Error: no plugin of a kind is installed."""
 
 
 def entries(group: Group) -> EntryPoints:

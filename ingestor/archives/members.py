@@ -64,7 +64,7 @@ def budget() -> tuple[int, ...]:
 
 
 class Budget:
-    """The rest of the limits for one outermost container of ``packed`` bytes."""
+    """Rest of the limits for one outermost container of ``packed`` bytes."""
 
     def __init__(self, packed: int) -> None:
         self._packed = packed

@@ -273,7 +273,7 @@ def _of_tar(stream: _Stream, budget: Budget) -> Iterator[FoundMember]:
 
 
 def _is_old_tar(header: bytes) -> bool:
-    """Whether it is a tar header from before 1988: no magic bytes, but a checksum."""
+    """Whether a header is one of tar from before 1988: no magic bytes, but a checksum."""
     try:
         tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
     except tarfile.HeaderError:

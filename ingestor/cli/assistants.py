@@ -17,9 +17,9 @@ def mcp(config: ConfigOption = CONFIG) -> None:
 
     It speaks on standard input and output, and asks the daemon; it starts nothing and loads no model.
     """
-    from ingestor.service.assistants import MISSING, installed
+    from ingestor.service.assistants import MISSING, is_installed
 
-    if not installed():
+    if not is_installed():
         fail(MISSING, FAILED)
     http = to_read(config)[1].http
     if http is None:

@@ -135,7 +135,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
 
 
 def _priced(rechunk: Rechunk, embedding: Choice) -> Rechunk:
-    """With the embedder's price, where it has one."""
+    """Return the settings with the embedder's price, if it has one."""
     price = embedding.options.price if isinstance(embedding.options, Paid) else 0.0
     return rechunk.model_copy(update={"price": price}) if price else rechunk
 
@@ -288,7 +288,7 @@ def types_of(found: Check, data: Mapped, at: Where) -> tuple[tuple[str, str], ..
 
 
 def _names(found: Check, data: Mapped) -> None:
-    """No two sources have one name."""
+    """Report sources that share a name."""
     first: dict[object, int] = {}
     for index, source in _source_data(data):
         name = source.get("name")

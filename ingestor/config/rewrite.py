@@ -13,9 +13,9 @@ class NotRewritable(Exception):
 
 
 def places(text: str, sources: Iterable[str]) -> list[str]:
-    """Where the chunking of these sources is said or would be said: names of sources, or TOP.
+    """Return the places that set, or would set, the chunking of these sources: names of sources, or TOP.
 
-    TOP stands for those that say none of their own, if no other source depends on the top level.
+    TOP stands for the sources without a chunking of their own, if no other source depends on the top level.
     Raises NotRewritable.
     """
     nodes = _sources(_root(text))

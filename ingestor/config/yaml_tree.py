@@ -1,6 +1,6 @@
 """Parse YAML into a tree of plain values with the line of each key. Pure.
 
-A key without a value counts as left out. Stricter than YAML 1.1: a key given twice is an error, and dates,
+A key without a value counts as left out. Stricter than YAML 1.1: a key given twice is an error. Dates,
 ``yes``/``no`` and numbers with a base or a colon stay text, as in YAML 1.2. ``${VAR}`` and
 ``${VAR:-default}`` are filled in after parsing, inside values, so that no variable can change the structure.
 The result is text; the models convert it to numbers.

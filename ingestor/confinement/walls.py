@@ -36,7 +36,7 @@ _SYSTEM = (
 
 
 def hide() -> None:
-    """No other process of this user may read this one's memory or environment, or trace it from now on.
+    """Forbid other processes of this user to read this process's memory or environment, or to trace it.
 
     Only a process with CAP_SYS_PTRACE still may. Does nothing where the system is not Linux.
     """
@@ -94,7 +94,7 @@ def restrict(readable: Iterable[str]) -> dict[str, str]:
 
 
 def _refuse_network(event: str, arguments: tuple[object, ...]) -> None:
-    """Where the system has neither wall against the network: at least not by Python's own sockets."""
+    """Refuse Python's own sockets, if the system has no wall against the network."""
     if event in ("socket.__new__", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"):
         raise PermissionError("this process has no network")
 

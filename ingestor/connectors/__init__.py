@@ -1,1 +1,1 @@
-"""Where documents come from: one file per kind."""
+"""Connectors, one file or folder a kind."""

@@ -1,8 +1,7 @@
-"""How long to wait before trying again. Pure.
+"""Waits before retries. Pure.
 
-Exponential with full jitter (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015):
-the wait is drawn evenly from the range below the ceiling, so that many failures of one cause are not retried
-at once.
+Exponential with full jitter (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015): the
+wait is drawn evenly from the range below the ceiling. So many failures of one cause are not retried at once.
 """
 
 import re

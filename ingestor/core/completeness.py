@@ -21,7 +21,7 @@ _SHAPE = bytes(ord("w") if at > 127 or chr(at).isalnum() or chr(at) == "_" else 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Why a document is empty or incomplete."""
+    """Reason why a document is empty or incomplete."""
 
     state: Literal["empty", "incomplete"]
     reason: str

@@ -1,7 +1,7 @@
 """Content types: which parser reads each, and by which names and first bytes they are detected. Pure.
 
-A further format needs one entry in ``PARSERS``, and its extension in ``EXTENSIONS`` if it is a text format
-(binary ones are told by their signatures).
+A further format needs one entry in ``PARSERS``. A text format needs its extension in ``EXTENSIONS``, too;
+signatures identify binary formats.
 """
 
 UNKNOWN = "application/octet-stream"

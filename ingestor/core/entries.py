@@ -160,7 +160,7 @@ class Edition:
 
     @property
     def shards(self) -> int:
-        """How many collections in Chroma it is made of."""
+        """Number of collections in Chroma that hold the edition."""
         return 1 if self.choices is None else int(json.loads(self.choices).get("shards", 1))
 
     @property

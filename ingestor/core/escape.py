@@ -1,6 +1,6 @@
 """Makes foreign text safe to show: it cannot control a terminal or imitate a log line. Pure.
 
-Invisible characters are escaped, too: marks of direction make a name look like another one, and tags and
+Invisible characters are escaped, too. Marks of direction make a name look like another name; tags and
 selectors carry words that only a language model reads.
 """
 
@@ -25,7 +25,7 @@ def spelt(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """The same, on one line."""
+    """Escape a text, and put it on one line."""
     return spelt(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

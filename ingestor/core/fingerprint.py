@@ -115,7 +115,7 @@ def _former(kind: type[Options]) -> dict[str, Any]:
 
 
 def tuned(options: Options) -> dict[str, Any]:
-    """The others, as they are."""
+    """Return the options that change speed only, unchanged."""
     fields = type(options).model_fields
     return {name: getattr(options, name) for name in fields if _marked(fields[name], "tuning")}
 

@@ -17,7 +17,7 @@ Verdict = Literal["same", "restored", "elsewhere"]
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where a state is. ``machine``: a digest of its id, or ""; ``host``: its name, for messages.
+    """Place of a state. ``machine``: a digest of the machine's id, or ""; ``host``: its name, for messages.
 
     ``chroma``: the folder of a Chroma of our own; "" if a server runs elsewhere.
     """

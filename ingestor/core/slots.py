@@ -1,9 +1,9 @@
-"""Which slot each new chunk takes, and which writes follow. Pure.
+"""Slots of new chunks, and the writes that follow. Pure.
 
-A slot is the ``n`` of a record id ``document_id#n``. An unchanged chunk keeps its slot wherever it moved
-to; a changed one takes over the slot of a chunk that vanished (replaced in place: readers see the old or
-the new, never both); only then are new slots taken, or surplus ones dropped. A slot in doubt is
-always written again or dropped.
+A slot is the ``n`` of a record id ``document_id#n``. An unchanged chunk keeps its slot wherever it moved to;
+a changed one takes over the slot of a chunk that vanished (replaced in place: readers see the old or the new,
+never both); only then are new slots taken, or surplus ones dropped. A slot in doubt is always written again
+or dropped.
 """
 
 from collections import defaultdict, deque

@@ -1,8 +1,9 @@
-"""Which texts go through a model together. Pure.
+"""Batches: the texts that go through a model together. Pure.
 
 A vector must be a function of its text alone, to the last bit. The arithmetic of a transformer depends on the
-length that a text is padded to, but not (as the tests of the embedder hold) on its batch-mates. So every text
-has a padded length of its own, and only texts of one padded length share a batch.
+length that a text is padded to. It does not depend on the other texts of the batch, as the tests of the
+embedder hold. So every text has a padded length of its own, and only texts of one padded length share a
+batch.
 """
 
 from collections import defaultdict
@@ -18,13 +19,13 @@ class Batch:
     members: tuple[int, ...]  # positions of the texts
 
 
-def padded(length: int, window: int) -> int:
+def pad_length(length: int, window: int) -> int:
     """Rounded up to the next step, within the window."""
     return min(-(-length // STEP) * STEP, window)
 
 
 def rows(length: int, budget: int) -> int:
-    """How many texts of that padded length make a batch of about ``budget`` tokens."""
+    """Return the number of texts of a padded length that make a batch of about ``budget`` tokens."""
     return max(budget // length, 1)
 
 
@@ -33,7 +34,7 @@ def batches(lengths: Sequence[int], window: int, budget: int) -> list[Batch]:
     buckets = defaultdict(list)
     for position, length in enumerate(lengths):
         if length:
-            buckets[padded(length, window)].append(position)
+            buckets[pad_length(length, window)].append(position)
     return [
         Batch(length, tuple(members[start : start + rows(length, budget)]))
         for length, members in sorted(buckets.items(), reverse=True)

@@ -1,4 +1,4 @@
-"""By which engine, in which precision and on which device a model can run: here, or on another machine.
+"""Ways to run a model: engine, precision and device, here or on another machine.
 
 ``auto`` leaves a choice to the machine. What it came to is part of the embedder's identity.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from ingestor.embedders.hardware import (
     gains_from_avx512_bfloat16,
     has_amx,
-    installed,
+    is_installed,
     multiplies_bfloat16,
     multiplies_int8,
     resolve_device,
@@ -33,8 +33,8 @@ class Way:
     missing: str = ""
 
 
-def resolved(ways: list[Way], model: str) -> Way:
-    """The first that is for this machine. Raises NeedsHuman with the reasons where none is."""
+def choose_way(ways: list[Way], model: str) -> Way:
+    """Return the first way that this machine can run. Raises NeedsHuman with the reasons if there is none."""
     here = next((way for way in ways if not way.missing), None)
     if here is None:
         reasons = dict.fromkeys(way.missing for way in ways if way.device == ways[0].device)
@@ -43,13 +43,13 @@ def resolved(ways: list[Way], model: str) -> Way:
 
 
 def ways(engine: str, precision: str, device: str, folder: Path) -> Iterator[Way]:
-    """All that these options stand for, on whatever machine; the fastest first."""
+    """Yield all ways that these options stand for, on any machine; the fastest first."""
     best = resolve_device(device)
-    refused = "" if engine == "torch" else _refused(folder)
+    refused = "" if engine == "torch" else _check_openvino(folder)
     for place in dict.fromkeys((best, "cpu", "cuda")) if device == "auto" else (best,):
         absent = "" if place in (best, "cpu") else f"the model has no {place}"
         for each in ("openvino", "torch") if engine == "auto" else (engine,):
-            why = absent or _missing(each, place, refused)
+            why = absent or _find_missing(each, place, refused)
             for one in _precisions(precision, place, each):
                 yield Way(each, one, place, why or _unfit(each, one, place, precision))
 
@@ -67,7 +67,7 @@ def _precisions(wanted: str, device: str, engine: str) -> tuple[str, ...]:
     return ("int8", "float32", "bfloat16")
 
 
-def _refused(folder: Path) -> str:
+def _check_openvino(folder: Path) -> str:
     try:
         outline(folder)
     except NotCovered as error:
@@ -75,12 +75,12 @@ def _refused(folder: Path) -> str:
     return ""
 
 
-def _missing(engine: str, device: str, refused: str) -> str:
+def _find_missing(engine: str, device: str, refused: str) -> str:
     if engine == "torch":
-        return "" if installed("torch", "sentence_transformers") else _NO_TORCH
+        return "" if is_installed("torch", "sentence_transformers") else _NO_TORCH
     if device != "cpu":
         return f"engine openvino runs on the cpu, not on {device}"
-    return refused or ("" if installed("openvino") else "openvino is not installed")
+    return refused or ("" if is_installed("openvino") else "openvino is not installed")
 
 
 def _unfit(engine: str, precision: str, device: str, wanted: str) -> str:

@@ -11,14 +11,14 @@ def resolve_device(wanted: str) -> str:
     """``auto`` is cuda where torch can use it, else cpu."""
     if wanted != "auto":
         return wanted
-    if not _DRIVER.exists() or not installed("torch"):
+    if not _DRIVER.exists() or not is_installed("torch"):
         return "cpu"
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def installed(*packages: str) -> bool:
+def is_installed(*packages: str) -> bool:
     """Whether all of them can be imported; found out without importing them."""
     try:
         return all(find_spec(name) is not None for name in packages)

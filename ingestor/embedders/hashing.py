@@ -49,7 +49,7 @@ class HashingEmbedder:
         signs = np.where(hashes & (1 << 31), 1.0, -1.0)
         counts = np.asarray(np.bincount(hashes % self.dimensions, signs, self.dimensions), np.float64)
         trace = np.frombuffer(shake_256(text.encode()).digest(self.dimensions), np.int8)
-        return _scaled(counts, 1.0) + _scaled(trace.astype(np.float64), _TRACE)
+        return _scale(counts, 1.0) + _scale(trace.astype(np.float64), _TRACE)
 
 
 def build(options: HashingOptions) -> HashingEmbedder:
@@ -62,7 +62,7 @@ def _features(text: str) -> list[str]:
     return [*words, *map(" ".join, pairwise(words)), *parts]
 
 
-def _scaled(vector: Floats, length: float) -> Floats:
+def _scale(vector: Floats, length: float) -> Floats:
     """Scale a vector to ``length``. The sum of squares is a whole number, so equal on every machine."""
     return vector * (length / sqrt(max(float(np.square(vector).sum()), 1.0)))
 

@@ -1,6 +1,6 @@
 """Whether a model is one that ``openvino/graph.py`` can build, and what it needs to know of it.
 
-Everything that is not known to be covered is refused with a reason, so that such a model goes to
+Everything that is not known to be covered is refused with a reason. Such a model goes to
 sentence-transformers instead of giving wrong vectors.
 """
 

@@ -3,10 +3,10 @@
 Vectors are unit vectors, exact in float16 (rounding.py), and functions of their text alone (batches.py).
 Models of the BERT family run by OpenVINO (outline.py says which), all others by sentence-transformers and
 torch. The identity names all that decides the vectors but the make of the processor and the versions of
-OpenVINO and torch, whose differences are in the last bits and not worth embedding a collection again for.
+OpenVINO and torch. Their differences are in the last bits, and not worth embedding a collection again.
 
-The model is loaded by the first text that is embedded; options, identity, and for most models dimensions,
-window and counts, need only the model's configuration.
+The first text that is embedded loads the model. Options and identity need only the model's configuration; for
+most models dimensions, window and counts do, too.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class SentenceTransformersEmbedder:
 
     @cached_property
     def identity(self) -> dict[str, object]:
-        """All that decides the vectors, as JSON values; found without loading the model."""
+        """JSON values of everything that decides the vectors, collected without loading the model."""
         way = self._way
         identity: dict[str, object] = {
             "weights": self._weights.pin,
@@ -109,15 +109,15 @@ class SentenceTransformersEmbedder:
         return model_files.window(self._weights.folder) or self._model.window
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        return self._joined(texts, self._prompts.document)
+        return self._embed_all(texts, self._prompts.document)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        return self._joined(texts, self._prompts.query)
+        return self._embed_all(texts, self._prompts.query)
 
     def embed_gradually(self, texts: Sequence[str]) -> Generator[EmbeddedPart]:
         return self._model.parts(texts, self._prompts.document, self._options.batch_tokens)
 
-    def _joined(self, texts: Sequence[str], prompt: str) -> Vectors:
+    def _embed_all(self, texts: Sequence[str], prompt: str) -> Vectors:
         import numpy as np
 
         vectors = np.zeros((len(texts), self._model.dimensions), np.float32)
@@ -155,7 +155,7 @@ class SentenceTransformersEmbedder:
 
     @cached_property
     def _way(self) -> engines.Way:
-        return engines.resolved(self._ways, self._options.model)
+        return engines.choose_way(self._ways, self._options.model)
 
     @cached_property
     def _prompts(self) -> model_files.Prompts:
@@ -181,20 +181,20 @@ class SentenceTransformersEmbedder:
             return self._loaded
 
 
-def _openvino(found: weights.Weights, way: engines.Way, threads: int) -> LoadedModel:
+def _openvino(files: weights.Weights, way: engines.Way, threads: int) -> LoadedModel:
     from ingestor.embedders.openvino.model import OpenVinoModel
     from ingestor.embedders.outline import outline
 
-    return OpenVinoModel(found, outline(found.folder), way.precision, threads)
+    return OpenVinoModel(files, outline(files.folder), way.precision, threads)
 
 
-def _torch(found: weights.Weights, way: engines.Way, threads: int) -> LoadedModel:
+def _torch(files: weights.Weights, way: engines.Way, threads: int) -> LoadedModel:
     # Heard only before torch is loaded. Threads that spin while they wait are no faster on an idle one,
     # and starve one another on a busy one: 3 s became 8 to 13 there.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from ingestor.embedders.torch_model import TorchModel
 
-    return TorchModel(found, way.device, way.precision, threads)
+    return TorchModel(files, way.device, way.precision, threads)
 
 
 def build(options: SentenceTransformersOptions) -> SentenceTransformersEmbedder:

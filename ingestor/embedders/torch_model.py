@@ -2,10 +2,10 @@
 
 The transformer runs in the asked precision, all that follows it (pooling, projection) in float32. Batches are
 those of batches.py. On devices other than a CPU every batch is filled up to one number of rows, because there
-the kernel may depend on the number; that this suffices was not tested on any such device.
+the kernel may depend on the number. No such device was tested.
 
-Models whose input is not a plain tokenized text (chat templates, static embeddings, prompts left out of the
-pooling) go through the library's own preparation, one text at a time.
+The library itself prepares inputs that are no plain tokenized text, one text at a time: chat templates,
+static embeddings, prompts left out of the pooling.
 """
 
 import os
@@ -44,7 +44,7 @@ class TorchModel:
         fix_arithmetic()
         if threads:
             torch.set_num_threads(threads)  # of the whole process
-        self._model, self._device = _loaded(weights, device), torch.device(device)
+        self._model, self._device = _load(weights, device), torch.device(device)
         self._first, *self._rest = self._model.children()
         self._first.to(getattr(torch, precision))
         self.dimensions = int(self._model.get_embedding_dimension())
@@ -60,7 +60,7 @@ class TorchModel:
         empty = set(range(len(texts)))
         plain = self._is_plain(prompt)
         for members, features in (
-            self._batched(texts, prompt, budget) if plain else self._singly(texts, prompt)
+            self._prepare_batches(texts, prompt, budget) if plain else self._singly(texts, prompt)
         ):
             empty.difference_update(members)
             yield EmbeddedPart(members, unit(self._forward(features)[: len(members)]))
@@ -79,7 +79,7 @@ class TorchModel:
         prompt_is_pooled = all(getattr(stage, "include_prompt", True) for stage in self._rest)
         return "text" in kinds and "message" not in kinds and (prompt_is_pooled or not prompt)
 
-    def _batched(self, texts: Sequence[str], prompt: str, budget: int) -> Iterator[_Input]:
+    def _prepare_batches(self, texts: Sequence[str], prompt: str, budget: int) -> Iterator[_Input]:
         encodings = self._truncating.encode_batch([prompt + text for text in texts])
         for batch in batches([len(encoding) for encoding in encodings], self.window, budget):
             chosen = [encodings[position] for position in batch.members]
@@ -112,11 +112,11 @@ class TorchModel:
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _forward(self, features: _Features) -> Vectors:
         features = self._first(batch_to_device(features, self._device))
-        features = {name: _widened(value) for name, value in features.items()}
+        features = {name: _widen(value) for name, value in features.items()}
         for stage in self._rest:
             features = stage(features)
-        found: Vectors = _widened(features["sentence_embedding"]).cpu().numpy()
-        return found
+        vectors: Vectors = _widen(features["sentence_embedding"]).cpu().numpy()
+        return vectors
 
 
 def fix_arithmetic() -> None:
@@ -133,7 +133,7 @@ def fix_arithmetic() -> None:
         del os.environ[name]
 
 
-def _loaded(weights: Weights, device: str) -> SentenceTransformer:
+def _load(weights: Weights, device: str) -> SentenceTransformer:
     on_hub = weights.revision is not None
     try:
         with quiet():
@@ -151,7 +151,7 @@ def _loaded(weights: Weights, device: str) -> SentenceTransformer:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the library's progress bar on the terminal."""
+    """Hide the library's progress bar."""
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -165,5 +165,5 @@ def _tokenizer(stage: Any) -> Any:
     return getattr(stage, "tokenizer", None)
 
 
-def _widened(value: Any) -> Any:
+def _widen(value: Any) -> Any:
     return value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() else value

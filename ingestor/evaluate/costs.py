@@ -61,7 +61,7 @@ class Measured:
 
 
 def price(amount: float) -> str:
-    """To two decimals, or of less than a tenth to two digits."""
+    """Format a price with two decimals, or with two digits below a tenth."""
     return f"{amount:,.2f}" if amount >= 0.1 else f"{amount:.2g}"
 
 

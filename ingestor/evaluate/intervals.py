@@ -1,8 +1,8 @@
-"""How sure a difference between strategies is: a bootstrap over questions, clustered by document. Pure.
+"""Confidence of differences between strategies: a bootstrap over questions, clustered by document. Pure.
 
 Questions about one document resemble each other, so documents are drawn, with all their questions [Davison &
-Hinkley 1997, 3.8]. Few documents make such intervals too narrow: they are widened by Student's t and by G /
-(G - 1), and an interval is never narrower than that of a bootstrap over single questions.
+Hinkley 1997, 3.8]. Few documents make such intervals too narrow: Student's t and the factor G / (G - 1) widen
+them. An interval is never narrower than the interval of a bootstrap over single questions.
 
 All strategies are scored on the same draws, so that every difference is paired.
 """
@@ -79,7 +79,7 @@ def compare(scores: Floats, documents: Sequence[int], groups: int = 1) -> Compar
 
 
 def _within(found: Interval, values: Floats) -> Interval:
-    """No end beyond all values: an interval that is widened for few documents may pass 100 %."""
+    """Clip an interval to the range of values: an interval widened for few documents may pass 100 %."""
     low, high = max(found.low, float(values.min())), min(found.high, float(values.max()))
     return Interval(found.mean, min(low, found.mean), max(high, found.mean))
 
@@ -112,7 +112,7 @@ class _Draws:
 
 
 def _drawn(random: np.random.Generator, count: int) -> Floats:
-    """How often each of ``count`` is drawn; shape (DRAWS, count)."""
+    """Draw how often each of ``count`` counts; shape (DRAWS, count)."""
     return random.multinomial(count, np.full(count, 1 / count), DRAWS).astype(np.float64)
 
 

@@ -26,14 +26,14 @@ class KeptReport:
 
 
 def write(state: Path, report: Mapping[str, Any], at: float) -> None:
-    """In place of an earlier one of the same collection, atomically. Raises OSError."""
+    """Replace a collection's report, atomically. Raises OSError."""
     name = f"{EVALUATION}{text_digest(str(report['collection']))[:16]}.json"
     less = {**report, "questions": {**report["questions"], "refused": []}}
     write_own(state / name, json.dumps({"format": _FORMAT, "at": at, "report": less}))
 
 
 def read(state: Path) -> dict[str, KeptReport]:
-    """By collection; damaged files are left out."""
+    """Return the reports by collection; skip damaged files."""
     return {str(one.report["collection"]): one for one in _read(state)}
 
 

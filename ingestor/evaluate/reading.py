@@ -53,7 +53,7 @@ class Sample:
 
     @property
     def whole(self) -> bool:
-        """Whether it holds every document that could be read."""
+        """Whether the sample holds every document that could be read."""
         return len(self.documents) + len(self.unread) >= self.listed
 
     @property

@@ -1,7 +1,7 @@
 """A stratified sample of what sources list: the same documents every time. Pure.
 
-Strata are a source and an ending of names. Any beginning of the order holds of each stratum about its share,
-and at least one document of each where there are as many places as strata.
+Strata are a source and an ending of names. Any beginning of the order holds each stratum's share, about. It
+holds a document of each stratum if there are as many places as strata.
 """
 
 from collections import defaultdict
@@ -15,7 +15,10 @@ Listed = tuple[SourceName, Item]
 
 
 def ordered(listed: Iterable[Listed]) -> list[Listed]:
-    """All of them. Within a stratum a digest of the name decides: what is added moves nothing else about."""
+    """Sort the listed documents.
+
+    Within a stratum a digest of the name decides, so a new document moves no other.
+    """
     strata: defaultdict[tuple[str, str], list[Listed]] = defaultdict(list)
     for source, item in listed:
         strata[source, PurePosixPath(item.key).suffix.lower()].append((source, item))

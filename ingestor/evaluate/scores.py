@@ -1,4 +1,4 @@
-"""How much of what a question asks for the retrieved chunks hold. Pure.
+"""Scores of retrieved chunks against the excerpts of a question. Pure.
 
 Token-wise metrics on character ranges [Smith & Troynikov, "Evaluating Chunking Strategies for Retrieval",
 Chroma technical report, 2024]: a character of an excerpt counts once, however many chunks hold it; a
@@ -35,7 +35,7 @@ class EvalQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlace:
-    """Where a chunk is, as one span or several, and how many tokens its text has."""
+    """Place of a chunk, as one span or several, with the tokens of its text."""
 
     document: int
     spans: tuple[Span, ...]

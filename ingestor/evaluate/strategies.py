@@ -1,4 +1,4 @@
-"""Which strategies are compared, and how a config says them."""
+"""Strategies to compare, and the config that sets each."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -72,7 +72,7 @@ class Strategy:
         return same and self.reading == other.reading
 
     def searched(self, modes: Sequence[Mode]) -> "list[Strategy]":
-        """In each of these ways, or in its own; what is configured is the first."""
+        """Return the strategy once for each mode of search, or once with its own mode."""
         if self.beside.search is not None:
             return [self]
         found = []

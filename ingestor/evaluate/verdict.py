@@ -1,7 +1,7 @@
-"""Which strategy to take, from how the strategies compare. Pure.
+"""Choice of a strategy by the comparison of all. Pure.
 
-What is configured stays unless another strategy is clearly better, which is said of all pairs at once with 95
-% confidence (intervals.Difference). Without a configured one the best mean is taken.
+The configured strategy stays unless another is clearly better: with 95 % confidence over all pairs at once
+(intervals.Difference). Without a configured strategy the best mean wins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -191,6 +191,6 @@ def _cost(pick: int, than: int, facts: Facts) -> str:
 
 
 def _round(count: int) -> int:
-    """To two digits."""
+    """Round to two digits."""
     unit = int(10 ** max(0, len(str(count)) - 2))
     return -(-count // unit) * unit

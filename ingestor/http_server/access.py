@@ -1,4 +1,4 @@
-"""Who may use an HTTP server of ours: Host, Origin and token of a request. Pure.
+"""Access rules of our HTTP servers: Host, Origin and token of a request. Pure.
 
 The guard on Chroma's port and the service's own port judge by these rules. See decision 0033.
 """
@@ -19,7 +19,7 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/@\s]+))(?::[0-9]*)?")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not answered, with the status of HTTP."""
+    """Reason why a request is refused, with the status of HTTP."""
 
     status: int
     message: str
@@ -65,10 +65,10 @@ class AccessRules:
     def _is_ours(self, host: str) -> bool:
         """Whether a Host is allowed. Addresses always are: a browser sends one only for pages of that
         server."""
-        found = _HOST.fullmatch(host)
-        if not found:
+        match = _HOST.fullmatch(host)
+        if not match:
             return False
-        name = (found[1] or found[2]).lower().removesuffix(".")
+        name = (match[1] or match[2]).lower().removesuffix(".")
         return name in self.names or name == "localhost" or _is_address(name)
 
 

@@ -38,15 +38,15 @@ async def read_object(request: Request, most: int) -> dict[str, Any]:
     """Read a JSON object. Raises RequestRefused for any other body and for more than ``most`` bytes."""
     body = await read_body(request, most)
     try:
-        found = json.loads(body)
+        value = json.loads(body)
         if b"\\u" in body:
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise RequestRefused(
             400, "the body has a lone surrogate such as \\ud800: send valid Unicode"
         ) from None
     except (ValueError, RecursionError):
         raise RequestRefused(400, "the body must be JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise RequestRefused(400, "the body must be a JSON object")
-    return found
+    return value

@@ -1,7 +1,7 @@
 """Bounds the bodies of requests, and answers errors: an ASGI application around another.
 
 A request whose body comes too slowly is answered with 408. A client that is refused while it still sends its
-body is heard for a moment, for otherwise it would see a broken connection instead of the answer.
+body is read for a moment. Otherwise it would see a broken connection instead of the answer.
 """
 
 import asyncio

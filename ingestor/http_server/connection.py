@@ -42,7 +42,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         others = len(self.connections) - 1
-        if others >= self.limits.connections and not self._made_room():
+        if others >= self.limits.connections and not self._make_room():
             self.is_spare = True
             if others >= self.limits.connections + self.limits.spare:
                 self._say(503, "too many connections: try again")
@@ -56,7 +56,7 @@ class Connection(H11Protocol):
         self._moved = self.loop.time()
         super().data_received(data)
         if not self._rests():
-            self._begun()
+            self._cancel_timer()
         elif self._timer is None:
             self._await_head()
 
@@ -115,7 +115,7 @@ class Connection(H11Protocol):
         unread = self.transport.get_write_buffer_size() > 0
         return self._rests() or (sends and not ours) or unread or self.is_punished
 
-    def _begun(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -138,7 +138,7 @@ class Connection(H11Protocol):
         if self.transport.get_write_buffer_size():
             self.transport.abort()
 
-    def _made_room(self) -> bool:
+    def _make_room(self) -> bool:
         """Close the connection that has waited longest for its client, if any waits."""
         waiting = [
             each
@@ -162,6 +162,6 @@ class Connection(H11Protocol):
         self.transport.close()
 
 
-def bounded(limits: ServerLimits) -> type[Connection]:
+def build_connection_class(limits: ServerLimits) -> type[Connection]:
     """The connections of one server."""
     return type("BoundedConnection", (Connection,), {"limits": limits})

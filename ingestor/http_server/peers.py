@@ -58,13 +58,13 @@ class PeerUsers:
         head = struct.pack("=IHHII", _HEADER + len(request), _BY_FAMILY, _REQUEST, self._asked, 0)
         self._kernel.sendto(head + request, (0, 0))
         while True:
-            said = self._kernel.recv(8192)
-            _, kind, _, serial, _ = struct.unpack_from("=IHHII", said)
+            reply = self._kernel.recv(8192)
+            _, kind, _, serial, _ = struct.unpack_from("=IHHII", reply)
             if serial == self._asked:
                 break  # an earlier answer came too late
-        if kind != _BY_FAMILY or said[_HEADER + 4 : _HEADER + 4 + len(wanted)] != wanted:
+        if kind != _BY_FAMILY or reply[_HEADER + 4 : _HEADER + 4 + len(wanted)] != wanted:
             return None  # none, or a listener on the peer's port
-        *_, user, inode = struct.unpack_from("=IIIII", said, _HEADER + 52)
+        *_, user, inode = struct.unpack_from("=IIIII", reply, _HEADER + 52)
         return user if inode else None  # a closed one counts as root's
 
 

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from ingestor.http_server.bounded import Bounded
-from ingestor.http_server.connection import bounded
+from ingestor.http_server.connection import build_connection_class
 from ingestor.http_server.limits import ServerLimits
 
 _BACKLOG = 64  # connections that the system holds for us
@@ -22,12 +22,12 @@ class Server:
 
     def __init__(self, app: ASGIApp, host: str, port: int, limits: ServerLimits | None = None) -> None:
         limits = limits or ServerLimits()
-        self._socket = _bound(host, port)
+        self._socket = _bind(host, port)
         self.port: int = self._socket.getsockname()[1]
         self._server = uvicorn.Server(
             uvicorn.Config(
                 Bounded(app, limits),
-                http=bounded(limits),
+                http=build_connection_class(limits),
                 loop="asyncio",
                 ws="none",
                 lifespan="off",
@@ -59,12 +59,13 @@ class Server:
         asyncio.run(self._server.serve([self._socket]))
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    listener = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)  # else asyncio leaves Nagle on
+def _bind(host: str, port: int) -> socket.socket:
+    address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    protocol = socket.IPPROTO_TCP  # else asyncio leaves Nagle's algorithm on
+    listener = socket.socket(address[0], socket.SOCK_STREAM, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(found[4])
+        listener.bind(address[4])
         listener.listen(_BACKLOG)
     except OSError:
         listener.close()

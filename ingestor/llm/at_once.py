@@ -1,4 +1,4 @@
-"""Several requests at the same time.
+"""Run several requests at the same time.
 
 The threads are daemons: the program does not wait for a server that does not answer.
 """
@@ -53,7 +53,7 @@ def in_parallel(
     for thread in threads:
         thread.start()
     try:
-        found = dict(_next(done, stop) for _ in parts)
+        results = dict(_next(done, stop) for _ in parts)
     except BaseException:
         over.set()
         on_error()
@@ -61,7 +61,7 @@ def in_parallel(
             while thread.is_alive() and not stop.is_set():
                 thread.join(_LOOK)
         raise
-    return [found[number] for number in range(len(parts))]
+    return [results[number] for number in range(len(parts))]
 
 
 def _next(done: "SimpleQueue[tuple[int, R | BaseException]]", stop: Stop) -> tuple[int, R]:

@@ -84,5 +84,5 @@ def _read_in_time(read: Any, size: int, timeout: float | None = None) -> bytes:
     left = _until.get(float("inf")) - time.monotonic()
     if left <= 0:
         raise httpcore.ReadTimeout
-    found: bytes = read(size, left if timeout is None else min(timeout, left))
-    return found
+    content: bytes = read(size, left if timeout is None else min(timeout, left))
+    return content

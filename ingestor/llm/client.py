@@ -1,8 +1,8 @@
 """A language model behind any OpenAI-compatible endpoint: one POST a question, the answer as text.
 
-Whoever asks says through which ``Answers`` it asks: they may know the answer already, count what is asked,
-or see to it that nothing is asked at all. What is cached there depends on the question alone, which holds the
-model's name and everything that may change what it says, and neither the endpoint's address nor its key.
+Each caller passes the ``Answers`` that handle its questions: they may know an answer already, count
+questions, or refuse every question. A cached answer depends on the question alone. The question holds the
+model's name and every setting that may change the answer, and neither the endpoint's address nor its key.
 """
 
 import json
@@ -110,9 +110,9 @@ class LanguageModel:
         try:
             return patiently(lambda: self._once(body), self._endpoint.retries, self._answers.wait)
         except TryAgain as busy:
-            raise Transient(self._requests.said(busy)) from None
+            raise Transient(self._requests.describe(busy)) from None
         except RequestNotTaken as refused:
-            raise NeedsHuman(self._requests.said(refused)) from None
+            raise NeedsHuman(self._requests.describe(refused)) from None
 
     def _once(self, body: Mapping[str, Any]) -> Completion:
         try:
@@ -124,8 +124,8 @@ class LanguageModel:
 
     def _answer(self, content: bytes) -> Completion:
         try:
-            found = json.loads(content)
-            text, usage = _content(found["choices"][0]), found.get("usage") or {}
+            answer = json.loads(content)
+            text, usage = _content(answer["choices"][0]), answer.get("usage") or {}
             read, written = (
                 token_count(usage.get(f"{kind}_tokens") or 0) for kind in ("prompt", "completion")
             )

@@ -1,4 +1,4 @@
-"""Which server of models with OpenAI's API to ask, and how. Pure."""
+"""Options of a server of models with OpenAI's API. Pure."""
 
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ def _address(url: str) -> str:
 
 
 class ModelServer(Options):
-    """Where to ask. ``base_url`` is no part of a recipe: a model may move."""
+    """Server to ask. ``base_url`` is no part of a recipe: a model may move."""
 
     base_url: Annotated[str, AfterValidator(_address)] = tuning(
         ..., description="address of an OpenAI-compatible server, usually ending in `/v1`"
@@ -41,7 +41,7 @@ class ModelServer(Options):
 
 
 class Endpoint(ModelServer):
-    """Which model to ask, and where."""
+    """Model to ask, and its server."""
 
     model: str = Field(
         min_length=1, description="model, as the server names it; a changed name repeats every request"

@@ -69,14 +69,14 @@ class ModelRequests:
         except httpx.TimeoutException:
             raise TryAgain(f"gave no answer within {self._server.timeout:g} s") from None
         except httpx.TransportError as error:
-            raise TryAgain(f"can't be reached: {self.quoted(str(error))}") from None
+            raise TryAgain(f"can't be reached: {self.quote(str(error))}") from None
         except UnusableAnswer as error:
-            raise TryAgain(self.quoted(str(error))) from None
-        return reply.content if reply.status == httpx.codes.OK else self._refused(reply)
+            raise TryAgain(self.quote(str(error))) from None
+        return reply.content if reply.status == httpx.codes.OK else self._raise_refusal(reply)
 
-    def _refused(self, reply: Reply) -> bytes:
-        said, code = _reason(reply)
-        reason = self.quoted(said)
+    def _raise_refusal(self, reply: Reply) -> bytes:
+        explanation, code = _reason(reply)
+        reason = self.quote(explanation)
         if reply.status >= 500 and _TOO_LONG.search(reason):  # llama.cpp calls that an error of its own
             code += f" {TOO_LONG}"
         elif (reply.status in _AGAIN or reply.status >= 500) and _UNPAID not in code:
@@ -87,7 +87,7 @@ class ModelRequests:
     @cached_property
     def _client(self) -> "httpx.Client":
         if not (self._key.isascii() and self._key.isprintable()):
-            raise NeedsHuman(self.said("can't be called: api_key must be one line of ASCII"))
+            raise NeedsHuman(self.describe("can't be called: api_key must be one line of ASCII"))
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         server = self._server
         client = bounded_http.client(server.base_url, headers, server.timeout, server.concurrency)
@@ -99,10 +99,10 @@ class ModelRequests:
         key = self._server.api_key
         return key.get_secret_value() if key else ""
 
-    def said(self, what: object) -> str:
+    def describe(self, what: object) -> str:
         return f"{self._called} at {self._server.base_url} {what}"
 
-    def quoted(self, text: str) -> str:
+    def quote(self, text: str) -> str:
         """Return the text in one line, truncated, and without the key."""
         line = " ".join((text.replace(self._key, "***") if self._key else text).split())
         return line if len(line) <= 300 else f"{line[:299]}…"
@@ -135,8 +135,8 @@ def token_count(value: object) -> int:
 def _reason(reply: Reply) -> tuple[str, str]:
     """The server's message, and its code or type, as far as it sent them."""
     try:
-        found = json.loads(reply.content)
-        error = found.get("error") or found.get("detail") or found.get("message")
+        body = json.loads(reply.content)
+        error = body.get("error") or body.get("detail") or body.get("message")
     except (ValueError, AttributeError, RecursionError):
         error = reply.content[:_SHOWN].decode("utf-8", "replace")
     if isinstance(error, dict):

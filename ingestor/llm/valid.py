@@ -13,7 +13,7 @@ from ingestor.llm.client import Ask, Messages
 T = TypeVar("T")
 
 
-def answered(
+def ask_until_valid(
     ask: Ask,
     messages: Messages,
     read: Callable[[str], T],
@@ -32,25 +32,25 @@ def answered(
             return read(answer)
         except ValueError as wrong:
             invalid(str(wrong))
-            said = ("assistant", answer.strip() or "(no answer)")
-            messages = (*messages, said, ("user", f"That can't be used: {wrong}. Answer again, as asked."))
+            turn = ("assistant", answer.strip() or "(no answer)")
+            messages = (*messages, turn, ("user", f"That can't be used: {wrong}. Answer again, as asked."))
     return None
 
 
 def json_list(answer: str) -> list[Any]:
     """The JSON list in an answer; text around it is ignored. Raises ValueError, in words for the model."""
-    found = _json(answer, "[", "]")
-    if not isinstance(found, list):
+    value = _json(answer, "[", "]")
+    if not isinstance(value, list):
         raise ValueError("the answer is not a JSON list")
-    return found
+    return value
 
 
 def json_object(answer: str) -> dict[str, Any]:
     """The JSON object in an answer, likewise."""
-    found = _json(answer, "{", "}")
-    if not isinstance(found, dict):
+    value = _json(answer, "{", "}")
+    if not isinstance(value, dict):
         raise ValueError("the answer is not a JSON object")
-    return found
+    return value
 
 
 def _json(answer: str, first: str, last: str) -> Any:

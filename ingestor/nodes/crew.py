@@ -28,7 +28,7 @@ BORROW = 10.0  # seconds without a process, after which a crew borrows one
 
 
 class NoRoom(Transient):
-    """No process came in time."""
+    """Error: no process came in time."""
 
 
 class Withdrawn(Exception):
@@ -42,7 +42,7 @@ class Hand(Protocol):
 
     def call(self, method: str, *arguments: object) -> bytes: ...
     def knows(self, setup: str) -> bool:
-        """Whether it has the tools of that setup; from now on it counts as having them."""
+        """Return whether the hand has the tools of a setup, and note that it has them from now on."""
         ...
 
     def dismiss(self) -> None:
@@ -51,11 +51,11 @@ class Hand(Protocol):
 
 
 class Crew:
-    """At most ``most`` hands, made by ``hire``. Threads share it.
+    """Crew of at most ``most`` hands, made by ``hire``. Threads share a crew.
 
     ``hire`` may take long; it raises NeedsHuman or Transient when there is no hand to be had, and Withdrawn
-    once ``wanted`` says no. ``kept``: while it says yes, one hand stays, though it be idle.
-    ``lenders``: crews whose hands do the work while this crew has none.
+    once ``wanted`` says no. ``kept``: while it says yes, one hand stays, though it be idle. ``lenders``:
+    crews whose hands do the work while this crew has none.
     """
 
     def __init__(
@@ -87,16 +87,16 @@ class Crew:
 
     @property
     def active(self) -> bool:
-        """Whether it has hands, or hires some."""
+        """Whether any process is running or starting."""
         return bool(self._all or self._coming)
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody waits for a hand."""
+        """Whether a thread waits for a hand."""
         return self._waiting > 0
 
     def wanted(self) -> bool:
-        """Whether one that hires is to go on; if not, it raises Withdrawn."""
+        """Raise Withdrawn if nobody needs the hand that is being hired."""
         with self._changed:
             if self._coming <= self._waiting:
                 self._needed = monotonic()

@@ -1,4 +1,4 @@
-"""All that the daemon has on nodes: processes that prepare documents, and processes that embed."""
+"""The daemon's processes on nodes: some prepare documents, others embed."""
 
 import logging
 from collections.abc import Callable
@@ -89,7 +89,7 @@ class Fleet:
         self._checked = True
 
     def stop(self) -> None:
-        """Who waits for a node gets Stopped."""
+        """Raise Stopped in every thread that waits for a node."""
         self._cluster.stop()
         self.preparing.stop()
         for crew, _ in self._desks.values():

@@ -45,7 +45,7 @@ Behind = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How a process makes the tools of one source. ``key``: another one wherever the tools differ.
+    """Recipe by which a process makes the tools of one source. ``key``: differs wherever the tools differ.
 
     ``recipes``: fingerprints by part, as they are here; a process must come to the same ones.
     """
@@ -92,7 +92,7 @@ class OnNodes:
         return prepared
 
     def stop(self) -> None:
-        """Who waits gets Stopped."""
+        """Raise Stopped in every waiting thread."""
         self._budget.stop()
         self.crew.stop()
 
@@ -108,7 +108,7 @@ class OnNodes:
         return done.prepared
 
     def _done(self, task: Task, setup: Setup, tools: Tools) -> Done:
-        """By the first process that lives to its end."""
+        """Prepare a document in the first process that lives to the end."""
         while True:
             deaths = self._deaths_of(task.job.entry)
             try:
@@ -125,7 +125,7 @@ class OnNodes:
     def _talked(
         self, task: Task, setup: Setup, tools: Tools, avoid: frozenset[str]
     ) -> tuple[Done | FailedCall, str]:
-        """The whole talk with one process, and its node. Raises ProcessLost."""
+        """Talk with one process to the end; return its answer and its node. Raises ProcessLost."""
         with _Turn(self.crew.hand(avoid, behind=self._behind()), self._resting) as hand:
             teach(hand, setup)
             said: TaskAnswer = unpack_answer(hand.call("begin", pack(task)))

@@ -1,7 +1,7 @@
 """Work of a process on a node: prepare one document at a time, ask for vectors meanwhile, and embed.
 
-The document is prepared on a thread of its own by the same function as everywhere, so that its records are
-the same, bit for bit. When it needs vectors, the thread waits, and the question is the process's answer.
+The same function as everywhere prepares the document, on a thread of its own. So its records are the same,
+bit for bit. When it needs vectors, the thread waits, and the question is the process's answer.
 """
 
 import logging

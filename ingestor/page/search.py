@@ -26,7 +26,7 @@ from ingestor.search.values import (
     title_of,
 )
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.searching import answered, collection_of, problems
+from ingestor.service.searching import answer_question, collection_of, problems
 from ingestor.state.queries.browsing import rows_of
 
 CHOICES = ("all", *MODES)
@@ -123,7 +123,7 @@ def _column(daemon: DaemonView, question: Question, wanted: set[str]) -> Column:
     title, about = TITLES[question.mode], ABOUT[question.mode]
     try:
         with problems():
-            answer = answered(daemon, question)
+            answer = answer_question(daemon, question)
     except RequestRefused as refused:
         return Column(title, about, (), note=str(refused))
     return Column(title, about, _results(daemon, answer, wanted), answer.seconds, answer.fallback)

@@ -1,8 +1,8 @@
 """Source code: the functions, classes and statements that tree-sitter's grammars see, as blocks.
 
-A function is a block with the comments before it, and so is a small class; of a larger one each method is,
-and knows its dotted name. Statements that belong to the same are a block together while they are small.
-The document's text is the source.
+A function is a block with the comments before it, and so is a small class. In a larger class each method is a
+block, with its dotted name. Statements that belong to the same are a block together while they are small. The
+document's text is the source.
 """
 
 from collections.abc import Iterable, Iterator

@@ -75,7 +75,7 @@ def _book(package: Package) -> str:
 
 
 def _chapters(package: Package, book: Element, name: str) -> list[str]:
-    """In reading order; all pages, where the book's list of them is of no use."""
+    """Return the pages in reading order; all pages if the book's own list is of no use."""
     folder = dirname(name)
     pages = {
         item.get("id", ""): normpath(f"{folder}/{unquote(item.get('href', ''))}").lstrip("/")
@@ -92,7 +92,7 @@ def _chapters(package: Package, book: Element, name: str) -> list[str]:
 
 
 def _encrypted(package: Package) -> set[str]:
-    """Fonts may be; they do not matter."""
+    """Return the names of encrypted parts. Encrypted fonts do not matter."""
     references = package.optional(_ENCRYPTION).iter("{http://www.w3.org/2001/04/xmlenc#}CipherReference")
     return {unquote(reference.get("URI", "")) for reference in references}
 

@@ -1,8 +1,8 @@
 """Jupyter notebooks: the prose of Markdown cells with its headings, code, and the text that code printed.
 
-Markdown cells are read by the Markdown parser and their blocks taken over, so headings and lists of a
-notebook are those of any other document; raw cells by that of reStructuredText, as nbsphinx has it.
-Outputs are cut, pictures and HTML left out.
+The Markdown parser reads Markdown cells, so headings and lists of a notebook are blocks as in any other
+document. The parser of reStructuredText reads raw cells, as nbsphinx does. Outputs are cut, pictures and HTML
+left out.
 """
 
 import json

@@ -63,7 +63,7 @@ def chunk_spans(chunk: Chunk) -> tuple[Run, ...]:
 
 
 def alikeness(saw: "Seen", units: Sequence[Sequence[Run]]) -> list[str]:
-    """How alike the units of each chunk are, and how alike they are to those of the next."""
+    """Return how alike the units of each chunk are, and how alike they are to the units of the next chunk."""
     scaled = saw.vectors.astype(np.float64) / SCALE
     rows = [scaled[[at for first, end in runs for at in range(first, end)]] for runs in units]
     following = [*rows[1:], rows[0][:0]] if rows else []

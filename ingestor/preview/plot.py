@@ -1,8 +1,8 @@
 """Pictures of what a strategy saw, as SVG text in the units of the document. Pure.
 
-Coordinates are unit numbers, so a curve and a matrix of one width line up, and a chunk is the stretch of
-units that it covers. Sizes are bounded: many units share a pixel or a point, and what is narrower than that
-is left out.
+Coordinates are unit numbers, so a curve and a matrix of one width line up. A chunk is the stretch of units
+that it covers. Sizes are bounded: many units share a pixel or a point, and what is narrower than that is left
+out.
 """
 
 from base64 import b64encode
@@ -27,7 +27,7 @@ _STOPS = ((247, 247, 244), (196, 214, 226), (111, 160, 194), (48, 100, 152), (14
 
 
 def matrix(vectors: Fixed, chunks: Sequence[Sequence[Run]]) -> str:
-    """How alike any two units are, darker for more, with the squares of the chunks drawn in."""
+    """Draw how alike any two units are, darker for more, with a square for each chunk."""
     count = len(vectors)
     each = share(count, PIXELS)
     found, low, high = _alike(vectors, each)
@@ -73,7 +73,7 @@ def scale(distances: Floats, bounds: Floats | None) -> tuple[float, float]:
 
 
 def histogram(sizes: Sequence[int], smallest: int, largest: int) -> str:
-    """How many chunks have how many tokens, on a logarithmic scale between those two."""
+    """Draw the distribution of chunk sizes, on a logarithmic scale from ``smallest`` to ``largest``."""
     low, high = np.log(smallest), np.log(max(largest, smallest + 1))
     counts, _ = np.histogram(np.log(np.array(sizes)), bins=BARS, range=(low, high))
     most = max(int(counts.max(initial=0)), 1)
@@ -89,7 +89,7 @@ def histogram(sizes: Sequence[int], smallest: int, largest: int) -> str:
 
 
 def share(count: int, most: int) -> int:
-    """How many of ``count`` go into one where ``most`` can be shown."""
+    """Return how many of ``count`` share a place if ``most`` places can be shown."""
     return max(1, -(-count // most))
 
 
@@ -151,7 +151,7 @@ def _steps(bounds: Floats, each: int, low: float, high: float) -> str:
 
 
 def _heights(values: Floats, low: float, high: float) -> list[float]:
-    """From 100, the lower edge, to 0, the upper; what is not finite lies beyond."""
+    """Scale values to heights: 100 is the lower edge, 0 the upper; values that are not finite lie beyond."""
     finite = np.nan_to_num(values, posinf=high + (high - low), neginf=low - (high - low))
     found: list[float] = np.round(100 - 100 * (finite - low) / (high - low), 1).tolist()
     return found

@@ -1,5 +1,7 @@
-"""How strategies would cut a file, without a source, a journal or Chroma. Reads the file, and writes nothing
-but a language model's answers into the cache, where there is one already: nothing is to be asked twice.
+"""Preview of a file's cuts by strategies, without a source, a journal or Chroma.
+
+Reads the file. Writes nothing but a language model's answers, into a cache that exists already: no question
+is asked twice.
 
 A document is cut as if it were alone in its collection. Chunks carry the metadata that their records would
 have, less what only an index can name (ids, and what quotes them) and the recipe.

@@ -1,8 +1,8 @@
 """The process in which binary formats are parsed and containers are opened; see sandbox/pool.py.
 
-Its standard input is a socket to the parent. When the parent ends for any reason, the socket ends and
-so does this process. The order of the steps matters: namespaces need a process of one thread, and numpy
-starts threads when it is imported, so all walls stand before anything but the standard library is imported.
+Its standard input is a socket to the parent. When the parent ends for any reason, the socket ends and so does
+this process. The order of the steps matters: namespaces need a process of one thread, and numpy starts
+threads when it is imported. So all walls stand before anything but the standard library is imported.
 """
 
 import os
@@ -33,7 +33,7 @@ def main(memory: int, folders: list[str]) -> None:
 
 
 def _go_first() -> None:
-    """Where memory runs out, the kernel ends this process rather than the daemon, Chroma or others."""
+    """Make the kernel end this process first, rather than the daemon or Chroma, when memory runs out."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 

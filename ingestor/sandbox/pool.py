@@ -1,11 +1,12 @@
-"""Parsers of binary formats, and what opens archives and mails, run in processes of their own: what hangs,
-crashes or eats memory costs one document and nothing else.
+"""Parsers of binary formats, and the code that opens archives and mails, run in processes of their own.
+
+A process that hangs, crashes or takes all memory costs one document and nothing else.
 
 A process is started when the first document needs it, reads one document at a time, and is replaced after
 some hundreds. It has limits of memory, CPU time and wall time, and gives up files, network and most system
-calls before it reads anything (confinement/walls.py). It ends with this process. A parser asks for it with
-a class attribute ``isolated = True`` on what its plugin builds; its module is imported here, for the plugin's
-sake, but only the child runs it.
+calls before it reads anything (confinement/walls.py). It ends with this process. A parser asks for isolation
+with a class attribute ``isolated = True`` on the class that its plugin builds. Its module is imported here,
+for the plugin's sake, but only the child runs it.
 """
 
 import logging
@@ -56,8 +57,11 @@ class TurnLost(Transient):
 
 
 class Isolation:
-    """At most ``limits.processes`` documents are parsed at once, and one container is opened beside them;
-    others wait for their turn. Slow documents have turns of their own after ``take_turns``."""
+    """Pool of confined processes.
+
+    At most ``limits.processes`` parse at once; one more opens a container. Slow documents have turns of their
+    own after ``take_turns``.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -76,7 +80,7 @@ class Isolation:
 
     @property
     def level(self) -> str:
-        """How well the processes are confined, in words; "" before the first was started."""
+        """Describe how well the processes are confined; "" before the first was started."""
         return described(self._layers)
 
     def parse(self, kind: str, options: Options, blob: Blob) -> Document:
@@ -101,7 +105,7 @@ class Isolation:
         resting: Callable[[], AbstractContextManager[None]] = nullcontext,
         behind: Callable[[], bool] = lambda: False,
     ) -> None:
-        """From now on a document's first attempt has a twelfth of the CPU time, and ends with Slow.
+        """Limit a document's first attempt to a twelfth of the CPU time; after that it ends with Slow.
 
         Slow documents then leave one process to the others: they cannot hold up everything. ``resting`` is
         entered by a thread while it waits for a process. ``behind``: whether what the thread does is for a
@@ -163,11 +167,11 @@ class Isolation:
         return unpacked
 
     def stop(self) -> None:
-        """Who waits for a document gets Stopped, soon."""
+        """Raise Stopped, soon, in every thread that waits for a document."""
         self._stopped.set()
 
     def close(self) -> None:
-        """Ends the processes, also those that are asked just now: who waits for them gets Stopped."""
+        """End the processes, also busy ones. Threads that wait for them get Stopped."""
         self.stop()
         with self._lock:
             running = tuple(self._running)
@@ -205,7 +209,7 @@ class Isolation:
         return found
 
     def _asked(self, process: Process | None, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
-        """A process that has read others may have died of what they left: then a fresh one is asked."""
+        """Ask a process; if it dies of what earlier documents left behind, ask a fresh process."""
         try:
             if process is not None:
                 try:
@@ -310,7 +314,7 @@ def _idle(lane: _Lane) -> Iterator[Process]:
 
 
 def _add(unpacked: Unpacked, told: list[list[Any]], content: bytes) -> None:
-    """In order: a container that is broken comes behind what came out of it."""
+    """Add members in order: a broken container follows the members that came out of it."""
     members: list[Member] = []
     rest = memoryview(content)
     for row in told:

@@ -161,7 +161,7 @@ class Process:
         self._child.wait()
 
     def _ended(self) -> Died:
-        """Why the child ended. Raises Stopped."""
+        """Return the cause of the child's end. Raises Stopped."""
         if self._stopped.is_set():
             self.end()
             raise Stopped

@@ -67,7 +67,7 @@ def endpoint(options: Rerank) -> Callable[[str, Sequence[str]], Sequence[float]]
         try:
             return _scores(requests.post("/rerank", _body(options.model, question, texts), _MOST), len(texts))
         except (TryAgain, RequestNotTaken) as error:
-            raise Transient(requests.said(error)) from None
+            raise Transient(requests.describe(error)) from None
 
     return scores
 

@@ -1,1 +1,1 @@
-"""Where to cut by meaning: exact mathematics on integers. Pure."""
+"""Cuts by meaning: exact mathematics on integers. Pure."""

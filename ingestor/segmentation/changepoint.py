@@ -6,16 +6,17 @@ the text has a unit vector x_i, smoothed with its neighbours', and k_i tokens. A
 token-weighted scatter, sum of k_i |x_i|^2 - |sum of k_i x_i|^2 / K, plus the penalty. All in integers.
 
 Each cut has a weight, by which its penalty is multiplied: a cut may cost less where the text's structure has
-a border. All of this is exact: a weight is a whole number of thousandths, and a penalty times a weight is
+a border. All arithmetic is exact: a weight is a whole number of thousandths. A penalty times a weight is
 rounded down once, the same in every run.
 
 The penalty decides how large chunks are. It is taken from a geometric grid; its place there is the *level*. A
 document contributes to its collection [its tokens, its chunks at level 0, at level 1, ...]: these add up in
 any order and subtract again. The collection's level is the first at which its mean chunk has the target's
-size, or the one before it, whichever is nearer: a function of the set of documents alone. A document is due
-again only when the level leaves the range of levels that cut it as it is cut. That range is found by
-comparing its cuts, so it holds for any weights. (With equal weights, no count of chunks grows from one level
-to the next. With others the sum of the weights does not, and a count may: two cheap cuts for a dear one.)
+size, or the level before it, whichever is nearer. The level is a function of the set of documents alone. A
+document is due again only when the level leaves the range of levels that cut it as it is cut. That range is
+found by comparing its cuts, so it holds for any weights. (With equal weights, no count of chunks grows from
+one level to the next. With others the sum of the weights does not, and a count may: two cheap cuts for a dear
+one.)
 """
 
 from collections.abc import Sequence
@@ -122,7 +123,7 @@ class Solutions:
         return walk_back(self.sizes[:, which].tolist())
 
     def counts(self) -> Integers:
-        """How many chunks each penalty makes."""
+        """Number of chunks that each penalty makes."""
         units, several = self.sizes.shape
         if units == 1:
             return np.ones(several, np.int64)

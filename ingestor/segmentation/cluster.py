@@ -101,7 +101,7 @@ class Programme:
         return bound
 
     def _outer_bounds(self, value: int, cuts: Cuts) -> tuple[int, int]:
-        """Where ``cuts`` meets a first few rivals, so that Newton begins close by.
+        """Return where ``cuts`` meets a first few rivals, so that Newton's method begins close by.
 
         The rivals: ``cuts`` from a segment's end on, before it a segment of any size, then the best before.
         """

@@ -35,7 +35,7 @@ def fixed(vectors: Vectors) -> Fixed:
 
 
 def blocks(rows: int) -> Iterator[slice]:
-    """Some rows at a time, so that what is computed on the way stays small."""
+    """Yield slices of some rows, so that intermediate results stay small."""
     return (slice(first, min(first + _BLOCK, rows)) for first in range(0, rows, _BLOCK))
 
 

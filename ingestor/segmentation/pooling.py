@@ -1,8 +1,8 @@
 """Vectors of chunks made without a second pass through the model, and the mixing of neighbours. Pure.
 
-All of it is integer arithmetic up to one rounding, coordinate by coordinate: the same vectors bit for bit on
-any machine, whatever the number of rows. They leave as embedders' vectors do: of unit length, in float16's
-precision.
+All arithmetic is with integers up to one rounding, coordinate by coordinate. So the vectors are the same bit
+for bit on any machine, for any number of rows. They leave as embedders' vectors do: of unit length, in
+float16's precision.
 """
 
 from collections.abc import Sequence

@@ -46,17 +46,17 @@ class _StrictTool(RegisteredTool):  # type: ignore[misc]
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            wrong = "; ".join(self._explained(each) for each in error.__cause__.errors(include_url=False))
+            wrong = "; ".join(self._explain(each) for each in error.__cause__.errors(include_url=False))
             raise ToolError(f"{self.name}: {spelt(wrong)}") from error
 
-    def _explained(self, mistake: Mapping[str, Any]) -> str:
+    def _explain(self, mistake: Mapping[str, Any]) -> str:
         place = ".".join(map(str, mistake["loc"]))[:100]
         if mistake["type"] == "extra_forbidden":
             return f"unknown argument {place!r}; known: {', '.join(self.parameters['properties']) or 'none'}"
         return f"{place}: {mistake['msg']}"
 
 
-def _registered(tool: Tool) -> RegisteredTool:
+def _register(tool: Tool) -> RegisteredTool:
     """A tool with the schema of its parameters, closed to others."""
     made = _StrictTool.from_function(
         tool,
@@ -77,7 +77,7 @@ def server(ask: Ask) -> MCPServer:
     tools = (_search(answers), _read(answers), _list_documents(answers), _status(answers))
     made = MCPServer(
         "ingestor", instructions=_ABOUT, version=__version__, log_level="WARNING", subscriptions=False,
-        tools=[_registered(tool) for tool in tools],
+        tools=[_register(tool) for tool in tools],
     )  # fmt: skip
     made.resource(
         "ingestor://{collection}/{document_id}",
@@ -104,12 +104,12 @@ def _answers(ask: Ask) -> Answers:
     async def answers(method: str, path: str, body: object = None) -> Any:
         """The daemon's answer. Raises ToolError."""
         try:
-            status, said = await ask(method, path, body)
+            status, content = await ask(method, path, body)
         except DaemonAway as error:
             raise ToolError(str(error)) from error
         if status == 200:
-            return _shown(said)
-        problem = said if isinstance(said, dict) else {}
+            return _escape(content)
+        problem = content if isinstance(content, dict) else {}
         message = problem.get("error") or f"the daemon gave no answer that can be read (HTTP {status})"
         remedy = _REMEDIES.get(problem.get("where", "")) if status == 404 else None
         raise ToolError(f"{message}; {remedy}" if remedy else message)
@@ -117,16 +117,16 @@ def _answers(ask: Ask) -> Answers:
     return answers
 
 
-def _shown(value: Any) -> Any:
+def _escape(value: Any) -> Any:
     """Escape what a person would not see and a model would read, names of documents included."""
     if isinstance(value, str):
         return spelt(value)
     if isinstance(value, list):
-        return [_shown(each) for each in value]
-    return {key: _shown(each) for key, each in value.items()} if isinstance(value, dict) else value
+        return [_escape(each) for each in value]
+    return {key: _escape(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
-def _meant(name: str) -> str:
+def _unescape(name: str) -> str:
     """The document of a name that was shown."""
     return raw(name) if "\\u" in name else name
 
@@ -158,12 +158,12 @@ def _search(answers: Answers) -> Tool:
             "query": query, "collection": collection, "n": n, "budget_tokens": budget_tokens, "mode": mode,
             "where": where, "expand": expand, "distinct": True,
         }  # fmt: skip
-        found = await answers("POST", "/search", body)
+        answer = await answers("POST", "/search", body)
         left_out = ("ids", "previous", "next")
         passages = [
-            {key: value for key, value in one.items() if key not in left_out} for one in found["passages"]
+            {key: value for key, value in one.items() if key not in left_out} for one in answer["passages"]
         ]
-        return {"passages": passages, **{key: found[key] for key in ("mode", "fallback", "needed_tokens")}}
+        return {"passages": passages, **{key: answer[key] for key in ("mode", "fallback", "needed_tokens")}}
 
     return search
 
@@ -192,7 +192,7 @@ def _list_documents(answers: Answers) -> Tool:
         limit: Annotated[int, Field(ge=1, le=1000)] = 100,
     ) -> dict[str, Any]:
         """List the documents of a collection, with their ids. `next` is set if there are more."""
-        given = {"collection": collection, "match": match, "after": _meant(after), "limit": limit}
+        given = {"collection": collection, "match": match, "after": _unescape(after), "limit": limit}
         return dict(await answers("GET", f"/documents?{urlencode(given)}", None))
 
     return list_documents
@@ -209,11 +209,11 @@ def _status(answers: Answers) -> Tool:
 def _document(answers: Answers) -> Callable[[str, str], Awaitable[str]]:
     async def document(collection: str, document_id: str) -> str:
         try:
-            found = await _document_of(answers, collection, document_id, {"end": 50_000})
+            result = await _document_of(answers, collection, document_id, {"end": 50_000})
         except ToolError as error:
             raise ResourceError(str(error)) from error
-        more = [] if found["next"] is None else [f"[continues: read on from character {found['next']}]"]
-        return "\n\n".join([*(passage["text"] for passage in found["passages"]), *more])
+        more = [] if result["next"] is None else [f"[continues: read on from character {result['next']}]"]
+        return "\n\n".join([*(passage["text"] for passage in result["passages"]), *more])
 
     return document
 
@@ -222,5 +222,5 @@ async def _document_of(
     answers: Answers, collection: str, document: str, span: Mapping[str, int | None]
 ) -> dict[str, Any]:
     given = {"collection": collection, **{key: value for key, value in span.items() if value is not None}}
-    path = f"/documents/{quote(_meant(document), safe='')}"
+    path = f"/documents/{quote(_unescape(document), safe='')}"
     return dict(await answers("GET", f"{path}?{urlencode(given)}", None))

@@ -23,7 +23,7 @@ MISSING = "assistants need the extra `mcp`: pip install 'ingestor[mcp]'"
 MOST_BYTES = 200_000  # of a request
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     return find_spec("mcp") is not None
 
 
@@ -39,14 +39,14 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises Refused."""
-        if not installed():
+        if not is_installed():
             raise RequestProblem.at(None, 501, MISSING)
         body = await read_body(Request(scope, receive), MOST_BYTES)
-        served = await run_sync(self._served)
+        served = await run_sync(self._build)
         async with served.router.lifespan_context(served):
             await served(dict(scope), _again(body, receive), send)
 
-    def _served(self) -> Starlette:
+    def _build(self) -> Starlette:
         from ingestor.service.assistant_tools import over_http, server
 
         self._server = self._server or server(inside(self._app))
@@ -57,10 +57,10 @@ def _again(body: bytes, receive: Receive) -> Receive:
     """A body that was read already, then what ``receive`` has."""
     messages: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
 
-    async def received() -> Message:
+    async def receive_again() -> Message:
         return next(messages, None) or await receive()
 
-    return received
+    return receive_again
 
 
 def inside(app: ASGIApp) -> Ask:
@@ -71,7 +71,7 @@ def inside(app: ASGIApp) -> Ask:
         async with httpx.AsyncClient(
             transport=transport, base_url="http://localhost", trust_env=False
         ) as client:
-            said = await client.request(method, path, json=body)
-            return said.status_code, said.json()
+            response = await client.request(method, path, json=body)
+            return response.status_code, response.json()
 
     return ask

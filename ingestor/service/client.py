@@ -19,7 +19,7 @@ Ask = Callable[[str, str, object], Awaitable[tuple[int, Any]]]
 
 
 class DaemonAway(Exception):
-    """No daemon answers; the message says what to do."""
+    """Error: no daemon answers. The message names the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class DaemonClient:
             content = None if body is None else json.dumps(body).encode()
             connection.request(method, path, content, headers)
             answer = connection.getresponse()
-            return DaemonReply(answer.status, _parsed(answer.read(_MOST)))
+            return DaemonReply(answer.status, _parse(answer.read(_MOST)))
         except HTTPException as error:
             raise ConnectionError(f"no HTTP from {host}:{self.http.port}: {error}") from error
         finally:
@@ -57,13 +57,13 @@ class DaemonClient:
     def search(self, question: Question) -> Answer | None:
         """The daemon's answer; None unless it has one: then others find out why."""
         try:
-            said = self.ask("POST", "/search", asdict(question))
-            return answer_of(said.body) if said.status == 200 else None
+            answer = self.ask("POST", "/search", asdict(question))
+            return answer_of(answer.body) if answer.status == 200 else None
         except (OSError, TypeError, KeyError):
             return None
 
 
-def _parsed(content: bytes) -> Any:
+def _parse(content: bytes) -> Any:
     try:
         return json.loads(content)
     except ValueError:

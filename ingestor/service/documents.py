@@ -39,7 +39,7 @@ def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
             limit = _whole(request, "limit", PAGE, 1, MOST)
         given = request.query_params
         wanted = (given.get("collection", ""), given.get("after", ""), given.get("match", ""), limit)
-        return json_response(200, await turns.run(partial(_listed, daemon, *wanted)))
+        return json_response(200, await turns.run(partial(_list, daemon, *wanted)))
 
     async def document(request: Request) -> Response:
         with problems():
@@ -52,23 +52,23 @@ def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
     return [Route("/documents", documents), Route("/documents/{document}", document)]
 
 
-def _listed(daemon: DaemonView, collection: str, after: str, match: str, limit: int) -> dict[str, Any]:
-    found = collection_of(daemon, collection)
-    values = {"uuid": found.uuid, "after": after, "match": match, "limit": limit + 1}
+def _list(daemon: DaemonView, collection: str, after: str, match: str, limit: int) -> dict[str, Any]:
+    entry = collection_of(daemon, collection)
+    values = {"uuid": entry.uuid, "after": after, "match": match, "limit": limit + 1}
     names = ("document_id", "source", "key", "address", "bytes", "records")
     rows = [dict(zip(names, row, strict=True)) for row in daemon.journal.select(_LIST, values)]
     following = rows[limit - 1]["document_id"] if len(rows) > limit else None
-    return {"collection": found.name, "documents": rows[:limit], "next": following}
+    return {"collection": entry.name, "documents": rows[:limit], "next": following}
 
 
 def _read(daemon: DaemonView, collection: str, document: str, start: int, end: int) -> dict[str, Any]:
-    found = collection_of(daemon, collection)
-    rows = daemon.journal.select(_ONE, {"uuid": found.uuid, "id": document})
+    entry = collection_of(daemon, collection)
+    rows = daemon.journal.select(_ONE, {"uuid": entry.uuid, "id": document})
     if not rows:
         raise RequestProblem.at(
-            "document", 404, f"collection {found.name} has no document {document[:100]!r}"
+            "document", 404, f"collection {entry.name} has no document {document[:100]!r}"
         )
-    store = daemon.collection(found.uuid)
+    store = daemon.collection(entry.uuid)
     records = _within(store, document, {"start_index": {"$lt": end}}, {"end_index": {"$gt": start}})
     if len(records) == MOST_RECORDS:
         raise RequestProblem.at(
@@ -77,7 +77,7 @@ def _read(daemon: DaemonView, collection: str, document: str, start: int, end: i
     shown = passages(records, [document])
     source, key, address = rows[0]
     return {
-        "collection": found.name,
+        "collection": entry.name,
         "document_id": document,
         "source": source,
         "key": key,
@@ -95,7 +95,7 @@ def _within(
 
 
 def _next(store: Store, document: str, records: Sequence[Record], end: int) -> int | None:
-    """Where the text goes on; None at its end. White space between chunks belongs to none."""
+    """Return where the text continues; None at its end. White space between chunks belongs to no chunk."""
     places = [(int(str(one.metadata.get("chunk_index"))), one.metadata) for one in records]
     if places and max(at for at, _ in places) + 1 >= int(str(places[0][1].get("chunk_count"))):
         return None

@@ -34,7 +34,7 @@ def routes(daemon: DaemonView) -> list[BaseRoute]:
         asked = await read_object(request, MOST_BYTES)
         texts = _texts(asked.get("inputs"), "inputs")
         questions = _text(asked, "prompt_name") != "document"
-        embedding = _chosen(daemon, request.path_params.get("embedder"))
+        embedding = _choose(daemon, request.path_params.get("embedder"))
         vectors = await run_sync(vectors_of, embedding, texts, questions)
         return json_response(200, vectors.tolist())
 
@@ -45,7 +45,7 @@ def routes(daemon: DaemonView) -> list[BaseRoute]:
         if form not in ("float", "base64"):
             raise RequestRefused(400, "`encoding_format` must be float or base64")
         model, questions = _text(asked, "model"), _text(asked, "input_type") != "document"
-        embedding = _chosen(daemon, model, strict=False)
+        embedding = _choose(daemon, model, strict=False)
         vectors = await run_sync(vectors_of, embedding, texts, questions)
         if asked.get("dimensions") not in (None, vectors.shape[1]):
             raise RequestRefused(400, f"`dimensions` must be {vectors.shape[1]}, or left out")
@@ -70,26 +70,26 @@ def _texts(given: object, key: str) -> list[str]:
 
 def _text(asked: Mapping[str, Any], key: str) -> str | None:
     """Raises RequestRefused if it is something else than a text."""
-    found = asked.get(key)
-    if found is None or isinstance(found, str):
-        return found
+    value = asked.get(key)
+    if value is None or isinstance(value, str):
+        return value
     raise RequestRefused(422, f"`{key}` must be a text")
 
 
-def _chosen(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> Embedding:
+def _choose(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> Embedding:
     """Find an embedder by a collection's name or the embedder's fingerprint. Raises RequestRefused.
 
     ``wanted``: the name or fingerprint; None takes the embedder of any collection.
     ``strict``: refuses an unknown name, which otherwise takes the embedder of any collection.
     """
-    if wanted and (found := daemon.embeddings.asking(wanted)):
-        return found
+    if wanted and (embedding := daemon.embeddings.asking(wanted)):
+        return embedding
     recipes = daemon.journal.select(_RECIPES, (wanted,))
     if not recipes and not strict:
         recipes = daemon.journal.select(_RECIPES, (None,))
     open_ones = (daemon.embeddings.asking(recipe) for (recipe,) in recipes)
-    if found := next((one for one in open_ones if one), None):
-        return found
+    if embedding := next((one for one in open_ones if one), None):
+        return embedding
     what = (
         f"no collection or embedder {wanted[:100]!r} is served" if wanted else "no collection is served yet"
     )
@@ -113,11 +113,11 @@ def vectors_of(embedding: Embedding, texts: Sequence[str], questions: bool) -> V
 
 
 def _as_openai(vectors: Vectors, form: str, model: str, tokens: int) -> dict[str, Any]:
-    shown = [_packed(vector) if form == "base64" else vector.tolist() for vector in vectors]
+    shown = [_pack(vector) if form == "base64" else vector.tolist() for vector in vectors]
     data = [{"object": "embedding", "index": index, "embedding": each} for index, each in enumerate(shown)]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "data": data, "model": model, "usage": usage}
 
 
-def _packed(vector: Any) -> str:
+def _pack(vector: Any) -> str:
     return b64encode(np.asarray(vector, "<f4").tobytes()).decode()

@@ -13,41 +13,42 @@ MOST_KINDS = 20  # of reasons; the rarest are counted together
 Samples = Iterable[tuple[Sequence[str], float]]
 
 
-def metrics(found: Situation) -> Iterator[Metric]:
-    yield from _documents(found)
-    yield from _sources(found)
-    yield from _embedding(found)
-    yield from _writes(found)
-    yield from _chroma(found)
-    free = [((name,), size) for name, size in found.disk_free.items()]
+def metrics(situation: Situation) -> Iterator[Metric]:
+    yield from _documents(situation)
+    yield from _sources(situation)
+    yield from _embedding(situation)
+    yield from _writes(situation)
+    yield from _chroma(situation)
+    free = [((name,), size) for name, size in situation.disk_free.items()]
     yield _gauges("disk_free_bytes", "Free space of the file system.", ("folder",), free)
-    yield from _checks(found)
-    yield _gauge("engine_idle_seconds", "Seconds since the engine's loop last turned.", found.idle)
-    yield from _health(found)
+    yield from _checks(situation)
+    yield _gauge("engine_idle_seconds", "Seconds since the engine's loop last turned.", situation.idle)
+    yield from _health(situation)
 
 
-def _documents(found: Situation) -> Iterator[Metric]:
+def _documents(situation: Situation) -> Iterator[Metric]:
     yield _gauges(
-        "documents", "Documents by state.", ("source", "collection", "state"), found.documents.items()
+        "documents", "Documents by state.", ("source", "collection", "state"), situation.documents.items()
     )
     yield _gauges(
         "quarantined_documents",
         "Documents that cannot be read, by the kind of the reason.",
         ("source", "reason"),
-        kinds_of_reasons(found.reasons).items(),
+        kinds_of_reasons(situation.reasons).items(),
     )
-    in_flight = [((source,), number) for source, number in found.in_flight.items()]
+    in_flight = [((source,), number) for source, number in situation.in_flight.items()]
     yield _gauges("documents_in_flight", "Documents that are being prepared.", ("source",), in_flight)
-    yield _gauge("documents_waiting", "Documents that are due or in flight.", found.waiting)
-    swaps = [((name, "done"), done) for name, (done, _) in found.swaps.items()]
-    swaps += [((name, "all"), whole) for name, (_, whole) in found.swaps.items()]
+    yield _gauge("documents_waiting", "Documents that are due or in flight.", situation.waiting)
+    swaps = [((name, "done"), done) for name, (done, _) in situation.swaps.items()]
+    swaps += [((name, "all"), whole) for name, (_, whole) in situation.swaps.items()]
     yield _gauges("swap_documents", "Documents of a collection in building.", ("collection", "which"), swaps)
 
 
-def _sources(found: Situation) -> Iterator[Metric]:
-    sources = found.sources.items()
+def _sources(situation: Situation) -> Iterator[Metric]:
+    sources = situation.sources.items()
     lag = [
-        ((name,), max(0.0, found.at - one.oldest) if one.oldest is not None else 0.0) for name, one in sources
+        ((name,), max(0.0, situation.at - one.oldest) if one.oldest is not None else 0.0)
+        for name, one in sources
     ]
     yield _gauges("lag_seconds", "Age of the oldest change that readers do not see yet.", ("source",), lag)
     listed = [((source,), one.last_listing) for source, one in sources if one.last_listing is not None]
@@ -56,7 +57,7 @@ def _sources(found: Situation) -> Iterator[Metric]:
     )
     every = [((name,), one.interval) for name, one in sources if one.interval is not None]
     yield _gauges("source_listing_interval_seconds", "Seconds between listings.", ("source",), every)
-    begun = [((name,), since) for name, since in found.listing.items()]
+    begun = [((name,), since) for name, since in situation.listing.items()]
     yield _gauges("source_listing_started_timestamp_seconds", "Listings under way.", ("source",), begun)
     held = [((name,), float(one.held)) for name, one in sources]
     yield _gauges("source_held", "1: held, nothing is removed until a person decides.", ("source",), held)
@@ -66,53 +67,57 @@ def _sources(found: Situation) -> Iterator[Metric]:
     yield _gauges("source_paused", "1: paused by `ingestor pause`.", ("source",), paused)
 
 
-def _embedding(found: Situation) -> Iterator[Metric]:
-    yield _counter("embedded_texts", "Texts that the model embedded.", found.texts)
-    yield _counter("embedded_tokens", "Tokens of these texts.", found.tokens)
-    yield _counter("cached_texts", "Texts whose vectors were in the cache.", found.cached)
-    yield _counter("embedding_seconds", "Time that the model took.", found.embedding_seconds)
-    yield _gauge("embedding_queue_texts", "Texts that wait, or are embedded now.", found.queued_texts)
-    yield _gauge("embedding_batch_seconds", "Age of the step under way.", found.batch_seconds)
+def _embedding(situation: Situation) -> Iterator[Metric]:
+    yield _counter("embedded_texts", "Texts that the model embedded.", situation.texts)
+    yield _counter("embedded_tokens", "Tokens of these texts.", situation.tokens)
+    yield _counter("cached_texts", "Texts whose vectors were in the cache.", situation.cached)
+    yield _counter("embedding_seconds", "Time that the model took.", situation.embedding_seconds)
+    yield _gauge("embedding_queue_texts", "Texts that wait, or are embedded now.", situation.queued_texts)
+    yield _gauge("embedding_batch_seconds", "Age of the step under way.", situation.batch_seconds)
 
 
-def _writes(found: Situation) -> Iterator[Metric]:
-    tally = found.tally
-    changes = found.changes.items()
-    yield _labelled("document_changes", "Documents brought in step.", changes, ("source", "kind"))
+def _writes(situation: Situation) -> Iterator[Metric]:
+    tally = situation.tally
+    changes = situation.changes.items()
+    yield _build_counter("document_changes", "Documents brought in step.", changes, ("source", "kind"))
     records = _counters(tally, "records_added", "records_replaced", "records_patched", "records_dropped")
-    yield _labelled("records_written", "Records written to Chroma.", records)
+    yield _build_counter("records_written", "Records written to Chroma.", records)
     reasons = ("source", "reason")
-    yield _labelled("document_retries", "Failed attempts that are retried.", found.retries.items(), reasons)
-    yield _labelled("document_failures", "Documents quarantined.", found.failures.items(), reasons)
-    seconds = [((stage,), spent) for stage, spent in found.stages.items()]
-    yield _labelled("stage_seconds", "Time that threads spent in a stage.", seconds, ("stage",))
+    yield _build_counter(
+        "document_retries", "Failed attempts that are retried.", situation.retries.items(), reasons
+    )
+    yield _build_counter("document_failures", "Documents quarantined.", situation.failures.items(), reasons)
+    seconds = [((stage,), spent) for stage, spent in situation.stages.items()]
+    yield _build_counter("stage_seconds", "Time that threads spent in a stage.", seconds, ("stage",))
 
 
-def _chroma(found: Situation) -> Iterator[Metric]:
-    yield _gauge("chroma_up", "1: Chroma answers.", float(found.chroma_up))
-    yield _counter("chroma_restarts", "Restarts of the Chroma server by ingestor.", found.chroma_restarts)
+def _chroma(situation: Situation) -> Iterator[Metric]:
+    yield _gauge("chroma_up", "1: Chroma answers.", float(situation.chroma_up))
+    yield _counter("chroma_restarts", "Restarts of the Chroma server by ingestor.", situation.chroma_restarts)
 
 
-def _health(found: Situation) -> Iterator[Metric]:
-    yield _gauge("config_error", "1: the config file was refused, an earlier one runs.", float(found.refused))
-    restart = float(found.restart_pending)
+def _health(situation: Situation) -> Iterator[Metric]:
+    yield _gauge(
+        "config_error", "1: the config file was refused, an earlier one runs.", float(situation.refused)
+    )
+    restart = float(situation.restart_pending)
     yield _gauge("config_restart_pending", "1: the config file takes effect at a restart.", restart)
-    yield _gauge("state_writable", "0: the state folder cannot be written.", float(found.state_writable))
-    collections = found.collections.items()
+    yield _gauge("state_writable", "0: the state folder cannot be written.", float(situation.state_writable))
+    collections = situation.collections.items()
     readable = [((name,), float(one.readable)) for name, one in collections]
     yield _gauges("collection_readable", "1: Chroma reads the collection.", ("collection",), readable)
     writable = [((name,), float(one.writable)) for name, one in collections]
     yield _gauges("collection_writable", "0: writes fail again and again.", ("collection",), writable)
     records = [((name, role), n) for name, one in collections for role, n in one.records.items()]
     yield _gauges("collection_records", "Records in Chroma, by role.", ("collection", "role"), records)
-    sizes = [((name,), size) for name, size in found.sizes.items()]
+    sizes = [((name,), size) for name, size in situation.sizes.items()]
     yield _gauges("folder_bytes", "Size of what we keep on disk.", ("folder",), sizes)
-    free = [((name,), size) for name, size in found.dead.items()]
+    free = [((name,), size) for name, size in situation.dead.items()]
     yield _gauges("dead_bytes", "Pages of a file that hold nothing.", ("file",), free)
 
 
-def _checks(found: Situation) -> Iterator[Metric]:
-    labels, checks = ("collection", "questions"), found.checks.items()
+def _checks(situation: Situation) -> Iterator[Metric]:
+    labels, checks = ("collection", "questions"), situation.checks.items()
     recall = [(key, each.recall) for key, each in checks]
     fell = [(key, each.fell) for key, each in checks]
     passed = [(key, float(each.passed)) for key, each in checks]
@@ -154,7 +159,7 @@ def _gauges(name: str, about: str, labels: Sequence[str], samples: Samples) -> M
     return family
 
 
-def _labelled(name: str, about: str, samples: Samples, labels: Sequence[str] = ("kind",)) -> Metric:
+def _build_counter(name: str, about: str, samples: Samples, labels: Sequence[str] = ("kind",)) -> Metric:
     family = CounterMetricFamily(f"ingestor_{name}", about, labels=labels)
     for values, value in samples:
         family.add_metric(values, value)

@@ -82,17 +82,17 @@ _FILES = {"journal": "journal.sqlite3", "cache": "cache.sqlite3", "lexical": "le
 
 def _collections(daemon: DaemonView, unwritable: Mapping[str, str], up: bool) -> dict[str, CollectionFigures]:
     """Count the records of each collection. A Chroma that is not ``up`` is not asked: it may hang."""
-    found = dict[str, CollectionFigures]()
+    figures = dict[str, CollectionFigures]()
     for serves, role, uuid in sorted(daemon.journal.select(_ALL)):
-        known = found.get(serves, CollectionFigures(writable=serves not in unwritable))
+        known = figures.get(serves, CollectionFigures(writable=serves not in unwritable))
         try:
             if not up:
                 raise Transient("Chroma does not answer")
             known = replace(known, records={**known.records, role: daemon.collection(uuid).count()})
         except (Gone, NeedsHuman, Torn, Transient):
             known = replace(known, readable=known.readable and role != "live")
-        found[serves] = known
-    return found
+        figures[serves] = known
+    return figures
 
 
 def _sizes(folders: Mapping[str, Path]) -> dict[str, int]:
@@ -109,14 +109,14 @@ def _sizes(folders: Mapping[str, Path]) -> dict[str, int]:
 
 def _dead(daemon: DaemonView) -> dict[str, int]:
     """Bytes of free pages of our own files; none of a file that cannot be read now."""
-    found = dict[str, int]()
+    counts = dict[str, int]()
     for name, file in _FILES.items():
         path = daemon.folders["state"] / file
         with suppress(sqlite3.Error):
             with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0.1)) as db:
                 pages, size = (db.execute(f"PRAGMA {what}").fetchone()[0] for what in _PAGES)
-            found[name] = pages * size
-    return found
+            counts[name] = pages * size
+    return counts
 
 
 _PAGES = ("freelist_count", "page_size")
@@ -126,12 +126,12 @@ def _sources(daemon: DaemonView, reports: Reports, written: Mapping[str, float])
     rows = daemon.journal.select("SELECT name, last_scan, held IS NOT NULL, paused IS NOT NULL FROM sources")
     known = {name: (last, bool(held), bool(paused)) for name, last, held, paused in rows}
     oldest, intervals = reports.oldest(), daemon.intervals()
-    found = dict[str, SourceFigures]()
+    figures = dict[str, SourceFigures]()
     for name in sorted(known.keys() | intervals.keys() | oldest.keys()):
         last, held, paused = known.get(name, (None, False, False))
         success = max(filter(None, (last, written.get(name))), default=None)
-        found[name] = SourceFigures(last, held, paused, intervals.get(name), oldest.get(name), success)
-    return found
+        figures[name] = SourceFigures(last, held, paused, intervals.get(name), oldest.get(name), success)
+    return figures
 
 
 def _progress(counts: Sequence[tuple[str, str, str, int]], edition: str) -> tuple[int, int]:

@@ -28,12 +28,12 @@ def routes(daemon: DaemonView, situation: Kept[Situation]) -> list[BaseRoute]:
             reasons = obstacles(situation.value())
         except sqlite3.Error:
             reasons = ["the journal cannot be read"]
-        said = {
+        body = {
             "ready": not reasons,
             "readable": not any(reason in UNREADABLE for reason in reasons),
             "writable": not any(reason not in (*UNREADABLE, UNLISTED) for reason in reasons),
             "reasons": reasons,
         }
-        return json_response(503 if reasons else 200, said)
+        return json_response(503 if reasons else 200, body)
 
     return [Route("/healthz", healthz), Route("/readyz", readyz)]

@@ -46,24 +46,24 @@ class RequestMetrics:
             buckets=_BUCKETS, registry=registry,
         )  # fmt: skip
 
-    def measured(self, app: ASGIApp) -> ASGIApp:
-        async def measured(scope: Scope, receive: Receive, send: Send) -> None:
+    def measure(self, app: ASGIApp) -> ASGIApp:
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
             status, begun = 500, perf_counter()
 
-            async def noted(message: Message) -> None:
+            async def forward(message: Message) -> None:
                 nonlocal status
                 status = message.get("status", status)
                 await send(message)
 
             try:
-                await app(scope, receive, noted)
+                await app(scope, receive, forward)
             except RequestRefused as refused:
                 status = refused.status
                 raise
             finally:
                 self._note(scope, status, perf_counter() - begun)
 
-        return measured
+        return serve
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = scope.get("route")

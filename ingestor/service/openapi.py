@@ -101,11 +101,11 @@ def description() -> dict[str, Any]:
         "info": {"title": "ingestor", "version": __version__},
         "security": [{"token": []}, {}],
         "paths": {
-            "/healthz": {"get": _open(_plain("Whether the engine runs", _HEALTHY, 503))},
-            "/readyz": {"get": _open(_plain("Whether readers find what they should", _READY, 503))},
+            "/healthz": {"get": _without_token(_plain("Whether the engine runs", _HEALTHY, 503))},
+            "/readyz": {"get": _without_token(_plain("Whether readers find what they should", _READY, 503))},
             "/metrics": {"get": _call("Metrics for Prometheus", None)},
             "/openapi.json": {"get": _call("This description", {"type": "object"})},
-            "/search": {"post": _call("Search a collection", _named("Answer"), _named("Question"))},
+            "/search": {"post": _call("Search a collection", _reference("Answer"), _reference("Question"))},
             "/documents": {"get": {**_call("List documents", _DOCUMENTS), "parameters": _of_list()}},
             "/documents/{document}": {
                 "get": {**_call("Read a document or a part of it", _DOCUMENT), "parameters": _of_document()}
@@ -133,13 +133,13 @@ def routes() -> list[BaseRoute]:
 
 
 def _schemas() -> dict[str, Any]:
-    found: dict[str, Any] = {"Refusal": _REFUSAL}
+    schemas: dict[str, Any] = {"Refusal": _REFUSAL}
     for model in (Question, Answer):
         schema = TypeAdapter(model).json_schema(ref_template="#/components/schemas/{model}")
-        found |= schema.pop("$defs", {})
-        found[model.__name__] = schema
-    found["Question"]["additionalProperties"] = False
-    return found
+        schemas |= schema.pop("$defs", {})
+        schemas[model.__name__] = schema
+    schemas["Question"]["additionalProperties"] = False
+    return schemas
 
 
 def _parameter(name: str, schema: dict[str, Any], place: str = "query") -> dict[str, Any]:
@@ -165,25 +165,25 @@ def _of_assistants() -> dict[str, Any]:
     call = _call("Tools for assistants: MCP over streamable HTTP", {"type": "object"}, _MESSAGE)
     default = call["responses"]["default"]
     anything = {"application/json": {"schema": {"type": "object"}}, "text/plain": {"schema": _TEXT}}
-    told = {**default, "content": {**default["content"], **anything}}
+    response = {**default, "content": {**default["content"], **anything}}
     taken = {"description": "taken; there is no answer"}
-    return {**call, "responses": {**call["responses"], "202": taken, "default": told}}
+    return {**call, "responses": {**call["responses"], "202": taken, "default": response}}
 
 
-def _named(name: str) -> dict[str, Any]:
+def _reference(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def _call(summary: str, answer: dict[str, Any] | None, body: dict[str, Any] | None = None) -> dict[str, Any]:
     """Describe a call. ``answer``: None for plain text. ``body``: None if the request has no body."""
-    found = {"application/json": {"schema": answer}} if answer else {"text/plain": {"schema": _TEXT}}
-    refusal = {"application/json": {"schema": _named("Refusal")}}
+    content = {"application/json": {"schema": answer}} if answer else {"text/plain": {"schema": _TEXT}}
+    refusal = {"application/json": {"schema": _reference("Refusal")}}
     request = {"requestBody": {"required": True, "content": {"application/json": {"schema": body}}}}
     return {
         "summary": summary,
         **(request if body else {}),
         "responses": {
-            "200": {"description": "the answer", "content": found},
+            "200": {"description": "the answer", "content": content},
             "default": {
                 "description": "a refusal",
                 "content": {**refusal, "application/problem+json": refusal["application/json"]},
@@ -199,6 +199,6 @@ def _plain(summary: str, answer: dict[str, Any], *others: int) -> dict[str, Any]
     return {**call, "responses": {**call["responses"], **same}}
 
 
-def _open(call: dict[str, Any]) -> dict[str, Any]:
+def _without_token(call: dict[str, Any]) -> dict[str, Any]:
     """A call that needs no token."""
     return {**call, "security": []}

@@ -22,7 +22,7 @@ LIMITS = ServerLimits(always=PATHS)
 
 
 @contextmanager
-def opened(
+def open_service(
     http: Http | None, journal_path: Path, view: Callable[[JournalReader], DaemonView], paging: Paging
 ) -> Iterator[str]:
     """The service port until the context ends. Yields why there is none although it is wanted, else "".

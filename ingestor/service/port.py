@@ -63,13 +63,13 @@ def application(shared: Common, pages: Pages) -> ASGIApp:
         status.routes(daemon, situation),
         openapi.routes(),
     ]
-    inner = Bounded(_routed(list(chain(*groups)), ()), ServerLimits())
+    inner = Bounded(_route(list(chain(*groups)), ()), ServerLimits())
     groups.append(assistants.routes(inner))
     token = http.token.get_secret_value() if http.token else None
     ours = rules([http.host, *http.hosts], token, "service port", "http", _origins(http.public_url))
-    app = _routed(list(chain(*groups)), pages.routes)
+    app = _route(list(chain(*groups)), pages.routes)
     guarded = Guarded(app, ours, lambda path: path in health.PATHS or pages.judges(path))
-    return metrics.RequestMetrics(registry).measured(guarded)
+    return metrics.RequestMetrics(registry).measure(guarded)
 
 
 def _origins(public_url: str | None) -> list[str]:
@@ -80,7 +80,7 @@ def _origins(public_url: str | None) -> list[str]:
     return [f"{parts.scheme}://{parts.netloc}"]
 
 
-def _routed(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
+def _route(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
     """Route requests; the error for an unknown address lists ``routes``, without ``pages``."""
     paths = sorted({route.path for route in routes if isinstance(route, Route)})
 
@@ -90,11 +90,11 @@ def _routed(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
     every = [*routes, *pages]
     router = Router(every, redirect_slashes=False, default=unknown)
 
-    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+    async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         _require_method(every, scope)
         await router(scope, receive, send)
 
-    return routed
+    return dispatch
 
 
 def _require_method(routes: list[BaseRoute], scope: Scope) -> None:

@@ -71,7 +71,7 @@ class Turns:
 
 
 def _in_spite_of_a_swap(work: Callable[[], T]) -> T:
-    """Once more where a swap came between finding a collection and reading it."""
+    """Repeat ``work`` once if a swap came between choosing a collection and reading it."""
     try:
         return work()
     except Gone:
@@ -83,7 +83,7 @@ def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
         with problems():
             require_owner(daemon, request)
             question = question_of(await read_object(request, MOST_BYTES))
-        answer = await turns.run(partial(answered, daemon, question))
+        answer = await turns.run(partial(answer_question, daemon, question))
         return json_response(200, as_json(answer))
 
     return [Route("/search", search, methods=["POST"])]
@@ -99,42 +99,42 @@ def require_owner(daemon: DaemonView, request: Request) -> None:
         raise RequestProblem.at(OWNER, 421, "another ingestor listens on this port: check http.port")
 
 
-def answered(daemon: DaemonView, question: Question) -> Answer:
+def answer_question(daemon: DaemonView, question: Question) -> Answer:
     """Raises RequestProblem, and what Chroma, the embedder and the journal raise."""
     names = names_of(question.collection, (row[0] for row in daemon.journal.select(_LIVE)))
     if names is None:
         assert isinstance(question.collection, str)
-        found = collection_of(daemon, question.collection)
-        return labelled(_answer_of(daemon, found, question), found.name)
+        entry = collection_of(daemon, question.collection)
+        return labelled(_answer_of(daemon, entry, question), entry.name)
     start, answers, refused = time.monotonic(), dict[str, Answer](), dict[str, str]()
     known = [collection_of(daemon, name) for name in names or [""]]
-    for found in known:
+    for entry in known:
         try:
             with problems():
-                answers[found.name] = _answer_of(daemon, found, question)
+                answers[entry.name] = _answer_of(daemon, entry, question)
         except RequestRefused as problem:
-            if problem.status != 503 or (found is known[-1] and not answers):
+            if problem.status != 503 or (entry is known[-1] and not answers):
                 raise
-            refused[found.name] = str(problem)
+            refused[entry.name] = str(problem)
     return fused(question, answers, refused, daemon.count_tokens, time.monotonic() - start)
 
 
-def _answer_of(daemon: DaemonView, found: Collection, question: Question) -> Answer:
-    store = daemon.collection(found.uuid)
+def _answer_of(daemon: DaemonView, entry: Collection, question: Question) -> Answer:
+    store = daemon.collection(entry.uuid)
 
     def embed(texts: Sequence[str]) -> Vectors:
-        embedding = daemon.embeddings.asking(found.embedder)
+        embedding = daemon.embeddings.asking(entry.embedder)
         if embedding is None:
             raise RequestProblem.at(
-                "mode", 503, f"the embedder of {found.name} is not loaded: use mode lexical"
+                "mode", 503, f"the embedder of {entry.name} is not loaded: use mode lexical"
             )
         return vectors_of(embedding, texts, questions=True)
 
     if question.where:
         store.check_filter(dict(question.where))
-    with words_of(daemon.lexical.reading(), found.uuid) as words:
+    with words_of(daemon.lexical.reading(), entry.uuid) as words:
         searcher = Searcher(store, words, embed, daemon.count_tokens, time.monotonic, daemon.reranker())
-        return searcher.answer(replace(question, collection=found.name))
+        return searcher.answer(replace(question, collection=entry.name))
 
 
 def collection_of(daemon: DaemonView, wanted: str) -> Collection:

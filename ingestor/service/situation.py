@@ -77,19 +77,19 @@ UNLISTED = "a source was never listed completely"
 UNREADABLE = ("Chroma does not answer", "Chroma is loading a collection", "a collection cannot be read")
 
 
-def obstacles(found: Situation) -> list[str]:
+def obstacles(situation: Situation) -> list[str]:
     """Return the reasons for which the daemon is not ready."""
-    unlisted = [one for one in found.sources.values() if one.interval and one.last_listing is None]
+    unlisted = [one for one in situation.sources.values() if one.interval and one.last_listing is None]
     down, loading, unreadable = UNREADABLE
-    served, loads = found.collections.values(), found.chroma_up and found.chroma_loads
+    served, loads = situation.collections.values(), situation.chroma_up and situation.chroma_loads
     reasons = {
-        down: not found.chroma_up,
+        down: not situation.chroma_up,
         loading: loads,
-        unreadable: found.chroma_up and not loads and not all(one.readable for one in served),
+        unreadable: situation.chroma_up and not loads and not all(one.readable for one in served),
         "a collection cannot be written": not all(one.writable for one in served),
-        "the state folder cannot be written": not found.state_writable,
-        "the engine does not go on": found.idle > SLOW,
-        "the embedder does not go on": found.batch_seconds > SLOW,
+        "the state folder cannot be written": not situation.state_writable,
+        "the engine does not go on": situation.idle > SLOW,
+        "the embedder does not go on": situation.batch_seconds > SLOW,
         UNLISTED: any(not (one.held or one.paused) for one in unlisted),
     }
     return [reason for reason, holds in reasons.items() if holds]

@@ -22,33 +22,34 @@ def routes(daemon: DaemonView, situation: Kept[Situation]) -> list[BaseRoute]:
     return [Route("/status", status)]
 
 
-def overview(found: Situation) -> dict[str, Any]:
+def overview(situation: Situation) -> dict[str, Any]:
     """Times are POSIX seconds. ``lag``: age of the oldest change that readers do not see yet."""
-    reasons = obstacles(found)
+    reasons = obstacles(situation)
     return {
         "ready": not reasons,
         "reasons": reasons,
-        "waiting": found.waiting,
+        "waiting": situation.waiting,
         "collections": {
-            name: _counted(found, collection=name) for name in sorted({key[1] for key in found.documents})
+            name: _count(situation, collection=name)
+            for name in sorted({key[1] for key in situation.documents})
         },
         "sources": {
             name: {
-                "documents": _counted(found, source=name),
-                "lag": 0.0 if one.oldest is None else max(0.0, round(found.at - one.oldest, 1)),
+                "documents": _count(situation, source=name),
+                "lag": 0.0 if one.oldest is None else max(0.0, round(situation.at - one.oldest, 1)),
                 "last_listing": one.last_listing,
                 "held": one.held,
                 "paused": one.paused,
             }
-            for name, one in found.sources.items()
+            for name, one in situation.sources.items()
         },
     }
 
 
-def _counted(found: Situation, source: str | None = None, collection: str | None = None) -> dict[str, int]:
+def _count(situation: Situation, source: str | None = None, collection: str | None = None) -> dict[str, int]:
     """Documents by state."""
     counts: dict[str, int] = {}
-    for (of, into, state), number in found.documents.items():
+    for (of, into, state), number in situation.documents.items():
         if source in (None, of) and collection in (None, into):
             counts[state] = counts.get(state, 0) + number
     return counts

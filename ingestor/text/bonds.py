@@ -2,9 +2,9 @@
 
 ``leads`` finds such text by a document's blocks: headings, labels and comments; terms of definitions; the
 sentence that introduces a table or list; caption, units and header of a table. ``settle`` is the last step of
-every strategy whose chunks follow the text: it holds the limits, and moves leads from a chunk's end to the
-next chunk. ``bound`` tells a strategy that weighs cuts which ones to avoid: also those after a colon, after a
-comment in code, and inside a sentence that can be kept whole.
+every strategy whose chunks follow the text. It holds the limits, and moves leads from a chunk's end to the
+next chunk. ``bonds`` reports the cuts that a strategy should avoid: also cuts after a colon, after a comment
+in code, and inside a sentence that fits.
 """
 
 import re
@@ -189,7 +189,7 @@ class Tails:
         self._starts = [start for start, _ in self.leads]
 
     def begins(self, span: Span) -> list[int]:
-        """Where the leads begin that a trimmed span ends with, or ends inside; the outermost lead first."""
+        """Return where the leads begin that a trimmed span ends with, or ends in; the outermost first."""
         at, found = span[1], list[int]()
         while at > span[0] and (place := bisect_left(self._starts, at) - 1) >= 0:
             start, end = self.leads[place]

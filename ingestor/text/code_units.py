@@ -57,14 +57,14 @@ class Unit:
 
 
 class NoGrammar(LookupError):
-    """No grammar is installed for that language."""
+    """Error: no grammar is installed for a language."""
 
 
 def groups(text: str, language: str, fits: Fits) -> list[list[Unit]]:
     """Units in order, in groups whose members may be packed together; no text lies between them.
 
-    A unit that does not fit is opened, and its parts are a group of their own, unless it is a function
-    or has no parts: then it is alone in its group. Raises NoGrammar.
+    A unit that does not fit is opened, and its parts are a group of their own. A function, or a unit without
+    parts, is alone in its group. Raises NoGrammar.
     """
     data = text.encode("utf-8", "surrogatepass")
     tree = _parse(data, _ALIASES.get(language, language))
@@ -113,7 +113,7 @@ class _Walk:
             yield run
 
     def _items(self, nodes: Sequence[Any], span: Span) -> Iterator[_Item]:
-        """They cover the span: each reaches to the next one's start."""
+        """Yield items that cover the span: each reaches to the start of the next."""
         begin = span[0]
         for node, after in zip(nodes, [*nodes[1:], None], strict=True):
             end = span[1] if after is None else self._span(after)[0]

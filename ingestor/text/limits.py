@@ -48,8 +48,8 @@ def windows(
 ) -> Iterator[Span]:
     """Trimmed windows of at most ``size`` tokens, each repeating ``overlap`` tokens of the one before.
 
-    ``soft`` windows rather end at whitespace. A window shrinks where the tokens at its edges count
-    for more than they did inside the text, and where it would tear a user-perceived character.
+    ``soft`` windows rather end at whitespace. A window shrinks where the tokens at its edges count for more
+    than inside the text, and where it would tear a user-perceived character.
     """
     span = trim(text, span)
     ruler = Ruler(text, span, tokens)
@@ -78,7 +78,7 @@ class Ruler:
         self._torn = torn(measured)
 
     def index(self, at: int) -> int:
-        """How many tokens begin before ``at``."""
+        """Count the tokens that begin before ``at``."""
         return bisect_left(self.edges, at)
 
     def size(self, span: Span) -> int:
@@ -86,7 +86,7 @@ class Ruler:
         return self.index(span[1]) - self.index(span[0])
 
     def at(self, index: int) -> int:
-        """Where the token of that index begins; the end, beyond the last."""
+        """Return where the token of an index begins; the text's end for an index beyond the last."""
         return self.edges[index] if index < len(self.edges) else self.end
 
     def past(self, start: int, size: int) -> int:
@@ -106,7 +106,7 @@ class Ruler:
         return end
 
     def back(self, end: int, overlap: int) -> int:
-        """Where a window begins that repeats ``overlap`` tokens before ``end``."""
+        """Return where a window begins that repeats ``overlap`` tokens before ``end``."""
         if not overlap:
             return end
         edge = self.at(max(self.index(end) - overlap, 0))

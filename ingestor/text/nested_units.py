@@ -2,7 +2,7 @@
 
 A block is a line and the deeper ones after it, with the line that closes it. One that does not fit is opened:
 its first line goes with the first block inside, its last with the last. A line of JSON or XML that does not
-fit, as programs write them, is opened at its elements in the same way: each stands for a line.
+fit, as programs write them, is opened at its elements in the same way. Each element counts as a line.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Where a span of a document lies: its section, page, lines and blocks. Pure.
+"""Outline of a document: section, page, lines and blocks of any span. Pure.
 
 A section begins with its heading, or with the labels and comments directly before that: they belong to what
 follows. A position belongs to the last section that begins at or before it. An ``Outline`` is built once a
@@ -81,7 +81,7 @@ class Outline:
         return max(shares, key=lambda index: (shares[index], -index))
 
     def shares_of(self, chunk: Chunk) -> Counter[int]:
-        """How many characters of the chunk each section holds."""
+        """Count the characters of a chunk in each section."""
         shares = Counter[int]()
         for start, end in chunk.spans or ((chunk.start, chunk.end),):
             for index, characters in self.shares(self.first_visible(start, end), end):
@@ -102,7 +102,7 @@ def outline(document: Document) -> Outline:
 
 
 def _lines(document: Document) -> list[int]:
-    """Where each line of the file begins in the text."""
+    """Return where each line of the file begins in the text."""
     inner = frozenset(document.inner_breaks)
     return [start for start in line_starts(document.text) if start - 1 not in inner]
 
@@ -119,7 +119,7 @@ def opened(blocks: Iterable[Block]) -> Iterator[tuple[Block, Block]]:
 
 
 def line_starts(text: str) -> list[int]:
-    r"""Where each line begins; lines end with ``\n``, ``\r\n`` or ``\r``, as editors count them."""
+    r"""Return where each line begins; lines end with ``\n``, ``\r\n`` or ``\r``, as editors count them."""
     return [0, *(end.end() for end in _LINE_END.finditer(text))]
 
 

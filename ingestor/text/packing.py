@@ -1,7 +1,7 @@
 """Packing neighbouring units into spans of a limited size. Pure.
 
-Sizes are sums over the units, each with the whitespace before it; as counts do not quite add up,
- a caller that promises a limit passes the result through ``limits.limit``.
+Sizes are sums over the units, each with the whitespace before it. Counts do not quite add up, so a caller
+that promises a limit passes the result through ``limits.limit``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,8 +24,8 @@ def pack(
 ) -> Iterator[Span]:
     """Windows of up to ``most`` units, each beginning ``overlap`` units before the last one's end.
 
-    A window ends early rather than exceed ``max_tokens``, and repeats fewer units where the new one
-    needs the room; a unit that is over the limit alone is a window.
+    A window ends early rather than exceed ``max_tokens``, and repeats fewer units if the new unit needs the
+    room. A unit that alone exceeds the limit is a window.
     """
     sums = list(accumulate(sizes(text, units, tokens), initial=0))
     room = sums[-1] if max_tokens is None else max_tokens

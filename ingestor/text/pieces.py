@@ -70,7 +70,7 @@ def pieces(
 
 
 def _cuts(text: str, span: Span, level: int, language: str | None) -> Iterator[int]:
-    """Where the parts of one level begin."""
+    """Yield where the parts of one level begin."""
     if level == _FINEST:
         return _marks(text, span)
     if ends := _ENDS[level]:

@@ -1,4 +1,4 @@
-"""Where the sections of a document begin. Pure.
+"""Sections of a document. Pure.
 
 Headings are those that the parser found, with the labels and comments before them; in LaTeX and
 reStructuredText read as plain text, those that a light look at the source finds: sectioning commands, and
@@ -31,7 +31,10 @@ class Heading:
 
 
 def headings(document: Document) -> list[Heading]:
-    """In order. Levels are as the format has them; reStructuredText's by first appearance."""
+    """Return the headings in order.
+
+    Levels are the format's; reStructuredText's levels are by first appearance.
+    """
     found = [Heading(first.start, block.end, block.level) for first, block in opened(document.blocks)]
     if found:
         return found
@@ -90,7 +93,7 @@ def _with_bodies(parts: list[Span], bodies: Sequence[int]) -> Iterator[Span]:
 
 
 def _bodies(text: str, found: Sequence[Heading]) -> list[int]:
-    """Where there is text between one heading and the next, or before the first."""
+    """Return the starts of texts between one heading and the next, or before the first."""
     gaps = zip(
         [0, *(heading.end for heading in found)],
         [*(heading.start for heading in found), len(text)],
@@ -114,5 +117,5 @@ def _underlined(text: str) -> Iterator[Heading]:
 
 
 def _line_start(text: str, end: int) -> int:
-    """Where the line begins that the line break before ``end`` closes; ``end`` at the text's start."""
+    """Return where the line begins that the line break before ``end`` closes; ``end`` at the text's start."""
     return text.rfind("\n", 0, max(end - 1, 0)) + 1 if end else 0

@@ -2,8 +2,8 @@
 
 A paragraph ends at a blank line. A heading line, a list item and a table row begin a sentence of their own.
 Nothing outside a paragraph decides where its sentences end, so an edit changes the sentences of its own
-paragraph only. Within it ``sentencex`` decides (MIT; rule based, many languages); it reads a long
-paragraph through a window, because its time grows with the square of the text where it is not ASCII.
+paragraph only. Within it ``sentencex`` decides (MIT; rule based, many languages); a long paragraph is passed
+through a window, because the time grows with the square of a text that is not ASCII.
 """
 
 import re
@@ -64,7 +64,7 @@ def _sentence_starts(text: str, span: Span, language: str) -> Iterator[int]:
 
 
 def _starts(text: str, language: str) -> list[int]:
-    """Where the second and later sentences of a short text begin."""
+    """Return where the second and later sentences of a short text begin."""
     try:
         found = [boundary["start_index"] for boundary in get_sentence_boundaries(language, text)]
         return [_after_markup(text, at) for at in found[1:]]

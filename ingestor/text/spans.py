@@ -66,7 +66,10 @@ def inside(spans: Sequence[Span], whole: Span) -> list[Span]:
 
 
 def owner(starts: Sequence[int], at: int) -> int:
-    """Which of the stretches that begin at the ascending ``starts`` holds ``at``; -1 before the first."""
+    """Return the number of the stretch that holds ``at``; -1 before the first.
+
+    ``starts``: their starts, ascending.
+    """
     return bisect_right(starts, at) - 1
 
 

@@ -38,7 +38,7 @@ def _above(table: Block, end: int, header: str, chunk: Chunk) -> str:
 
 
 def _header(text: str, table: Block) -> tuple[int, str]:
-    """Where it ends, and its text; "" where that is too long."""
+    """Return where a table's header ends, and its text; "" if that is too long."""
     end = header_end(text, table)
     header = text[table.start : end].rstrip()
     return end, header if len(header) <= _LONGEST else ""

@@ -1,7 +1,7 @@
-"""Where a text may be cut so that its parts have the tokens of the whole. Pure.
+"""Borders of tokens: cuts there leave the parts with the tokens of the whole text. Pure.
 
 Every tiktoken encoding has a border of tokens before a space between two words, and after the newline that
-ends a line: whatever lies between two such places has the same tokens alone and in any text around it.
+ends a line. The text between two borders has the same tokens alone and in any text around it.
 """
 
 import re
@@ -30,7 +30,7 @@ def torn(text: str) -> bool:
 
 
 def certain(text: str, span: Span) -> Span | None:
-    """From the first border between words in a span to the last, which may be its end.
+    """Return the part of a span from its first border between words to its last, which may be the span's end.
 
     None if there is none, or if the span is more than a piece.
     """

@@ -3,8 +3,8 @@
 A text is encoded in pieces of at most 4,096 code points, cut where there is a border of tokens anyway (see
 text/token_borders.py). Counts are then those of the whole text. Only where 2,048 code points hold none
 (base64, "aaaa…", a long run of spaces) is it cut anyway, and a count may be off by a token or two a piece.
-Without this tiktoken 0.12 needs hours for 5 MB of "aaaa…" (time grows with the square of a run), and 0.14
-panics at a million spaces before a word.
+Without pieces tiktoken 0.12 needs hours for 5 MB of "aaaa…" (time grows with the square of a run). tiktoken
+0.14 panics at a million spaces before a word.
 
 Special tokens such as "<|endoftext|>" in a document are plain text here. A lone surrogate counts as U+FFFD.
 """
@@ -110,7 +110,9 @@ def _encodable(text: str) -> str:
 
 
 def load(encoding: str) -> "Encoding":
-    """From the packaged file if its SHA-256 matches, else from tiktoken's cache or the network."""
+    """Load an encoding from the packaged file if its SHA-256 matches, else from tiktoken's cache or the
+    network.
+    """
     import tiktoken
 
     try:

@@ -307,7 +307,7 @@ def test_another_machine_embeds_nothing_again_unasked(
         monkeypatch.setattr(engines, "multiplies_bfloat16", lambda: False)
         monkeypatch.setattr(engines, "multiplies_int8", lambda: False)
     else:
-        monkeypatch.setattr(engines, "installed", lambda *packages: "openvino" not in packages)
+        monkeypatch.setattr(engines, "is_installed", lambda *packages: "openvino" not in packages)
     assert "this machine computes other vectors" in ask("plan").out
     assert answered(ask("sync", "--json"))["embedded"]["texts"] == 0
     assert recipes(small) == made

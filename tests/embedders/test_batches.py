@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.embedders.batches import STEP, batches, padded
+from ingestor.embedders.batches import STEP, batches, pad_length
 
 WINDOWS = st.integers(1, 600)
 LENGTHS = st.lists(st.integers(0, 300), max_size=80)
@@ -15,7 +15,7 @@ LENGTHS = st.lists(st.integers(0, 300), max_size=80)
     [(1, 256, 16), (16, 256, 16), (17, 256, 32), (250, 256, 256), (256, 256, 256), (70, 77, 77), (3, 8, 8)],
 )
 def test_a_padded_length_is_the_next_step_within_the_window(length, window, expected):
-    assert padded(length, window) == expected
+    assert pad_length(length, window) == expected
 
 
 @given(LENGTHS, WINDOWS, st.integers(1, 4096))
@@ -25,7 +25,7 @@ def test_every_text_with_tokens_is_in_one_batch_and_padded_as_if_it_were_alone(l
     members = [position for batch in made for position in batch.members]
     assert sorted(members) == [position for position, length in enumerate(lengths) if length]
     for batch in made:
-        assert all(batch.length == padded(lengths[position], window) for position in batch.members)
+        assert all(batch.length == pad_length(lengths[position], window) for position in batch.members)
         assert len(batch.members) == 1 or batch.length * len(batch.members) <= budget
 
 

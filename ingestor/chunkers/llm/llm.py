@@ -21,7 +21,7 @@ from ingestor.chunkers.recursive import Recursive, RecursiveOptions
 from ingestor.chunkers.semantic.cluster import Cluster, ClusterOptions
 from ingestor.chunkers.semantic.parts import small_pieces
 from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages
-from ingestor.llm.valid import answered
+from ingestor.llm.valid import ask_until_valid
 from ingestor.model import Chunk, Chunking, Document, Sums
 from ingestor.ports import Chunker, Embed
 from ingestor.registry import Plugin
@@ -83,7 +83,7 @@ class Llm:
         at = 0
         while len(spans) - at > _FEW:
             end = at + _fitting(sizes[at:], self._options.window)
-            splits = answered(self._ask, question(text, spans[at:end]), partial(read, count=end - at))
+            splits = ask_until_valid(self._ask, question(text, spans[at:end]), partial(read, count=end - at))
             edges = [at, *(at + split for split in splits or (end - at,))]
             yield from ((_reach(spans, *edge), splits is not None) for edge in pairwise(edges))
             at = edges[-1]

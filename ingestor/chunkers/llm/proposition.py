@@ -21,7 +21,7 @@ from pydantic import Field
 from ingestor.chunkers.llm.asking import AskingOptions
 from ingestor.chunkers.semantic.parts import small_pieces
 from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages
-from ingestor.llm.valid import answered, json_list
+from ingestor.llm.valid import ask_until_valid, json_list
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
@@ -104,7 +104,7 @@ class Proposition:
         found: list[Gathered] = []
         for passage in passages:
             shown = text[slice(*passage)]
-            statements = answered(self._ask, (("system", _REWRITE), ("user", shown)), statements_of)
+            statements = ask_until_valid(self._ask, (("system", _REWRITE), ("user", shown)), statements_of)
             if statements is None:
                 found.append(
                     Gathered((), (passage,), fallback="the passage: the model gave no valid statements")
@@ -119,7 +119,7 @@ class Proposition:
         """The chunks so far with these statements in them."""
         open_ = [at for at, one in enumerate(found) if one.title and self._has_room(one)][-_TOLD:]
         messages = placing(statements, [found[at] for at in open_])
-        placings = answered(
+        placings = ask_until_valid(
             self._ask, messages, partial(placings_of, count=len(statements), chunks=len(open_))
         )
         if placings is None:

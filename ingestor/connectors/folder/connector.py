@@ -3,9 +3,9 @@
 Key: the path beneath the folder, "/" between its parts (see _names for odd ones). Version: device, inode,
 size, mtime and ctime, so any write, replacement, ``touch`` or ``chmod`` gives another one; those of a sidecar
 follow. A file is read through one descriptor, opened without following links, and only if it is the same
-before and after. A file of lines that grows all the time is read up to its last line.
-Files that cannot be seen are never reported as removed: a missing or unreadable folder raises NeedsHuman, and
-a subfolder that cannot be read is named by the PartialScan that ends the scan.
+before and after. A file of lines that grows all the time is read up to its last line. Files that cannot be
+seen are never reported as removed. A missing or unreadable folder raises NeedsHuman. The PartialScan that
+ends a scan names each subfolder that cannot be read.
 """
 
 import errno
@@ -50,7 +50,7 @@ _TICK = 100_000_000  # ns: a second write so soon after the first may leave the 
 _COARSE_TICK = 2_000_000_000  # ns, on file systems that keep whole seconds
 
 
-def _named(path: object) -> object:
+def _require_path(path: object) -> object:
     if path == "":  # else it would be the current folder
         raise ValueError("must name a folder")
     return path
@@ -79,7 +79,7 @@ class FolderOptions(Options):
     """Patterns are those of .gitignore: the last that matches decides, ``!`` negates, ``dir/`` is a whole
     directory, and one with a slash inside is relative to the folder."""
 
-    path: Annotated[Path, BeforeValidator(_named), AfterValidator(Path.expanduser)] = Field(
+    path: Annotated[Path, BeforeValidator(_require_path), AfterValidator(Path.expanduser)] = Field(
         description="the folder"
     )
     include: list[Pattern] = Field(default=["**/*"], description="files to list, as gitignore patterns")
@@ -144,11 +144,11 @@ class Folder:
     def scan_under(self, under: str) -> Iterator[Item]:
         with self._root() as root:
             walk = Walk(root, os.path.realpath(self._path), self._selection)
-            for key, found in walk.below(names_of(under)):
-                yield self._item(root, key, found)
+            for key, file in walk.below(names_of(under)):
+                yield self._item(root, key, file)
             self._still_there(root)
         if walk.unknown:
-            raise PartialScan(self._unseen(walk.unknown), cover(walk.unknown, _UNKNOWN))
+            raise PartialScan(self._describe_unknown(walk.unknown), cover(walk.unknown, _UNKNOWN))
 
     def fetch(self, item: Item) -> Blob:
         """Raises Stale, Transient (unreadable, or written to just now) or BadDocument (too large)."""
@@ -166,7 +166,7 @@ class Folder:
         return Blob(data, item.key.rpartition("/")[2])
 
     def same(self, version: str, other: str) -> bool:
-        """By device and inode, which a file keeps in its file system."""
+        """Compare device and inode, which a file keeps in its file system."""
         return version.split(".")[:2] == other.split(".")[:2]
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
@@ -178,9 +178,9 @@ class Folder:
         from ingestor.connectors.folder import watching
 
         if options.watch == "poll":
-            yield from watching.polled(options.poll, stop)
+            yield from watching.poll_at_intervals(options.poll, stop)
         else:
-            yield from watching.observed(self._watched(), stop)
+            yield from watching.observe(self._watched_folder(), stop)
 
     def identity(self) -> str:
         """Changes when another file system is mounted at the folder, or its own is unmounted."""
@@ -245,7 +245,7 @@ class Folder:
         if not os.path.samestat(now, os.fstat(root)):
             raise Transient(f"the folder {self._uri} was replaced while it was listed")
 
-    def _unseen(self, unknown: dict[str, str]) -> str:
+    def _describe_unknown(self, unknown: dict[str, str]) -> str:
         named = [f"{self._uri}/{key} ({why})" for key, why in islice(unknown.items(), _NAMED)]
         more = f", and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         where = ", ".join(named) + more
@@ -270,13 +270,13 @@ class Folder:
             raise Stale(f"{item.uri} is now reached by a link that is not followed")
         return real
 
-    def _watched(self) -> "WatchedFolder":
+    def _watched_folder(self) -> "WatchedFolder":
         from ingestor.connectors.folder.watching import WatchedFolder
 
         return WatchedFolder(
             path=self._path,
             enter=self._enter,
-            key_of=self._changed,
+            key_of=self._key_of_change,
             trust_remote=self._options.watch == "events",
             settle=self._options.settle,
             poll=self._options.poll,
@@ -289,7 +289,7 @@ class Folder:
             for _ in walk.below([name for name in path.split("/") if name]):
                 pass
 
-    def _changed(self, path: str, is_directory: bool) -> str | None:
+    def _key_of_change(self, path: str, is_directory: bool) -> str | None:
         """The key to scan after a change at ``path``; None if no document can be affected."""
         path = path.removesuffix(self._options.sidecar or "")
         names = [name for name in path.split("/") if name]

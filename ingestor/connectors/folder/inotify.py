@@ -73,9 +73,9 @@ class Inotify:
                 elif mask & _IGNORED:
                     self._drop(watch)
                 else:
-                    yield from self._changed(watch, mask, name)
+                    yield from self._changes_of(watch, mask, name)
 
-    def _changed(self, watch: int, mask: int, name: str) -> Iterator[Change]:
+    def _changes_of(self, watch: int, mask: int, name: str) -> Iterator[Change]:
         for above in tuple(self._paths.get(watch, ())):
             path, is_directory = (above + name).rstrip("/"), bool(mask & _ISDIR)
             if is_directory and mask & _MOVED_FROM:

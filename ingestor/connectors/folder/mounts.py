@@ -18,12 +18,12 @@ def identity(folder: int) -> str:
     """
     if identifier := os.statvfs(folder).f_fsid:
         return f"filesystem {identifier:x}"
-    return "mount " + " ".join(_mounted(os.fstat(folder).st_dev) or ("unknown",))
+    return "mount " + " ".join(_find_mount(os.fstat(folder).st_dev) or ("unknown",))
 
 
 def is_remote(path: str) -> bool:
     """Whether files can change without this kernel's knowledge. Raises OSError."""
-    mounted = _mounted(Path(path).stat().st_dev)
+    mounted = _find_mount(Path(path).stat().st_dev)
     return mounted is not None and bool(_REMOTE.fullmatch(mounted[0]))
 
 
@@ -38,7 +38,7 @@ def parse(mountinfo: str, device: int) -> tuple[str, str] | None:
     return None
 
 
-def _mounted(device: int) -> tuple[str, str] | None:
+def _find_mount(device: int) -> tuple[str, str] | None:
     try:
         mountinfo = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
     except FileNotFoundError:

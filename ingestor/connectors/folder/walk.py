@@ -1,8 +1,8 @@
 """List the files beneath a folder that are documents.
 
 The listing depends on the folder alone, and listing a subfolder gives that part of the whole listing. Hence
-the rule for links to directories: the path of a file has at most one, and none leads to a directory that
-holds the link. So there are no loops, and a few links to each other cannot make millions of paths.
+the rule for links to directories: the path of a file has at most one, and no such link leads to a directory
+that holds the link. So there are no loops, and a few links to each other cannot make millions of paths.
 """
 
 import errno
@@ -20,7 +20,7 @@ from ingestor.connectors.shared.gitignore import IgnoreRules, rules_of_file, sel
 from ingestor.connectors.shared.names import escape
 
 Symlinks = Literal["skip", "inside", "follow"]
-Found = tuple[str, os.stat_result]  # key; of the file itself, where a link leads to it
+ListedFile = tuple[str, os.stat_result]  # key; of the file itself, where a link leads to it
 Ignores = tuple[tuple[int, IgnoreRules], ...]  # deepest first, each with the length of its directory's path
 _NO_FILE = "neither a file nor a folder"
 _IGNORE_FILE = 256 * 1024  # bytes
@@ -72,7 +72,7 @@ class Walk:
         self._selection = selection
         self._entered = entered
 
-    def below(self, names: Sequence[str]) -> Iterator[Found]:
+    def below(self, names: Sequence[str]) -> Iterator[ListedFile]:
         """The files at and below ``names``, in no order."""
         pending = [_Place("", "", "", included=False, linked=False, ignores=())]
         while pending:
@@ -90,28 +90,28 @@ class Walk:
 
     def _list(
         self, place: _Place, descriptor: int, way: Sequence[str], pending: list[_Place]
-    ) -> Iterator[Found]:
+    ) -> Iterator[ListedFile]:
         ignores = self._ignores(place, descriptor)
         with os.scandir(descriptor) as entries:
             for entry in entries:
                 if way and entry.name != way[0]:
                     continue
                 try:
-                    found = self._entry(place, entry, ignores)
+                    listed = self._entry(place, entry, ignores)
                 except FileNotFoundError:
                     continue
                 except OSError as error:
                     self._miss(place.key + escape(entry.name), error)
                     continue
-                if isinstance(found, _Place):
-                    pending.append(found)
-                elif found and len(way) < 2:
-                    yield found
+                if isinstance(listed, _Place):
+                    pending.append(listed)
+                elif listed and len(way) < 2:
+                    yield listed
 
-    def _entry(self, place: _Place, entry: os.DirEntry[str], ignores: Ignores) -> Found | _Place | None:
+    def _entry(self, place: _Place, entry: os.DirEntry[str], ignores: Ignores) -> ListedFile | _Place | None:
         name = entry.name
         is_directory = entry.is_dir(follow_symlinks=False)
-        if self._excluded(place.path + name, name, ignores, is_directory):
+        if self._is_excluded(place.path + name, name, ignores, is_directory):
             return None
         if is_directory:
             real = f"{place.real}/{name}" if place.real else name
@@ -120,31 +120,31 @@ class Walk:
             return self._file(place, name, entry.stat(follow_symlinks=False))
         if entry.is_symlink():
             return self._link(place, name, ignores) if self._selection.symlinks != "skip" else None
-        if self._included(place, name, is_directory=False):
-            _left_out(f"{self._path}/{place.path}{name}", _NO_FILE)
+        if self._is_included(place, name, is_directory=False):
+            _log_left_out(f"{self._path}/{place.path}{name}", _NO_FILE)
         return None
 
     def _place(self, place: _Place, name: str, real: str, ignores: Ignores, linked: bool) -> _Place:
-        included = self._included(place, name, is_directory=True)
+        included = self._is_included(place, name, is_directory=True)
         return _Place(f"{place.path}{name}/", f"{place.key}{escape(name)}/", real, included, linked, ignores)
 
-    def _file(self, place: _Place, name: str, found: os.stat_result) -> Found | None:
-        if not self._included(place, name, is_directory=False):
+    def _file(self, place: _Place, name: str, facts: os.stat_result) -> ListedFile | None:
+        if not self._is_included(place, name, is_directory=False):
             return None
-        return place.key + escape(name), found
+        return place.key + escape(name), facts
 
-    def _link(self, place: _Place, name: str, ignores: Ignores) -> Found | _Place | None:
+    def _link(self, place: _Place, name: str, ignores: Ignores) -> ListedFile | _Place | None:
         holder = Path(self._path, place.real)
         target = self._target(str(holder / name))
         if target is None:
             return None
-        real, found = target
-        if stat.S_ISREG(found.st_mode):
-            return self._file(place, name, found)
-        if not stat.S_ISDIR(found.st_mode):
-            _left_out(str(holder / name), _NO_FILE)
+        real, facts = target
+        if stat.S_ISREG(facts.st_mode):
+            return self._file(place, name, facts)
+        if not stat.S_ISDIR(facts.st_mode):
+            _log_left_out(str(holder / name), _NO_FILE)
             return None
-        if self._excluded(place.path + name, name, ignores, True):
+        if self._is_excluded(place.path + name, name, ignores, True):
             return None
         if place.linked or holder.is_relative_to(Path(self._path, real)):
             return None
@@ -154,24 +154,24 @@ class Walk:
         """The real path and the status of a link's target; None if the link may not be followed."""
         real = real_path(self._path, link)
         if real.startswith("/") and self._selection.symlinks != "follow":
-            _left_out(link, "a link that leads out of the folder")
+            _log_left_out(link, "a link that leads out of the folder")
             return None
         try:
             return real, status(self._root, real)
         except OSError as error:
             if error.errno not in _NOWHERE:
                 raise
-            _left_out(link, "a link that leads nowhere")
+            _log_left_out(link, "a link that leads nowhere")
             return None
 
-    def _included(self, place: _Place, name: str, is_directory: bool) -> bool:
+    def _is_included(self, place: _Place, name: str, is_directory: bool) -> bool:
         include = self._selection.include
         if place.included and not include.negates:
             return True
         verdict = include.verdict(place.path + name, name, directory=is_directory)
         return place.included if verdict is None else verdict
 
-    def _excluded(self, path: str, name: str, ignores: Ignores, is_directory: bool) -> bool:
+    def _is_excluded(self, path: str, name: str, ignores: Ignores, is_directory: bool) -> bool:
         verdict = self._selection.exclude.verdict(path, name, directory=is_directory)
         for start, rules in ignores:
             if verdict is not None:
@@ -182,10 +182,12 @@ class Walk:
     def _ignores(self, place: _Place, descriptor: int) -> Ignores:
         """The rules of the ignore files here, followed by those of the directories above."""
         names = reversed(self._selection.ignore_files)
-        found = [rules for name in names if (rules := _rules(name, descriptor, f"{self._path}/{place.path}"))]
-        ignores = (*((len(place.path), rules) for rules in found), *place.ignores)
-        if found and sum(len(rules) for _, rules in ignores) > _IN_FORCE:
-            raise _refused(f"the ignore files here and above have more than {_IN_FORCE:,} patterns")
+        rules_here = [
+            rules for name in names if (rules := _rules(name, descriptor, f"{self._path}/{place.path}"))
+        ]
+        ignores = (*((len(place.path), rules) for rules in rules_here), *place.ignores)
+        if rules_here and sum(len(rules) for _, rules in ignores) > _IN_FORCE:
+            raise _too_large(f"the ignore files here and above have more than {_IN_FORCE:,} patterns")
         return ignores
 
     def _miss(self, key: str, error: OSError) -> None:
@@ -193,17 +195,17 @@ class Walk:
 
 
 @lru_cache(maxsize=4096)
-def _left_out(path: str, why: str) -> None:
+def _log_left_out(path: str, why: str) -> None:
     """Logged once, not at every scan."""
     _log.info("file left out (%s): %s", why, path)
 
 
 @lru_cache(maxsize=4096)
-def _not_followed(path: str) -> None:
+def _warn_of_link(path: str) -> None:
     _log.warning("ignore file %s is a link: skipped, because links to ignore files are not followed", path)
 
 
-def _refused(why: str) -> OSError:
+def _too_large(why: str) -> OSError:
     return OSError(errno.EFBIG, why)
 
 
@@ -217,11 +219,11 @@ def _rules(name: str, descriptor: int, where: str) -> IgnoreRules | None:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        return _not_followed(where + name)  # as git does
+        return _warn_of_link(where + name)  # as git does
     try:
         return rules_of_file(os.fsdecode(data)) if data else None
     except ValueError as error:
-        raise _refused(f"the ignore file {name} {error}") from error
+        raise _too_large(f"the ignore file {name} {error}") from error
 
 
 def _read(name: str, descriptor: int) -> bytes | None:
@@ -236,5 +238,5 @@ def _read(name: str, descriptor: int) -> bytes | None:
             return None
         data = stream.read(_IGNORE_FILE + 1)
     if len(data) > _IGNORE_FILE:
-        raise _refused(f"the ignore file {name} has more than {_IGNORE_FILE:,} bytes")
+        raise _too_large(f"the ignore file {name} has more than {_IGNORE_FILE:,} bytes")
     return data

@@ -1,8 +1,9 @@
 """Hints from changes. A hint makes a scan start sooner; a lost hint delays a change until the next full scan.
 
-If events may have been lost, watching restarts with a hint for "" (everything): after an overflow of the
-kernel's queue, when the folder was replaced, moved or unmounted, or when thousands of paths changed at once.
-Without events, or if the kernel refuses to watch more directories, "" is hinted at intervals.
+If events may have been lost, watching restarts with a hint for "" (everything). Events are lost after an
+overflow of the kernel's queue, or when the folder was replaced, moved or unmounted. A change of thousands of
+paths at once counts as a loss, too. Without events, or if the kernel refuses to watch more directories, "" is
+hinted at intervals.
 """
 
 import errno
@@ -84,23 +85,23 @@ class _Source(Protocol):
     def close(self) -> None: ...
 
 
-def polled(every: float, stop: Stop) -> Iterator[Hint]:
+def poll_at_intervals(every: float, stop: Stop) -> Iterator[Hint]:
     """A hint for "" at once, and then at intervals."""
     yield Hint()
     while not stop.wait(every):
         yield Hint()
 
 
-def observed(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
+def observe(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
     """Hints for changes; polls while there are no events."""
-    said, wait, polled = "", SOONEST, -folder.poll
+    reason, wait, polled_at = "", SOONEST, -folder.poll
     while not stop.is_set():
         here = _folder(folder.path)
         try:
             with closing(_source(folder, stop)) as source:
-                if said:
+                if reason:
                     _log.info("watching %s for changes again", folder.path)
-                said, wait, polled = "", SOONEST, -folder.poll
+                reason, wait, polled_at = "", SOONEST, -folder.poll
                 yield Hint()
                 yield from _hints(folder, source, here, stop)
             stop.wait(RESTART)
@@ -108,12 +109,12 @@ def observed(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
             return
         except (OSError, RuntimeError, NeedsHuman, Transient) as error:
             why = str(getattr(error, "strerror", None) or error)
-            if why != said:
-                said = why
+            if why != reason:
+                reason = why
                 _log.warning("polling %s every %g s: %s", folder.path, folder.poll, why)
             short = getattr(error, "errno", None) in LIMITS
-            if not short or time.monotonic() - polled >= folder.poll:
-                polled = time.monotonic()
+            if not short or time.monotonic() - polled_at >= folder.poll:
+                polled_at = time.monotonic()
                 yield Hint()
             _wait(folder, here, stop, min(folder.poll, wait) if short else folder.poll)
             wait *= 2
@@ -158,7 +159,7 @@ def _until(stop: Stop, enter: Enter) -> Enter:
 
 
 def _folder(path: str) -> tuple[int, int] | None:
-    """Which folder is at ``path``; None if there is none."""
+    """Return device and inode of the folder at ``path``; None if there is no folder."""
     try:
         status = Path(path).stat()
     except OSError:

@@ -22,7 +22,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from ingestor.connectors.git.repository import Clone, GitFailed, Login, OutputTooLong
 from ingestor.connectors.shared.names import key_of
-from ingestor.connectors.shared.patterns import Exclude, Hidden, Include, MaxSize, chosen
+from ingestor.connectors.shared.patterns import Exclude, Hidden, Include, MaxSize, choose
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from ingestor.registry import Options, Plugin, tuning
@@ -124,7 +124,7 @@ class Git:
 
     def __init__(self, options: GitOptions) -> None:
         self._options = options
-        self._chosen = chosen(options.include, options.exclude, hidden=options.hidden)
+        self._chosen = choose(options.include, options.exclude, hidden=options.hidden)
         token = options.token.get_secret_value() if options.token else ""
         login = Login(options.user, token) if token else Login()
         name = f"{_short(options.url)}{'' if options.history else '-newest'}.git"
@@ -181,7 +181,7 @@ class Git:
             yield Item(key, blob, uri, int(size))
             return
         known = (("commit", touch.commit), ("author", touch.author), ("date", touch.date))
-        extra = tuple((name, said) for name, said in known if said)
+        extra = tuple((name, value) for name, value in known if value)
         yield Item(key, f"{blob} {touch.commit}", uri, int(size), float(touch.seconds) or None, extra)
 
     def _place(self) -> str:
@@ -194,8 +194,8 @@ class Git:
         if before != commit:
             paths = {os.fsdecode(entry.partition(b"\t")[2]) for entry in entries}
             is_newer = bool(before) and self._is_ancestor(before, commit)
-            found = self._newest(commit, paths, before, known) if is_newer else None
-            self._history = commit, self._newest(commit, paths) or {} if found is None else found
+            touches = self._newest(commit, paths, before, known) if is_newer else None
+            self._history = commit, self._newest(commit, paths) or {} if touches is None else touches
         return self._history[1]
 
     def _newest(
@@ -250,13 +250,13 @@ def newest(
     path that a merge took from one parent is followed there. ``known``: the answers at commits where
     ``steps`` end. None if a path leads to another end.
     """
-    found: Touches = {}
+    touches: Touches = {}
     wanted: dict[str, set[str]] = {commit: set(paths)}
     for step in steps:
         here = wanted.pop(step.touch.commit, set())
         own = merged.get(step.touch.commit, frozenset()) if len(step.parents) > 1 else step.paths
         for path in own & here:
-            found.setdefault(path, step.touch)
+            touches.setdefault(path, step.touch)
         taken = set((step.paths - own) & here)
         here -= step.paths
         here -= own
@@ -265,11 +265,11 @@ def newest(
             wanted[parent] = more if more is not taken else set(more)
             wanted[parent] |= less
     for end, rest in wanted.items():
-        rest -= found.keys()
+        rest -= touches.keys()
         if known and rest - known.get(end, {}).keys():
             return None
-        found.update({path: known[end][path] for path in rest if known})
-    return found
+        touches.update({path: known[end][path] for path in rest if known})
+    return touches
 
 
 def _touch(head: str) -> Touch:

@@ -23,7 +23,7 @@ from ingestor.ports import NeedsHuman, Transient
 
 _LOCAL_SECONDS = 300.0  # for a command without network
 MOST = 10**9  # bytes that a command may print
-_SAID = 20_000  # last bytes of standard error that are kept
+_LAST_WORDS = 20_000  # last bytes of standard error that are kept
 _PART = 1 << 16  # bytes read at once
 _STALLED = "60"  # seconds without a byte until a transfer is given up
 _HELPER = (
@@ -83,14 +83,14 @@ class Clone:
         """Set the local ref to the remote's, and return its commit. Raises NeedsHuman or Transient."""
         with self._alone():
             try:
-                return self._fetched(ref, local, shallow)
+                return self._fetch_ref(ref, local, shallow)
             except GitFailed as error:
                 other = _OTHER_FORMAT.search(str(error))
                 if not (other or _DAMAGED.search(str(error))):
                     raise self._unreachable(ref, str(error)) from error
                 shutil.rmtree(self.folder, ignore_errors=True)
             try:
-                return self._fetched(ref, local, shallow, other[1] if other else None)
+                return self._fetch_ref(ref, local, shallow, other[1] if other else None)
             except GitFailed as error:
                 raise self._unreachable(ref, str(error)) from error
 
@@ -103,7 +103,7 @@ class Clone:
         with self._alone():
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _fetched(self, ref: str, local: str, shallow: bool, object_format: str | None = None) -> str:
+    def _fetch_ref(self, ref: str, local: str, shallow: bool, object_format: str | None = None) -> str:
         """Fetch a ref and return its commit.
 
         ``object_format``: format of a clone that does not exist yet; None is git's default.
@@ -145,20 +145,20 @@ class Clone:
         login = {"INGESTOR_GIT_USER": self.login.user, "INGESTOR_GIT_TOKEN": self.login.token}
         return {**numbered, **login, "GIT_CONFIG_COUNT": str(len(settings))}
 
-    def _unreachable(self, ref: str, said: str) -> Exception:
-        if _REFUSED.search(said):
-            return NeedsHuman(f"{self.url} refuses the login ({said}): check `token`, or this user's keys")
-        if "single revision" in said:
+    def _unreachable(self, ref: str, words: str) -> Exception:
+        if _REFUSED.search(words):
+            return NeedsHuman(f"{self.url} refuses the login ({words}): check `token`, or this user's keys")
+        if "single revision" in words:
             return NeedsHuman(f"{self.url} has no commit at {ref!r}: correct `ref`")
-        if "remote ref HEAD" in said:
+        if "remote ref HEAD" in words:
             return NeedsHuman(f"{self.url} has no commit, or its default branch does not exist: set `ref`")
-        if "remote ref" in said:
+        if "remote ref" in words:
             return NeedsHuman(f"{self.url} has no branch or tag {ref!r}: correct `ref`")
-        if _MISSING.search(said):
+        if _MISSING.search(words):
             return NeedsHuman(
-                f"{self.url} is not a git repository, or is private ({said}): correct `url` or `token`"
+                f"{self.url} is not a git repository, or is private ({words}): correct `url` or `token`"
             )
-        return Transient(f"{self.url} can't be fetched now, will be retried: {said}")
+        return Transient(f"{self.url} can't be fetched now, will be retried: {words}")
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -190,7 +190,7 @@ def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most
     )
     ending = finalize(process, _end, process.pid)  # also if the program exits while this thread waits
     try:
-        printed, said = _read(process, seconds, most)
+        printed, words = _read(process, seconds, most)
         ending.detach()
     except BaseException:
         ending()
@@ -201,14 +201,14 @@ def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most
             assert stream
             stream.close()
     if process.returncode:
-        raise GitFailed(_last_words(said.decode("utf-8", "replace")))
+        raise GitFailed(_last_words(words.decode("utf-8", "replace")))
     return printed
 
 
 def _read(process: "subprocess.Popen[bytes]", seconds: float, most: int) -> tuple[bytes, bytes]:
     """Standard output, and the last part of standard error. Raises GitFailed and OutputTooLong."""
     assert process.stdout and process.stderr
-    printed, said, until = bytearray(), b"", time.monotonic() + seconds
+    printed, words, until = bytearray(), b"", time.monotonic() + seconds
     with selectors.DefaultSelector() as selector:
         for stream in (process.stdout, process.stderr):
             selector.register(stream, selectors.EVENT_READ)
@@ -220,7 +220,7 @@ def _read(process: "subprocess.Popen[bytes]", seconds: float, most: int) -> tupl
                 elif key.fileobj is process.stdout:
                     printed += part
                 else:
-                    said = (said + part)[-_SAID:]
+                    words = (words + part)[-_LAST_WORDS:]
             if len(printed) > most:
                 raise OutputTooLong(f"git printed more than {most:,} bytes")
             if time.monotonic() >= until:
@@ -229,7 +229,7 @@ def _read(process: "subprocess.Popen[bytes]", seconds: float, most: int) -> tupl
         process.wait(max(0.1, until - time.monotonic()))
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"git took longer than {seconds:g} s") from error
-    return bytes(printed), said
+    return bytes(printed), words
 
 
 def _end(group: int) -> None:
@@ -243,9 +243,9 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
     return {"GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o ConnectTimeout=30", **kept, **quiet, **more}
 
 
-def _last_words(said: str) -> str:
+def _last_words(words: str) -> str:
     """The line with the reason, without the advice that follows it."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ERROR:"))]
     telling = [line for line in fatal if _REFUSED.search(line) or _MISSING.search(line)]
     return next(iter(telling or fatal[-1:] or lines[-1:]), "git gave no reason")

@@ -1,10 +1,10 @@
 """The network addresses that connectors may connect to. Pure.
 
-A web page can name any host, and any name can resolve to any address: of a router's settings, of a database
-without a password, of a cloud's metadata service (169.254.169.254). So an address that is not public is
-refused unless the config allows it. IPv6 addresses that carry an IPv4 address are judged by the IPv4 address.
-The ranges are those of IANA's special-purpose registries (RFC 6890), listed here because ``is_global``
-differs between versions of Python.
+A web page can name any host, and any name can resolve to any address: a router's settings, a database without
+a password, a cloud's metadata service (169.254.169.254). So an address that is not public is refused unless
+the config allows it. IPv6 addresses that carry an IPv4 address are judged by the IPv4 address. The ranges are
+those of IANA's special-purpose registries (RFC 6890), listed here because ``is_global`` differs between
+versions of Python.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Allowed:
     networks: tuple[Network, ...] = ()
 
 
-def allowed(entries: Sequence[str]) -> Allowed:
+def parse_allowed(entries: Sequence[str]) -> Allowed:
     """Parse host names, addresses and networks such as ``10.1.0.0/16``. Raises ValueError."""
     names, networks = set[str](), list[Network]()
     for entry in entries:
@@ -72,7 +72,7 @@ def may_ask(host: str, address: str, allowed: Allowed) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether it is an address on the public internet."""
+    """Whether an address is on the public internet."""
     meant = _within(ip_address(address))
     if isinstance(meant, IPv6Address) and meant not in _PUBLIC_6:
         return False

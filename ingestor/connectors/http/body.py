@@ -12,7 +12,7 @@ _GZIP, _ZLIB, _RAW = 31, 15, -15  # zlib's window bits for each
 
 
 class TooLarge(Exception):
-    """More than the limit, packed or unpacked."""
+    """Error: a body exceeds the limit, packed or unpacked."""
 
 
 class Broken(Exception):
@@ -43,16 +43,16 @@ class Body:
             self._kept += piece
             return
         while piece:
-            piece = self._added(piece)
+            piece = self._begin_next(piece)
 
-    def done(self) -> bytes:
+    def finish(self) -> bytes:
         """The whole body. Raises Broken if its end is missing."""
         if self._unpack is not None and not self._unpack.eof:
             raise Broken("the compressed body is truncated")
         return bytes(self._kept)
 
-    def _added(self, piece: bytes) -> bytes:
-        """The rest of the piece behind the end of a compressed part: another part, or padding."""
+    def _begin_next(self, piece: bytes) -> bytes:
+        """Begin the part, or skip the padding, after a compressed part; return the bytes to unpack."""
         if self._unpack is None or self._unpack.eof:
             if self._kept and not piece.strip(b"\0"):
                 return b""
@@ -77,10 +77,10 @@ class Body:
         )
 
 
-def gunzipped(data: bytes, limit: int) -> bytes:
+def gunzip(data: bytes, limit: int) -> bytes:
     """The content of a gzip file; other data unchanged. Raises TooLarge or Broken."""
     if not data.startswith(b"\x1f\x8b"):
         return data
     body = Body("gzip", limit)
     body.add(data)
-    return body.done()
+    return body.finish()

@@ -86,12 +86,12 @@ class WebClient:
         return answer
 
     def follow(
-        self, url: str, known: Validators = NOTHING, found_at: str = "", limit: int | None = None
+        self, url: str, known: Validators = NOTHING, last_address: str = "", limit: int | None = None
     ) -> HttpAnswer:
-        """Send ``get`` and follow redirects. ``known``: validators of the page at ``found_at``."""
+        """Send ``get`` and follow redirects. ``known``: validators of the page at ``last_address``."""
         at = url
         for _ in range(MOST_HOPS + 1):
-            answer = self.get(at, known if at == found_at else NOTHING, limit)
+            answer = self.get(at, known if at == last_address else NOTHING, limit)
             if answer.location is None:
                 return answer
             at = answer.location
@@ -101,8 +101,8 @@ class WebClient:
         """Seconds to wait; None: use the answer. A 503 without Retry-After concerns one page only."""
         if answer.status not in _BUSY:
             return None
-        said = retry_after(answer.headers.get("retry-after"), self._outside.now())
-        return said if said is not None or answer.status == 503 else _UNSAID_WAIT
+        wait = retry_after(answer.headers.get("retry-after"), self._outside.now())
+        return wait if wait is not None or answer.status == 503 else _UNSAID_WAIT
 
     def _pace(self, host: str) -> None:
         wait = self._busy.get(host, 0.0) - self._outside.now()
@@ -141,8 +141,8 @@ class WebClient:
             OSError,
             Broken,
         ) as error:
-            said = str(error) or type(error).__name__
-            raise Transient(f"{url} can't be read now, will be retried: {said}") from error
+            reason = str(error) or type(error).__name__
+            raise Transient(f"{url} can't be read now, will be retried: {reason}") from error
 
     def _headers(self, url: str, known: Validators) -> list[tuple[str, str]]:
         contact = f" (+{self._terms.contact})" if self._terms.contact else ""
@@ -158,7 +158,7 @@ class WebClient:
         return list(headers.items())
 
     def _answer(self, url: str, response: httpcore.Response, limit: int) -> HttpAnswer:
-        headers = _joined(response.headers)
+        headers = _join(response.headers)
         location = self._location(url, headers) if response.status in (301, 302, 303, 307, 308) else None
         if response.status != 200:
             _drain(response.iter_stream())
@@ -180,12 +180,12 @@ class WebClient:
         return location
 
 
-def _joined(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
-    joined: dict[str, str] = {}
+def _join(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+    values: dict[str, str] = {}
     for raw_name, raw_value in headers:
         name, value = raw_name.decode("ascii", "replace").lower(), raw_value.decode("utf-8", "replace")
-        joined[name] = f"{joined[name]}, {value}" if name in joined else value
-    return joined
+        values[name] = f"{values[name]}, {value}" if name in values else value
+    return values
 
 
 def _read(pieces: Iterable[bytes], headers: Headers, limit: int) -> bytes:
@@ -196,7 +196,7 @@ def _read(pieces: Iterable[bytes], headers: Headers, limit: int) -> bytes:
     body = Body(headers.get("content-encoding", ""), limit)
     for piece in pieces:
         body.add(piece)
-    return body.done()
+    return body.finish()
 
 
 def _drain(pieces: Iterable[bytes]) -> None:

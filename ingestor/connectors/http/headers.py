@@ -52,8 +52,8 @@ def day_of_change(headers: Headers) -> float | None:
 def time_of(text: str | None) -> float | None:
     """POSIX seconds of an HTTP date, which is in UTC even without a zone."""
     try:
-        found = parsedate_to_datetime(text) if text else None
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() if found else None
+        moment = parsedate_to_datetime(text) if text else None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() if moment else None
     except (ValueError, OverflowError):
         return None
 
@@ -88,11 +88,11 @@ def canonical_link(headers: Headers) -> str | None:
 
 def honest_type(declared: str | None, data: bytes) -> str | None:
     """The content type, without its charset if the bytes are not valid in it."""
-    found = _CHARSET.search(declared or "")
-    if declared is None or found is None:
+    charset = _CHARSET.search(declared or "")
+    if declared is None or charset is None:
         return declared
     try:
-        data.decode(found[1])
+        data.decode(charset[1])
     except (ValueError, LookupError):
         return _CHARSET.sub("", declared).strip()
     return declared

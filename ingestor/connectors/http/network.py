@@ -1,7 +1,7 @@
 """Connections to allowed addresses only (decision 0013).
 
-A host name is resolved here, all its addresses are checked, and the connection goes to one of these
-addresses, so that a second lookup cannot give another one. All connections are opened here. Reads and writes
+A host name is resolved here, and all its addresses are checked. The connection goes to one of these
+addresses, so a second lookup cannot give another address. All connections are opened here. Reads and writes
 end at the request's deadline, also if a server sends a byte at a time. A name lookup cannot be cancelled: it
 runs in a thread that is abandoned at the deadline.
 """
@@ -20,13 +20,13 @@ from ingestor.connectors.http.address import Allowed, may_ask
 
 
 class AddressRefused(Exception):
-    """No request is sent; the message says why."""
+    """Error: an address may not be asked, and no request is sent. The message gives the reason."""
 
 
 def resolve(host: str, port: int) -> list[str]:
     """All addresses of a name, by the system's resolver. Raises OSError."""
     return list(
-        dict.fromkeys(str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        dict.fromkeys(str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     )
 
 
@@ -51,7 +51,7 @@ class Judging(httpcore.NetworkBackend):
     def begin(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
 
-    def left(self, timeout: float | None) -> float:
+    def seconds_left(self, timeout: float | None) -> float:
         """Seconds. Raises httpcore.ReadTimeout at the deadline."""
         left = self._deadline - time.monotonic()
         if left <= 0:
@@ -67,10 +67,10 @@ class Judging(httpcore.NetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
         failure: Exception = httpcore.ConnectError(f"{host} has no address")
-        for address in self._judged(host, port):
+        for address in self._allowed_addresses(host, port):
             try:
                 stream = self._system.connect_tcp(
-                    address, port, self.left(timeout), local_address, socket_options
+                    address, port, self.seconds_left(timeout), local_address, socket_options
                 )
                 return _Timed(stream, self)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
@@ -82,9 +82,9 @@ class Judging(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         raise AddressRefused(f"{path} is not a website")
 
-    def _judged(self, host: str, port: int) -> list[str]:
+    def _allowed_addresses(self, host: str, port: int) -> list[str]:
         """All addresses of the name. Raises AddressRefused if one is not allowed, even if others are."""
-        addresses = _in_time(lambda: self._outside.resolve(host, port), self.left(None), host)
+        addresses = _in_time(lambda: self._outside.resolve(host, port), self.seconds_left(None), host)
         for address in addresses:
             if not may_ask(host, address, self._allowed):
                 shown = "" if address == host else f" (it resolves to {address})"
@@ -96,17 +96,17 @@ class Judging(httpcore.NetworkBackend):
 
 def _in_time(look: Callable[[], list[str]], seconds: float, host: str) -> list[str]:
     """Call ``look``. Raises httpcore.ConnectTimeout after ``seconds``."""
-    found: SimpleQueue[list[str] | Exception] = SimpleQueue()
+    results: SimpleQueue[list[str] | Exception] = SimpleQueue()
 
     def run() -> None:
         try:
-            found.put(look())
+            results.put(look())
         except Exception as error:  # noqa: BLE001 - the waiting caller raises it
-            found.put(error)
+            results.put(error)
 
     Thread(target=run, name=f"resolve {host}", daemon=True).start()
     try:
-        result = found.get(timeout=seconds)
+        result = results.get(timeout=seconds)
     except Empty:
         raise httpcore.ConnectTimeout(f"resolving {host} took too long") from None
     if isinstance(result, Exception):
@@ -121,10 +121,10 @@ class _Timed(httpcore.NetworkStream):
         self._stream, self._clock = stream, clock
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._clock.left(timeout))
+        return self._stream.read(max_bytes, self._clock.seconds_left(timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._clock.left(timeout))
+        self._stream.write(buffer, self._clock.seconds_left(timeout))
 
     def close(self) -> None:
         self._stream.close()
@@ -133,7 +133,8 @@ class _Timed(httpcore.NetworkStream):
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
         return _Timed(
-            self._stream.start_tls(ssl_context, server_hostname, self._clock.left(timeout)), self._clock
+            self._stream.start_tls(ssl_context, server_hostname, self._clock.seconds_left(timeout)),
+            self._clock,
         )
 
     def get_extra_info(self, info: str) -> object:

@@ -33,8 +33,8 @@ def normal(url: str, base: str = "") -> str | None:
     if parts.scheme not in _PORTS or not host or "@" in parts.netloc:
         return None
     place = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
-    path = _without_dots(_escaped(parts.path, _IN_PATH)) or "/"
-    query = _escaped(parts.query, _IN_PATH + "?")
+    path = _without_dots(_escape(parts.path, _IN_PATH)) or "/"
+    query = _escape(parts.query, _IN_PATH + "?")
     return f"{parts.scheme}://{place}{path}{'?' if query else ''}{query}"
 
 
@@ -48,13 +48,13 @@ def _host(host: str) -> str:
     return host.lower() if _HOST.fullmatch(host.lower()) else ""
 
 
-def _escaped(text: str, safe: str) -> str:
+def _escape(text: str, safe: str) -> str:
     """Percent-encoded only where necessary, in upper case."""
     text = re.sub("%(?![0-9A-Fa-f]{2})", "%25", text)
-    return _ESCAPE.sub(_unescaped, quote(text, safe=safe, errors="replace"))
+    return _ESCAPE.sub(_unescape, quote(text, safe=safe, errors="replace"))
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     character = chr(int(escape[1], 16))
     return character if character in _UNRESERVED else escape[0].upper()
 
@@ -105,6 +105,6 @@ def file_name(url: str) -> str:
 
 
 def looks_endless(url: str) -> bool:
-    """Whether it looks like the URL of a crawl trap: ``/a/b/a/b/a/b/a/b``."""
+    """Whether a URL looks like a crawl trap: ``/a/b/a/b/a/b/a/b``."""
     segments = [segment for segment in urlsplit(url).path.split("/") if segment]
     return len(url) > _LONGEST or any(segments.count(segment) > _REPEATS for segment in set(segments))

@@ -127,14 +127,14 @@ class Imap:
                 continue
             try:
                 with self._sessions.one() as session:
-                    found = session.listing(raw)
+                    listing = session.list_folder(raw)
             except Transient as error:
                 if not isinstance(error, FolderRefused):
                     with self._sessions.one(retry=True) as session:  # raises if the server is away
                         session.folders()
                 unknown[name] = str(error)
                 continue
-            yield from self._items(name, found, earliest)
+            yield from self._items(name, listing, earliest)
         if unknown:
             name, why = next(iter(unknown.items()))
             more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
@@ -176,13 +176,13 @@ class Imap:
                 raise NeedsHuman(f"{self._options.host} has no folder {wanted!r}; it has: {names}")
         return {name: raw for name, raw in there.items() if self._chosen(name) and not self._excluded(name)}
 
-    def _items(self, folder: str, found: FolderListing, earliest: float) -> Iterator[Item]:
-        for message in found.messages:
+    def _items(self, folder: str, listing: FolderListing, earliest: float) -> Iterator[Item]:
+        for message in listing.messages:
             if message.deleted or (message.received is not None and message.received < earliest):
                 continue
-            options, number = self._options, f"{found.validity}/{message.uid}"
+            options, number = self._options, f"{listing.validity}/{message.uid}"
             uri = text.address(
-                options.username, options.host, options.port, folder, found.validity, message.uid
+                options.username, options.host, options.port, folder, listing.validity, message.uid
             )
             key, extra = f"{folder}/{number}.eml", (("folder", folder),)
             yield Item(key, number, uri, message.size, message.received, extra)
@@ -193,10 +193,10 @@ class Imap:
             return datetime(since.year, since.month, since.day, tzinfo=UTC).timestamp()
         return 0.0 if since is None else time.time() - since
 
-    def _check_size(self, item: Item, found: int | None) -> None:
+    def _check_size(self, item: Item, size: int | None) -> None:
         limit = self._options.max_size
-        if found is not None and found > limit:
-            raise BadDocument(f"{item.uri} has {found:,} bytes; max_size is {limit:,}: raise it")
+        if size is not None and size > limit:
+            raise BadDocument(f"{item.uri} has {size:,} bytes; max_size is {limit:,}: raise it")
 
 
 PLUGIN = Plugin(kind="imap", version=1, options=ImapOptions, build=Imap)

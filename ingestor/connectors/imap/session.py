@@ -120,8 +120,8 @@ class Session:
         self._server = server
         self._examined: tuple[bytes, int] | None = None  # the open folder, and its UIDVALIDITY
         self.sound = True
-        with self._talking():
-            self._imap: _Bounded = _connected(server)
+        with self._request():
+            self._imap: _Bounded = _connect(server)
         self._imap.begin()
         try:
             self._enter()
@@ -133,27 +133,27 @@ class Session:
 
     def folders(self) -> list[bytes]:
         """Raw names."""
-        with self._talking():
+        with self._request():
             kind, answer = self._imap.list()
             if kind != "OK":
                 raise imaplib.IMAP4.error(answer[-1])
             return text.folders(answer)
 
-    def listing(self, raw: bytes) -> FolderListing:
+    def list_folder(self, raw: bytes) -> FolderListing:
         """Every message of a folder. Raises FolderRefused if the server does not list all."""
         there = self._examine(raw)
         validity = self._validity(raw)
         if not there:
             return FolderListing(validity, ())
-        with self._talking():
+        with self._request():
             kind, lines = self._imap.uid("FETCH", "1:*", "(UID RFC822.SIZE INTERNALDATE FLAGS)")
-            found = {message.uid: message for message in text.messages(lines)} if kind == "OK" else {}
+            listed = {message.uid: message for message in text.messages(lines)} if kind == "OK" else {}
             gone = len([number for number in self._imap.response("EXPUNGE")[1] if number is not None])
         if kind != "OK":
-            raise FolderRefused(f"the server does not list the messages ({self._said(lines[-1])})")
-        if len(found) + gone < there:
-            raise FolderRefused(f"the server lists {len(found)} of {counted(there, 'message')}")
-        return FolderListing(validity, tuple(found.values()))
+            raise FolderRefused(f"the server does not list the messages ({self._quote(lines[-1])})")
+        if len(listed) + gone < there:
+            raise FolderRefused(f"the server lists {len(listed)} of {counted(there, 'message')}")
+        return FolderListing(validity, tuple(listed.values()))
 
     def without_attachments(self, raw: bytes, validity: int, uids: range) -> frozenset[int]:
         """Return the numbers of messages that surely have no attachment. Raises as ``message``."""
@@ -161,7 +161,7 @@ class Session:
             self._examine(raw)
             if self._validity(raw) != validity:
                 return frozenset()
-        with self._talking():
+        with self._request():
             try:
                 kind, lines = self._imap.uid("FETCH", f"{uids[0]}:{uids[-1]}", "(UID BODYSTRUCTURE)")
             except imaplib.IMAP4.abort:
@@ -177,15 +177,15 @@ class Session:
             self._examine(raw)
             if self._validity(raw) != validity:
                 return None
-        with self._talking():
+        with self._request():
             kind, lines = self._imap.uid("FETCH", str(uid), "(UID BODY.PEEK[])")
-            found = text.body(lines, uid) if kind == "OK" else None
-        if found is None and reused:  # the server may still show the folder as of its opening
+            content = text.body(lines, uid) if kind == "OK" else None
+        if content is None and reused:  # the server may still show the folder as of its opening
             self._examined = None
             return self.message(raw, validity, uid)
-        if kind != "OK" and "[EXPUNGEISSUED]" not in (words := self._said(lines[-1])):
+        if kind != "OK" and "[EXPUNGEISSUED]" not in (words := self._quote(lines[-1])):
             raise Transient(f"{self._server} does not send message {uid} ({words}), will be retried")
-        return found
+        return content
 
     def silent(self) -> bool:
         """Whether nothing came since the last answer. Unrequested data means that the server is closing."""
@@ -212,17 +212,17 @@ class Session:
         """Open a folder read-only; the number of its messages."""
         self._examined = None
         try:
-            name = text.quoted(raw)
+            name = text.quote_argument(raw)
         except ValueError as error:
             raise FolderRefused(str(error)) from None
-        with self._talking():
+        with self._request():
             kind, answer = self._imap.select(name, readonly=True)  # type: ignore[arg-type]
             validity = self._imap.response("UIDVALIDITY")[1][-1]
         if kind != "OK":
-            raise FolderRefused(f"the server does not open the folder ({self._said(answer[-1])})")
+            raise FolderRefused(f"the server does not open the folder ({self._quote(answer[-1])})")
         if validity is None:
             raise FolderRefused("the server gives messages no permanent numbers (no UIDVALIDITY)")
-        with self._talking():
+        with self._request():
             self._examined = (raw, int(validity))
             return int(answer[-1] or 0)
 
@@ -247,11 +247,11 @@ class Session:
         except imaplib.IMAP4.abort as error:
             raise self._later(error) from None
         except imaplib.IMAP4.error as error:
-            raise self._kept_out(self._said(error)) from None
+            raise self._login_error(self._quote(error)) from None
         except _TROUBLE as error:
             raise self._later(error) from None
 
-    def _kept_out(self, words: str) -> Exception:
+    def _login_error(self, words: str) -> Exception:
         if text.may_pass(words):
             return Transient(f"{self._server} refuses logins now, will be retried: {words}")
         return NeedsHuman(
@@ -260,7 +260,7 @@ class Session:
         )
 
     @contextmanager
-    def _talking(self) -> Iterator[None]:
+    def _request(self) -> Iterator[None]:
         """A request. After any error in it the connection is not used again."""
         self.sound = False
         if (imap := getattr(self, "_imap", None)) is not None:
@@ -277,15 +277,15 @@ class Session:
         self.sound = True
 
     def _later(self, error: object) -> Transient:
-        return Transient(f"{self._server} can't be read now, will be retried: {self._said(error)}")
+        return Transient(f"{self._server} can't be read now, will be retried: {self._quote(error)}")
 
-    def _said(self, answer: Any) -> str:
+    def _quote(self, answer: Any) -> str:
         whole = answer.strerror if isinstance(answer, OSError) and answer.strerror else answer
-        words, password = text.said(whole), self._server.password.get_secret_value()
+        words, password = text.in_one_line(whole), self._server.password.get_secret_value()
         return words.replace(password, "***") if password else words
 
 
-def _connected(server: ImapServer) -> _Bounded:
+def _connect(server: ImapServer) -> _Bounded:
     if server.tls is True:
         context = ssl.create_default_context()
         return _BoundedTls(server.host, server.port, ssl_context=context, timeout=SECONDS)

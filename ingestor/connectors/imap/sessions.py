@@ -2,7 +2,7 @@
 
 A caller has a connection to itself. A sound one goes back to the pool, and is checked before its next use.
 When one breaks, the idle ones are dropped too, because the cause has likely broken them as well. A failure to
-connect is remembered for a few seconds: otherwise each of thousands of due messages would wait for a
+connect is remembered for a few seconds. Otherwise each of thousands of due messages would wait for a
 time-out, or try the wrong password.
 """
 
@@ -38,13 +38,13 @@ class ImapSessions:
     def one(self, *, retry: bool = False) -> Iterator[Session]:
         """A connection; waits for a free one. ``retry``: connect even if that failed a moment ago."""
         with self._places:
-            session = self._kept() or self._made(retry)
+            session = self._take_idle() or self._make(retry)
             try:
                 yield session
             finally:
                 self._keep(session) if session.sound else self._drop(session)
 
-    def _kept(self) -> Session | None:
+    def _take_idle(self) -> Session | None:
         with self._lock:
             session = self._idle.pop()[1] if self._idle else None
         if session is None or session.silent():
@@ -52,7 +52,7 @@ class ImapSessions:
         self._drop(session)
         return None
 
-    def _made(self, retry: bool) -> Session:
+    def _make(self, retry: bool) -> Session:
         failed = self._failed
         if failed and not retry and monotonic() < self._failed_at + _BELIEVED:
             raise failed()

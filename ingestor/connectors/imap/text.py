@@ -49,8 +49,8 @@ class Message:
 
 def readable(raw: bytes) -> str:
     """The readable name of a raw one."""
-    name = _decoded(raw)
-    if name is None or _CONTROL.search(name) or name.startswith(_VERBATIM) or _encoded(name) != raw:
+    name = _decode(raw)
+    if name is None or _CONTROL.search(name) or name.startswith(_VERBATIM) or _encode(name) != raw:
         return _VERBATIM + escape(raw.decode("utf-8", "surrogateescape"))
     return "INBOX" if name.upper() == "INBOX" else name
 
@@ -59,10 +59,10 @@ def raw_name(name: str) -> bytes:
     """The raw name of a readable one. INBOX is in capitals; servers ignore its case."""
     if name.startswith(_VERBATIM):
         return unescape(name.removeprefix(_VERBATIM)).encode("utf-8", "surrogateescape")
-    return _encoded(name)
+    return _encode(name)
 
 
-def quoted(raw: bytes) -> str | bytes:
+def quote_argument(raw: bytes) -> str | bytes:
     """The name as an argument of a command. Raises ValueError if it cannot be one."""
     if re.search(rb"[\r\n\x00]", raw):
         raise ValueError(f"no command can name the folder {raw!r}")
@@ -71,15 +71,15 @@ def quoted(raw: bytes) -> str | bytes:
 
 def folders(lines: Iterable[Line]) -> list[bytes]:
     """Raw names of the folders that can hold messages, from an answer to LIST. Raises ValueError."""
-    found = []
+    names = []
     for line in filter(None, lines):
         head, literal = line if isinstance(line, tuple) else (line, None)
         listed = _LISTED.fullmatch(head)
         if listed is None:
             raise ValueError(f"not the name of a folder: {line!r}")
         if not any(mark in _ABSENT for mark in listed[1].lower().split()):
-            found.append(_unquoted(listed[2]) if literal is None else literal)
-    return found
+            names.append(_unquote(listed[2]) if literal is None else literal)
+    return names
 
 
 def messages(lines: Iterable[Line]) -> Iterator[Message]:
@@ -130,14 +130,14 @@ def without_attachments(lines: Iterable[Line]) -> Iterator[int]:
 
 def seconds(date: bytes) -> float | None:
     """POSIX seconds of a date such as ``17-Jul-1996 02:44:25 -0700``; None if it is not one."""
-    found = parsedate_tz(date.decode("ascii", "replace"))
+    parts = parsedate_tz(date.decode("ascii", "replace"))
     try:
-        return float(mktime_tz(found)) if found else None
+        return float(mktime_tz(parts)) if parts else None
     except (ValueError, OverflowError):
         return None
 
 
-def said(answer: Any) -> str:
+def in_one_line(answer: Any) -> str:
     """The text of a server's answer, or of an error with it, in one line."""
     answer = answer.args[0] if isinstance(answer, Exception) and answer.args else answer
     text = (
@@ -175,11 +175,11 @@ def address(user: str, host: str, port: int | None, folder: str, validity: int, 
     return f"imap://{quote(user, safe='')}@{place}/{whole};UIDVALIDITY={validity}/;UID={uid}"
 
 
-def _unquoted(name: bytes) -> bytes:
+def _unquote(name: bytes) -> bytes:
     return re.sub(rb"\\(.)", rb"\1", name[1:-1]) if name[:1] == b'"' else name
 
 
-def _encoded(name: str) -> bytes:
+def _encode(name: str) -> bytes:
     runs = re.findall(r"&|[ -~]|[^ -~]+", name)
     return b"".join(b"&-" if run == "&" else _run(run) for run in runs)
 
@@ -190,7 +190,7 @@ def _run(run: str) -> bytes:
     return b"&" + b64encode(run.encode("utf-16-be"), b"+,").rstrip(b"=") + b"-"
 
 
-def _decoded(raw: bytes) -> str | None:
+def _decode(raw: bytes) -> str | None:
     try:
         return re.sub("&([^-]*)-", lambda run: _unrun(run[1]) if run[1] else "&", raw.decode("ascii"))
     except ValueError:

@@ -21,7 +21,7 @@ from weakref import finalize
 _TICK = 0.5  # seconds between checks whether the program ended while a child holds its output open
 _GRACE = 3.0  # seconds between SIGTERM and SIGKILL
 _PART = 1 << 16  # bytes read at once
-_SAID = 20_000  # last bytes of standard error that are kept
+_LAST_WORDS = 20_000  # last bytes of standard error that are kept
 _SECRET = 4  # shortest secret that is hidden; shorter values are numbers or yes and no
 _TELLING = re.compile(r"error|critical|fatal|exception|denied|invalid|failed", re.IGNORECASE)
 
@@ -31,7 +31,7 @@ class ProgramFailed(Exception):
 
 
 class Missing(Exception):
-    """There is no such program."""
+    """Error: the program does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +53,22 @@ class Run:
         with tempfile.TemporaryFile() as stdin:
             stdin.write(given)
             stdin.seek(0)
-            process = self._started(stdin)
+            process = self._start(stdin)
         reader = _Reader(process, self.longest, time.monotonic() + self.seconds)
         ending = finalize(process, _end, process.pid)
         try:
             yield from reader.lines()
             reader.await_end()
         except ProgramFailed as failed:
-            raise self._failed(str(failed), reader) from None
+            raise self._failure(str(failed), reader) from None
         finally:
             ending()
             status = process.wait()
             reader.close()
         if status:
-            raise self._failed(_ended(status), reader)
+            raise self._failure(_describe_end(status), reader)
 
-    def _started(self, stdin: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _start(self, stdin: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(  # noqa: S603 - the command is the config's
                 self.command,
@@ -82,9 +82,9 @@ class Run:
         except (OSError, ValueError) as error:
             raise Missing(getattr(error, "strerror", None) or str(error)) from error
 
-    def _failed(self, why: str, reader: "_Reader") -> ProgramFailed:
-        said = last_words(self.without_secrets(reader.said.decode("utf-8", "replace")))
-        return ProgramFailed(f"{why}: {said}" if said else why)
+    def _failure(self, why: str, reader: "_Reader") -> ProgramFailed:
+        words = last_words(self.without_secrets(reader.last_bytes.decode("utf-8", "replace")))
+        return ProgramFailed(f"{why}: {words}" if words else why)
 
     def without_secrets(self, text: str) -> str:
         for secret in sorted(self.secrets, key=len, reverse=True):
@@ -99,9 +99,9 @@ class _Reader:
     process: subprocess.Popen[bytes]
     longest: int
     until: float
-    said: bytes = b""
+    last_bytes: bytes = b""
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         return self.until - time.monotonic()
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class _Reader:
                 selector.register(stream, selectors.EVENT_READ)
             while stdout in selector.get_map():
                 over = not _runs(self.process.pid)
-                ready = selector.select(0 if over else min(_TICK, max(self.left(), 0)))
+                ready = selector.select(0 if over else min(_TICK, max(self.seconds_left(), 0)))
                 for key, _ in ready:
                     part = os.read(key.fd, _PART)
                     if not part:
@@ -147,10 +147,10 @@ class _Reader:
                     elif key.fd == stdout:
                         yield part
                     else:
-                        self.said = (self.said + part)[-_SAID:]
+                        self.last_bytes = (self.last_bytes + part)[-_LAST_WORDS:]
                 if over and not ready:
                     return  # a child of the program holds its output open
-                if self.left() <= 0:
+                if self.seconds_left() <= 0:
                     raise ProgramFailed(
                         "the program ran longer than `timeout` and was killed: raise `timeout`"
                     )
@@ -171,14 +171,14 @@ def _runs(process: int) -> bool:
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
-def _ended(status: int) -> str:
+def _describe_end(status: int) -> str:
     if status < 0:
         return f"the program was ended by {signal.Signals(-status).name}"
     return f"the program ended with exit status {status}"
 
 
-def last_words(said: str) -> str:
+def last_words(words: str) -> str:
     """The lines with the reason: the last three that look like errors, else the last one."""
-    lines = [line.strip()[:500] for line in said.splitlines() if line.strip()]
+    lines = [line.strip()[:500] for line in words.splitlines() if line.strip()]
     telling = [line for line in lines if _TELLING.search(line)]
     return " / ".join(telling[-3:] or lines[-1:])

@@ -5,10 +5,10 @@ and ``text`` (or ``data``, bytes), and optionally ``uri`` and ``metadata``; or o
 either ``page_content`` or ``get_content``. ``loader`` of ``langchain`` and ``reader`` of ``llamahub`` name a
 class, which is looked up in the installed packages.
 
-Version: a digest of all fields. Every scan runs the code to its end, in a process of its own, where it may
-print, hang, crash, leak memory and change global state. Its documents are kept on disk until the next scan.
-If the code raises, no document is removed. Documents that the code leaves out without raising are removed, up
-to ``max_loss``.
+Version: a digest of all fields. Every scan runs the code to its end, in a process of its own. There the code
+may print, hang, crash, leak memory and change global state. Its documents are kept on disk until the next
+scan. If the code raises, no document is removed. Documents that the code leaves out without raising are
+removed, up to ``max_loss``.
 """
 
 import importlib
@@ -47,7 +47,7 @@ def _ending(ending: str) -> str:
     return ending
 
 
-def _named(call: str) -> str:
+def _check_call(call: str) -> str:
     module, _, name = call.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
         raise ValueError("must be as in package.module:name")
@@ -55,11 +55,11 @@ def _named(call: str) -> str:
 
 
 def _loader(name: str) -> str:
-    return _named(name if ":" in name else f"{_COMMUNITY}:{name}")
+    return _check_call(name if ":" in name else f"{_COMMUNITY}:{name}")
 
 
 def _reader(name: str) -> str:
-    _named(name if ":" in name else f"{_CORE}:{name}")
+    _check_call(name if ":" in name else f"{_CORE}:{name}")
     return name
 
 
@@ -91,7 +91,7 @@ class LoadingOptions(Options):
 
 
 class PythonOptions(LoadingOptions):
-    call: Annotated[str, AfterValidator(_named)] = Field(
+    call: Annotated[str, AfterValidator(_check_call)] = Field(
         description="`package.module:name` of a function that returns documents, or of a loader class"
     )
     load: Load
@@ -165,27 +165,27 @@ def documents(settings: LoadingOptions, call: EntryPoint) -> Iterator[Given]:
         secrets=list(secrets.values()),
     )
     try:
-        yield from _taken(run, pickle.dumps(path) + pickle.dumps(request), call)
+        yield from _receive(run, pickle.dumps(path) + pickle.dumps(request), call)
     except (ProgramFailed, Missing) as error:
         raise Transient(f"{call.name}: {error}") from error
 
 
-def _taken(run: Run, request: bytes, call: EntryPoint) -> Iterator[Given]:
-    whole = False
+def _receive(run: Run, request: bytes, call: EntryPoint) -> Iterator[Given]:
+    complete = False
     for line in run.lines(request):
         message = json.loads(line)
         if "human" in message:
             raise NeedsHuman(run.without_secrets(message["human"]))
         if "failed" in message:
             raise Transient(run.without_secrets(message["failed"]))
-        whole = "end" in message
-        if not whole:
-            yield _given(message)
-    if not whole:  # the code called os._exit(0)
+        complete = "end" in message
+        if not complete:
+            yield _document_of(message)
+    if not complete:  # the code called os._exit(0)
         raise Transient(f"{call.name} ended before the end of its documents, will be retried")
 
 
-def _given(message: dict[str, Any]) -> Given:
+def _document_of(message: dict[str, Any]) -> Given:
     content, data = message["text"], message["data"]
     return Given(
         key=text(message["key"]),
@@ -228,7 +228,7 @@ def _reader_of(options: LlamahubOptions) -> EntryPoint:
 def _modules_of(name: str) -> Iterator[str]:
     """Modules with that class, best first. None is imported, because some take seconds."""
     word = re.compile(rf"\b{name}\b")
-    for module, file in _installed():
+    for module, file in _installed_readers():
         if file.is_file() and word.search(file.read_text("utf-8", "replace")):
             yield module
     for core in _folders(_CORE):
@@ -237,7 +237,7 @@ def _modules_of(name: str) -> Iterator[str]:
             yield from [known] if known.startswith(f"{_READERS}.") else []
 
 
-def _installed() -> Iterator[tuple[str, Path]]:
+def _installed_readers() -> Iterator[tuple[str, Path]]:
     """Modules of installed readers, each with the file that lists its classes."""
     for folder in _folders(_READERS):
         for file in sorted(folder.glob("*/__init__.py")):

@@ -56,8 +56,8 @@ def _answer(request: LoadRequest, out: IO[bytes]) -> None:
         _say(out, {"end": True})
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
         if isinstance(error, ProgramUnusable | ImportError) or type(error).__name__ in _THEIRS:
-            said = _import_trouble(error, request) if isinstance(error, ImportError) else str(error)
-            _say(out, {_THEIRS.get(type(error).__name__, "human"): said})
+            reason = _import_trouble(error, request) if isinstance(error, ImportError) else str(error)
+            _say(out, {_THEIRS.get(type(error).__name__, "human"): reason})
         else:
             _say(out, {"failed": f"{request.call} failed: {type(error).__name__}: {error}"})
 
@@ -68,7 +68,7 @@ def _say(out: IO[bytes], message: dict[str, Any]) -> None:
 
 
 def _documents(request: LoadRequest) -> Iterator[Any]:
-    callable_ = _found(request)
+    callable_ = _find(request)
     _check(callable_, request.arguments, request.call, "`arguments` and `secrets`")
     made = callable_(**request.arguments)
     loading = next((name for name in _LOADING if hasattr(made, name)), None)
@@ -83,16 +83,16 @@ def _documents(request: LoadRequest) -> Iterator[Any]:
     yield from made
 
 
-def _found(request: LoadRequest) -> Any:
+def _find(request: LoadRequest) -> Any:
     module, _, name = request.call.partition(":")
-    found: Any = import_module(module)
+    value: Any = import_module(module)
     for part in name.split("."):
-        if not hasattr(found, part):
-            near = get_close_matches(part, getattr(found, "__all__", None) or dir(found), cutoff=0.75)
+        if not hasattr(value, part):
+            near = get_close_matches(part, getattr(value, "__all__", None) or dir(value), cutoff=0.75)
             meant = f"; did you mean {' or '.join(near)}?" if near else ": install it, or correct its name"
             raise ProgramUnusable(f"{request.call} does not exist{meant}")
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def _check(callable_: Callable[..., Any], arguments: dict[str, Any], called: str, option: str) -> None:

@@ -67,7 +67,7 @@ class PushApp:
             raise RequestRefused(503, str(error), {"Retry-After": "10"}) from error
 
     async def _is_signed(self, request: Request) -> bool:
-        """By GitHub's way of signing what it sends: a digest of the body, keyed with the secret."""
+        """Check a signature as GitHub writes it: a digest of the body, keyed with the secret."""
         given = request.headers.get("X-Hub-Signature-256")
         if self.secret is None or given is None or _length(request) > _LARGEST_EVENT:
             return False
@@ -82,14 +82,14 @@ class PushApp:
                 raise RequestRefused(400, "a question mark in a key is written %3F")
             return await self._document(request, _key(path.removeprefix("/documents/")))
         if path == "/documents":
-            _allowed(request, "GET")
-            return json_response(200, {"documents": await run_sync(self._listed)})
+            _check_method(request, "GET")
+            return json_response(200, {"documents": await run_sync(self._list)})
         if path == "/look":
             return self._look(request)
         raise RequestRefused(404, "unknown address: use /documents, /documents/KEY or /look")
 
     async def _document(self, request: Request, key: str) -> Response:
-        match _allowed(request, "PUT", "GET", "DELETE"):
+        match _check_method(request, "PUT", "GET", "DELETE"):
             case "PUT":
                 return await self._put(request, key)
             case "GET":
@@ -115,10 +115,10 @@ class PushApp:
         return json_response(_STATUS[outcome], body) if body else Response(status_code=204)
 
     def _get(self, key: str) -> Response:
-        found = self.store.get(key)
-        if found is None:
+        document = self.store.get(key)
+        if document is None:
             raise RequestRefused(404, f"there is no document {key!r}")
-        kept, data = found
+        kept, data = document
         about = {"ETag": f'"{kept.version}"', "Metadata": json.dumps(dict(kept.metadata))}
         about["Content-Type"] = kept.content_type or "application/octet-stream"
         return Response(data, 200, about)
@@ -128,11 +128,11 @@ class PushApp:
             raise RequestRefused(404, f"there is no document {key!r}")
         return Response(status_code=204)
 
-    def _listed(self) -> list[dict[str, Any]]:
-        return [_shown(kept) for kept in self.store.listed()]
+    def _list(self) -> list[dict[str, Any]]:
+        return [_describe(kept) for kept in self.store.list_documents()]
 
     def _look(self, request: Request) -> Response:
-        _allowed(request, "POST")
+        _check_method(request, "POST")
         wanted = parse_qs(request.url.query)
         source, under = (wanted.pop(name, [""])[-1] for name in ("source", "under"))
         under = under.strip("/")
@@ -157,7 +157,7 @@ def _length(request: Request) -> int:
     return int(length)
 
 
-def _allowed(request: Request, *methods: str) -> str:
+def _check_method(request: Request, *methods: str) -> str:
     if request.method not in methods:
         allowed = ", ".join(methods)
         message = f"only {allowed} is allowed here, not {request.method[:20]}"
@@ -166,7 +166,7 @@ def _allowed(request: Request, *methods: str) -> str:
 
 
 def _same(given: str, wanted: str) -> bool:
-    """In a time that does not tell how much of it is right. Header fields come as Latin-1."""
+    """Compare secrets in constant time. Header fields come as Latin-1."""
     return hmac.compare_digest(given.encode("latin-1"), wanted.encode())
 
 
@@ -185,13 +185,13 @@ def _key(path: str) -> str:
 def _metadata(field: str | None) -> Metadata:
     """Parse the header ``Metadata``. Raises RequestRefused."""
     try:
-        found = json.loads((field or "{}").encode("latin-1"), parse_constant=_no_number)
-        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # lone surrogates are no text
+        values = json.loads((field or "{}").encode("latin-1"), parse_constant=_no_number)
+        json.dumps(values, ensure_ascii=False, allow_nan=False).encode()  # lone surrogates are no text
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(map(_is_scalar, found.values())):
+        values = None
+    if not isinstance(values, dict) or not all(map(_is_scalar, values.values())):
         raise RequestRefused(400, "the header Metadata must be a JSON object of texts, numbers and booleans")
-    return tuple(found.items())
+    return tuple(values.items())
 
 
 def _is_scalar(value: object) -> bool:
@@ -205,7 +205,7 @@ def _no_number(name: str) -> float:
     raise ValueError(name)
 
 
-def _shown(kept: StoredDocument) -> dict[str, Any]:
+def _describe(kept: StoredDocument) -> dict[str, Any]:
     return {
         "key": kept.key,
         "version": kept.version,

@@ -87,17 +87,17 @@ class Push:
 
     def scan_under(self, under: str) -> Iterator[Item]:
         """Raises NeedsHuman or Transient when the file can't be read."""
-        return map(_item, self._store.listed(under))
+        return map(_item, self._store.list_documents(under))
 
     def fetch(self, item: Item) -> Blob:
         """Raises Stale, NeedsHuman, Transient, or BadDocument (larger than ``max_size`` became)."""
         limit = self._options.max_size
         if item.size is not None and item.size > limit:
             raise BadDocument(f"{item.uri} has {item.size:,} bytes; max_size is {limit:,}: raise it")
-        found = self._store.get(item.key)
-        if found is None or found[0].version != item.version:
+        document = self._store.get(item.key)
+        if document is None or document[0].version != item.version:
             raise Stale(f"{item.uri} changed since it was listed")
-        kept, data = found
+        kept, data = document
         name = item.key.rpartition("/")[2]
         return Blob(data, name, None if _ENDING.search(name) else kept.content_type)
 
@@ -139,7 +139,7 @@ class _Endpoint:
         self._patience = time.monotonic() + PATIENCE
 
     def opened(self) -> bool:
-        """Whether it serves; opens it if that is possible now."""
+        """Open the endpoint if that is possible now; return whether it serves."""
         if self._server is None and time.monotonic() >= self._again:
             self._open()
         return self._server is not None
@@ -171,7 +171,10 @@ class _Endpoint:
         _log.info("documents can be pushed to http://%s:%d/documents/", host, port)
 
     def _first(self) -> bool:
-        """Whether this watch is the one to listen. Raises OSError while there is no folder."""
+        """Claim the endpoint for this watch; return whether that worked.
+
+        Raises OSError while the folder is missing.
+        """
         if self._lock is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(self._lock_file, flags, 0o600)

@@ -25,5 +25,5 @@ def close(*paths: Path) -> None:
 
 @lru_cache(maxsize=4096)
 def _say(what: str, *about: object) -> None:
-    """Once, not at each use."""
+    """Log a warning once, not at each use."""
     _log.warning(what, *about)

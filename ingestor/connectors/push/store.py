@@ -42,7 +42,7 @@ Outcome = Literal["created", "changed", "unchanged"]
 
 
 class StoreFull(Transient):
-    """No room on the disk; stored documents stay."""
+    """Error: the disk is full; stored documents stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class PushStore:
         """Durable when it returns: the version, and what that did."""
         facts = json.dumps(sorted(metadata))
         version = _version(data, content_type, facts)
-        with self._writing() as db:
+        with self._transaction() as db:
             before = db.execute("SELECT version FROM documents WHERE key = ?", (key,)).fetchone()
             if before == (version,):
                 return version, "unchanged"
@@ -79,35 +79,35 @@ class PushStore:
 
     def delete(self, key: str) -> bool:
         """Durable when it returns: whether there was such a document."""
-        with self._writing() as db:
+        with self._transaction() as db:
             there = db.execute("DELETE FROM documents WHERE key = ?", (key,)).rowcount > 0
             if there:
                 _note(db, key)
         return there
 
     def get(self, key: str) -> tuple[StoredDocument, bytes] | None:
-        with self.opened() as db:
+        with self.open() as db:
             row = db.execute(_ONE, (key,)).fetchone()
-        return (_kept(*row[:-1]), row[-1]) if row else None
+        return (_document_of(*row[:-1]), row[-1]) if row else None
 
-    def listed(self, under: str = "") -> Iterator[StoredDocument]:
+    def list_documents(self, under: str = "") -> Iterator[StoredDocument]:
         """Yield the documents at or below a key, all as of one moment."""
-        with self.opened() as db:
+        with self.open() as db:
             for row in db.execute(_BELOW if under else _ALL, {"under": under}):
-                yield _kept(*row)
+                yield _document_of(*row)
 
     def identity(self) -> str:
-        with self.opened() as db:
+        with self.open() as db:
             close(self.path, *(self.path.with_name(f"{self.path.name}-{end}") for end in ("wal", "shm")))
             return str(db.execute("SELECT id FROM store").fetchone()[0])
 
     @contextmanager
-    def opened(self) -> Iterator[sqlite3.Connection]:
+    def open(self) -> Iterator[sqlite3.Connection]:
         """Open the store for reading. A missing store is created, but not the folders above its own."""
         try:
             if not self.path.exists():
                 self._make()
-            with closing(_connected(self.path)) as db:
+            with closing(_connect(self.path)) as db:
                 yield db
         except sqlite3.DatabaseError as error:
             raise self._trouble(error) from error
@@ -117,8 +117,8 @@ class PushStore:
             ) from error
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self.opened() as db:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self.open() as db:
             db.execute("BEGIN IMMEDIATE")
             yield db
             db.execute("COMMIT")
@@ -129,7 +129,7 @@ class PushStore:
         draft = self.folder / f"{token_hex(8)}.new"
         try:
             draft.touch(0o600)
-            with closing(_connected(draft, "rwc")) as db:
+            with closing(_connect(draft, "rwc")) as db:
                 db.execute("PRAGMA journal_mode=WAL")
                 db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={_FORMAT}; COMMIT;")
                 db.execute("INSERT INTO store VALUES (?)", (token_hex(16),))
@@ -184,11 +184,11 @@ class StoreChanges:
         self.close()
         self._store.identity()  # makes it
         self._file = _file(self._store.path)
-        self._db = _connected(self._store.path)
+        self._db = _connect(self._store.path)
         self._last = self._db.execute("SELECT coalesce(max(number), 0) FROM changes").fetchone()[0]
 
 
-def _connected(path: Path, mode: str = "rw") -> sqlite3.Connection:
+def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     db = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=30, isolation_level=None
     )
@@ -201,7 +201,7 @@ def _note(db: sqlite3.Connection, key: str) -> None:
     db.execute("DELETE FROM changes WHERE number <= ?", (number - _REMEMBERED,))
 
 
-def _kept(
+def _document_of(
     key: str, version: str, content_type: str | None, metadata: str, modified: float, size: int
 ) -> StoredDocument:
     facts = tuple((name, value) for name, value in json.loads(metadata))

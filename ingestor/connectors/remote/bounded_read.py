@@ -21,21 +21,21 @@ def content(system: Any, protocol: str, path: str, most: int) -> bytes:
     read = {**dict.fromkeys(_HTTP, _http), **dict.fromkeys(_S3, _s3)}.get(protocol)
     if read is None:
         return bytes(system.cat_file(path))
-    found: bytes = sync(system.loop, read, system, path, most, timeout=SECONDS)
-    return found
+    data: bytes = sync(system.loop, read, system, path, most, timeout=SECONDS)
+    return data
 
 
-def listing(system: Any, place: str) -> dict[str, dict[str, Any]]:
+def list_objects(system: Any, place: str) -> dict[str, dict[str, Any]]:
     """Every object below a path of S3, by its name. Raises NeedsHuman if there are too many."""
-    found: dict[str, dict[str, Any]] = sync(system.loop, _s3_listing, system, place, timeout=LISTING)
-    return found
+    objects: dict[str, dict[str, Any]] = sync(system.loop, _s3_listing, system, place, timeout=LISTING)
+    return objects
 
 
 async def _http(system: Any, url: str, most: int) -> bytes:
     session = await system.set_session()
     async with session.get(system.encode_url(url), **system.kwargs) as answer:
         system._raise_not_found_for_status(answer, url)
-        return await _bounded(answer.content, most)
+        return await _read_bounded(answer.content, most)
 
 
 async def _s3(system: Any, path: str, most: int) -> bytes:
@@ -43,12 +43,12 @@ async def _s3(system: Any, path: str, most: int) -> bytes:
     which = {"VersionId": version} if version else {}
     answer = await system._call_s3("get_object", Bucket=bucket, Key=key, **which)
     try:
-        return await _bounded(answer["Body"], most)
+        return await _read_bounded(answer["Body"], most)
     finally:
         answer["Body"].close()
 
 
-async def _bounded(stream: Any, most: int) -> bytes:
+async def _read_bounded(stream: Any, most: int) -> bytes:
     data = bytearray()
     while len(data) <= most and (part := await stream.read(min(_PART, most + 1 - len(data)))):
         data += part
@@ -62,14 +62,14 @@ async def _s3_listing(system: Any, place: str) -> dict[str, dict[str, Any]]:
 
     bucket, key, _ = system.split_path(place)
     prefix = f"{key.rstrip('/')}/" if key else ""
-    found: dict[str, dict[str, Any]] = {}
+    objects: dict[str, dict[str, Any]] = {}
     count = 0
     try:
         async for info in system._iterdir(bucket, delimiter="", prefix=prefix):
-            found[info["name"]] = info
+            objects[info["name"]] = info
             count += 1
             if count > MOST_KEYS:
                 raise NeedsHuman(f"{place} lists more than {MOST_KEYS:,} keys: name a narrower `url`")
     except ClientError as error:
         raise translate_boto_error(error) from error
-    return found
+    return objects

@@ -25,7 +25,7 @@ _TIMES = (
 def version(info: Mapping[str, Any]) -> str | None:
     """Differs whenever the content may differ; None if only the size is known."""
     mark = next((str(info[name]) for name in _MARKS if _says(info, name)), None)
-    changed = modified(info)
+    changed = modified_at(info)
     if mark is None and changed is None:
         return None
     if mark is None:
@@ -43,24 +43,24 @@ def _says(info: Mapping[str, Any], name: str) -> bool:
 
 
 def size(info: Mapping[str, Any]) -> int | None:
-    found = info.get("size")
-    return int(found) if found is not None else None
+    number = info.get("size")
+    return int(number) if number is not None else None
 
 
-def modified(info: Mapping[str, Any]) -> float | None:
+def modified_at(info: Mapping[str, Any]) -> float | None:
     """POSIX seconds."""
     return next((time for name in _TIMES if (time := _seconds(info.get(name))) is not None), None)
 
 
 def _seconds(value: object) -> float | None:
     if isinstance(value, str):
-        value = _parsed(value)
+        value = _parse(value)
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     return float(value) if isinstance(value, int | float) else None
 
 
-def _parsed(text: str) -> datetime | None:
+def _parse(text: str) -> datetime | None:
     """Parse ISO 8601, HTTP dates, or FTP times (20231114221320). UTC if no zone is given."""
     for parse in (datetime.fromisoformat, _http_date, _ftp_date):
         try:

@@ -1,9 +1,9 @@
 """Files behind any fsspec file system (S3, SFTP, WebDAV, ...): each that the options select is a document.
 
 Key: the path below the address, "/" between its parts. Version: size, time of change, and an ETag or the
-like, as the server gives them. A directory that cannot be listed is unknown, never empty: the others are
-listed, and the PartialScan that ends the scan names it, even if the server says that it is missing, because
-some file systems say so of every failure. Links are not followed.
+like, as the server gives them. A directory that cannot be listed is unknown, never empty. The PartialScan
+that ends the scan names each unknown directory. That holds even if the server reports a directory as missing:
+some file systems report so after every failure. Links are not followed.
 """
 
 import errno
@@ -18,12 +18,12 @@ from fsspec.registry import available_protocols
 from pydantic import AfterValidator, Field, SecretStr
 
 from ingestor.connectors.remote import http_index
-from ingestor.connectors.remote.bounded_read import LISTING, content, listing
-from ingestor.connectors.remote.file_info import is_marked, modified, size, version
-from ingestor.connectors.remote.open import missing, opened
+from ingestor.connectors.remote.bounded_read import LISTING, content, list_objects
+from ingestor.connectors.remote.file_info import is_marked, modified_at, size, version
+from ingestor.connectors.remote.open import describe_missing, open_address
 from ingestor.connectors.shared.common_ancestors import cover
 from ingestor.connectors.shared.names import escape, unescape
-from ingestor.connectors.shared.patterns import Exclude, Hidden, Include, MaxSize, chosen
+from ingestor.connectors.shared.patterns import Exclude, Hidden, Include, MaxSize, choose
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
 from ingestor.registry import Options, Plugin
@@ -94,7 +94,7 @@ class Files:
 
     def __init__(self, options: FilesOptions) -> None:
         self._options = options
-        self._chosen = chosen(options.include, options.exclude, hidden=options.hidden)
+        self._chosen = choose(options.include, options.exclude, hidden=options.hidden)
         self._protocol = options.url.partition("://")[0]
         self._lock = Lock()
         self._opened: tuple[Any, str] | None = None  # the file system, and the path of the address in it
@@ -146,25 +146,25 @@ class Files:
             raise Transient(f"{item.uri} was cut off after {len(data):,} bytes, will be retried")
         return Blob(data, path.rpartition("/")[2], after.get("mimetype") or after.get("ContentType"))
 
-    def _check_size(self, item: Item, found: int | None) -> None:
+    def _check_size(self, item: Item, length: int | None) -> None:
         limit = self._options.max_size
-        if found is not None and found > limit:
+        if length is not None and length > limit:
             raise BadDocument(
-                f"{item.uri} has {found:,} bytes; max_size is {limit:,}: raise it, or exclude the file"
+                f"{item.uri} has {length:,} bytes; max_size is {limit:,}: raise it, or exclude the file"
             )
 
     def _item(self, key: str, info: _Info) -> Item:
         """The item of a file. Asks for the file's own facts if the listing has too few."""
-        found = version(info)
-        if found is None:
+        mark = version(info)
+        if mark is None:
             info = self._ask(lambda system, root: dict(system.info(info["name"])))
-            found = version(info)
-        if found is None:
+            mark = version(info)
+        if mark is None:
             raise NeedsHuman("the server gives neither an ETag nor a time of change")
-        changed = modified(info)
+        changed = modified_at(info)
         if not is_marked(info) and changed == int(changed or -1) and abs(time.time() - changed) < _COARSE:
-            found += f" seen {time.time()}"  # read again next time: another change may leave the same time
-        return Item(key, found, self._uri(key), size(info), changed)
+            mark += f" seen {time.time()}"  # read again next time: another change may leave the same time
+        return Item(key, mark, self._uri(key), size(info), changed)
 
     def _uri(self, key: str) -> str:
         url = self._options.url
@@ -176,7 +176,7 @@ class Files:
 
     def _list(self, system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
         if self._protocol in _OF_INDEXES:
-            return _indexed(system, root, above)
+            return _list_index(system, root, above)
         entries = system.ls(_join(root, above), detail=True)
         return [
             (path, info) for info in entries if (path := _beneath(root, info["name"]).strip("/")) != above
@@ -185,12 +185,12 @@ class Files:
     def _below(self, under: str, unknown: "_Unknown") -> Iterator[tuple[str, _Info]]:
         """The selected files at or below a path, with their paths below the address."""
         flat = self._protocol in _FLAT
-        found = self._ask(lambda system, root: self._all(system, root, under)) if flat else None
-        for path, info in self._walked(under, unknown) if found is None else found:
+        files = self._ask(lambda system, root: self._all(system, root, under)) if flat else None
+        for path, info in self._walk(under, unknown) if files is None else files:
             if _covers(under, path) and self._chosen.takes(path):
                 yield path, info
 
-    def _walked(self, under: str, unknown: "_Unknown") -> Iterator[tuple[str, _Info]]:
+    def _walk(self, under: str, unknown: "_Unknown") -> Iterator[tuple[str, _Info]]:
         """The files of every folder at, below and above a path."""
         pending, seen, until = [""], {""}, time.monotonic() + LISTING
         while pending:
@@ -216,14 +216,14 @@ class Files:
 
     def _all(self, system: Any, root: str, under: str) -> list[tuple[str, _Info]]:
         place = _join(root, under)
-        found = listing(system, place)
-        if under and place not in found:  # an object with the name of a folder is left out
+        objects = list_objects(system, place)
+        if under and place not in objects:  # an object with the name of a folder is left out
             with suppress(FileNotFoundError):
                 system.invalidate_cache()
-                found[place] = system.info(place)
+                objects[place] = system.info(place)
         return [
             (path, info)
-            for info in found.values()
+            for info in objects.values()
             if info["type"] == "file" and (path := _beneath(root, info["name"])) and not path.endswith("/")
         ]
 
@@ -258,24 +258,24 @@ class Files:
     def _open(self) -> tuple[Any, str]:
         options = self._options
         secrets = {name: secret.get_secret_value() for name, secret in options.secrets.items()}
-        return opened(options.url, {**options.options, **secrets})
+        return open_address(options.url, {**options.options, **secrets})
 
     def _trouble(self, error: Exception) -> Exception:
-        url, said = self._options.url, f"{type(error).__name__}: {error}"
+        url, why = self._options.url, f"{type(error).__name__}: {error}"
         if isinstance(error, ImportError):
-            return NeedsHuman(missing(self._protocol, error))
+            return NeedsHuman(describe_missing(self._protocol, error))
         if _is_missing(error):
-            return _Missing(f"{url} does not exist or can't be read: create it, or correct `url` ({said})")
-        told = (getattr(error, name, None) for name in _STATUSES)
-        status = next((found for found in told if found is not None), None)
-        said_no = _REFUSED.search(type(error).__name__) or re.match("(530|401|403) ", str(error))
-        if status in (401, 403) or said_no or getattr(error, "errno", None) in (errno.EACCES, errno.EPERM):
-            return NeedsHuman(f"{url} refuses the login ({said}): check `secrets` and `options`")
+            return _Missing(f"{url} does not exist or can't be read: create it, or correct `url` ({why})")
+        codes = (getattr(error, name, None) for name in _STATUSES)
+        status = next((code for code in codes if code is not None), None)
+        is_refused = _REFUSED.search(type(error).__name__) or re.match("(530|401|403) ", str(error))
+        if status in (401, 403) or is_refused or getattr(error, "errno", None) in (errno.EACCES, errno.EPERM):
+            return NeedsHuman(f"{url} refuses the login ({why}): check `secrets` and `options`")
         if isinstance(error, TypeError | ValueError) and not isinstance(error.__cause__, OSError):
             return NeedsHuman(
-                f"{url} can't be opened with these options ({said}): check `options` and `secrets`"
+                f"{url} can't be opened with these options ({why}): check `options` and `secrets`"
             )
-        return Transient(f"{url} can't be read now, will be retried: {said}")
+        return Transient(f"{url} can't be read now, will be retried: {why}")
 
 
 class _Unknown:
@@ -306,14 +306,14 @@ def _is_missing(error: Exception) -> bool:
     )
 
 
-def _indexed(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
+def _list_index(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
     """The entries of a folder's index page. Facts about its files are asked for later."""
     url = f"{http_index.address(root, above)}/" if above else f"{root}/"
     page = content(system, "http", url, _PAGE)
     if len(page) > _PAGE:
         raise NeedsHuman(f"{url} has more than {_PAGE:,} bytes: it is not an index page of a folder")
-    found = http_index.entries(page, url)
-    paths = {(f"{above}/{name}" if above else name): is_folder for name, is_folder in found.items()}
+    links = http_index.entries(page, url)
+    paths = {(f"{above}/{name}" if above else name): is_folder for name, is_folder in links.items()}
     return [
         (path, {"name": http_index.address(root, path), "type": "directory" if is_folder else "file"})
         for path, is_folder in paths.items()

@@ -1,6 +1,6 @@
 """Read index pages of an HTTP server as listings of folders. Pure.
 
-An entry of a folder is a link to a URL directly beneath the page; a link that ends in a slash leads to a
+An entry of a folder is a link to a URL directly beneath the page. A link that ends in a slash leads to a
 folder. Other links, and links with a query (such as columns to sort by), are skipped.
 """
 
@@ -14,10 +14,10 @@ _HTML = re.compile(rb"<(!doctype html|html|title|pre|ul|table|a\s)", re.IGNORECA
 class _Links(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.links: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if (tag, name) == ("a", "href") and value]
+        self.links += [value for name, value in attrs if (tag, name) == ("a", "href") and value]
 
 
 def entries(page: bytes, url: str) -> dict[str, bool]:
@@ -29,12 +29,12 @@ def entries(page: bytes, url: str) -> dict[str, bool]:
         raise ValueError("not a page of links")
     links = _Links()
     links.feed(page.decode("utf-8", "replace"))
-    found: dict[str, bool] = {}
-    for link in links.found:
+    names: dict[str, bool] = {}
+    for link in links.links:
         name = _beneath(link, url)
         if name:
-            found[name.rstrip("/")] = name.endswith("/")
-    return found
+            names[name.rstrip("/")] = name.endswith("/")
+    return names
 
 
 def address(root: str, path: str) -> str:

@@ -30,17 +30,17 @@ _PACKAGES = {  # by protocol: package for pip
 }
 
 
-def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+def open_address(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """The file system, and the path of the address in it. Raises the errors of the file system."""
     protocol, given = url.partition("://")[0], dict(options)
     if protocol in ("sftp", "ssh"):
         from ingestor.connectors.remote.sftp import Sftp
 
-        return _made(Sftp, url, given)
+        return _make(Sftp, url, given)
     if protocol == "smb":
         from ingestor.connectors.remote.smb import Smb
 
-        return _made(Smb, url, given)
+        return _make(Smb, url, given)
     if protocol in ("http", "https"):
         given = _http(given)
     elif protocol in ("webdav", "dav"):
@@ -48,7 +48,7 @@ def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
         if "password" in given:  # it needs a tuple, which YAML does not have
             given["auth"] = (given.pop("username", ""), given.pop("password"))
-        return _made(Webdav, url, given)
+        return _make(Webdav, url, given)
     elif protocol in ("s3", "s3a"):  # s3fs itself makes five attempts
         given["config_kwargs"] = {**_s3(), **given.get("config_kwargs", {})}
     elif protocol in ("gs", "gcs"):
@@ -59,15 +59,15 @@ def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     return system, root.rstrip("/")
 
 
-def missing(protocol: str, error: ImportError) -> str:
+def describe_missing(protocol: str, error: ImportError) -> str:
     """The message for a package that is not installed."""
     wanted = known_implementations.get(protocol, {}).get("err", str(error))
     return f"{wanted}: {sys.executable} -m pip install {_PACKAGES.get(protocol, '...')}"
 
 
-def _made(kind: Any, url: str, given: dict[str, Any]) -> tuple[Any, str]:
-    told = {**kind._get_kwargs_from_urls(url), **given}
-    return kind(**told, skip_instance_cache=True), kind._strip_protocol(url).rstrip("/")
+def _make(kind: Any, url: str, given: dict[str, Any]) -> tuple[Any, str]:
+    arguments = {**kind._get_kwargs_from_urls(url), **given}
+    return kind(**arguments, skip_instance_cache=True), kind._strip_protocol(url).rstrip("/")
 
 
 def _s3() -> dict[str, Any]:

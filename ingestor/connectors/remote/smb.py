@@ -1,7 +1,8 @@
 """A share of an SMB server (Samba, Windows) as a read-only fsspec file system.
 
-Why not fsspec's own: it sends a request for each file of a listing, locks the files that it reads, and has
-one pool of connections for the whole program, in which one source would use another's login.
+fsspec's own file system is not used: it sends a request for each file of a listing, and locks the files that
+it reads. Its one pool of connections serves the whole program, so one source would use another source's
+login.
 """
 
 from collections.abc import Iterator
@@ -44,23 +45,23 @@ class Smb(AbstractFileSystem):  # type: ignore[misc]
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> _Info:
-        told = infer_storage_options(path)
-        return {key: told[key] for key in ("host", "port", "username") if key in told}
+        parts = infer_storage_options(path)
+        return {key: parts[key] for key in ("host", "port", "username") if key in parts}
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        with _understood(), smbclient.scandir(self._unc(path), **self._asking) as entries:
-            found = [_entry(f"{path.rstrip('/')}/{entry.name}", entry) for entry in entries]
-        return found if detail else [info["name"] for info in found]
+        with _translate_errors(), smbclient.scandir(self._unc(path), **self._asking) as entries:
+            listed = [_entry(f"{path.rstrip('/')}/{entry.name}", entry) for entry in entries]
+        return listed if detail else [info["name"] for info in listed]
 
     def info(self, path: str, **_: Any) -> _Info:
         """Facts about a file, equal to those of a listing."""
-        with _understood():
-            found = smbclient.stat(self._unc(path), **self._asking)
-        return _info(path, "file", found.st_size, found.st_mtime_ns // 1000)
+        with _translate_errors():
+            status = smbclient.stat(self._unc(path), **self._asking)
+        return _info(path, "file", status.st_size, status.st_mtime_ns // 1000)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
         how = {"mode": "rb", "share_access": "rwd", **self._asking}
-        with _understood(), smbclient.open_file(self._unc(path), **how) as file:
+        with _translate_errors(), smbclient.open_file(self._unc(path), **how) as file:
             return bytes(file.read()[start:end])
 
     def _unc(self, path: str) -> str:
@@ -69,7 +70,7 @@ class Smb(AbstractFileSystem):  # type: ignore[misc]
 
 
 @contextmanager
-def _understood() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Turn errors of the login, which the first request raises, into Python's own."""
     try:
         yield
@@ -83,9 +84,9 @@ def _understood() -> Iterator[None]:
 
 
 def _entry(path: str, entry: Any) -> _Info:
-    told = entry.smb_info
+    info = entry.smb_info
     kind = "link" if entry.is_symlink() else "directory" if entry.is_dir() else "file"
-    return _info(path, kind, told.end_of_file, int(told.last_write_time.timestamp() * 1e6 + 0.5))
+    return _info(path, kind, info.end_of_file, int(info.last_write_time.timestamp() * 1e6 + 0.5))
 
 
 def _info(path: str, kind: str, size: int, microseconds: int) -> _Info:

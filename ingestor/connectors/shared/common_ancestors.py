@@ -4,9 +4,11 @@ from collections.abc import Iterable
 
 
 def cover(keys: Iterable[str], limit: int) -> list[str]:
-    """At most ``limit`` (one or more) keys such that each of ``keys`` is one of them or below one.
+    """Choose at most ``limit`` (one or more) keys that cover ``keys``: each key is chosen or below a chosen
+    key.
 
-    None is above another. If there are too many, parents replace the deepest first; "" is above all keys.
+    No chosen key is above another. If there are too many, parents replace the deepest first; "" is above all
+    keys.
     """
     kept = _outermost(set(keys))
     while len(kept) > limit:

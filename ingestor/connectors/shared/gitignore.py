@@ -1,13 +1,12 @@
 """Patterns as gitignore(5) defines them, matched one directory level at a time. Pure.
 
-Git decides level by level: a directory that is ignored is not entered, and what lies in one that is not is
-judged by patterns that match *it*, not its parents. Libraries that judge a whole path at once get
-``foo/**`` with ``!foo/keep.md``, and names with a newline, wrong. Unlike git, ``?`` matches a character
-rather than a byte.
+Git decides level by level. An ignored directory is not entered. Inside other directories a pattern must match
+the entry itself, not its parents. Libraries that judge a whole path at once get ``foo/**`` with
+``!foo/keep.md``, and names with a newline, wrong. Unlike git, ``?`` matches a character rather than a byte.
 
-Patterns may come from untrusted people, so a match never backtracks: each star takes the first
-place where the characters behind it fit, and keeps it (an atomic group). Their number is fixed, so a later
-place would leave less of the name for the rest.
+Patterns may come from untrusted people, so a match never backtracks. Each star takes the first place where
+the characters behind it fit, and keeps that place (an atomic group). Their number is fixed, so a later place
+would leave less of the name for the rest.
 """
 
 import re
@@ -58,7 +57,7 @@ class _Line:
     @property
     def pattern(self) -> re.Pattern[str]:
         """Compiled at first use: most lines of a long file are never used."""
-        return _compiled(self.expression)
+        return _compile(self.expression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ def too_long(pattern: str) -> str | None:
 
 
 @lru_cache(maxsize=_MOST * 2)
-def _compiled(expression: str) -> re.Pattern[str]:
+def _compile(expression: str) -> re.Pattern[str]:
     return re.compile(expression, re.DOTALL)
 
 
@@ -149,7 +148,7 @@ def _union(patterns: Iterable[str]) -> re.Pattern[str]:
 def _line(text: str) -> _Line | None:
     if text.startswith("#"):
         return None
-    text = _unpadded(text)
+    text = _strip_end(text)
     negated = text.startswith("!")
     text = text.removeprefix("!")
     directories_only = text.endswith("/")
@@ -161,8 +160,8 @@ def _line(text: str) -> _Line | None:
     return _Line(regex, whole_path, directories_only, negated)
 
 
-def _unpadded(text: str) -> str:
-    """Without the spaces at its end; an escaped one stays."""
+def _strip_end(text: str) -> str:
+    """Remove the spaces at the end of a pattern; an escaped space stays."""
     bare = text.rstrip(" ")
     escaped = (len(bare) - len(bare.rstrip("\\"))) % 2 == 1
     return f"{bare} " if escaped and bare != text else bare
@@ -174,14 +173,14 @@ def _translate(glob: str) -> str:
         tokens.append(_token(match))
         if tokens[-1] == _NEVER:
             return _NEVER
-    first, *more = [_parted(run, _STAR) for run in _parted(tokens, _ANYWHERE)]
+    first, *more = [_split_at(run, _STAR) for run in _split_at(tokens, _ANYWHERE)]
     if not more:
         return _to_the_end(first)
     between = "".join(f"(?>{_ANYWHERE}{_earliest(run)})" for run in more[:-1])
     return f"{_earliest(first)}{between}{_ANYWHERE}{_to_the_end(more[-1])}"
 
 
-def _parted(tokens: Sequence[str], mark: str) -> list[list[str]]:
+def _split_at(tokens: Sequence[str], mark: str) -> list[list[str]]:
     parts: list[list[str]] = [[]]
     for token in tokens:
         if token == mark:

@@ -2,8 +2,8 @@ r"""File names as text. Pure.
 
 A file system allows any bytes but ``/`` and NUL in a name; the journal and Chroma want valid UTF-8. A name
 that is valid UTF-8 stays unchanged. In any other, each invalid byte becomes ``\xE9`` and each backslash
-``\x5C``. A valid name that already holds such an escape is escaped likewise, so that no two names collide:
-every escape in a key was written here, and one substitution reverses them all.
+``\x5C``. A valid name that already holds such an escape is escaped likewise, so that no two names collide.
+Every escape in a key was written here, and one substitution reverses all escapes.
 
 A *name* here is one path component as ``os.fsdecode`` gives it; a *key* is escaped names joined by ``/``.
 """

@@ -42,7 +42,7 @@ MaxSize = Annotated[Size, Field(default=50 * 10**6, description="larger files ar
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which paths of a source without ignore files and links are documents."""
+    """Selection of the paths that are documents, for a source without ignore files and links."""
 
     include: IgnoreRules
     exclude: IgnoreRules
@@ -51,5 +51,5 @@ class Chosen:
         return selects(self.include, self.exclude, path.split("/"))
 
 
-def chosen(include: list[str], exclude: list[str], *, hidden: bool) -> Chosen:
+def choose(include: list[str], exclude: list[str], *, hidden: bool) -> Chosen:
     return Chosen(rules(include), rules([*(() if hidden else (".*",)), *NOT_DOCUMENTS, *exclude]))

@@ -18,14 +18,14 @@ def columns(template: str) -> list[str]:
     return _COLUMN.findall(template)
 
 
-def filled(template: str, value: Lookup) -> bytes:
+def fill(template: str, value: Lookup) -> bytes:
     """The filled template in UTF-8; of a template that is one column alone, its bytes, if it holds bytes."""
     alone = _COLUMN.fullmatch(template)
     content = value(alone[1]) if alone else None
-    return content if isinstance(content, bytes) else written(template, value).encode()
+    return content if isinstance(content, bytes) else fill_text(template, value).encode()
 
 
-def written(template: str, value: Lookup) -> str:
+def fill_text(template: str, value: Lookup) -> str:
     """The filled template as text, without lone surrogates."""
     text = _COLUMN.sub(lambda column: as_text(value(column[1])), template)
     return text.encode("utf-8", "replace").decode()

@@ -22,7 +22,7 @@ def scalar(value: object) -> "Scalar":
         return str(value) if abs(value) >= 2**63 else int(value)
     if isinstance(value, float):
         return float(value) if isfinite(value) else None
-    return text(_shown(value)) if type(value).__str__ is not object.__str__ or _has_repr(value) else None
+    return text(_show(value)) if type(value).__str__ is not object.__str__ or _has_repr(value) else None
 
 
 def text(given: str) -> str:
@@ -34,15 +34,15 @@ def _has_repr(value: object) -> bool:
     return type(value).__repr__ is not object.__repr__
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).decode("utf-8", "replace")
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, set | frozenset):
-        return ", ".join(sorted(map(_shown, value)))
+        return ", ".join(sorted(map(_show, value)))
     if isinstance(value, list | tuple):
-        return ", ".join(map(_shown, value))
+        return ", ".join(map(_show, value))
     if isinstance(value, Mapping):
-        return json.dumps(dict(value), ensure_ascii=False, sort_keys=True, default=_shown)
+        return json.dumps(dict(value), ensure_ascii=False, sort_keys=True, default=_show)
     return str(value)

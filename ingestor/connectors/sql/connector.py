@@ -20,11 +20,11 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, SecretStr
 
 from ingestor.connectors.shared.common_ancestors import cover, is_covered
-from ingestor.connectors.shared.template import Template, columns, filled, written
+from ingestor.connectors.shared.template import Template, columns, fill, fill_text
 from ingestor.connectors.shared.typed import scalar
 from ingestor.connectors.sql.database import Database
 from ingestor.connectors.sql.mark import LIMIT, Mark, Rows
-from ingestor.connectors.sql.watch import polled
+from ingestor.connectors.sql.watch import poll
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Transient
 from ingestor.registry import Options, Plugin, tuning
@@ -114,7 +114,7 @@ class Sql:
         wrong: list[str] = []
         twice: set[str] = set()
         until = time.monotonic() + _LISTING
-        with self.database.connected() as connection:
+        with self.database.connect() as connection:
             for number, row in enumerate(self._rows(connection, under), 1):
                 if number > _MOST_ROWS or time.monotonic() > until:
                     raise NeedsHuman(
@@ -143,7 +143,7 @@ class Sql:
             )
 
     def fetch(self, item: Item) -> Blob:
-        with self.database.connected() as connection:
+        with self.database.connect() as connection:
             from sqlalchemy import column
 
             key = _BY_NAME[item.version.partition(" ")[0]](item.key)
@@ -155,8 +155,8 @@ class Sql:
                 raise Stale(f"{item.uri} vanished since it was listed")
             if self._item(rows[0]).version != item.version:
                 raise Stale(f"{item.uri} changed since it was listed")
-            data = filled(self._options.text, rows[0].__getitem__)
-            name = written(self._options.file_name, {"key": item.key, **rows[0]}.__getitem__)
+            data = fill(self._options.text, rows[0].__getitem__)
+            name = fill_text(self._options.file_name, {"key": item.key, **rows[0]}.__getitem__)
         limit = self._options.max_size
         if len(data) > limit:
             raise BadDocument(f"{item.uri} has {len(data):,} bytes; max_size is {limit:,}: raise it")
@@ -164,7 +164,7 @@ class Sql:
 
     def newest(self, cursor: str, mark: Mark) -> Rows:
         """The newest rows that are not older than the mark; "" for a value that cannot be a key."""
-        with self.database.connected() as connection:
+        with self.database.connect() as connection:
             from sqlalchemy import column
 
             value = column(cursor)
@@ -174,7 +174,7 @@ class Sql:
             else:
                 statement = statement.where(value > mark.value if mark.crowded else value >= mark.value)
             rows = connection.execute(statement.order_by(value.desc()).limit(LIMIT)).all()
-        return [(self._hinted(key), _exact(value)) for key, value in rows]
+        return [(self._hint_key(key), _exact(value)) for key, value in rows]
 
     def _rows(self, connection: "Connection", under: str) -> Iterator[_Row]:
         statement = self._select(self._listed)
@@ -209,7 +209,7 @@ class Sql:
         known = self._key(key)
         changed = row[options.version] if options.version else None
         shown = {name: row[name] for name in self._listed or row}
-        uri = written(options.uri, row.__getitem__) if options.uri else f"{options.url}/{key}"
+        uri = fill_text(options.uri, row.__getitem__) if options.uri else f"{options.url}/{key}"
         extra = tuple((name, scalar(row[name])) for name in options.metadata)
         return Item(known, f"{type(key).__name__} {_digest(shown)}", uri, None, _seconds(changed), extra)
 
@@ -224,7 +224,7 @@ class Sql:
         self._nested = self._nested or "/" in name
         return name
 
-    def _hinted(self, key: object) -> str:
+    def _hint_key(self, key: object) -> str:
         with suppress(BadDocument):
             return self._key(key)
         return ""
@@ -243,10 +243,10 @@ class WatchedDatabase:
         yield from self._sql.scan()
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
-        return polled(partial(self._sql.newest, self._cursor), self._poll, stop)
+        return poll(partial(self._sql.newest, self._cursor), self._poll, stop)
 
 
-def _built(options: SqlOptions) -> Sql | WatchedDatabase:
+def _build(options: SqlOptions) -> Sql | WatchedDatabase:
     sql = Sql(options)
     return sql if options.cursor is None else WatchedDatabase(sql, options.cursor, options.poll)
 
@@ -288,4 +288,4 @@ def _seconds(value: object) -> float | None:
     return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
 
 
-PLUGIN = Plugin(kind="sql", version=1, options=SqlOptions, build=_built)
+PLUGIN = Plugin(kind="sql", version=1, options=SqlOptions, build=_build)

@@ -31,7 +31,7 @@ class Database:
         self._engines: dict[str, Engine] = {}  # one at most, made at first use
 
     @contextmanager
-    def connected(self) -> Iterator["Connection"]:
+    def connect(self) -> Iterator["Connection"]:
         """A connection. Errors inside become NeedsHuman (login, query, columns) or Transient."""
         try:
             from sqlalchemy.exc import SQLAlchemyError
@@ -49,18 +49,18 @@ class Database:
 
     def engine(self) -> "Engine":
         """The one engine. If two threads make one at the same time, one of the two is dropped."""
-        return self._engines.get(self._url) or self._engines.setdefault(self._url, self._made())
+        return self._engines.get(self._url) or self._engines.setdefault(self._url, self._make())
 
-    def _made(self) -> "Engine":
+    def _make(self) -> "Engine":
         from sqlalchemy import create_engine, make_url
 
         url = make_url(self._url)
         if self._password is not None:
             url = url.set(password=self._password.get_secret_value())
         waits = _waits(url.drivername.partition("+")[2], _SECONDS)
-        told = {name: value for name, value in waits.items() if name not in url.query}
+        arguments = {name: value for name, value in waits.items() if name not in url.query}
         try:
-            engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=told)
+            engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=arguments)
         except ImportError as error:
             wanted = f"{sys.executable} -m pip install {error.name}"
             raise NeedsHuman(f"the driver of {self._url} is not installed: {wanted}") from error
@@ -68,14 +68,14 @@ class Database:
         return engine
 
     def _trouble(self, error: Exception) -> Exception:
-        said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        if _HUMAN.search(said) or type(error).__name__ in (
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        if _HUMAN.search(reason) or type(error).__name__ in (
             "ProgrammingError",
             "NoSuchModuleError",
             "ArgumentError",
         ):
-            return NeedsHuman(f"{self._url} can't be read ({said}): check `url`, `password` and `query`")
-        return Transient(f"{self._url} can't be read now, will be retried: {said}")
+            return NeedsHuman(f"{self._url} can't be read ({reason}): check `url`, `password` and `query`")
+        return Transient(f"{self._url} can't be read now, will be retried: {reason}")
 
 
 def _waits(driver: str, seconds: int) -> dict[str, int]:

@@ -23,7 +23,7 @@ class Mark:
     crowded: bool = False
 
 
-def marked(rows: Rows) -> Mark:
+def mark_of(rows: Rows) -> Mark:
     if not rows:
         return Mark()
     newest = rows[0][1]
@@ -32,7 +32,7 @@ def marked(rows: Rows) -> Mark:
     return Mark(newest, frozenset(key for key, value in rows if value == newest))
 
 
-def changed(before: Mark, rows: Rows) -> set[str]:
+def changed_keys(before: Mark, rows: Rows) -> set[str]:
     """Keys of rows written since, and of removed rows that had the highest value; "" means all."""
     if len(rows) >= LIMIT:
         return {""}

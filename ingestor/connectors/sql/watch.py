@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from ingestor.connectors.shared.common_ancestors import cover
-from ingestor.connectors.sql.mark import Mark, Rows, changed, marked
+from ingestor.connectors.sql.mark import Mark, Rows, changed_keys, mark_of
 from ingestor.model import Hint
 from ingestor.ports import NeedsHuman, Stop, Transient
 
@@ -13,7 +13,7 @@ Newest = Callable[[Mark], Rows]
 _log = logging.getLogger(__name__)
 
 
-def polled(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
+def poll(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
     """Yield hints of changed rows. ``every``: seconds between two looks.
 
     The first hint comes even without a database, another when the database can be read.
@@ -22,7 +22,7 @@ def polled(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
     under = {""}
     while not stop.is_set():
         try:
-            mark, under = _looked(newest, mark)
+            mark, under = _look(newest, mark)
         except (NeedsHuman, Transient) as error:
             _log.debug("polling failed, will retry: %s", error)  # the next listing reports it
         yield from map(Hint, cover(under, HINTS))
@@ -30,13 +30,13 @@ def polled(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
         stop.wait(every)
 
 
-def _looked(newest: Newest, before: Mark | None) -> tuple[Mark, set[str]]:
+def _look(newest: Newest, before: Mark | None) -> tuple[Mark, set[str]]:
     """The new mark, and the keys to list."""
     rows = newest(before or Mark())
     if before is None:
-        return marked(rows), {""}
+        return mark_of(rows), {""}
     if rows:
-        return marked(rows), changed(before, rows)
+        return mark_of(rows), changed_keys(before, rows)
     if before.keys and not newest(Mark()):
         return Mark(), {""}  # the table is empty, and the column may restart
     return Mark(before.value, crowded=before.crowded), set(before.keys)

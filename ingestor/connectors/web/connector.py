@@ -137,8 +137,8 @@ class Web:
     def _shingles_of(self, page: Page) -> frozenset[int]:
         version, known = self._shingles.get(page.url, ("", frozenset()))
         if version != page.version:
-            found = self._mirror.body(page.url, page.version)
-            known = shingles(found[1]) if found else frozenset()
+            body = self._mirror.body(page.url, page.version)
+            known = shingles(body[1]) if body else frozenset()
             self._shingles[page.url] = page.version, known
         return known
 

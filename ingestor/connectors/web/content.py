@@ -17,7 +17,7 @@ from ingestor.connectors.http.headers import (
 )
 from ingestor.connectors.http.robots import AGENT
 from ingestor.connectors.http.url import file_name, normal, origin
-from ingestor.connectors.web.page import PageLinks, said_by
+from ingestor.connectors.web.page import PageLinks, links_of
 from ingestor.connectors.web.sitemap import Sitemap
 from ingestor.model import Item
 
@@ -54,8 +54,8 @@ _ENDINGS = {
 def page_of(answer: HttpAnswer, *, links: bool, robots: bool) -> Page:
     """The page of a response with status 200. ``links``: collect links; ``robots``: obey the page's rules."""
     content_type, data = honest_type(answer.headers.get("content-type"), answer.data), answer.data
-    said = said_by(data, content_type, answer.url, AGENT) if is_html(content_type) else PageLinks()
-    words = robots_words(answer.headers, AGENT) | said.robots if robots else set[str]()
+    page_links = links_of(data, content_type, answer.url, AGENT) if is_html(content_type) else PageLinks()
+    words = robots_words(answer.headers, AGENT) | page_links.robots if robots else set[str]()
     wanted = not words & {"noindex", "none"} and not _NO_DOCUMENTS.match(essence(content_type))
     known, modified = validators(answer.headers), day_of_change(answer.headers)
     return Page(
@@ -68,26 +68,28 @@ def page_of(answer: HttpAnswer, *, links: bool, robots: bool) -> Page:
         content_type,
         None if answer.problem else len(data),
         modified,
-        canonical=_canonical(answer, said),
-        links=said.links if links and not words & {"nofollow", "none"} else (),
+        canonical=_canonical(answer, page_links),
+        links=page_links.links if links and not words & {"nofollow", "none"} else (),
         problem=answer.problem,
     )
 
 
-def sitemap_page(answer: HttpAnswer, found: Sitemap) -> Page:
+def sitemap_page(answer: HttpAnswer, sitemap: Sitemap) -> Page:
     known = validators(answer.headers)
-    return Page(answer.url, "", known.etag, known.changed, links=found.urls, of_sitemaps=found.of_sitemaps)
+    return Page(
+        answer.url, "", known.etag, known.changed, links=sitemap.urls, of_sitemaps=sitemap.of_sitemaps
+    )
 
 
 def version(data: bytes, *facts: object) -> str:
     return blake2b(repr(facts).encode("utf-8", "replace") + b"\0" + data, digest_size=16).hexdigest()
 
 
-def _canonical(answer: HttpAnswer, said: PageLinks) -> str | None:
+def _canonical(answer: HttpAnswer, links: PageLinks) -> str | None:
     """The canonical address, if it has the page's own origin."""
     sent = canonical_link(answer.headers)
-    found = (normal(sent, answer.url) if sent else None) or said.canonical
-    return found if found and found != answer.url and origin(found) == origin(answer.url) else None
+    address = (normal(sent, answer.url) if sent else None) or links.canonical
+    return address if address and address != answer.url and origin(address) == origin(answer.url) else None
 
 
 def is_html(content_type: str | None) -> bool:

@@ -127,8 +127,8 @@ class Crawl:
                 self.unread[start] = error
                 self._start_errors.append(_for_start(error))
                 return
-            found = filter(None, (normal(url, start) for url in named))
-            for url in list(found) or [f"{origin(start)}/sitemap.xml"]:
+            addresses = filter(None, (normal(url, start) for url in named))
+            for url in list(addresses) or [f"{origin(start)}/sitemap.xml"]:
                 yield Step(url, "sitemap", start=True)
 
     def _add(self, step: Step) -> None:
@@ -173,7 +173,7 @@ class Crawl:
         """The page now, or as it was read last; None if there is no page that may be read."""
         known = self._mirror.page(step.url)
         try:
-            page = self._asked(step, known)
+            page = self._request(step, known)
         except (_No, AddressRefused, Broken, Transient) as error:
             return self._unreadable(step, known, error)
         self._failed[origin(step.url)] = 0
@@ -194,7 +194,7 @@ class Crawl:
             self.pages[step.url] = known
         return known
 
-    def _asked(self, step: Step, known: Page | None) -> Page | None:
+    def _request(self, step: Step, known: Page | None) -> Page | None:
         """Raises _No, AddressRefused, Broken or Transient."""
         url, place = step.url, origin(step.url)
         if self._failed[place] >= _IN_A_ROW:
@@ -234,16 +234,16 @@ class Crawl:
 
     def _check_nothing(self, step: Step, answer: HttpAnswer) -> None:
         """Raises unless the answer says that there is no page."""
-        said = f"{step.url} answers HTTP {answer.status}"
+        reason = f"{step.url} answers HTTP {answer.status}"
         if answer.status in (404, 410):
             if step.start and self._bounds.follow != "none":
-                raise _No(f"{said}: correct `start`")
+                raise _No(f"{reason}: correct `start`")
             return
         if answer.status in (401, 403, 407):
-            raise _No(f"{said}: check `headers`, or `user` and `password`")
+            raise _No(f"{reason}: check `headers`, or `user` and `password`")
         if answer.status >= 500 or answer.status == 408:
-            raise Transient(f"{said}, will be retried")
-        raise _No(said)
+            raise Transient(f"{reason}, will be retried")
+        raise _No(reason)
 
 
 def _read_sitemap(answer: HttpAnswer) -> Sitemap:

@@ -3,8 +3,8 @@
 Key: the entry's id, numbered if several entries share it. Version: a digest of the entry, and of the article
 if that is read. A feed holds the latest entries only: those that left it stay, for which they are kept in the
 ``state`` folder. The feed is sent only when it changed. An article is read when its entry is new or changed,
-by the same rules as pages of the web connector; where it may not be read or is gone, the feed's own text is
-the document.
+by the same rules as pages of the web connector. If an article may not be read or is gone, the feed's own text
+is the document.
 """
 
 import json
@@ -20,7 +20,7 @@ from ingestor.connectors.http.headers import NOTHING, Validators, validators
 from ingestor.connectors.http.network import AddressRefused, Outside
 from ingestor.connectors.web import feed_process
 from ingestor.connectors.web.content import item_of, page_of, version
-from ingestor.connectors.web.feed_entries import FeedEntry, KnownEntry, NoFeed, numbered
+from ingestor.connectors.web.feed_entries import FeedEntry, KnownEntry, NoFeed, number_keys
 from ingestor.connectors.web.mirror import Mirror, short
 from ingestor.connectors.web.options import HttpOptions, Url
 from ingestor.connectors.web.robots_cache import RobotsCache
@@ -72,37 +72,37 @@ class FeedConnector:
 
     def _update(self, client: WebClient) -> dict[str, Exception]:
         """Make what is kept agree with the feed; why articles could not be read, by the entry's key."""
-        answer = self._asked(client)
+        answer = self._request(client)
         if answer.status == 304:
             return {}
         try:
-            found = feed_process.read(answer.data, answer.headers.get("content-type"), answer.url)
+            parsed = feed_process.read(answer.data, answer.headers.get("content-type"), answer.url)
         except NoFeed as error:
             kind = Transient if self._mirror.note(_FEED) else NeedsHuman  # it was one before
             raise kind(f"{self._options.url} is not a feed: {error}; check `url`") from error
         manners = RobotsCache(client)
         unread: dict[str, Exception] = {}
         url, known = self._options.url, self._mirror.pages()
-        entries = numbered(
-            found.entries,
+        entries = number_keys(
+            parsed.entries,
             [KnownEntry(p.url, p.link or (p.uri if p.uri != url else None), p.made_of) for p in known],
-            self._made_of,
+            self._version_of,
         )
         for key, entry in entries.items():
             try:
                 self._keep(key, entry, client, manners)
             except Transient as error:
                 unread[key] = error
-        if found.whole and not self._options.keep:
+        if parsed.whole and not self._options.keep:
             self._mirror.keep_only(entries)
         self._remember(answer, complete=not unread)
         return unread
 
-    def _asked(self, client: WebClient) -> HttpAnswer:
+    def _request(self, client: WebClient) -> HttpAnswer:
         url = self._options.url
-        known, found_at = self._remembered()
+        known, last_address = self._last_pass()
         try:
-            answer = client.follow(url, known, found_at, _LARGEST)
+            answer = client.follow(url, known, last_address, _LARGEST)
         except AddressRefused as error:
             raise NeedsHuman(str(error)) from error
         if answer.status in (200, 304) and not answer.problem:
@@ -113,12 +113,12 @@ class FeedConnector:
             raise NeedsHuman(f"{url} answers HTTP {answer.status}: check `headers`, or `user` and `password`")
         raise NeedsHuman(answer.problem or f"{url} answers HTTP {answer.status}: correct `url`")
 
-    def _made_of(self, entry: FeedEntry) -> str:
+    def _version_of(self, entry: FeedEntry) -> str:
         return version(b"", entry.version, self._options.full_article)
 
     def _keep(self, key: str, entry: FeedEntry, client: WebClient, manners: RobotsCache) -> None:
         """Raises Transient when the article can't be read now."""
-        made_of, known = self._made_of(entry), self._mirror.page(key)
+        made_of, known = self._version_of(entry), self._mirror.page(key)
         if known and known.made_of == made_of:
             return
         page, data = self._page(key, entry, client, manners)
@@ -151,20 +151,24 @@ class FeedConnector:
             raise Transient(f"{entry.link} answers HTTP {answer.status}, will be retried")
         return answer if answer.status == 200 else None
 
-    def _remembered(self) -> tuple[Validators, str]:
+    def _last_pass(self) -> tuple[Validators, str]:
         """Return the feed's validators of the last pass, and the address where the feed was found.
 
         Both are empty if the last pass used other options.
         """
         note = self._mirror.note(_FEED)
-        options, found_at, etag, changed = json.loads(note) if note else (None, "", None, None)
-        return (Validators(etag, changed), found_at) if options == self._meant() else (NOTHING, "")
+        options, last_address, etag, changed = json.loads(note) if note else (None, "", None, None)
+        return (
+            (Validators(etag, changed), last_address) if options == self._noted_options() else (NOTHING, "")
+        )
 
     def _remember(self, answer: HttpAnswer, *, complete: bool) -> None:
         known = validators(answer.headers) if complete else NOTHING
-        self._mirror.write_note(_FEED, json.dumps([self._meant(), answer.url, known.etag, known.changed]))
+        self._mirror.write_note(
+            _FEED, json.dumps([self._noted_options(), answer.url, known.etag, known.changed])
+        )
 
-    def _meant(self) -> list[bool]:
+    def _noted_options(self) -> list[bool]:
         return [self._options.full_article, self._options.keep]
 
 

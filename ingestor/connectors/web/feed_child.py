@@ -28,12 +28,12 @@ def _read(data: bytes, content_type: str | None, url: str) -> dict[str, object]:
     from ingestor.connectors.web.feed_entries import NoFeed, entries  # behind the walls
 
     try:
-        found = entries(data, content_type, url)
+        listed = entries(data, content_type, url)
     except NoFeed as error:
         return {"bad": str(error)}
     except RecursionError:
         return {"bad": "nested too deeply"}
-    return {"entries": [asdict(entry) for entry in found.entries], "whole": found.whole}
+    return {"entries": [asdict(entry) for entry in listed.entries], "whole": listed.whole}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The entries of a feed: RSS and Atom as feedparser reads them, JSON Feed as jsonfeed.org has it.
 
-What is broken is read as far as it can be. feedparser is given bytes in memory and never an address, which it
-would open by itself; it takes scripts and the like out of the entries.
+A broken feed is read as far as possible. feedparser gets bytes in memory, never an address, which it would
+open by itself. It takes scripts and the like out of the entries.
 """
 
 import calendar
@@ -60,11 +60,14 @@ class ParsedFeed:
 
 
 def entries(data: bytes, content_type: str | None, url: str) -> ParsedFeed:
-    """In the feed's order, without exact repetitions; ``url``: where it was found. Raises NoFeed."""
+    """Read the entries in the feed's order, without exact repetitions.
+
+    ``url``: address of the feed. Raises NoFeed.
+    """
     is_json = data.lstrip(b"\xef\xbb\xbf\r\n\t ").startswith(b"{")
-    found, whole = (_of_json(data, url), True) if is_json else _of_xml(data, content_type, url)
-    names = Counter(entry.link or entry.title for entry in found if not entry.key)
-    named = (replace(entry, key=entry.key or _name(entry, names)) for entry in found)
+    listed, whole = (_of_json(data, url), True) if is_json else _of_xml(data, content_type, url)
+    names = Counter(entry.link or entry.title for entry in listed if not entry.key)
+    named = (replace(entry, key=entry.key or _name(entry, names)) for entry in listed)
     return ParsedFeed(tuple(dict.fromkeys(named)), whole)
 
 
@@ -77,13 +80,13 @@ class KnownEntry:
     version: str | None
 
 
-def numbered(
+def number_keys(
     found: Sequence[FeedEntry], known: Sequence[KnownEntry], version: Callable[[FeedEntry], str]
 ) -> dict[str, FeedEntry]:
     """The entries by key: those that share an id are ``id``, ``id#2`` and so on.
 
-    An entry keeps the key that its content has, else the one that its link alone has, so that others may come
-    and go before it. An id that was never shared is a key whatever content and link are.
+    An entry keeps the key that its content has, else the key that its link alone has. So entries may come and
+    go before it. An id that was never shared is a key whatever content and link are.
     """
     counts = Counter(entry.key for entry in found)
     ids = {one.key: base for one in known if (base := _shared_id(one.key, counts))}
@@ -140,18 +143,18 @@ def _of_xml(data: bytes, content_type: str | None, url: str) -> tuple[list[FeedE
     if parsed.bozo and not parsed.entries:
         raise NoFeed(f"a feed that can't be read: {parsed.bozo_exception}")
     whole = not isinstance(parsed.get("bozo_exception"), SAXException)
-    return [entry for found in parsed.entries if (entry := _xml_entry(found, url))], whole
+    return [entry for each in parsed.entries if (entry := _xml_entry(each, url))], whole
 
 
-def _xml_entry(found: dict[str, Any], url: str) -> FeedEntry | None:
-    contents = [(c.get("value") or "", c.get("type")) for c in found.get("content") or ()]
-    summary = (found.get("summary") or "", (found.get("summary_detail") or {}).get("type"))
+def _xml_entry(fields: dict[str, Any], url: str) -> FeedEntry | None:
+    contents = [(c.get("value") or "", c.get("type")) for c in fields.get("content") or ()]
+    summary = (fields.get("summary") or "", (fields.get("summary_detail") or {}).get("type"))
     text, kind = max(contents, key=lambda content: len(content[0]), default=summary)
-    moment = next(filter(None, (dict.get(found, name) for name in _MOMENTS)), None)  # its own get() warns
+    moment = next(filter(None, (dict.get(fields, name) for name in _MOMENTS)), None)  # its own get() warns
     changed = _in_utc(moment) if moment else None
-    link = normal(found.get("link") or "", url) if found.get("link") else None
+    link = normal(fields.get("link") or "", url) if fields.get("link") else None
     html = _paragraphs(text) if kind == "text/plain" else text
-    return _entry(found.get("id"), link, found.get("title"), html, found.get("author"), changed)
+    return _entry(fields.get("id"), link, fields.get("title"), html, fields.get("author"), changed)
 
 
 def _of_json(data: bytes, url: str) -> list[FeedEntry]:
@@ -195,12 +198,12 @@ def _in_utc(moment: tuple[int, ...]) -> float | None:
 def _seconds(moment: object) -> float | None:
     """POSIX seconds; one without a zone is taken to be UTC."""
     try:
-        found = datetime.fromisoformat(str(moment)) if moment else None
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() if found else None
+        parsed = datetime.fromisoformat(str(moment)) if moment else None
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() if parsed else None
     except (ValueError, OverflowError):
         return None
 
 
 def _text(value: object) -> str:
-    """Without lone surrogates."""
+    """Return a text without lone surrogates."""
     return "" if value is None else str(value).strip().encode("utf-8", "replace").decode()

@@ -1,7 +1,7 @@
 """A feed is read in a process of its own, behind the walls of parsers, with limits of CPU time and memory.
 
-feedparser takes quadratic time for some feeds, and holds Python's lock meanwhile: it had not read a feed of
-50 kB, with 50,000 letters as an author, after 6 s of CPU time.
+feedparser takes quadratic time for some feeds, and holds Python's lock meanwhile. A feed of 50 kB, with
+50,000 letters as an author, was not read after 6 s of CPU time.
 """
 
 import json

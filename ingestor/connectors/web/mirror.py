@@ -44,63 +44,63 @@ class Mirror:
             raise NeedsHuman(f"{self._file} can't be written: {reason}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            with self._opened():  # the last close writes to disk, which is costly for each page
+            with self._open():  # the last close writes to disk, which is costly for each page
                 yield
         finally:
             os.close(lock)
 
     def page(self, url: str) -> Page | None:
-        with self._opened() as database:
+        with self._open() as database:
             row = database.execute("SELECT facts FROM page WHERE url = ?", (url,)).fetchone()
         return _page(row[0]) if row else None
 
     def pages(self) -> list[Page]:
-        with self._opened() as database:
+        with self._open() as database:
             return [_page(facts) for (facts,) in database.execute("SELECT facts FROM page ORDER BY url")]
 
     def keep(self, page: Page, body: bytes | None = None) -> None:
         """Replace the page with that address."""
         packed = None if body is None else zlib.compress(body, 1)
-        with self._opened() as database:
+        with self._open() as database:
             database.execute(
                 "REPLACE INTO page VALUES (?, ?, ?)", (page.url, json.dumps(asdict(page)), packed)
             )
 
     def fetch(self, item: Item) -> Blob:
         """Return a page as it was listed. Raises Stale, and BadDocument if it is too large."""
-        found = self.body(item.key, item.version)
-        if found is None:
+        body = self.body(item.key, item.version)
+        if body is None:
             raise Stale(f"{item.uri} must be listed again first")
-        page, data = found
+        page, data = body
         if page.problem:
             raise BadDocument(page.problem)
         return Blob(data, blob_name(page), page.content_type)
 
     def body(self, url: str, version: str) -> tuple[Page, bytes] | None:
         """The page and its content; None if it is unknown or of another version."""
-        with self._opened() as database:
+        with self._open() as database:
             row = database.execute("SELECT facts, body FROM page WHERE url = ?", (url,)).fetchone()
         if row is None or _page(row[0]).version != version:
             return None
         return _page(row[0]), zlib.decompress(row[1]) if row[1] else b""
 
     def keep_only(self, urls: Collection[str]) -> None:
-        with self._opened() as database:
+        with self._open() as database:
             known = [url for (url,) in database.execute("SELECT url FROM page")]
             gone = [(url,) for url in known if url not in urls]
             database.executemany("DELETE FROM page WHERE url = ?", gone)
 
     def note(self, name: str) -> str | None:
-        with self._opened() as database:
+        with self._open() as database:
             row = database.execute("SELECT value FROM note WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else None
 
     def write_note(self, name: str, value: str) -> None:
-        with self._opened() as database:
+        with self._open() as database:
             database.execute("REPLACE INTO note VALUES (?, ?)", (name, value))
 
     @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def _open(self) -> Iterator[sqlite3.Connection]:
         """A connection for one use, because workers read during a pass. Raises Transient."""
         try:
             with closing(sqlite3.connect(self._file, timeout=60)) as database:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from ingestor.connectors.http.address import allowed
+from ingestor.connectors.http.address import parse_allowed
 from ingestor.connectors.http.client import Terms
 from ingestor.connectors.http.url import normal, origin
 from ingestor.registry import Options, tuning
@@ -17,17 +17,17 @@ from ingestor.units import Duration, Size
 def _url(url: str) -> str:
     if "@" in url.partition("://")[2].partition("/")[0]:
         raise ValueError("must not hold a user or password: set `user` and `password`, which are kept secret")
-    found = normal(url)
-    if found is None:
+    address = normal(url)
+    if address is None:
         raise ValueError("must be an address such as https://docs.example.org/guide/")
-    return found
+    return address
 
 
 Url = Annotated[str, AfterValidator(_url)]
 
 
 def _entry(entry: str) -> str:
-    allowed([entry])
+    parse_allowed([entry])
     return entry
 
 
@@ -84,7 +84,7 @@ class HttpOptions(Options):
         return Terms(
             frozenset(map(origin, urls)),
             tuple(secrets),
-            allowed(self.allow_private),
+            parse_allowed(self.allow_private),
             self.contact,
             self.timeout,
             self.delay,

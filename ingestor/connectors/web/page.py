@@ -32,7 +32,7 @@ class PageLinks:
     robots: frozenset[str] = frozenset()
 
 
-def said_by(data: bytes, content_type: str | None, url: str, agent: str) -> PageLinks:
+def links_of(data: bytes, content_type: str | None, url: str, agent: str) -> PageLinks:
     """Read the links of a page, and its rules for robots.
 
     ``url``: address of the page; ``agent``: our name, which a meta element may use.
@@ -46,7 +46,7 @@ def said_by(data: bytes, content_type: str | None, url: str, agent: str) -> Page
             base = normal(target, url) or base
         elif tag == "meta":
             robots |= _robots(attributes, agent)
-            target = _refreshed(attributes)
+            target = _refresh_target(attributes)
         elif tag == "link" and "canonical" in words:
             canonical = canonical or normal(target, base)
         counts = tag in ("a", "area", "meta") and "nofollow" not in words and len(links) < _MOST_LINKS
@@ -61,12 +61,12 @@ def _robots(attributes: Attributes, agent: str) -> set[str]:
     return set(re.split(r"[\s,]+", attributes.get("content", "").lower()))
 
 
-def _refreshed(attributes: Attributes) -> str:
+def _refresh_target(attributes: Attributes) -> str:
     """The target of a meta refresh."""
     if attributes.get("http-equiv", "").lower() != "refresh":
         return ""
-    found = _REFRESH.match(attributes.get("content", ""))
-    return found[1] if found else ""
+    refresh = _REFRESH.match(attributes.get("content", ""))
+    return refresh[1] if refresh else ""
 
 
 def _text(data: bytes, content_type: str | None) -> str:
@@ -83,12 +83,12 @@ def _text(data: bytes, content_type: str | None) -> str:
 def _tags(text: str) -> Iterator[tuple[str, Attributes]]:
     """The relevant start tags with their attributes; of two attributes with one name the first."""
     at = 0
-    while found := _TAG.search(text, at):
-        if found[1]:
-            at = text.find("-->", found.end())
+    while tag_match := _TAG.search(text, at):
+        if tag_match[1]:
+            at = text.find("-->", tag_match.end())
         else:
-            tag = found[2].lower()
-            attributes, at = _attributes(text, found.end())
+            tag = tag_match[2].lower()
+            attributes, at = _attributes(text, tag_match.end())
             yield tag, attributes
             if tag in _UNREAD:
                 end = re.compile(f"</{tag}", re.IGNORECASE).search(text, at)
@@ -101,14 +101,14 @@ def _attributes(text: str, at: int) -> tuple[Attributes, int]:
     """The attributes, and the end of the tag."""
     attributes: Attributes = {}
     while (at := _blank_end(text, at)) < len(text) and text[at] != ">":
-        found = _ATTRIBUTE.match(text, at)
-        if found:
-            value = found[2] or found[3] or found[4] or ""
-            attributes.setdefault(found[1].lower(), unescape(value))
-        at = found.end() if found else at + 1
+        match = _ATTRIBUTE.match(text, at)
+        if match:
+            value = match[2] or match[3] or match[4] or ""
+            attributes.setdefault(match[1].lower(), unescape(value))
+        at = match.end() if match else at + 1
     return attributes, at
 
 
 def _blank_end(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+    match = _BLANK.match(text, at)
+    return match.end() if match else at

@@ -28,10 +28,10 @@ class RobotsCache:
                 self._known[place] = self._read(f"{place}/robots.txt")
             except Transient as error:
                 self._known[place] = error
-        found = self._known[place]
-        if isinstance(found, Transient):
-            raise found
-        return found
+        known = self._known[place]
+        if isinstance(known, Transient):
+            raise known
+        return known
 
     def _read(self, url: str) -> RobotsRules:
         answer = self._client.follow(url, limit=_LARGEST)
@@ -39,6 +39,6 @@ class RobotsCache:
             raise Transient(
                 f"{url} can't be read (HTTP {answer.status}): no page of the site is read until then"
             )
-        found = rules(answer.data if answer.status == 200 else b"")
-        self._client.delays[urlsplit(url).netloc] = found.delay
-        return found
+        parsed = rules(answer.data if answer.status == 200 else b"")
+        self._client.delays[urlsplit(url).netloc] = parsed.delay
+        return parsed

@@ -6,7 +6,7 @@ XML is read by expat as a stream; entities, which no sitemap needs, are refused.
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from ingestor.connectors.http.body import Broken, TooLarge, gunzipped
+from ingestor.connectors.http.body import Broken, TooLarge, gunzip
 from ingestor.connectors.http.url import normal
 
 _MOST = 50_000  # addresses in one file, as the protocol says
@@ -64,7 +64,7 @@ def sitemap(data: bytes, url: str, limit: int) -> Sitemap:
 
     ``url``: address of the sitemap; ``limit``: bytes, unpacked.
     """
-    data = gunzipped(data, limit)
+    data = gunzip(data, limit)
     if len(data) > limit:
         raise TooLarge
     data = data.lstrip(b"\xef\xbb\xbf\r\n\t ")  # many a server sends an empty line first

@@ -23,7 +23,7 @@ class Versions(Protocol):
         ...
 
     def below(self, under: str) -> Mapping[str, str]:
-        """At and below that key; "" is all."""
+        """Return the versions at and below a key; "" is every key."""
         ...
 
 
@@ -102,8 +102,8 @@ class ListingChanges:
     def part(self, number: int) -> Changes:
         """Return a part of the changes; parts are applied one after another.
 
-        The first part has all vanished keys: a document must not be read under its new name while the
-        journal has the document under its old name.
+        The first part has all vanished keys: a document must not be read under its new name while the journal
+        has its old name.
         """
         changed = self._page(number) if self.pages else []
         return Changes(changed, () if number else self.vanished)
@@ -145,7 +145,7 @@ class ListingComparison:
         self._page = []
 
     def changes(self, scope: Scope) -> ListingChanges:
-        """After the last item. ``scope``: what was listed."""
+        """Return the changes, after the last item. ``scope``: the part that was listed."""
         if self._page:
             self._turn()
         listed, appeared = len(self._listed), self._new
@@ -158,7 +158,7 @@ class ListingComparison:
 
 
 def _first(page: list[Differing], repeated: KeySet | None) -> list[Differing]:
-    """Without items whose key had been listed before."""
+    """Drop items whose key was listed before."""
     if repeated is None:
         return page
     first = repeated.first([one.item.key for one in page])
@@ -166,5 +166,5 @@ def _first(page: list[Differing], repeated: KeySet | None) -> list[Differing]:
 
 
 def is_as_known(item: Item) -> bool:
-    """Whether this is a known member of a container that was not opened: its size and time are missing."""
+    """Whether an item is a known member of a container that was not opened: its size and time are missing."""
     return INSIDE in item.key and item.size is None

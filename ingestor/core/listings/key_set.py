@@ -44,7 +44,7 @@ class KeySet:
             yield from (key for key, there in zip(page, _within(added, page), strict=True) if not there)
 
     def first(self, keys: Sequence[str]) -> list[int]:
-        """How many keys had been added before each of these was for the first time. All were added."""
+        """Return how many keys had been added before each of ``keys`` was first added. Each was added."""
         if self._first is None:
             self._different, self._first = np.unique(np.array(self._hashes, np.int64), return_index=True)
         return [int(at) for at in self._first[np.searchsorted(self._sorted(), _hashes(keys))]]

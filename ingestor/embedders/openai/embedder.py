@@ -41,7 +41,7 @@ def batches(tokens: Sequence[int], most_texts: int, most_tokens: int) -> Iterato
         yield range(start, len(tokens))
 
 
-def resolved(batch: Positions, send: Send, check: Callable[[str], None]) -> Outcome:
+def resolve(batch: Positions, send: Send, check: Callable[[str], None]) -> Outcome:
     """Return a vector or an error for each position of a batch.
 
     ``send``: raises TextsRefused if one of the texts may be at fault, else Transient or NeedsHuman.
@@ -49,7 +49,7 @@ def resolved(batch: Positions, send: Send, check: Callable[[str], None]) -> Outc
     text, too.
     """
     try:
-        found, parts, reason = _sent(batch, send)
+        outcome, parts, reason = _send_once(batch, send)
         if parts:
             check(reason)
     except (Transient, NeedsHuman) as error:
@@ -57,11 +57,11 @@ def resolved(batch: Positions, send: Send, check: Callable[[str], None]) -> Outc
     if parts and len(batch) == 1:
         return {batch[0]: BadDocument(f"the embedding server {reason}")}
     for part in parts:
-        found |= resolved(part, send, check)
-    return found
+        outcome |= resolve(part, send, check)
+    return outcome
 
 
-def _sent(batch: Positions, send: Send) -> tuple[Outcome, list[Positions], str]:
+def _send_once(batch: Positions, send: Send) -> tuple[Outcome, list[Positions], str]:
     """Vectors by position, what is to be sent again, and why."""
     try:
         rows = send(batch)
@@ -69,8 +69,8 @@ def _sent(batch: Positions, send: Send) -> tuple[Outcome, list[Positions], str]:
         half = (len(batch) + 1) // 2
         return {}, [part for part in (batch[:half], batch[half:]) if part], str(refused)
     pairs = list(zip(batch, rows, strict=True))
-    found: Outcome = {position: row for position, row in pairs if row is not None}
-    return found, [[position] for position, row in pairs if row is None], _NO_VECTOR
+    outcome: Outcome = {position: row for position, row in pairs if row is not None}
+    return outcome, [[position] for position, row in pairs if row is None], _NO_VECTOR
 
 
 _UNKNOWN = 2**31 - 1  # tokens: no text is longer
@@ -91,10 +91,10 @@ class OpenAIEmbedder:
     @property
     def identity(self) -> dict[str, object]:
         """Return the options that the vectors depend on; the server's address is no part of them."""
-        told = self._options.model_dump(
+        values = self._options.model_dump(
             include={"model", "dimensions", "prompt", "parameters", "revision"}, mode="json"
         )
-        return {**told, "rounding": "float16"}
+        return {**values, "rounding": "float16"}
 
     @property
     def dimensions(self) -> int:
@@ -110,12 +110,12 @@ class OpenAIEmbedder:
         return self._sender.count([self._options.prompt + text for text in texts])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        return self._stacked(self.embed_each(texts, Stop()))
+        return self._stack(self.embed_each(texts, Stop()))
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         options = self._options
         more = {**options.parameters, **options.query_parameters}
-        return self._stacked(self._each(texts, options.query_prompt, more, Stop()))
+        return self._stack(self._each(texts, options.query_prompt, more, Stop()))
 
     def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:
         return self._each(texts, self._options.prompt, self._options.parameters, stop)
@@ -126,11 +126,11 @@ class OpenAIEmbedder:
         parts = list(batches(self._sender.count(prompted), options.batch_texts, options.batch_tokens))
         call = Call(self._sender, prompt, more, stop)
         send = partial(call.vectors, prompted)
-        done = in_parallel(lambda part: resolved(part, send, call.check), parts, options.concurrency, stop)
-        found: Outcome = {position: row for outcome in done for position, row in outcome.items()}
-        return Answered([found[position] for position in range(len(texts))], call.tokens)
+        done = in_parallel(lambda part: resolve(part, send, call.check), parts, options.concurrency, stop)
+        vectors: Outcome = {position: row for outcome in done for position, row in outcome.items()}
+        return Answered([vectors[position] for position in range(len(texts))], call.tokens)
 
-    def _stacked(self, answered: Answered) -> Vectors:
+    def _stack(self, answered: Answered) -> Vectors:
         for vector in answered.vectors:
             if isinstance(vector, Exception):
                 raise vector

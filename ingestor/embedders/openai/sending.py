@@ -72,9 +72,10 @@ Count = Callable[[Sequence[str]], list[int]]
 
 
 def counter(tokenizer: Path | None) -> Count:
-    """By a ``tokenizer.json``, or the one in a folder; else by cl100k_base, which OpenAI's models have.
+    """Build a counter from a ``tokenizer.json`` or its folder; else from cl100k_base, as OpenAI's models have
+    it.
 
-    Raises NeedsHuman where there is none.
+    Raises NeedsHuman if the file is missing.
     """
     if tokenizer is None:
         return Tokens().counts
@@ -82,12 +83,12 @@ def counter(tokenizer: Path | None) -> Count:
 
     folder = tokenizer.parent if tokenizer.name == "tokenizer.json" else tokenizer
     try:
-        found = from_folder(folder)
+        loaded = from_folder(folder)
     except Exception as error:
         raise NeedsHuman(f"embedding: the tokenizer in {folder} can't be read: {error}") from error
-    if found is None:
+    if loaded is None:
         raise NeedsHuman(f"embedding: there is no tokenizer.json in {folder}")
-    return lambda texts: [len(encoding) for encoding in found.encode_batch_fast(list(texts))]
+    return lambda texts: [len(encoding) for encoding in loaded.encode_batch_fast(list(texts))]
 
 
 MINUTE = 60.0  # seconds
@@ -159,7 +160,7 @@ _ENVELOPE = 1_000_000  # bytes of an answer beside its numbers
 
 
 class Malformed(Exception):
-    """Not what an OpenAI-compatible server answers to these texts."""
+    """Error: the answer is not one of an OpenAI-compatible server to these texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,17 +182,17 @@ def longest(texts: int, dimensions: int | None) -> int:
 
 def read(content: bytes, texts: int) -> EmbeddingAnswer:
     """Raises Malformed."""
-    found = _json(content)
+    body = _json(content)
     try:
-        entries = _in_order(found["data"], texts)
+        entries = _in_order(body["data"], texts)
         rows = [_numbers(entry["embedding"]) for entry in entries]
-        counted = (found.get("usage") or {}).get("prompt_tokens")
+        counted = (body.get("usage") or {}).get("prompt_tokens")
         tokens = None if counted is None else token_count(counted)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         raise Malformed("did not answer as an OpenAI-compatible server does; check base_url") from None
     widths = {len(row) for row in rows}
     if len(widths) != 1 or not 0 < max(widths) <= WIDEST:
-        raise Malformed(f"gave vectors of {_listed(widths)} numbers for texts of one request")
+        raise Malformed(f"gave vectors of {_join_widths(widths)} numbers for texts of one request")
     return EmbeddingAnswer([_vector(row) for row in rows], widths.pop(), tokens)
 
 
@@ -222,10 +223,10 @@ def _numbers(embedding: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.f
     """null counts as no number."""
     if not isinstance(embedding, list) or any(isinstance(number, str | bool) for number in embedding[:1]):
         raise TypeError
-    found = np.array(embedding, np.float64)
-    if found.ndim != 1:
+    vector = np.array(embedding, np.float64)
+    if vector.ndim != 1:
         raise TypeError
-    return found
+    return vector
 
 
 def _vector(row: np.ndarray[Any, np.dtype[np.float64]]) -> Vector | None:
@@ -237,7 +238,7 @@ def _vector(row: np.ndarray[Any, np.dtype[np.float64]]) -> Vector | None:
     return made if made.any() else None
 
 
-def _listed(widths: set[int]) -> str:
+def _join_widths(widths: set[int]) -> str:
     return ", ".join(str(width) for width in sorted(widths)[:5])
 
 
@@ -262,8 +263,8 @@ class Sender:
     def width(self) -> int | None:
         return self._learned.get("dimensions")
 
-    def said(self, what: object) -> str:
-        return self._requests.said(what)
+    def describe(self, what: object) -> str:
+        return self._requests.describe(what)
 
     @cached_property
     def count(self) -> Count:
@@ -287,17 +288,17 @@ class Sender:
                 partial(_wait, stop),
             )
         except TryAgain as busy:
-            raise Transient(self.said(busy)) from None
+            raise Transient(self.describe(busy)) from None
         except RequestNotTaken as refused:
             if refused.status in _ABOUT_TEXTS or TOO_LONG in refused.code:
                 raise TextsRefused(str(refused)) from None
-            raise NeedsHuman(self.said(refused)) from None
+            raise NeedsHuman(self.describe(refused)) from None
 
     def _once(self, body: Mapping[str, Any], texts: int, tokens: int, stop: Stop) -> EmbeddingAnswer:
         _wait(stop, self._pace.take(tokens))
         try:
             content = self._requests.post("/embeddings", body, longest(texts, self._options.dimensions))
-            return self._checked(read(content, texts))
+            return self._check(read(content, texts))
         except Malformed as error:
             raise TryAgain(str(error)) from None
         except TryAgain as busy:
@@ -305,11 +306,11 @@ class Sender:
                 self._pace.pause(busy.after)
             raise
 
-    def _checked(self, answer: EmbeddingAnswer) -> EmbeddingAnswer:
+    def _check(self, answer: EmbeddingAnswer) -> EmbeddingAnswer:
         wanted = self._options.dimensions
         if wanted is not None and answer.dimensions != wanted:
             raise NeedsHuman(
-                self.said(
+                self.describe(
                     f"gave vectors of {answer.dimensions} dimensions, not of {wanted}: correct `dimensions`,"
                     f" or leave it out if model {self._options.model!r} cannot shorten its vectors"
                 )
@@ -333,8 +334,8 @@ class Call:
 
     @property
     def tokens(self) -> int | None:
-        told = [number for number in self._counted if number is not None]
-        return sum(told) if len(told) == len(self._counted) else None
+        counts = [number for number in self._counted if number is not None]
+        return sum(counts) if len(counts) == len(self._counted) else None
 
     def vectors(self, texts: Sequence[str], positions: Sequence[int]) -> Sequence[Vector | None]:
         answer = self._sender.answer([texts[position] for position in positions], self._more, self._stop)
@@ -345,13 +346,13 @@ class Call:
         """See batching.resolved."""
         if self._harmless_passed:
             return
-        said = self._sender.said
+        describe = self._sender.describe
         try:
             [vector] = self.vectors([self._prompt + HARMLESS], [0])
         except TextsRefused:
-            raise NeedsHuman(said(reason)) from None
+            raise NeedsHuman(describe(reason)) from None
         if vector is None:
-            raise Transient(said("gives no usable vectors, not even for a harmless word"))
+            raise Transient(describe("gives no usable vectors, not even for a harmless word"))
         self._harmless_passed = True
 
 

@@ -62,18 +62,18 @@ class _Builder:
             op.parameter([-1, -1], openvino.Type.i32, name=name) for name in ("ids", "positions")
         )
         mask = op.parameter([-1, -1], openvino.Type.f32, name="mask")
-        x = self._embedded(ids, positions)
+        x = self._embed(ids, positions)
         bias = self._bias(ids, mask)
         for number in range(int(self._config["num_hidden_layers"])):
             x = self._layer(x, bias, f"encoder.layer.{number}.")
         return openvino.Model([x], [ids, positions, mask], self._outline.family)
 
-    def _embedded(self, ids: Any, positions: Any) -> Any:
+    def _embed(self, ids: Any, positions: Any) -> Any:
         table = self._weights["embeddings.position_embeddings.weight"]
         if self._outline.family != "mpnet":
             table = table + self._weights["embeddings.token_type_embeddings.weight"][0]  # of a single text
         words = op.gather(_constant(self._weights["embeddings.word_embeddings.weight"]), ids, _integer(0))
-        return self._normed(
+        return self._normalize(
             op.add(words, op.gather(_constant(table), positions, _integer(0))), "embeddings.LayerNorm"
         )
 
@@ -98,9 +98,11 @@ class _Builder:
         )
         seen = op.scaled_dot_product_attention(query, key, value, bias, causal=False)
         joined = op.reshape(op.transpose(seen, _integer(0, 2, 1, 3)), _integer(0, 0, self._width), True)
-        x = self._normed(op.add(self._linear(joined, at + self._names["out"]), x), at + self._names["norm"])
-        inner = self._activated(self._linear(x, at + "intermediate.dense"))
-        return self._normed(op.add(self._linear(inner, at + "output.dense"), x), at + "output.LayerNorm")
+        x = self._normalize(
+            op.add(self._linear(joined, at + self._names["out"]), x), at + self._names["norm"]
+        )
+        inner = self._activate(self._linear(x, at + "intermediate.dense"))
+        return self._normalize(op.add(self._linear(inner, at + "output.dense"), x), at + "output.LayerNorm")
 
     def _split(self, x: Any) -> Any:
         """(texts, tokens, width) -> (texts, heads, tokens, width of a head)."""
@@ -111,13 +113,13 @@ class _Builder:
         product = op.matmul(x, self._matrix(self._weights[f"{name}.weight"]), False, True)
         return op.add(product, _constant(self._weights[f"{name}.bias"]))
 
-    def _normed(self, x: Any, name: str) -> Any:
+    def _normalize(self, x: Any, name: str) -> Any:
         small = float(self._config.get("layer_norm_eps", 1e-12))
         even = op.mvn(x, _integer(-1), True, small, "inside_sqrt")
         scaled = op.multiply(even, _constant(self._weights[f"{name}.weight"]))
         return op.add(scaled, _constant(self._weights[f"{name}.bias"]))
 
-    def _activated(self, x: Any) -> Any:
+    def _activate(self, x: Any) -> Any:
         kind = self._config.get("hidden_act", "gelu")
         return op.relu(x) if kind == "relu" else op.gelu(x, GELU_MODES[kind])
 
@@ -125,8 +127,8 @@ class _Builder:
 def relative_buckets(window: int, count: int, furthest: int = 128) -> npt.NDArray[np.int64]:
     """(window, window): the bucket of each distance between two tokens, as T5 and MPNet have them.
 
-    The one half is for tokens before, the other for those behind; near ones have buckets of their own, those
-    further away share one by the logarithm of the distance.
+    One half of the buckets is for tokens before, the other for tokens behind. Near tokens have buckets of
+    their own; tokens further away share a bucket by the logarithm of the distance.
     """
     places = np.arange(window)
     distance = places[:, None] - places[None, :]

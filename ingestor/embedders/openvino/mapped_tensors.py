@@ -27,8 +27,8 @@ class MappedTensors:
 
     def _tensor(self, start: int, dtype: str, shape: list[int], data_offsets: list[int]) -> npt.NDArray[Any]:
         kind, (first, end) = np.dtype(_TYPES[dtype]), data_offsets
-        found = np.frombuffer(self._file, kind, (end - first) // kind.itemsize, start + first)
-        return found.reshape(shape)
+        tensor = np.frombuffer(self._file, kind, (end - first) // kind.itemsize, start + first)
+        return tensor.reshape(shape)
 
     def give_back(self) -> None:
         """Free the memory of what was read; it is read from the file again where it is needed."""

@@ -21,7 +21,7 @@ from ingestor.embedders.openvino.mapped_tensors import MappedTensors
 from ingestor.embedders.openvino.streams import MOST, Streams
 from ingestor.embedders.outline import TransformerOutline
 from ingestor.embedders.rounding import unit
-from ingestor.embedders.token_pooling import Floats, pooled, projected
+from ingestor.embedders.token_pooling import Floats, pool, project
 from ingestor.embedders.tokenizing import from_folder
 from ingestor.embedders.weights import Weights, unusable
 from ingestor.model import EmbeddedPart
@@ -39,9 +39,9 @@ class OpenVinoModel:
         self._outline, self.window = outline, outline.window
         try:
             self._projections = [(load_file(each.weights), each.activation) for each in outline.projections]
-            self._mapped = MappedTensors(outline.weights) if weights.fixed else None
+            self._mapped = MappedTensors(outline.weights) if weights.is_fixed else None
             tensors = load_file(outline.weights) if self._mapped is None else self._mapped.tensors
-            self._streams = Streams(_compiled(outline, tensors, precision, threads))
+            self._streams = Streams(_compile(outline, tensors, precision, threads))
             self._truncating = self.counter()
         except Exception as error:
             raise unusable(weights.name, error) from error
@@ -59,8 +59,10 @@ class OpenVinoModel:
         try:
             with closing(self._streams.outputs(inputs)) as outputs:
                 for batch, tokens in zip(chosen, outputs, strict=True):
-                    found = [self._vector(tokens[row, : lengths[at]]) for row, at in enumerate(batch.members)]
-                    yield EmbeddedPart(batch.members, unit(np.array(found)))
+                    vectors = [
+                        self._vector(tokens[row, : lengths[at]]) for row, at in enumerate(batch.members)
+                    ]
+                    yield EmbeddedPart(batch.members, unit(np.array(vectors)))
         finally:
             if self._mapped is not None:
                 self._mapped.give_back()  # the matrices were packed, and few rows of the tables are used
@@ -69,10 +71,10 @@ class OpenVinoModel:
 
     def counter(self) -> Tokenizer:
         """The model's own tokenizer, without truncation."""
-        found = from_folder(self._outline.weights.parent)
-        if found is None:
+        tokenizer = from_folder(self._outline.weights.parent)
+        if tokenizer is None:
             raise FileNotFoundError("tokenizer.json")
-        return found
+        return tokenizer
 
     def _inputs(self, encodings: Sequence[Encoding], length: int) -> dict[str, Any]:
         ids = np.zeros((len(encodings), length), np.int32)
@@ -91,13 +93,13 @@ class OpenVinoModel:
         return (np.cumsum(counted, axis=1) * counted + first - 1).astype(np.int32)
 
     def _vector(self, tokens: Floats) -> Floats:
-        vector = pooled(tokens, self._outline.poolings)
+        vector = pool(tokens, self._outline.poolings)
         for layer, activation in self._projections:
-            vector = projected(vector, layer["linear.weight"], layer.get("linear.bias"), activation)
+            vector = project(vector, layer["linear.weight"], layer.get("linear.bias"), activation)
         return vector
 
 
-def _compiled(
+def _compile(
     outline: TransformerOutline, tensors: Tensors, precision: str, threads: int
 ) -> openvino.CompiledModel:
     settings = {

@@ -57,5 +57,5 @@ class Streams:
 
 def _output(request: openvino.InferRequest) -> Floats:
     request.wait()
-    found: Floats = request.get_output_tensor(0).data
-    return found
+    output: Floats = request.get_output_tensor(0).data
+    return output

@@ -1,4 +1,4 @@
-"""How often a language model will be asked, and what that costs. Pure."""
+"""Estimate of requests to a language model, and of their cost. Pure."""
 
 from dataclasses import dataclass
 

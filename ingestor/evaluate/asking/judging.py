@@ -18,7 +18,7 @@ from ingestor.evaluate.workplace import Workplace, same_documents
 from ingestor.llm.at_once import in_parallel
 from ingestor.llm.client import Ask, LanguageModel
 from ingestor.llm.options import Endpoint
-from ingestor.llm.valid import answered
+from ingestor.llm.valid import ask_until_valid
 from ingestor.ports import Stop
 from ingestor.units import counted
 
@@ -71,7 +71,7 @@ def _judgement(model: Ask, question: str, reference: str, shown: str) -> tuple[s
         return "", Judgement(None)
     twice = int(text_digest(question), 16) % TWICE == 0
     verdicts = [
-        answered(model, judging(question, reference, shown, answer, turned=turned), verdict, _TIMES)
+        ask_until_valid(model, judging(question, reference, shown, answer, turned=turned), verdict, _TIMES)
         for turned in ((False, True) if twice else (False,))
     ]
     return answer, Judgement(verdicts[0], verdicts[1] if twice else None)

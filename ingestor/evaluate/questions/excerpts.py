@@ -1,4 +1,4 @@
-"""Where a quotation stands in a text: exactly, or whatever its spaces, punctuation and case are. Pure."""
+"""Places of a quotation in a text: exact, or without regard to spaces, punctuation and case. Pure."""
 
 import unicodedata
 from array import array

@@ -1,4 +1,4 @@
-"""Which questions of a language model are left out: near-duplicates, and those that fit their excerpts badly.
+"""Filters for questions of a language model: near-duplicates, and questions that fit their excerpts badly.
 
 Chroma's report uses fixed cosines, which fit one embedding model. Here both bounds follow from the questions
 themselves, so that they fit every model. Pure.

@@ -1,10 +1,10 @@
 """Questions made of the documents themselves, without a model. Pure, and the same every time.
 
-One or two sentences are drawn, each of their words is kept with probability one half, and what is asked for
-is these sentences with those around them. Recall *at an equal budget of tokens* by such questions orders
-strategies much as real questions do (docs/evaluate.md has the correlations). Without the sentences around it
-did not: chunks of 30 tokens, each about one sentence, found most of all, and with real questions they find
-least but for bad strategies. The height of recall means nothing, and recall of the first n chunks does not
+One or two sentences are drawn, and each of their words is kept with probability one half. The excerpt to find
+is these sentences with their neighbours. Recall *at an equal budget of tokens* by such questions orders
+strategies much as real questions do (docs/evaluate.md has the correlations). Without the neighbours the order
+was wrong: chunks of 30 tokens, each about one sentence, scored best. With real questions such chunks score
+worst but for bad strategies. The height of recall means nothing, and recall of the first n chunks does not
 agree.
 """
 
@@ -29,7 +29,7 @@ _SKIPPED = frozenset({"heading", "code", "table", "front_matter", "rule", "html"
 
 
 def made(documents: Sequence[Document], count: int) -> list[EvalQuestion]:
-    """At most ``count``, in proportion to what each document has to ask about."""
+    """Make at most ``count`` questions, in proportion to the prose of each document."""
     whole = "\n".join(document.text for document in documents)
     candidates = sorted(
         (text_digest(f"{number} {document.text[start:end]}"), number, (start, end), excerpt)

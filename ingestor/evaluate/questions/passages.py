@@ -1,4 +1,4 @@
-"""Which passages of the documents a language model is shown, the same every time. Pure.
+"""Passages of documents that a language model is shown, the same in every run. Pure.
 
 A passage has 4,000 characters at most, as in Chroma's report. A document has passages in proportion to its
 length; its n-th one is the same however many are drawn and whatever other documents there are.
@@ -26,7 +26,7 @@ def passages(texts: Sequence[str], count: int) -> Mapping[int, list[Span]]:
 
 
 def _share(weights: Mapping[int, float], at: int, count: int) -> int:
-    """More than a document's share of so many passages can be."""
+    """Return an upper bound of a document's share of ``count`` passages."""
     return int(count * weights[at] / sum(weights.values())) + 2
 
 

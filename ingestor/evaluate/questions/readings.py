@@ -44,7 +44,7 @@ def quoted(found: Sequence[Sequence[EvalQuestion]], samples: Sequence[Sample]) -
 
 
 def has(sample: Sample, excerpt: Excerpt) -> bool:
-    """Whether it is in the text of its document."""
+    """Whether an excerpt is in the text of its document."""
     return excerpt.end <= len(sample.documents[excerpt.document].document.text)
 
 

@@ -1,9 +1,9 @@
 """Questions that a language model writes, each about a passage that it is shown.
 
 As in Chroma's technical report [Smith & Troynikov 2024]: the model sees a passage and the latest questions
-about the same document, and answers with a question on one subject and the excerpts that answer it, word for
-word. An excerpt is looked for in the passage exactly, then without regard to spaces, punctuation and case,
-and must stand in the documents once. An answer that breaks a rule is asked for again, with the reason.
+about the same document. It answers with a question on one subject and the excerpts that answer the question,
+word for word. An excerpt is looked for in the passage exactly, then without regard to spaces, punctuation and
+case, and must stand in the documents once. An answer that breaks a rule is asked for again, with the reason.
 
 The questions about one document are asked for one after another, so that they differ; documents at the same
 time.
@@ -19,7 +19,7 @@ from ingestor.evaluate.questions.filters import duplicates, misfits
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.llm.at_once import in_parallel
 from ingestor.llm.client import Ask, Messages
-from ingestor.llm.valid import answered, json_object
+from ingestor.llm.valid import ask_until_valid, json_object
 from ingestor.model import Vectors
 from ingestor.ports import Stop
 from ingestor.text.spans import Span
@@ -41,9 +41,9 @@ Wanted = Mapping[int, Sequence[Span]]  # passages, by the number of their docume
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How questions are asked for. ``threads``: documents at the same time; ``stop``: ends what waits.
+    """Way to ask for questions.
 
-    ``noted``: called after each passage.
+    ``threads``: documents at the same time; ``stop``: ends waits. ``noted``: called after each passage.
     """
 
     ask: Ask
@@ -123,7 +123,7 @@ def _about(
     found, refused, earlier = list[EvalQuestion](), list[RefusedQuestion](), list[str]()
     for number, span in enumerate(spans, 1):
         reasons = list[str]()
-        question = answered(
+        question = ask_until_valid(
             manner.ask,
             messages(texts[at][slice(*span)], earlier),
             partial(read, at=at, span=span, texts=texts, earlier=earlier[:]),

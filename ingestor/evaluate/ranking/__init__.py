@@ -1,1 +1,1 @@
-"""Which chunks a question gets, by vectors and by words, and what they are worth."""
+"""Rankings: the chunks that a question gets, by vectors and by words, and their scores."""

@@ -57,7 +57,7 @@ def reranked(
 
 
 def _name(rerank: Rerank, scores: Scores) -> str:
-    """Which reranker it is. A cross-encoder is loaded by this."""
+    """Name the reranker. Loads a cross-encoder."""
     probed = [f"{score:.{_DIGITS}g}" for score in scored(scores, _QUESTION, _TEXTS)]
     return json.dumps([rerank.url, rerank.model, probed])
 

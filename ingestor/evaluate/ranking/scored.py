@@ -48,7 +48,7 @@ def scores(
 
 
 def enough(places: Sequence[ChunkPlace], budget: int) -> int:
-    """How many chunks fill the budget, be they the smallest."""
+    """Return the number of chunks that fill the budget, even if they are the smallest."""
     filled = np.cumsum(np.sort([max(1, place.tokens) for place in places]))
     return max(NEAREST, int(np.searchsorted(filled, budget)) + 1)
 

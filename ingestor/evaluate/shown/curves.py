@@ -64,7 +64,7 @@ def differences(names: Sequence[str], found: Comparison, base: int) -> str:
 
 
 def sizes(tokens: Sequence[int]) -> str:
-    """How large the chunks are: a bar for every fifty tokens."""
+    """Draw the sizes of chunks: a bar for every fifty tokens."""
     counts = [0] * _BARS
     for each in tokens:
         counts[min(_BARS - 1, each * _BARS // _LARGEST)] += 1
@@ -132,7 +132,7 @@ def _line(
 
 
 def _x(budget: int, budgets: Sequence[int]) -> float:
-    """From the smallest budget to the largest."""
+    """Return the place of a budget between the smallest and the largest."""
     first, last = min(budgets), max(budgets)
     share = (budget - first) / (last - first) if last > first else 0.5
     return _LEFT + 24 + (_WIDTH - 48) * share

@@ -65,7 +65,7 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
 
 
 def _delimiter(text: str) -> str:
-    """The one that gives most of the first rows the same number of cells, and then the most cells."""
+    """Return the delimiter that gives most of the first rows one number of cells, then the most cells."""
     cut = text[:_SAMPLE]
     sample = cut[: cut.rfind("\n") + 1] or cut
     return max(_DELIMITERS, key=lambda delimiter: _evenness(sample, delimiter))

@@ -51,7 +51,7 @@ def _escapes(text: str, name: str, language: str) -> Iterator[Edit]:
 
 
 def _tables(text: str) -> Iterator[tuple[int, str]]:
-    """Where each begins, with the comments right before it."""
+    """Yield where each table begins, with the comments right before it."""
     after = 0
     for table in _TABLE.finditer(text):
         if table["name"]:

@@ -1,8 +1,8 @@
 """XML: blocks that follow the elements and know their path, such as ``catalog/book[2]``.
 
 The text is the source with its references to characters decoded. Tags are found by their form alone: no DTD
-is read, no entity expanded, nothing fetched, and what is not well-formed is read all the same. Books
-(DocBook, FictionBook) and exports of wikis are read as paragraphs of their words, without tags.
+is read, no entity is expanded, nothing is fetched. A document that is not well-formed is read all the same.
+Books (DocBook, FictionBook) and exports of wikis are read as paragraphs of their words, without tags.
 """
 
 import re

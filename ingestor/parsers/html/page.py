@@ -211,7 +211,7 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def raw_words(node: Node) -> int:
-    """How many words stand below it; a soft hyphen divides none."""
+    """Count the words below a node; a soft hyphen divides no word."""
     return count_words(node.text(separator=" ").replace("\xad", ""))
 
 

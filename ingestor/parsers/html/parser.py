@@ -2,8 +2,8 @@
 
 ``selectolax`` makes the tree as browsers do, whatever the markup; ``page`` reduces it to what is read. One
 pass without recursion makes the blocks: block-level elements end the paragraph that is being collected, and
-all else adds to it. A list is one block unless it holds code, tables or headings; its items are walked
-through then, and so are the cells of a table that serves the layout.
+all else adds to it. A list is one block unless it holds code, tables or headings. In that case its items are
+walked through, like the cells of a table that serves the layout.
 """
 
 import re
@@ -75,7 +75,7 @@ class HtmlParser:
         return self.read(source, "application/xhtml+xml" if is_xhtml else "text/html")
 
     def read(self, source: str, content_type: str = "text/html") -> Document:
-        """All of the page where its main content is nowhere to be seen. Raises BadDocument."""
+        """Read a page's main content, or the whole page if none is recognised. Raises BadDocument."""
         composer = Composer()
         page, raw = self._add(composer, source, main=self._main)
         if not composer.blocks and self._main:
@@ -256,7 +256,7 @@ def _last_first(node: Node) -> list[Node | str]:
 
 
 def _text(root: Node) -> str:
-    """All that is below a node, blocks set apart by a space."""
+    """Return the text below a node, with a space between blocks."""
     parts: list[str] = []
     todo = _last_first(root)
     while todo:

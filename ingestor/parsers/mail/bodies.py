@@ -35,7 +35,7 @@ def html_body(source: str) -> MailBody:
 
 
 def best(alternatives: Sequence[Sequence[MailBody]]) -> Sequence[MailBody]:
-    """The first of the alternatives, unless a later one says what it does not."""
+    """Choose the first alternative, unless a later alternative says more."""
     chosen: Sequence[MailBody] = ()
     for bodies in alternatives:
         if not chosen or not _is_filled(chosen) or _says_more(bodies, chosen):

@@ -44,7 +44,7 @@ def read(data: bytes) -> "Message[str, str]":
 
 
 def header(message: "Message[str, str]", name: str) -> str:
-    """In one line of readable text; "" where it is missing."""
+    """Return a header in one line of readable text; "" if it is missing."""
     found = (str(value) for key, value in message.raw_items() if key.lower() == name.lower())
     return " ".join(_decoded(next(found, "")[:_LONGEST]).split())
 

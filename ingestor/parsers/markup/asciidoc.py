@@ -97,7 +97,7 @@ class _Rules:
         return FoundBlock("code", lines.while_(body, bool), language=language)
 
     def _fenced(self, at: int, body: int, row: str, language: str | None = None) -> FoundBlock | None:
-        """Up to the line that repeats the delimiter, or the document's end."""
+        """Return the block up to the line that repeats the delimiter, or to the document's end."""
         fence = _FENCE.fullmatch(row)
         if not fence:
             return None

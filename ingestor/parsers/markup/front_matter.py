@@ -1,8 +1,8 @@
 """The YAML between two ``---`` lines, or TOML between ``+++``, that may open a Markdown file.
 
 Title, author, date, tags and language are taken. YAML is read as plain strings, so that a date or a version
-stays as it was written. What is not valid YAML is front matter all the same, as long as its first line looks
-like ``key:``; then its lines are read one by one.
+stays as it was written. Invalid YAML is front matter all the same if its first line looks like ``key:``. Then
+its lines are read one by one.
 """
 
 import re
@@ -83,7 +83,7 @@ def _toml(source: str) -> Mapping[str, Any] | None:
 
 
 def _value(fields: Mapping[Any, Any], *names: str) -> str | None:
-    """The first of the fields that says something."""
+    """Return the first field that is not empty."""
     return next(filter(None, (_scalar(fields.get(name)) for name in names)), None)
 
 

@@ -138,7 +138,9 @@ def _about(text: str) -> dict[str, str]:
 
 
 def _pairs(lines: Lines) -> dict[int, int]:
-    """Where an environment ends, by the line on which it begins; the outermost of a line counts."""
+    """Map the line on which an environment begins to the line on which it ends; the outermost of a line
+    counts.
+    """
     ends: dict[int, int] = {}
     open_: list[tuple[str, int]] = []
     counts: dict[str, int] = {}

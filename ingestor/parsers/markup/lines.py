@@ -83,7 +83,7 @@ def _row(text: str, start: int, end: int) -> str:
 
 
 def blocks(lines: Lines, rule: Rule) -> Iterator[Block]:
-    """In order; together they hold all that is visible."""
+    """Yield the blocks in order; together they hold all visible text."""
     at, found = 0, None
     while at < len(lines.rows):
         if not lines.rows[at]:

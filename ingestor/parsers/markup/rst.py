@@ -1,8 +1,8 @@
 """reStructuredText: sections, directives, literal blocks, tables and lists, as blocks of the source.
 
 Sections are underlined titles; their levels follow from the order in which styles of underlines appear
-(docutils, "reStructuredText Markup Specification", sections). A directive whose body is prose, such as a
-note or the description of a function, gives a block for its first lines only: the body has its own blocks. A
+(docutils, "reStructuredText Markup Specification", sections). A directive whose body is prose, such as a note
+or the description of a function, gives a block for its first lines only. The body has its own blocks. A
 directive that has no body and shows nothing (``.. setting:: DEBUG``) labels what follows, as ``.. _name:``.
 """
 
@@ -207,7 +207,7 @@ class _Rules:
         return None
 
     def _simple_table(self, at: int) -> int:
-        """Up to a border that a blank line follows."""
+        """Return the end of a simple table: a border that a blank line follows."""
         end = at + 1
         while end < len(self._lines.rows):
             end += 1

@@ -92,7 +92,7 @@ class Flat:
         return name == _CONTENT
 
     def read(self, name: str) -> bytes:
-        """All of it, whatever is asked for."""
+        """Return the whole document for every name."""
         return self._data
 
     def optional(self, name: str) -> Element:

@@ -82,7 +82,7 @@ def _records(stream: bytes, start: int, end: int, depth: int = 0) -> Iterator[tu
 
 
 def _directory(stream: bytes, edit: int) -> tuple[dict[int, int], int]:
-    """Where each part lies, by its number; and the number of the document's own."""
+    """Return the place of each part by its number, and the number of the document's part."""
     places: dict[int, int] = {}
     document, seen = 0, set[int]()
     while edit not in seen and edit + 28 <= len(stream):

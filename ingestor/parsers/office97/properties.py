@@ -25,7 +25,7 @@ def about(stream: bytes) -> dict[str, str]:
 
 
 def _places(stream: bytes) -> Iterator[tuple[int, int]]:
-    """Where each property's type and value begin, by its number."""
+    """Yield each property's number, and where its type and value begin."""
     (section,) = struct.unpack_from("<I", stream, _SECTION)
     (count,) = struct.unpack_from("<I", stream, section + 4)
     for at in range(min(count, _MOST)):
@@ -53,7 +53,7 @@ def _text(stream: bytes, at: int, encoding: str) -> str:
 
 
 def _time(stream: bytes, at: int) -> str:
-    """In units of 100 ns since 1601."""
+    """Read a time, stored in units of 100 ns since 1601."""
     (ticks,) = struct.unpack_from("<Q", stream, at + 4)
     try:
         time = datetime(1601, 1, 1) + timedelta(microseconds=ticks // 10)

@@ -128,7 +128,7 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _joined(row: Sequence[str]) -> tuple[int, str]:
-    """How many cells there are up to the last one that says something, and these cells."""
+    """Join a row up to its last cell that is not empty; return the number of cells and the line."""
     line = "|".join(row)
     if line.count("|") == len(row) - 1 and _is_tidy(line):
         line = line.rstrip("|")

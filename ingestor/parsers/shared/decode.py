@@ -1,8 +1,8 @@
 """Bytes to text, for every parser of a text format.
 
-The order of tries: byte order mark, UTF-16 without one, strict UTF-8, damaged UTF-8, a legacy encoding
-that charset-normalizer recognises in a sample, Windows-1252. Newlines are left as they are and the byte
-order mark is dropped, so offsets into the result are offsets into the source as an editor shows it.
+The order of tries: byte order mark, UTF-16 without one, strict UTF-8, damaged UTF-8, a legacy encoding that
+charset-normalizer recognises in a sample, Windows-1252. Newlines stay, and the byte order mark is dropped. So
+offsets into the result are offsets into the source as an editor shows it.
 """
 
 import codecs
@@ -86,7 +86,7 @@ def codec(name: str | None) -> str | None:
 
 
 def _as_declared(data: bytes, encoding: str | None) -> str | None:
-    """By the encoding that is declared, if one is; UTF-8 was tried before."""
+    """Decode by the declared encoding, if there is one; UTF-8 was tried before."""
     if encoding is None:
         return None
     text = data.decode(encoding, "replace")

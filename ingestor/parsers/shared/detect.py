@@ -95,7 +95,9 @@ def content_type(blob: Blob) -> str:
 
 
 def told(blob: Blob, key: str, types: Types) -> Blob:
-    """With the content type of the first pattern that fits: its name, or the whole key if it has a slash."""
+    """Return a blob with the content type of the first pattern that fits its name, or its key if it has a
+    slash.
+    """
     if not types:
         return blob
     name = key.rpartition("/")[2]
@@ -116,8 +118,8 @@ def rules() -> Fingerprint:
 def parser_of(blob: Blob) -> str:
     """The kind of parser for a blob.
 
-    Raises Unsupported when there is none, and BadDocument when there is none although the name or the source
-    promises one: a file that is called report.pdf and is none is damaged.
+    Raises Unsupported if there is no parser. Raises BadDocument if there is none although the name or the
+    source promises a format: a file called report.pdf that is no PDF is damaged.
     """
     try:
         return parser_kind(content_type(blob))
@@ -140,7 +142,7 @@ def _promises(blob: Blob) -> bool:
 
 
 def is_binary(parser: str) -> bool:
-    """Whether that parser reads no text, so that documents are told by their first bytes alone."""
+    """Whether a parser reads no text, so that the first bytes alone identify its documents."""
     return parser in PARSERS.values() and parser not in {
         kind for found, kind in PARSERS.items() if is_text(found)
     }

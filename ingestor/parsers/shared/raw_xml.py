@@ -1,7 +1,7 @@
-"""How many words the XML parts of office documents hold, whatever their namespaces are. Pure.
+"""Counts of words in the XML parts of office documents, in any namespace. Pure.
 
-Counted without the reader's own knowledge of the format, so that what the reader misses shows. One look over
-the bytes takes about 50 ms a megabyte.
+Counted without the reader's own knowledge of the format, so that a gap in the reader shows. One look over the
+bytes takes about 50 ms a megabyte.
 """
 
 import re

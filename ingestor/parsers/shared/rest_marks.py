@@ -1,8 +1,8 @@
 """Whether a text is written as reStructuredText, although its name does not say so. Pure.
 
-It has a title, which is a line with a rule at least as long under it, and markup that other texts hardly
-have: a directive, a role, a literal, or a block that two colons announce. Of 3,806 texts of Debian packages
-and of Python's library 35 have both, and all of these are reStructuredText.
+Such a text has a title, which is a line with a rule at least as long under it. It also has markup that other
+texts hardly have: a directive, a role, a literal, or a block that two colons announce. Of 3,806 texts of
+Debian packages and of Python's library 35 have both, and all of these are reStructuredText.
 """
 
 import re

@@ -252,8 +252,8 @@ def test_it_ends_while_it_goes_through_a_large_folder(world: FolderWorld) -> Non
 
         world.connector._enter(path, each_until)
 
-    folder = dataclasses.replace(world.connector._watched(), enter=enter)
-    assert list(folder_watching.observed(folder, stop)) == []
+    folder = dataclasses.replace(world.connector._watched_folder(), enter=enter)
+    assert list(folder_watching.observe(folder, stop)) == []
     assert len(entered) == 10
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.connectors.http.address import allowed, is_public, may_ask
+from ingestor.connectors.http.address import is_public, may_ask, parse_allowed
 from ingestor.connectors.http.url import (
     file_name,
     folder,
@@ -25,7 +25,7 @@ from ingestor.connectors.http.url import (
 )  # fmt: skip
 def test_public_addresses(address: str) -> None:
     assert is_public(address)
-    assert may_ask("x.test", address, allowed([]))
+    assert may_ask("x.test", address, parse_allowed([]))
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_public_addresses(address: str) -> None:
 )  # fmt: skip
 def test_addresses_that_are_not_public(address: str) -> None:
     assert not is_public(address)
-    assert not may_ask("x.test", address, allowed([]))
-    assert not may_ask("x.test", address, allowed(["y.test", "9.9.9.0/24", "2606::/16"]))
+    assert not may_ask("x.test", address, parse_allowed([]))
+    assert not may_ask("x.test", address, parse_allowed(["y.test", "9.9.9.0/24", "2606::/16"]))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_addresses_that_are_not_public(address: str) -> None:
     ],
 )
 def test_what_the_config_allows(entry: str, host: str, address: str, expected: bool) -> None:
-    assert may_ask(host, address, allowed([entry])) is expected
+    assert may_ask(host, address, parse_allowed([entry])) is expected
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_what_the_config_allows(entry: str, host: str, address: str, expected: b
 )
 def test_what_it_can_not_mean(entry: str) -> None:
     with pytest.raises(ValueError, match=r"neither a host's name nor a network"):
-        allowed([entry])
+        parse_allowed([entry])
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -106,7 +106,7 @@ def test_a_packed_body_comes_in_any_pieces(data: bytes, step: int) -> None:
     body = Body("gzip", 100_000)
     for at in range(0, len(packed), step):
         body.add(packed[at : at + step])
-    assert body.done() == data
+    assert body.finish() == data
 
 
 @given(st.binary(max_size=2000), st.integers(0, 2000))
@@ -115,7 +115,7 @@ def test_a_body_is_never_more_than_its_limit(data: bytes, limit: int) -> None:
     body = Body("gzip", limit)
     try:
         body.add(packed)
-        assert body.done() == data
+        assert body.finish() == data
     except TooLarge:
         assert max(len(data), len(packed)) > limit
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.connectors.push.store import PushStore, _connected
+from ingestor.connectors.push.store import PushStore, _connect
 from tests.connectors.laws import listed
 from tests.connectors.push.watching import Watch, connector, watched
 from tests.connectors.pushing import Caller, Endpoints
@@ -20,10 +20,10 @@ from tests.waiting import wait
 def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
     store = PushStore(tmp_path)
     store.put("a", b"x", None, ())
-    with store.opened() as db:
+    with store.open() as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert db.execute("PRAGMA synchronous").fetchone() == (2,)
-    assert _connected(store.path).isolation_level is None
+    assert _connect(store.path).isolation_level is None
 
 
 def test_concurrent_writes_leave_one_whole(here: Watch) -> None:
@@ -44,7 +44,7 @@ def together(do: Any, values: list[Any]) -> None:
 
 def test_a_store_is_made_once_however_many_begin(tmp_path: Path) -> None:
     together(lambda n: PushStore(tmp_path / "pushed").put(f"{n}", b"x", None, ()), list(range(20)))
-    assert len(list(PushStore(tmp_path / "pushed").listed())) == 20
+    assert len(list(PushStore(tmp_path / "pushed").list_documents())) == 20
 
 
 def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def kills(folder: Path, times: int) -> tuple[int, int]:
             client.check(store)
         answered += sum(client.answered for client in clients)
         under_way += sum(client.asked is not None for client in clients)
-    with store.opened() as db:
+    with store.open() as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     return answered, under_way
 

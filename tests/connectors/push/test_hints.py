@@ -44,7 +44,7 @@ def test_forgotten_changes_hint_at_everything(tmp_path: Path) -> None:
     with closing(StoreChanges(store)) as changes:
         assert changes.take() == [""]
         for asked, remembered in ((1500, [""]), (3, ["0", "1", "2"])):
-            with store._writing() as db:
+            with store._transaction() as db:
                 db.executemany("INSERT INTO changes (key) VALUES (?)", [(f"{n}",) for n in range(asked)])
                 db.execute("DELETE FROM changes WHERE number <= (SELECT max(number) FROM changes) - 1000")
             assert changes.take() == remembered
@@ -52,17 +52,17 @@ def test_forgotten_changes_hint_at_everything(tmp_path: Path) -> None:
 
 
 def test_many_changes_are_drawn_together(here: Watch) -> None:
-    with PushStore(here.folder)._writing() as db:
+    with PushStore(here.folder)._transaction() as db:
         db.executemany("INSERT INTO changes (key) VALUES (?)", [(f"a/{n}",) for n in range(99)])
     wait(lambda: here.hints == [Hint("a")])
 
 
 def test_only_the_last_changes_are_remembered(tmp_path: Path) -> None:
     store = PushStore(tmp_path)
-    with store._writing() as db:
+    with store._transaction() as db:
         db.executemany("INSERT INTO changes (key) VALUES (?)", [("x",)] * 1200)
     store.put("a", b"x", None, ())
-    with store.opened() as db:
+    with store.open() as db:
         assert db.execute("SELECT count(*), max(number) FROM changes").fetchone() == (1000, 1201)
 
 

@@ -43,7 +43,7 @@ class Broken:
 
         monkeypatch.setattr(system, "ls", lambda path, **more: (asked(path), ls(path, **more))[1])
         monkeypatch.setattr(system, "cat_file", lambda path, **more: (asked(path), cat(path, **more))[1])
-        monkeypatch.setattr(files, "opened", lambda *given: (system, world.root))
+        monkeypatch.setattr(files, "open_address", lambda *given: (system, world.root))
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_connection_that_ended_while_it_was_kept_is_made_anew(world: StoreWorl
     """Servers end those that nothing comes over, and a listing comes every few minutes."""
     world.put("a.md", b"x")
     assert listed(world.connector)
-    opened = files.opened
+    opened = files.open_address
     ended = OSError("Socket is closed")
     broken.errors[world.root] = ended
 
@@ -124,11 +124,11 @@ def test_a_connection_that_ended_while_it_was_kept_is_made_anew(world: StoreWorl
         broken.errors.clear()
         return opened("", {})
 
-    files.opened = reopened  # type: ignore[assignment]
+    files.open_address = reopened  # type: ignore[assignment]
     try:
         assert listed(world.connector).keys() == {"a.md"}
     finally:
-        files.opened = opened
+        files.open_address = opened
 
 
 def test_fewer_bytes_than_there_are_are_no_document(
@@ -217,7 +217,7 @@ def test_a_change_within_the_same_second_is_not_missed(tmp_path: Path) -> None:
     ],
 )
 def test_what_servers_say(info: dict[str, object], version: str | None, modified: float | None) -> None:
-    assert (file_info.version(info), file_info.modified(info)) == (version, modified)
+    assert (file_info.version(info), file_info.modified_at(info)) == (version, modified)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingestor.connectors.shared.gitignore import _compiled, rules, rules_of_file
+from ingestor.connectors.shared.gitignore import _compile, rules, rules_of_file
 from tests.bounded import printed
 from tests.examples import examples
 
@@ -165,13 +165,13 @@ def test_no_pattern_takes_long() -> None:
 
 def test_a_long_file_is_compiled_once_and_its_lines_when_they_are_needed() -> None:
     text = "\n".join(f"*a*{number}*b" for number in range(1500))
-    _compiled.cache_clear()
-    before = _compiled.cache_info().misses
+    _compile.cache_clear()
+    before = _compile.cache_info().misses
     compiled = rules_of_file(text)
     assert compiled.verdict("c", "c", directory=False) is None
-    assert _compiled.cache_info().misses == before
+    assert _compile.cache_info().misses == before
     assert compiled.verdict("a1499b", "a1499b", directory=False)
-    assert _compiled.cache_info().misses == before + 1
+    assert _compile.cache_info().misses == before + 1
     assert rules_of_file(f"{text}") is compiled
 
 

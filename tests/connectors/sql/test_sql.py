@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from ingestor.connectors.sql.connector import _BY_NAME, PLUGIN, Sql, SqlOptions
-from ingestor.connectors.sql.mark import LIMIT, Mark, changed, marked
+from ingestor.connectors.sql.mark import LIMIT, Mark, changed_keys, mark_of
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, Scoped, Stale, Transient, Watchable
 from tests.connectors.databases import DatabaseWorld, watched
@@ -107,7 +107,7 @@ OF_TWO = Mark(7, frozenset({"a", "b"}))
 def test_how_far_it_was_read(
     before: Mark, rows: list[tuple[str, object]], mark: Mark, keys: set[str]
 ) -> None:
-    assert (marked(rows), changed(before, rows)) == (mark, keys)
+    assert (mark_of(rows), changed_keys(before, rows)) == (mark, keys)
 
 
 def polled(tmp_path: Path, **more: object) -> DatabaseWorld:
@@ -129,7 +129,7 @@ def test_a_poll_reads_what_was_written_alone(tmp_path: Path) -> None:
     listed(world.connector)
     newest, read = world.connector._sql.newest, []
     with watching(world.connector) as hints:
-        mark = marked(newest("version", Mark()))
+        mark = mark_of(newest("version", Mark()))
         world.put("b", b"two")
         world.put("i", b"one")
         hints.await_cover("b", "i")

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ingestor.connectors.http.headers import time_of
 from ingestor.connectors.web import feed_child, feed_process
 from ingestor.connectors.web.feed import FeedConnector, FeedOptions
-from ingestor.connectors.web.feed_entries import FeedEntry, NoFeed, ParsedFeed, entries, numbered
+from ingestor.connectors.web.feed_entries import FeedEntry, NoFeed, ParsedFeed, entries, number_keys
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, broken_off, listed
 from tests.connectors.sites import FeedWorld, Reply, Site, atom_of, outside, site
@@ -423,5 +423,5 @@ def test_entry_with_an_id_like_a_number_of_another_is_kept() -> None:
         f"<item><guid>{key}</guid><title>{n}</title></item>" for n, key in enumerate(["x", "x", "x#2", "x#2"])
     )
     found = entries(f"<rss version='2.0'><channel>{rss}</channel></rss>".encode(), None, "https://x.test/")
-    keys = numbered(found.entries, (), lambda entry: entry.version)
+    keys = number_keys(found.entries, (), lambda entry: entry.version)
     assert sorted(entry.title for entry in keys.values()) == ["0", "1", "2", "3"]

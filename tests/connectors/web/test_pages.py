@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ingestor.connectors.http.answers import Page
 from ingestor.connectors.http.body import Broken, TooLarge
 from ingestor.connectors.web.content import are_copies, blob_name, documents, shingles
-from ingestor.connectors.web.page import said_by
+from ingestor.connectors.web.page import links_of
 from ingestor.connectors.web.sitemap import Sitemap, sitemap
 
 PAGE = """
@@ -25,7 +25,7 @@ PAGE = """
 
 
 def test_what_a_page_says() -> None:
-    said = said_by(PAGE.encode(), "text/html", "https://x.test/a/b", "ingestor")
+    said = links_of(PAGE.encode(), "text/html", "https://x.test/a/b", "ingestor")
     assert said.links == (
         "https://x.test/later",
         "https://x.test/base/plain",
@@ -46,13 +46,13 @@ def test_what_a_page_says() -> None:
 )  # fmt: skip
 @pytest.mark.timeout(20)
 def test_a_tangled_page_is_read_in_no_time(page: str) -> None:
-    said_by(page.encode(), None, "https://x.test/", "ingestor")
+    links_of(page.encode(), None, "https://x.test/", "ingestor")
     shingles(page.encode())
 
 
 @given(st.text(alphabet="<>a =\"'/hrefmt!-s", max_size=60))
 def test_any_page_can_be_read(page: str) -> None:
-    said_by(page.encode(), "text/html; charset=nonsense", "https://x.test/", "ingestor")
+    links_of(page.encode(), "text/html; charset=nonsense", "https://x.test/", "ingestor")
 
 
 @pytest.mark.parametrize(

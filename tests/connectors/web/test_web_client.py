@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.connectors.http.address import allowed
+from ingestor.connectors.http.address import parse_allowed
 from ingestor.connectors.http.client import Terms, WebClient
 from ingestor.connectors.http.headers import Validators
 from ingestor.connectors.http.network import AddressRefused, Outside
@@ -20,7 +20,7 @@ from ingestor.ports import Transient
 from tests.connectors.sites import Clock, Reply, Site, outside, site
 from tests.waiting import LONG
 
-HERE = allowed(["127.0.0.2"])  # where the site is that may be asked; 127.0.0.1 may not
+HERE = parse_allowed(["127.0.0.2"])  # where the site is that may be asked; 127.0.0.1 may not
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_what_is_not_public_gets_nothing(server: Site, victim: Site, host: str, 
 def test_what_is_not_public_can_be_allowed(server: Site, victim: Site, host: str) -> None:
     """Which shows, too, that the refused ones would have got there."""
     with client_of(
-        server, names=outside(inside_test=["127.0.0.1"]), allowed=allowed(["127.0.0.0/8"])
+        server, names=outside(inside_test=["127.0.0.1"]), allowed=parse_allowed(["127.0.0.0/8"])
     ) as client:
         assert client.get(f"http://{host}:{server.port}/").data == b"inside"
     assert victim.connections == 1
@@ -214,7 +214,7 @@ def test_secrets_go_to_their_origin_alone(server: Site, victim: Site) -> None:
     secrets = (("Authorization", "Bearer s3cret"),)
     server.redirect("/", victim.url("/"))
     server.say("/a", b"mine")
-    with client_of(server, allowed=allowed(["127.0.0.0/8"]), secrets=secrets) as client:
+    with client_of(server, allowed=parse_allowed(["127.0.0.0/8"]), secrets=secrets) as client:
         client.get(server.url("/a"))
         assert client.follow(server.url("/")).data == b"inside"
     assert [headers.get("authorization") for _, headers in server.asked] == ["Bearer s3cret"] * 2

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.embedders.openai.embedder import TextsRefused, batches, resolved
+from ingestor.embedders.openai.embedder import TextsRefused, batches, resolve
 from ingestor.model import Vector
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 
@@ -69,7 +69,7 @@ class Server:
 
 def test_a_sound_batch_is_one_request() -> None:
     server = Server()
-    assert resolved(range(4), server.send, server.check) == {n: np.float32([n]) for n in range(4)}
+    assert resolve(range(4), server.send, server.check) == {n: np.float32([n]) for n in range(4)}
     assert (server.sent, server.checks) == ([[0, 1, 2, 3]], 0)
 
 
@@ -77,33 +77,33 @@ def test_a_sound_batch_is_one_request() -> None:
 @pytest.mark.parametrize("kind", ["bad", "zero"])
 def test_only_the_bad_texts_are_bad(bad: list[int], kind: str) -> None:
     server = Server(**{kind: bad})
-    found = resolved(range(8), server.send, server.check)
+    found = resolve(range(8), server.send, server.check)
     assert {n for n, row in found.items() if isinstance(row, BadDocument)} == set(bad)
     assert sorted(found) == list(range(8))
 
 
 def test_a_text_is_found_by_halving() -> None:
     server = Server(bad=[5])
-    resolved(range(8), server.send, server.check)
+    resolve(range(8), server.send, server.check)
     assert server.sent == [[0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [4], [5], [6, 7]]
 
 
 def test_a_batch_that_is_too_large_is_halved_and_nothing_is_bad() -> None:
     server = Server(most=2)
-    assert all(isinstance(row, np.ndarray) for row in resolved(range(8), server.send, server.check).values())
+    assert all(isinstance(row, np.ndarray) for row in resolve(range(8), server.send, server.check).values())
     assert len(server.sent) == 7
 
 
 @pytest.mark.parametrize("error", [Transient("away"), NeedsHuman("no such model")])
 def test_an_error_that_is_about_no_text_splits_nothing(error: Exception) -> None:
     server = Server(dead=error)
-    assert resolved(range(8), server.send, server.check) == dict.fromkeys(range(8), error)
+    assert resolve(range(8), server.send, server.check) == dict.fromkeys(range(8), error)
     assert len(server.sent) == 1
 
 
 def test_a_server_that_refuses_everything_says_nothing_about_a_text() -> None:
     server = Server(picky=True)
-    found = resolved(range(8), server.send, server.check)
+    found = resolve(range(8), server.send, server.check)
     assert {type(error) for error in found.values()} == {NeedsHuman}
     assert (len(server.sent), server.checks) == (1, 1)
 
@@ -111,6 +111,6 @@ def test_a_server_that_refuses_everything_says_nothing_about_a_text() -> None:
 @given(st.sets(st.integers(0, 20)), st.sets(st.integers(0, 20)), st.integers(1, 21))
 def test_bad_texts_are_found_and_no_others(bad: set[int], zero: set[int], most: int) -> None:
     server = Server(bad=sorted(bad), zero=sorted(zero), most=most)
-    found = resolved(range(21), server.send, server.check)
+    found = resolve(range(21), server.send, server.check)
     assert {n for n, row in found.items() if isinstance(row, BadDocument)} == bad | zero
     assert all(row == np.float32([n]) for n, row in found.items() if isinstance(row, np.ndarray))

@@ -52,4 +52,4 @@ def test_a_type_that_numpy_does_not_know_is_an_error(tmp_path: Path) -> None:
     ids=lambda value: str(value.name) if isinstance(value, Weights) else "",
 )
 def test_files_of_a_named_folder_may_change(weights: Weights, fixed: bool) -> None:
-    assert weights.fixed == fixed
+    assert weights.is_fixed == fixed

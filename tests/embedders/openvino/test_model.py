@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ingestor.embedders import engines, hardware, weights
-from ingestor.embedders.batches import padded
+from ingestor.embedders.batches import pad_length
 from ingestor.embedders.openvino.graph import relative_buckets
 from ingestor.embedders.outline import NotCovered, outline
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
@@ -230,7 +230,7 @@ def test_padding_to_the_longest_of_a_batch_would_break_the_law(embedder):
                 strict=True,
             )
         ]
-        for length in (len, lambda each: padded(len(each), model.window))
+        for length in (len, lambda each: pad_length(len(each), model.window))
     )
     assert not np.array_equal(own, longest)
 
@@ -303,7 +303,7 @@ def test_bfloat16_is_not_taken_where_the_processor_has_none(monkeypatch):
 
 def test_without_torch_other_models_say_what_to_install(tmp_path, monkeypatch):
     folder = models.save_static(tmp_path / "static")
-    monkeypatch.setattr(engines, "installed", lambda *packages: "torch" not in packages)
+    monkeypatch.setattr(engines, "is_installed", lambda *packages: "torch" not in packages)
     assert build(engine="auto").identity["engine"] == "openvino"
     with pytest.raises(NeedsHuman, match=r"pip install 'ingestor\[torch\]'"):
         _ = build(engine="auto", model=str(folder)).identity
