@@ -276,6 +276,22 @@ def is_text(content_type: str) -> bool:
     return content_type.startswith("application/") and content_type.endswith(("+json", "+xml"))
 
 
+_CONVERTED = {
+    "html",
+    "mail",
+    "notebook",
+    "odf",
+    "subtitles",
+}  # parsers of text whose documents have other lines
+_BOOKS = {"application/docbook+xml", "application/x-fictionbook+xml"}
+
+
+def keeps_lines(content_type: str) -> bool:
+    """Whether lines of a document's text are lines of its file, as an editor counts them."""
+    kept = is_text(content_type) and content_type not in _BOOKS
+    return kept and PARSERS.get(content_type) not in _CONVERTED
+
+
 def code_language(content_type: str) -> str | None:
     """``text/x-python`` -> ``python``, ``application/json`` -> ``json``; None for prose."""
     if content_type in PROSE or not is_text(content_type):

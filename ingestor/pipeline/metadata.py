@@ -18,6 +18,7 @@ from itertools import chain
 
 from ingestor.config.models import OwnMetadata
 from ingestor.config.quotas import UNBOUNDED, Quotas
+from ingestor.core.content_types import keeps_lines
 from ingestor.core.fingerprint import fingerprint
 from ingestor.core.metadata_keys import KEYS, Profile, carries
 from ingestor.model import (
@@ -55,7 +56,7 @@ _NOT_IN_NODES = frozenset(
 _LONGEST = 8_000  # characters of a value: every record of the document may repeat it
 _MOST = 200  # texts in a list
 NONE_OF_ITS_OWN = OwnMetadata()
-_VERSION = 6  # raised whenever the same chunk is described otherwise
+_VERSION = 7  # raised whenever the same chunk is described otherwise
 
 
 @cache
@@ -107,7 +108,8 @@ def build(
             "recipe": recipe,
         }
     )
-    places = _places(outline(document), chunks)
+    lined = keeps_lines(document.content_type)
+    places = _places(outline(document), chunks, lined=lined)
     given = own_metadata.by_path(own, item.key)
     front, _ = own_metadata.by_front_matter(own, document)
     shared = _named((*given.items(), *item.extra, *document.extra, *front.items()))
@@ -168,8 +170,8 @@ def title_of(document: Document, item: Item) -> str:
     return document.title or name.removesuffix(suffix(name))
 
 
-def _places(lines: Outline, chunks: Sequence[Chunk]) -> list[dict[str, Value]]:
-    """Where each chunk lies. Its page is that of its first visible character."""
+def _places(lines: Outline, chunks: Sequence[Chunk], *, lined: bool) -> list[dict[str, Value]]:
+    """Where each chunk lies. Its page is that of its first visible character; ``lined``: it has lines."""
     inside = [lines.section_of(chunk) for chunk in chunks]
     counts = Counter(inside)
     seen = Counter[int]()
@@ -177,7 +179,7 @@ def _places(lines: Outline, chunks: Sequence[Chunk]) -> list[dict[str, Value]]:
     for chunk, index in zip(chunks, inside, strict=True):
         section = lines.sections[index]
         places.append(
-            _span(lines, chunk)
+            _span(lines, chunk, lined=lined)
             | {
                 "heading_path": section.path,
                 "headings": _headings(lines, chunk),
@@ -191,15 +193,15 @@ def _places(lines: Outline, chunks: Sequence[Chunk]) -> list[dict[str, Value]]:
     return places
 
 
-def _span(lines: Outline, chunk: Chunk) -> dict[str, Value]:
+def _span(lines: Outline, chunk: Chunk, *, lined: bool) -> dict[str, Value]:
     spans = chunk.spans or ((chunk.start, chunk.end),)
     blocks = [block for start, end in spans for block in lines.between(start, end)]
     first = _first(lines, chunk, blocks)
     return {
         "start_index": chunk.start,
         "end_index": chunk.end,
-        "start_line": lines.line(chunk.start),
-        "end_line": lines.line(max(chunk.start, chunk.end - 1)),
+        "start_line": lines.line(chunk.start) if lined else None,
+        "end_line": lines.line(max(chunk.start, chunk.end - 1)) if lined else None,
         "page": first.page if first else None,
         "page_label": first.page_label if first else None,
         "block_kinds": ",".join(dict.fromkeys(block.kind for block in blocks)) or None,

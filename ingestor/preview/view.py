@@ -90,11 +90,11 @@ def beside(chunk: Chunk, meta: Metadata) -> Beside:
     path = meta.get("heading_path")
     first, last = meta.get("start_line"), meta.get("end_line")
     page = meta.get("page_label")
-    lines = f"line {first}" if first == last else f"lines {first}-{last}"
+    lines = "" if first is None else f"line {first}" if first == last else f"lines {first}-{last}"
     count = meta.get("token_count")
     return Beside(
         tokens=f"{count} token{'' if count == 1 else 's'}",
-        lines=f"page {line(str(page))}, {lines}" if page is not None else lines,
+        lines=", ".join(filter(None, (f"page {line(str(page))}" if page is not None else "", lines))),
         headings=tuple(line(str(path)).split(" > ")) if path else (),
         notes=tuple(line(f"{key}: {value}") for key, value in chunk.extra if _is_short(value)),
     )

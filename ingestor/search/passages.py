@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ingestor.model import Record, RecordId
-from ingestor.search.values import Passage, heading_of
+from ingestor.search.values import Passage, heading_of, link_of
 
 PREVIOUS, NEXT = "2", "3"  # keys of ``relationships``
 Count = Callable[[Sequence[str]], list[int]]
@@ -121,6 +121,7 @@ def _part(record: Record) -> _Part:
         document_of(record),
         _text(meta.get("title")),
         _text(meta.get("path")),
+        link_of(meta, record.text),
         _text(meta.get("author")),
         previous=related.get(PREVIOUS),
         next=related.get(NEXT),
@@ -152,8 +153,11 @@ def _joined(one: _Part, other: _Part) -> _Part | None:
 
 
 def _gap(a: Passage, b: Passage, length: int) -> str:
-    """White space between two chunks of a document, of which only its length and its lines are known."""
-    ends = max(0, b.lines[0] - a.lines[1]) if a.lines is not None and b.lines is not None else 0
+    """White space between two chunks of a document: its length is known, and its lines if it is the file's.
+
+    Parsers of other formats put two line ends between blocks, and one between rows.
+    """
+    ends = max(0, b.lines[0] - a.lines[1]) if a.lines is not None and b.lines is not None else 2
     return ("\n" * min(ends, length)).ljust(length)
 
 

@@ -1,10 +1,12 @@
 """Questions and answers of a search, as values and as JSON. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import isfinite
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, get_args
+from urllib.parse import quote
 
 from pydantic import Field
 
@@ -88,6 +90,7 @@ class Found:
 class Passage:
     """Text of one document. Offsets count code points from 0, lines from 1, pages from 0.
 
+    ``lines``: of the file; None where the text is not the file's. ``link``: the place in a web page.
     ``heading_path`` begins with the document's title. ``score``: of its best hit. ``previous``, ``next``: the
     records before and behind it in its document. ``also_in``: near-duplicates of its hits.
     """
@@ -103,6 +106,7 @@ class Passage:
     document_id: str = ""
     title: str | None = None
     path: str | None = None
+    link: str | None = None
     author: str | None = None
     score: float | None = None
     previous: RecordId | None = None
@@ -111,6 +115,7 @@ class Passage:
     collection: str = ""
 
 
+_WORDS = re.compile(r"\w+(?: \w+){3,7}")  # without markup between, which the page may write otherwise
 NOT_RERANKED = "not reranked: "  # begins a fallback of which the mode knows nothing
 
 
@@ -146,14 +151,25 @@ def title_of(metadata: Metadata) -> str | None:
     return own if own and own != PurePath(str(name or "")).stem else None
 
 
+def link_of(metadata: Metadata, text: str) -> str | None:
+    """The address of a web page with a text fragment, by which browsers scroll to the text."""
+    source = str(metadata.get("source") or "")
+    if not source.startswith(("http://", "https://")):
+        return None
+    words = _WORDS.search(text)
+    return source if words is None or "#" in source else f"{source}#:~:text={quote(words[0], safe='')}"
+
+
 def place_of(metadata: Metadata) -> str:
-    """``page 4 (iv)`` or ``lines 25-41``; "" if neither is known."""
+    """``page 4 (iv)``, ``lines 25-41`` or ``chunk 3 of 8``; "" where none tells anything."""
     page, label = metadata.get("page"), metadata.get("page_label")
     if isinstance(page, int):
         return f"page {page + 1}" + ("" if label in (None, str(page + 1)) else f" ({label})")
     first, last = metadata.get("start_line"), metadata.get("end_line")
     if first is None:
-        return ""
+        index, count = metadata.get("chunk_index"), metadata.get("chunk_count")
+        several = isinstance(index, int) and isinstance(count, int) and count > 1
+        return f"chunk {index + 1} of {count}" if several else ""  # type: ignore[operator]
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 

@@ -6,14 +6,18 @@ writes the blocks anew. Look at the difference before committing it, and raise t
 """
 
 import os
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from ingestor.core.completeness import shortfall
+from ingestor.core.content_types import keeps_lines
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.shared import detect
 from ingestor.registry import find
+from ingestor.text.outline import outline
 from tests.parsers.laws import obeys_laws
 
 FOLDER = Path(__file__).parent / "golden"
@@ -52,3 +56,25 @@ def _block(text: str, block: Block) -> str:
     said = "".join(f" {name}={value!r}" for name, value in facts.items() if value not in (None, 0))
     lines = "".join(f"    {line}".rstrip() + "\n" for line in text[block.start : block.end].split("\n"))
     return f"\n{block.kind}{said}\n{lines}"
+
+
+TEXTS = [
+    name for name in FILES if not detect.is_binary(detect.parser_of(Blob((FOLDER / name).read_bytes(), name)))
+]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_lines_are_kept_exactly_where_text_and_file_have_the_same(name: str) -> None:
+    blob = Blob((FOLDER / name).read_bytes(), name)
+    plugin = find("parsers", detect.parser_of(blob))
+    document = plugin.build(plugin.options()).parse(blob)
+    starts = outline(document).lines
+    found = [document.text[start:end] for start, end in pairwise([*starts, len(document.text)])]
+    written = re.split(r"\r\n?|\n", blob.data.decode("utf-8", "replace").removeprefix("\ufeff"))
+    agreeing = sum(
+        re.findall(r"\w+", a) == re.findall(r"\w+", b) for a, b in zip(found, written, strict=False)
+    )
+    if keeps_lines(document.content_type):
+        assert len(found) == len(written)
+    else:
+        assert agreeing < len(found)

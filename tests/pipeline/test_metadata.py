@@ -201,6 +201,11 @@ def test_the_section_that_holds_most_of_a_chunk_is_named_and_all_are_listed() ->
     assert column(described(Document("no headings"), [Chunk(0, 2, "no")]), "headings") == [(None,)]
 
 
+def test_lines_are_those_of_the_file_or_missing() -> None:
+    rows = described(replace(DOCUMENT, content_type="text/html"), CHUNKS)
+    assert column(rows, "start_line", "end_line") == [(None, None)] * len(CHUNKS)
+
+
 def test_first_and_last_have_one_neighbour() -> None:
     rows = [json.loads(str(record["relationships"])) for record in described(DOCUMENT, CHUNKS)]
     assert rows[0] == {"1": "d1", "3": "d1#8"}

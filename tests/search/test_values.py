@@ -12,6 +12,8 @@ from ingestor.search.values import (
     Ranks,
     as_json,
     heading_of,
+    link_of,
+    place_of,
     question_of,
 )
 
@@ -57,7 +59,7 @@ def test_a_bad_question_is_explained(value: object, why: str) -> None:
 def test_an_answer_is_json_of_a_stable_form() -> None:
     hit = Found("d#0", 0.5, "text", {"page": 1, "headings": ["A"]}, Ranks(1, None))  # type: ignore[arg-type]
     passage = Passage(
-        "text", "/d", "A > B", 0, 4, (1, 1), 0, (RecordId("d#0"),), "d", None, "d.md", None, 0.5, None,
+        "text", "/d", "A > B", 0, 4, (1, 1), 0, (RecordId("d#0"),), "d", None, "d.md", None, None, 0.5, None,
         RecordId("d#1"),
     )  # fmt: skip
     found = json.loads(json.dumps(as_json(Answer((hit,), (passage,), "hybrid", 0.25))))
@@ -68,7 +70,7 @@ def test_an_answer_is_json_of_a_stable_form() -> None:
         }],
         "passages": [{
             "text": "text", "source": "/d", "heading_path": "A > B", "start": 0, "end": 4, "lines": [1, 1],
-            "page": 0, "ids": ["d#0"], "document_id": "d", "title": None, "path": "d.md",
+            "page": 0, "ids": ["d#0"], "document_id": "d", "title": None, "path": "d.md", "link": None,
             "author": None, "score": 0.5, "previous": None, "next": "d#1", "also_in": [],
         }],
         "mode": "hybrid", "fallback": None, "seconds": 0.25, "needed_tokens": None,
@@ -92,3 +94,34 @@ def test_an_answer_is_json_of_a_stable_form() -> None:
 )
 def test_title_stands_first_if_the_path_lacks_it(metadata: dict[str, str], heading: str | None) -> None:
     assert heading_of(metadata) == heading
+
+
+@pytest.mark.parametrize(
+    ("metadata", "place"),
+    [
+        ({"page": 3, "page_label": "iv", "start_line": 2}, "page 4 (iv)"),
+        ({"start_line": 2, "end_line": 5, "chunk_index": 1, "chunk_count": 9}, "lines 2-5"),
+        ({"chunk_index": 1, "chunk_count": 9}, "chunk 2 of 9"),
+        ({"chunk_index": 0, "chunk_count": 1}, ""),
+        ({}, ""),
+    ],
+)
+def test_place_is_page_else_lines_else_chunk(metadata: dict[str, int], place: str) -> None:
+    assert place_of(metadata) == place
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "link"),
+    [
+        (
+            "https://a.org/x",
+            "## Fees\n\n**A loan** costs two euros a week.",
+            "https://a.org/x#:~:text=costs%20two%20euros%20a%20week",
+        ),
+        ("https://a.org/x", "| 1 | 2 |", "https://a.org/x"),
+        ("https://a.org/x#part", "A loan costs two euros.", "https://a.org/x#part"),
+        ("/srv/x.html", "A loan costs two euros.", None),
+    ],
+)
+def test_link_of_a_web_page_scrolls_to_the_text(source: str, text: str, link: str | None) -> None:
+    assert link_of({"source": source}, text) == link

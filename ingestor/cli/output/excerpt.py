@@ -162,14 +162,17 @@ def _wrapped(paragraph: str, width: int) -> list[str]:
 
 
 def _place(metadata: Metadata) -> str:
-    """``documents/faq.md:25-41`` or ``documents/report.pdf, page 3``, relative to the current folder."""
+    """``documents/faq.md:25-41`` or ``documents/report.pdf, page 3``, relative to the current folder.
+
+    Only lines stand in the form that editors open.
+    """
     source = str(metadata.get("source"))
     if Path(source).is_relative_to(Path.cwd()):
         source = str(Path(source).relative_to(Path.cwd()))
-    if isinstance(metadata.get("page"), int):
-        return f"{source}, {place_of(metadata)}"
     first, last = metadata.get("start_line"), metadata.get("end_line")
-    return source if first is None else f"{source}:{first}" + (f"-{last}" if last != first else "")
+    if first is None or isinstance(metadata.get("page"), int):
+        return ", ".join(filter(None, (source, place_of(metadata))))
+    return f"{source}:{first}" + (f"-{last}" if last != first else "")
 
 
 def _span(id_: str, metadata: Metadata) -> str:
