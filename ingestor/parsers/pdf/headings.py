@@ -173,14 +173,6 @@ def headings(pages: Sequence[PageLines], outline: Sequence[Bookmark], leading: f
     return _with_others(found, _by_setting(pages, leading)) if len(own) < _SPARSE * len(pages) else found
 
 
-def cover_title(pages: Sequence[PageLines]) -> str | None:
-    """Return the largest text on the first page, if it is much larger than the rest."""
-    lines = [line for line in (pages[0].lines if pages else ()) if may_be_title(line)]
-    largest = max((line.size for line in lines), default=0.0)
-    title = " ".join(line.text for line in lines if line.size == largest)
-    return title if largest > 1.3 * body_size(pages) and len(title) <= LONGEST else None
-
-
 # --- as the document says ----------------------------------------------------------------------------------
 
 

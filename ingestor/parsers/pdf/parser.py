@@ -9,7 +9,7 @@ Read with pdfium, which is not safe to use from several threads: hence, too, the
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from ctypes import POINTER, cast, create_string_buffer
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -33,17 +33,6 @@ _FURNITURE = "running headers and footers"  # the rule that leaves them out
 _MOST_UNMAPPED = 0.3  # share of the characters
 _ENCRYPTION = 600  # bytes on either side of the name of the usual encryption, which hold its dictionary
 _KEY_LENGTH = re.compile(rb"(/Length\s+)\d{1,3}(?=\s*(?:/[A-Z]|>>))")
-_LONGEST_NAME = 100  # characters of a company's
-_MONTHS = "January February March April May June July August September October November December"
-_DATE = rf"(?:{'|'.join(_MONTHS.split())})\s+\d{{1,2}}\s?,\s+\d{{4}}"
-_FORM = re.compile(r"\bform\s+((?:10|20|40)-?[FKQ]T?|[68]-K|11-K|S-\d)(?:/A)?\b", re.IGNORECASE)
-_PERIOD = re.compile(
-    rf"for the ((?:fiscal |quarterly )?(?:year|quarter|period)) ended.{{0,60}}?({_DATE})", re.IGNORECASE
-)
-_REPORTED = re.compile(
-    rf"({_DATE})\s*\(?\s*Date of (?:earliest|report)|Date of report.{{0,60}}?({_DATE})", re.IGNORECASE
-)
-_CHARTER = re.compile(r"\(?exact name of (?:the )?registrant", re.IGNORECASE)
 
 
 class PdfOptions(Options):
@@ -79,8 +68,8 @@ class PdfParser:
         """Raises BadDocument when it is damaged, encrypted or too long."""
         from ingestor.parsers.pdf.forms import form_in_xml  # slow to import, as the next ones
         from ingestor.parsers.pdf.furniture import without_furniture
-        from ingestor.parsers.pdf.headings import cover_title
         from ingestor.parsers.pdf.layout import compose
+        from ingestor.parsers.pdf.title import title_of
 
         document = opened(blob.data)
         try:
@@ -98,7 +87,7 @@ class PdfParser:
             text=composed.text,
             blocks=tuple(composed.blocks),
             content_type="application/pdf",
-            title=filed_title(pages) or _title(about) or cover_title(pages) or composed.title,
+            title=title_of(pages, about.get("Title", "")) or composed.title,
             language=language,
             extra=tuple(_extra(about, read)),
             raw_words=read.words,
@@ -226,51 +215,6 @@ def _language(document: "PdfDocument") -> str | None:
     told = create_string_buffer(size)
     raw.FPDFCatalog_GetLanguage(document, cast(told, POINTER(raw.FPDF_WCHAR)), size)
     return told.raw.decode("utf-16-le", "replace").strip("\0 ") or None
-
-
-def _title(about: dict[str, str]) -> str | None:
-    """Return the document's own title, unless a program put a file's name or number there."""
-    title = " ".join(about.get("Title", "").split())
-    junk = title.lower().startswith(
-        ("microsoft word", "untitled", "powerpoint", "document")
-    ) or title.endswith(
-        (
-            ".doc",
-            ".docx",
-            ".dvi",
-            ".tex",
-            ".indd",
-            ".pdf",
-            ".qxd",
-            ".ppt",
-            ".pptx",
-            ".htm",
-            ".html",
-            ".xls",
-            ".xlsx",
-        )
-    )
-    return None if junk or not re.search(r"[^\W\d_]{2}", title) else title
-
-
-def filed_title(pages: Sequence[PageLines]) -> str | None:
-    """Return company, kind and period of a filed report, as the form on its first page states them."""
-    lines = [line.text for page in pages[:2] for line in page.lines if not line.rows]
-    said = " ".join(lines)
-    form, period, reported = _FORM.search(said), _PERIOD.search(said), _REPORTED.search(said)
-    charter = next((at for at, line in enumerate(lines) if _CHARTER.search(line)), 0)
-    above = [line for line in lines[max(charter - 3, 0) : charter] if re.search(r"[^\W\d_]{2}", line)]
-    company = _CHARTER.split(lines[charter])[0].strip(" (") if charter else ""
-    company = company or (above[-1] if above else "")
-    company = re.sub(r"^(?:commission file .*?\d-\d+|_+)\s*", "", company, flags=re.IGNORECASE).strip()
-    if not form or not company or len(company) > _LONGEST_NAME:
-        return None
-    when = ""
-    if period:
-        when = f", {period[1].lower()} ended {period[2].title()}"
-    elif reported:
-        when = f", {(reported[1] or reported[2]).title()}"
-    return f"{company} Form {form[1].upper()}{when}"
 
 
 def _extra(about: dict[str, str], read: Read) -> Iterator[tuple[str, Scalar]]:

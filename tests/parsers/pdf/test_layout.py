@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from ingestor.model import Document
 from ingestor.parsers.pdf.furniture import without_furniture
-from ingestor.parsers.pdf.headings import cover_title
 from ingestor.parsers.pdf.layout import compose
 from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines
+from ingestor.parsers.pdf.title import title_of
 from tests.parsers.laws import blocks_cover_text
 
 
@@ -98,9 +98,9 @@ def test_the_largest_words_of_the_first_page_are_its_title() -> None:
     page = PageLines(
         "1", 800, (at("GNU", 0, size=30.0), at("Octave", 1, size=30.0), at("many other words", 3))
     )
-    assert cover_title([page]) == "GNU Octave"
-    assert cover_title([PageLines("1", 800, lines("a", "b"))]) is None
-    assert cover_title([]) is None
+    assert title_of([page], "") == "GNU Octave"
+    assert title_of([PageLines("1", 800, lines("a", "b"))], "") is None
+    assert title_of([], "") is None
 
 
 places = st.floats(0, 800)

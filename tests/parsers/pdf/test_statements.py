@@ -107,3 +107,23 @@ def test_title_of_a_filed_report_is_company_form_and_period() -> None:
     document = parse(cover, [(50, 700, 10, PROSE), (50, 688, 10, PROSE)])
     assert document.title == "TALL SHIPS, INC. Form 10-K, fiscal year ended December 31, 2021"
     assert all(block.kind != "heading" for block in document.blocks), "lines of the form head nothing"
+
+
+@pytest.mark.parametrize(
+    ("lines", "title"),
+    [
+        (
+            [*COVER[:4], "Tall Ships, Inc.", COVER[5], "Class, Trading symbol, Name of each exchange",
+             "Common stock TALL The New York Stock Exchange"],
+            "Tall Ships, Inc. \\(TALL\\) Form 10-K, fiscal year ended December 31, 2021",
+        ),
+        ([*COVER[:4], COVER[5]], "TALL SHIPS, INC. Form 10-K, fiscal year ended December 31, 2021"),
+        (["July 20, 2023 - Tall Ships, Inc. \\(NYSE: TALL\\) today announced results for the quarter."],
+         "Tall Ships, Inc. \\(TALL\\), results for the quarter"),
+    ],
+)  # fmt: skip
+def test_title_names_the_company_and_its_trading_symbol(lines: list[str], title: str) -> None:
+    cover: list[Drawn] = [(50, 700 - 30 * at, 10, line) for at, line in enumerate(lines)]
+    group = (50, 700, 10, "TALL SHIPS, INC. AND SUBSIDIARIES")
+    document = parse(cover, [group, (50, 660, 10, PROSE), (50, 648, 10, PROSE)])
+    assert document.title == title.replace("\\", "")
