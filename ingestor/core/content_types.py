@@ -277,6 +277,7 @@ def is_text(content_type: str) -> bool:
 
 
 _CONVERTED = {
+    "csv",
     "html",
     "mail",
     "notebook",
