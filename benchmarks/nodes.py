@@ -43,7 +43,7 @@ PLUGIN = Plugin(kind="waiting", version=1, options=WaitingOptions, build=Waiting
 
 def main(count: int = 200) -> None:
     if find_spec("ray") is None:
-        raise Missing("the extra ray is not installed: pip install 'ingestor[ray]'")
+        raise Missing("the extra ray is not installed: pip install 'chroma-ingestor[ray]'")
     found = {(wait, processes): _run(count, wait, processes) for wait in WAITS for processes in PROCESSES}
     few, many = _run(count // 4, WAITS[-1], PROCESSES[-1])[1], found[WAITS[-1], PROCESSES[-1]][1]
     head = max(0.0, many - few) / (count - count // 4)

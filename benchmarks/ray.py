@@ -26,7 +26,7 @@ SHOWN = (1, 2, 4, 10, 25, 50, 100)  # nodes
 
 def main(count: int = 90) -> None:
     if find_spec("ray") is None:
-        raise Missing("the extra ray is not installed: pip install 'ingestor[ray]'")
+        raise Missing("the extra ray is not installed: pip install 'chroma-ingestor[ray]'")
     spent = {kind: _for_each(kind, count) for kind in WORKERS}
     for kind, found in spent.items():
         parts = ", ".join(f"{name} {1000 * seconds:.0f}" for name, seconds in sorted(found.items()))

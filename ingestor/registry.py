@@ -70,7 +70,7 @@ def all_entries():  # type: ignore[no-untyped-def]  # of another type in each ve
 @cache
 def kinds(group: Group) -> tuple[str, ...]:
     """The installed kinds of a group, sorted."""
-    return tuple(sorted(entry.name for entry in entries(group)))
+    return tuple(sorted({entry.name for entry in entries(group)}))
 
 
 @cache

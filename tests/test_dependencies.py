@@ -1,11 +1,12 @@
-"""Packages of ``pip install ingestor`` (no torch) and of ``make setup`` (none with CUDA)."""
+"""Packages of ``pip install chroma-ingestor`` (no torch) and of ``make setup`` (none with CUDA)."""
 
 import json
 import os
 import re
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, requires
+import tomllib
+from importlib.metadata import PackageNotFoundError, entry_points, requires
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+OURS = next(
+    each.dist.name
+    for each in entry_points(group="ingestor.parsers")
+    if each.module == "ingestor.parsers.text"
+)
+HINT = re.compile(r"\b([\w-]*ingestor)\[(\w+)\]")
 HEAVY = re.compile(r"torch|transformers|sentence-transformers|triton|nvidia-.*|cuda-.*|scipy|scikit-learn")
 
 
@@ -44,13 +52,13 @@ def heavy(names: set[str]) -> set[str]:
 
 
 def test_the_core_asks_for_no_torch() -> None:
-    assert heavy(closure("ingestor")) == set()
-    assert "openvino" in closure("ingestor")
+    assert heavy(closure(OURS)) == set()
+    assert "openvino" in closure(OURS)
 
 
 def test_the_extra_asks_for_torch() -> None:
     """So that the test above is known to be able to fail."""
-    assert {"torch", "sentence-transformers"} <= closure("ingestor", ("torch",))
+    assert {"torch", "sentence-transformers"} <= closure(OURS, ("torch",))
 
 
 def locked(file: str) -> dict[str, str]:
@@ -69,7 +77,7 @@ def test_ray_and_what_it_asks_for_are_locked_once() -> None:
     """As the extra asks for it; beside the packages that are installed in any case."""
     asked = {
         canonicalize_name(one.name): one.specifier
-        for line in requires("ingestor") or []
+        for line in requires(OURS) or []
         if (one := Requirement(line)).marker and one.marker.evaluate({"extra": "ray"})
     }
     runtime, ray = locked("requirements"), locked("requirements-ray")
@@ -154,3 +162,12 @@ def setup(*variables: str, path: str = os.environ["PATH"]) -> str:
     command = ["make", "--dry-run", "--always-make", "--no-print-directory", "setup", *variables]
     done = subprocess.run(command, cwd=ROOT, env={"PATH": path}, capture_output=True, text=True, check=True)
     return done.stdout
+
+
+def test_hints_name_this_distribution_and_its_extras() -> None:
+    """Another project has the name of the command: a hint with that name would install its package."""
+    files = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *(ROOT / "ingestor").rglob("*.py")]
+    named = {hint for file in files for hint in HINT.findall(file.read_text("utf-8"))}
+    extras = PROJECT["optional-dependencies"]
+    assert len(named) >= 4
+    assert {hint for hint in named if hint[0] != PROJECT["name"] or hint[1] not in extras} == set()

@@ -62,7 +62,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_has_every_file_of_the_package_and_no_other_package(built: Path) -> None:
-    (wheel,) = built.glob("*.whl")
+    (wheel,) = built.glob("chroma_ingestor-*.whl")
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert {name.split("/")[0] for name in names} == {"ingestor"}
     tracked = subprocess.run(
@@ -105,3 +105,5 @@ def test_the_program_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) 
     (tmp_path / "docs" / "a.md").write_text("# Mills\n\nThe mill grinds slowly.\n")
     assert '"added": 1' in run(installed / "ingestor", "sync", "--json", inside=tmp_path)
     assert "grinds slowly" in run(installed / "ingestor", "query", "mill", inside=tmp_path)
+    tried = run(installed / "ingestor", "try", "docs", "--ask", "mill", "--json", inside=tmp_path)
+    assert "grinds slowly" in tried

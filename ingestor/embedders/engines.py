@@ -18,7 +18,7 @@ from ingestor.embedders.hardware import (
 from ingestor.embedders.outline import NotCovered, outline
 from ingestor.ports import NeedsHuman
 
-_NO_TORCH = "torch and sentence-transformers are not installed: pip install 'ingestor[torch]'"
+_NO_TORCH = "torch and sentence-transformers are not installed: pip install 'chroma-ingestor[torch]'"
 _NO_BFLOAT16 = "this processor has neither AMX nor AVX512-BF16 for bfloat16"
 _NO_INT8 = "this processor has no AVX512-VNNI for int8"
 

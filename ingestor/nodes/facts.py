@@ -3,11 +3,12 @@
 import platform
 import re
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 
 from ingestor import __version__
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import NeedsHuman
+from ingestor.registry import entries
 
 MODEL = "embedding model"
 _MOST = 8  # differences that a message names
@@ -17,7 +18,8 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 def versions() -> dict[str, str]:
     """Return the versions of this program, of Python and of the required packages, as installed here."""
     found = {"ingestor": __version__, "Python": platform.python_version()}
-    for line in requires("ingestor") or ():
+    own = next(entry.dist for entry in entries("parsers") if entry.module == "ingestor.parsers.text")
+    for line in (own.requires if own is not None else None) or ():
         name = _NAME.match(line)
         if name is not None and "extra ==" not in line:
             found[f"package {name[0]}"] = _installed(name[0])

@@ -30,7 +30,7 @@ PROOF_OF_LIFE = 30.0  # seconds in which a node must answer, or it counts as los
 _TICK = 1.0  # seconds: how soon a hiring process notices the stop
 _CONNECT = 10.0  # seconds; Ray itself would wait for minutes, and not say for what
 _PATIENCE = 60.0  # seconds after which the log says that no node has room
-_MISSING = "workers.kind is ray, but the package ray is not installed: pip install 'ingestor[ray]'"
+_MISSING = "workers.kind is ray, but the package ray is not installed: pip install 'chroma-ingestor[ray]'"
 _MEMORY = ("node_out_of_memory", "running low on memory")  # how Ray tells that it ended a process
 
 

@@ -113,7 +113,7 @@ def cross_encoder(model: str) -> Callable[[str, Sequence[str]], Sequence[float]]
 
 def _loaded(model: str) -> Any:
     if find_spec("sentence_transformers") is None:
-        raise NeedsHuman("a cross-encoder needs the extra `torch`: pip install 'ingestor[torch]'")
+        raise NeedsHuman("a cross-encoder needs the extra `torch`: pip install 'chroma-ingestor[torch]'")
     from sentence_transformers import CrossEncoder
 
     from ingestor.embedders.torch_model import quiet

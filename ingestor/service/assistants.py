@@ -19,7 +19,7 @@ from ingestor.http_server.bodies import read_body
 from ingestor.http_server.problems import RequestProblem
 from ingestor.service.client import Ask
 
-MISSING = "assistants need the extra `mcp`: pip install 'ingestor[mcp]'"
+MISSING = "assistants need the extra `mcp`: pip install 'chroma-ingestor[mcp]'"
 MOST_BYTES = 200_000  # of a request
 
 

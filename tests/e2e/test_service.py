@@ -455,4 +455,4 @@ def test_without_the_package_the_command_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(assistants, "find_spec", lambda name: None)
     done = CliRunner().invoke(app, ["mcp", "--config", str(make_known(tmp_path).config)])
-    assert (done.exit_code, "pip install 'ingestor[mcp]'" in done.stderr) == (4, True), done.output
+    assert (done.exit_code, "pip install 'chroma-ingestor[mcp]'" in done.stderr) == (4, True), done.output

@@ -70,7 +70,10 @@ def test_differences_are_named_with_both_versions() -> None:
 
 def test_without_the_package_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(NeedsHuman, match=r"pip install 'ingestor\[ray\]'"), connected(Workers(kind="ray")):
+    with (
+        pytest.raises(NeedsHuman, match=r"pip install 'chroma-ingestor\[ray\]'"),
+        connected(Workers(kind="ray")),
+    ):
         pass
 
 

@@ -202,4 +202,4 @@ def test_without_the_package_it_says_what_to_install(
     monkeypatch.setattr(assistants, "find_spec", lambda name: None)
     said = client.post("/mcp", json=LIST, headers=HEADERS)
     assert said.status_code == 501
-    assert "pip install 'ingestor[mcp]'" in said.json()["detail"]
+    assert "pip install 'chroma-ingestor[mcp]'" in said.json()["detail"]

@@ -7,12 +7,12 @@ busy, the client waits as long as the server says.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from types import TracebackType
 from urllib.parse import urlsplit
 
 import httpcore
 
+from ingestor import __version__
 from ingestor.connectors.http.address import Allowed
 from ingestor.connectors.http.answers import HttpAnswer
 from ingestor.connectors.http.body import ACCEPTED, Body, Broken, TooLarge
@@ -149,7 +149,7 @@ class WebClient:
         secrets = dict(self._terms.secrets) if origin(url) in self._terms.origins else {}
         headers = {
             "Host": urlsplit(url).netloc,
-            "User-Agent": f"{AGENT}/{version('ingestor')}{contact}",
+            "User-Agent": f"{AGENT}/{__version__}{contact}",
             "Accept": "*/*",
             "Accept-Encoding": ACCEPTED,
             **known.headers(),
