@@ -305,7 +305,7 @@ def test_without_torch_other_models_say_what_to_install(tmp_path, monkeypatch):
     folder = models.save_static(tmp_path / "static")
     monkeypatch.setattr(engines, "is_installed", lambda *packages: "torch" not in packages)
     assert build(engine="auto").identity["engine"] == "openvino"
-    with pytest.raises(NeedsHuman, match=r"pip install 'ingestor\[torch\]'"):
+    with pytest.raises(NeedsHuman, match=r"pip install 'chroma-ingestor\[torch\]'"):
         _ = build(engine="auto", model=str(folder)).identity
 
 
