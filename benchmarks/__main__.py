@@ -10,7 +10,8 @@ from pathlib import Path
 
 from benchmarks._needs import Missing
 
-NAMES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+HERE = Path(__file__).parent
+NAMES = sorted([path.stem for path in HERE.glob("*.py") if not path.stem.startswith("_")] + ["correctness"])
 
 
 def main(arguments: list[str]) -> None:

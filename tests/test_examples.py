@@ -1,0 +1,121 @@
+"""Every example runs against a daemon, in the environment that its docstring names."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ingestor
+from tests.e2e.project import Daemon, Project, free_port
+from tests.environments import environment, readers
+from tests.waiting import wait
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+QUESTION = "How long may I keep a book?"
+ANSWER = "Four weeks, and twice longer on request."
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    project = Project(tmp_path_factory.mktemp("examples"), {"http": {"port": free_port()}})
+    (project.docs / "handbook.md").write_text(f"# How long may I keep a book?\n\n{ANSWER}\n")
+    daemon: Daemon = project.start(as_people_do=True)
+    try:
+        wait(
+            lambda: project.settled(1) if "in_step" in daemon.said() or "In step" in daemon.said() else False
+        )
+        yield project
+    finally:
+        daemon.kill()
+
+
+def ran(python: str | Path, project: Project, example: str, *words: str) -> str:
+    done = subprocess.run(
+        [python, EXAMPLES / example, *words], cwd=project.folder, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def service_port(project: Project) -> str:
+    return str(project.settings["http"]["port"])
+
+
+def test_assistant_lists_tools_and_finds_the_passage(project: Project) -> None:
+    said = ran(sys.executable, project, "assistant_mcp.py", str(project.config), QUESTION)
+    assert said.splitlines()[0] == "tools: search, read, list_documents, status"
+    assert ANSWER in said
+
+
+def test_query_from_outside_finds_the_passage(project: Project) -> None:
+    said = ran(
+        sys.executable, project, "query_from_outside.py", "docs", QUESTION, "--port", str(project.port)
+    )
+    assert ANSWER in said
+
+
+@pytest.mark.slow
+def test_tool_of_a_langchain_agent_cites_the_passage(project: Project) -> None:
+    python = readers("chromadb==1.5.9", "langchain-chroma==1.1.0")
+    said = ran(python, project, "langchain_agent.py", QUESTION, "--port", str(project.port))
+    assert ANSWER in said
+    assert "[1] " in said
+    assert "handbook.md:1 How long may I keep a book?" in said
+
+
+@pytest.mark.slow
+def test_llamaindex_query_engine_finds_the_passage(project: Project) -> None:
+    python = readers(
+        "chromadb==1.5.9", "llama-index-core==0.14.25", "llama-index-vector-stores-chroma==0.6.0"
+    )
+    ports = ("--port", str(project.port), "--service-port", service_port(project))
+    assert ANSWER in ran(python, project, "llamaindex_query_engine.py", QUESTION, *ports)
+
+
+@pytest.mark.slow
+def test_fastapi_service_indexes_and_answers_with_citations(tmp_path: Path) -> None:
+    own = Project(tmp_path, {"chroma": {"path": "./chroma", "embedded": True}})
+    (own.docs / "handbook.md").write_text(f"# How long may I keep a book?\n\n{ANSWER}\n")
+    program = f"""
+from fastapi.testclient import TestClient
+from fastapi_citations import app
+
+with TestClient(app) as client:
+    print(client.get("/ask", params={{"question": {QUESTION!r}}}).text)
+    print(client.get("/ask", params={{"question": " "}}).status_code)
+"""
+    python = environment("fastapi-venv", ["fastapi==0.124.0", "httpx"])
+    done = subprocess.run(
+        [python, "-c", program],
+        cwd=EXAMPLES,
+        env={**os.environ, "INGESTOR_CONFIG": str(own.config), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stderr
+    cited, refused = done.stdout.splitlines()
+    (citation,) = json.loads(cited)
+    assert (citation["number"], citation["lines"]) == (1, [1, 3])
+    assert ANSWER in citation["text"]
+    assert citation["source"].endswith("handbook.md")
+    assert refused == "422"
+
+
+def test_entry_for_registries_names_the_distribution_and_its_version() -> None:
+    entry = json.loads((EXAMPLES / "server.json").read_text("utf-8"))
+    (package,) = entry["packages"]
+    assert (entry["version"], package["version"]) == (ingestor.__version__, ingestor.__version__)
+    assert package["identifier"] == "chroma-ingestor"
+    assert len(entry["description"]) <= 100, "the limit of the registry"
+
+
+def test_every_example_is_listed_and_run() -> None:
+    listed, tests = (EXAMPLES / "README.md").read_text("utf-8"), Path(__file__).read_text("utf-8")
+    names = [path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".json")]
+    assert len(names) >= 6
+    assert [name for name in names if name not in listed or name.removesuffix(".py") not in tests] == []
