@@ -37,5 +37,4 @@ def seeds(few: bool) -> Seeds:
 @pytest.fixture
 def find_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, few: bool) -> FindOut:
     """Finds out a broken variant; if it fails, the histories are too tame to show that a rule is needed."""
-    cache: pytest.Cache | None = getattr(request.config, "cache", None)  # none with -p no:cacheprovider
-    return finding_out(cache, request.node.nodeid, monkeypatch, few=few)
+    return finding_out(f"{request.path.name}::{request.node.name}", monkeypatch, few=few)
