@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from ingestor.model import Record
 from ingestor.ports import Index
+from tests.examples import examples
 
 DIMENSIONS = 8
 
@@ -263,7 +263,7 @@ class IndexLaws:
     def test_any_sequence_equals_a_dictionary(self, fresh):
         run_state_machine_as_test(
             lambda: _Machine(fresh()),
-            settings=settings(max_examples=8, stateful_step_count=12, deadline=None),
+            settings=examples(16, stateful_step_count=12, deadline=None),
         )
 
 

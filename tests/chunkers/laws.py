@@ -26,6 +26,7 @@ from ingestor.core.metadata_keys import EXTRAS
 from ingestor.model import Block, Chunk, Chunking, Document, Vectors
 from ingestor.registry import Plugin
 from ingestor.text.tokens import Tokens
+from tests.examples import examples
 
 TOKENS = Tokens()
 Options = Mapping[str, Any]
@@ -147,8 +148,8 @@ odd_texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=
 
 
 # The laws are inherited, so hypothesis sees each of them called on several classes.
-searching = settings(
-    max_examples=25,
+searching = examples(
+    60,
     deadline=None,
     suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
 )
@@ -331,7 +332,7 @@ class ChunkerLaws:
     def test_the_same_text_gives_the_same_chunks(self, text: str) -> None:
         assert self.cut(text) == self.cut(text)
 
-    @settings(searching, max_examples=10)
+    @settings(searching, max_examples=6)
     @given(keep=st.integers(0, 400), new=texts)
     def test_an_edit_elsewhere_changes_nothing_here(self, keep: int, new: str) -> None:
         if not self.local:
@@ -354,7 +355,7 @@ class ChunkerLaws:
     def test_large_monotonous_texts(self) -> None:
         for unit in MONOTONOUS:
             with case(unit):
-                text = unit * (self.large // 20 // len(unit))
+                text = unit * (self.large // 60 // len(unit))
                 assert self.cut(text) or not text.strip()
 
     def test_large_prose(self) -> None:

@@ -30,6 +30,14 @@ def daemon(project: Project) -> Iterator[Daemon]:
 
 
 @pytest.fixture
+def embedded(project: Project) -> Project:
+    """Chroma within the program: a command is done sooner than with a server of its own."""
+    project.settings["chroma"] = {"path": "./chroma", "embedded": True}
+    project.configure()
+    return project
+
+
+@pytest.fixture
 def synced(project: Project, ask: Ask) -> Project:
     """Two documents, and nothing left to do."""
     project.source = {"settle": "0s"}

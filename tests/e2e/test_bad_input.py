@@ -5,16 +5,15 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import chromadb
 import pytest
 
 from ingestor.connectors.folder.connector import Folder
 from ingestor.model import Blob, Item
 from ingestor.state.journal import Journal
-from tests.e2e.in_chroma import in_chroma
 from tests.e2e.in_process import Answer, Ask, answered, plan_of
 from tests.e2e.project import INGESTOR, Project
 from tests.parsers.files import pdf
@@ -212,16 +211,13 @@ def test_a_lost_state_leaves_collections_alone_and_a_lost_cache_does_no_harm(
 
 
 def test_a_stranger_s_collection_is_left_alone(project: Project, ask: Ask) -> None:
-    add = 'collection.add(["a"], documents=["a"], embeddings=[[1.0] * 64])'
-    create = "import chromadb\nchromadb.PersistentClient({!r}).create_collection('docs')"
-    chroma = str(project.folder / "chroma")
-    subprocess.run([sys.executable, "-c", create.format(chroma)], check=True)
-    in_chroma(Path(chroma), "docs", add)
+    with chromadb.PersistentClient(project.folder / "chroma") as client:
+        client.create_collection("docs").add(["a"], documents=["a"], embeddings=[[1.0] * 64])
     (project.docs / "a.txt").write_text("words")
     refused = ask("sync")
     assert refused.code == 4
     assert "collection 'docs' holds 1 record that ingestor did not write" in refused.out
-    assert in_chroma(Path(chroma), "docs", "result = collection.count()") == 1
+    assert [id_ for id_, *_ in project.records()] == ["a"]
 
 
 def test_a_sudden_loss_is_held_until_it_is_accepted(project: Project, ask: Ask) -> None:
@@ -347,10 +343,11 @@ def test_no_pattern_of_an_ignore_file_holds_up_the_program(project: Project) -> 
     assert {Path(entry["document"]).name for entry in project.json("ls")} == {"a" * 200, "plain.txt"}
 
 
-# --- What commands say of documents that nothing was read of, or not all ---
+# --- Documents of which nothing was read, or not all ---
 PICTURE = b"\x89PNG\r\n\x1a\n\x00"
 
 
+@pytest.mark.usefixtures("embedded")
 def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Project, ask: Ask) -> None:
     for number in range(5):
         (synced.docs / f"{number}.png").write_bytes(PICTURE)
@@ -378,6 +375,7 @@ def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Proje
     assert plan_of(ask)["skipped"] == planned["skipped"] == status["skipped"]
 
 
+@pytest.mark.usefixtures("embedded")
 def test_a_document_whose_name_promises_a_parser_is_a_failure(synced: Project, ask: Ask) -> None:
     (synced.docs / "report.pdf").write_bytes(b"\x00\x01\x02")
     answer = ask("sync", "--json")
@@ -393,6 +391,7 @@ def test_a_document_whose_name_promises_a_parser_is_a_failure(synced: Project, a
 # --- what is empty or incomplete ---------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("embedded")
 def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
     (synced.docs / "scan.pdf").write_bytes(pdf([[], []]))
     (synced.docs / "half.pdf").write_bytes(pdf([[], [(50, 700, 10, "A sentence that can be read.")]]))
@@ -427,6 +426,7 @@ def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
     assert json.loads(ask("status", "--json").out)["sources"]["docs"]["empty"] == 2
 
 
+@pytest.mark.usefixtures("embedded")
 def test_show_tells_why_a_document_has_no_records(synced: Project, ask: Ask) -> None:
     """As ``ls`` tells it."""
     (synced.docs / "report.pdf").write_bytes(PICTURE)

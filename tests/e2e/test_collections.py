@@ -318,19 +318,19 @@ def test_readers_find_what_search_finds(divided: Project, ask: Ask) -> None:
         daemon.stop()
 
 
-# --- Which metadata keys records carry: changed in a config, announced, written in place, and searched ---
+# --- The metadata keys that records carry ---
 PROFILED = (
     "# Title {n}\n\n" + "Some words of number {n} here. " * 60 + "\n\n## Fees\n\nA loan costs {n} euros.\n"
 )
 
 
 @pytest.fixture
-def profiled(project: Project, ask: Ask) -> Project:
+def profiled(embedded: Project, ask: Ask) -> Project:
     """Three documents of several chunks, with all keys."""
     for n in range(3):
-        (project.docs / f"{n}.md").write_text(PROFILED.format(n=n))
+        (embedded.docs / f"{n}.md").write_text(PROFILED.format(n=n))
     assert ask("sync").code == 0
-    return project
+    return embedded
 
 
 def keys(project: Project) -> set[str]:
@@ -340,7 +340,7 @@ def keys(project: Project) -> set[str]:
 def test_a_changed_profile_is_announced_and_writes_metadata_alone(profiled: Project, ask: Ask) -> None:
     count = len(profiled.records())
     assert {"file_size", "recipe", "relationships"} <= keys(profiled)
-    profiled.settings = {"metadata": {"docs": "lean"}}
+    profiled.settings |= {"metadata": {"docs": "lean"}}
     profiled.configure()
     said = ask("plan").out
     assert "collection docs's metadata is written in place, and nothing is embedded:" in said
@@ -356,7 +356,7 @@ def test_a_changed_profile_is_announced_and_writes_metadata_alone(profiled: Proj
     assert answered(ask("plan", "--json"))["changes"] == []
     assert profiled.essence() == profiled.fresh("lean").essence()
 
-    profiled.settings = {"metadata": ["file_name"], "rechunk": {"approve": "above 1 chunks"}}
+    profiled.settings |= {"metadata": ["file_name"], "rechunk": {"approve": "above 1 chunks"}}
     profiled.configure()
     assert answered(ask("sync", "--json"))["records"]["patched"] == count, "metadata needs no approval"
     assert {"file_name", "source"} <= keys(profiled) <= NEEDED | {"file_name"}
@@ -397,7 +397,7 @@ def test_search_finds_what_stands_around_a_hit_by_any_profile(profiled: Project,
     full = [found(expand) for expand in expands]
     assert len({json.dumps(each) for each in full}) > 2
     for profile in ("lean", ["author"]):
-        profiled.settings = {"metadata": profile}
+        profiled.settings |= {"metadata": profile}
         profiled.configure()
         assert ask("sync").code == 0
         assert [found(expand) for expand in expands] == full

@@ -142,7 +142,7 @@ def test_sync_does_not_say_that_all_is_well_when_it_could_not_note_what_there_is
     assert ask("sync").code == 0
 
 
-# --- Chroma's files are harmed while a daemon runs: it notices by itself, and writes anew without embeddi ---
+# --- Chroma's files are harmed while a daemon runs ---
 
 
 def _cut(file: Path) -> None:
@@ -257,7 +257,7 @@ def backed_up(project: Project, ask: Ask) -> Project:
 
 
 @pytest.mark.parametrize("older", ["state", "chroma"])
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("shards", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_sync_after_restore_of_one_side_is_exact(project: Project, ask: Ask, older: str, shards: int) -> None:
     project.settings = {"collections": {"docs": {"shards": shards}}}
     project.source = {"max_loss": 1.0}

@@ -57,7 +57,7 @@ def test_commands_without_a_daemon_know_the_token_too(with_token: Project) -> No
     assert with_token.json("verify")["checked"] == 1
 
 
-# --- What the program writes is for its user alone, whatever the umask: it quotes documents ---
+# --- Files of the program are for its user alone, whatever the umask ---
 
 
 def open_to_others(*folders: Path) -> dict[str, str]:

@@ -30,7 +30,16 @@ from tests.e2e.in_chroma import in_chroma
 from tests.e2e.in_process import Ask, plan_of
 from tests.e2e.project import Project
 
+pytestmark = pytest.mark.usefixtures("embedded")
 SAMPLES = Path(__file__).parents[2] / "documents"
+
+
+def serve(project: Project) -> None:
+    """Let others ask Chroma beside the program."""
+    del project.settings["chroma"]
+    project.configure()
+
+
 _MODULES = """
 import sys
 from ingestor.cli.main import main
@@ -147,6 +156,7 @@ def test_a_plan_says_that_a_sync_would_ask(project: Project, ask: Ask) -> None:
 
 
 def test_a_plan_leaves_it_to_what_runs(synced: Project, ask: Ask) -> None:
+    serve(synced)
     (synced.docs / "c.txt").write_text("more words")
     assert "To do it: " in ask("plan").out
     with opened(load(synced.config, {}), serve=False):
@@ -157,6 +167,7 @@ def test_a_plan_leaves_it_to_what_runs(synced: Project, ask: Ask) -> None:
 def test_plan_of_another_file_beside_a_daemon_names_the_file_that_is_followed(
     synced: Project, ask: Ask
 ) -> None:
+    serve(synced)
     (synced.docs / "c.txt").write_text("more words")
     other = synced.config.with_name("new.yaml")
     other.write_text(synced.config.read_text())
@@ -342,6 +353,7 @@ MISTAKES = [("size: 60", "sized: 60"), ("state: ", "sate: "), ("sources:", "sour
 
 
 def test_status_with_a_broken_config_shows_the_running_one(synced: Project, ask: Ask) -> None:
+    serve(synced)
     good = synced.config.read_text()
     with opened(load(synced.config, {}), serve=False):
         for right, wrong in MISTAKES:
@@ -367,6 +379,7 @@ def test_status_with_a_broken_config_shows_the_running_one(synced: Project, ask:
 def test_status_shows_what_waits_for_a_restart(
     synced: Project, ask: Ask, right: str, wrong: str, key: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    serve(synced)
     monkeypatch.setattr(queries, "PATIENCE", 1.0)  # for Chroma, which a program of another state has
     good = synced.config.read_text()
     (synced.docs / "new.txt").write_text("some new words")

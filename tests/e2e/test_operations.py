@@ -291,7 +291,7 @@ def test_a_second_interruption_need_not_be_patient() -> None:
     assert printed(program).split() == ["True", "interrupted"]
 
 
-# --- What commands say while work is unfinished, or was interrupted ---
+# --- Work that is unfinished or was interrupted ---
 PICTURE = b"\x89PNG\r\n\x1a\n\x00"
 
 

@@ -19,7 +19,7 @@ from tests.e2e.project import Daemon, Project, running
 from tests.waiting import wait
 
 READER = Path(__file__).with_name("reader.py")
-DOCUMENTS = 12
+DOCUMENTS = 8
 
 
 @contextmanager
@@ -141,6 +141,7 @@ def test_rolling_back_gives_readers_what_they_had_and_apply_goes_on(project: Pro
     assert project.essence() == after
 
 
+@pytest.mark.slow  # tests/simulation/test_boundaries.py holds approvals in the default tests
 def test_what_is_more_than_allowed_waits_for_approval(project: Project) -> None:
     write_documents(project, Random(4), range(DOCUMENTS))
     reconfigure(project, rechunk={"mode": "in_place", "approve": "above 20 chunks"})
@@ -163,22 +164,6 @@ def test_what_is_more_than_allowed_waits_for_approval(project: Project) -> None:
     assert done["records"] == {**plan["records"], "added": plan["records"]["added"] + again}
     assert done["embedded"]["texts"] == plan["embed"]["texts"]
     assert project.essence() == project.fresh().essence()
-
-
-def test_documents_of_a_source_that_left_the_config_go_only_when_asked(project: Project) -> None:
-    write_documents(project, Random(6), range(3))
-    project.json("sync")
-    records = len(project.records())
-    project.source["name"] = "others"
-    project.source["path"] = "./other"
-    (project.folder / "other").mkdir()
-    project.configure()
-    project.json("sync")
-    assert len(project.records()) == records
-    assert project.json("status")["sources"]["docs"]["configured"] is False
-    assert project.json("plan")["leaving"] == ["docs"]
-    project.json_lines("apply")
-    assert project.records() == []
 
 
 @pytest.mark.slow
@@ -220,7 +205,7 @@ def _kill_now_and_then(project: Project, daemon: Daemon, random: Random) -> Daem
     return daemon
 
 
-# --- The engine that embeds: without torch, after an upgrade from torch, and after a move to another mach ---
+# --- The engine that embeds: without torch, after an upgrade, on another machine ---
 FORBIDDEN = """
 import sys
 class Forbidden:
@@ -315,7 +300,7 @@ def test_another_machine_embeds_nothing_again_unasked(
     assert recipes(small) != made
 
 
-# --- The language that a document's text is in, as a filter; and found for documents that are there alrea ---
+# --- The language of a document's text as a filter ---
 TEXTS = dict(
     line.split(" ", 1)
     for line in (Path(__file__).parents[1] / "declaration.txt").read_text("utf-8").splitlines()
@@ -356,7 +341,7 @@ def test_documents_made_before_detection_are_patched_and_nothing_is_embedded(pro
     }  # fmt: skip
 
 
-# --- The sections that chunks touch, as a filter, also for records that are there already; and types by n ---
+# --- The sections that chunks touch as a filter; types by name ---
 TEXT = """\
 .. _start:
 

@@ -75,7 +75,7 @@ def test_the_lexical_index_is_made_again_while_vectors_serve(project: Project, d
     assert project.json("verify")["words"] == 0
 
 
-# --- Search at the service port of a real daemon: while it ingests, across a swap, and by ``ingestor quer ---
+# --- Search at the service port of a real daemon ---
 
 
 def make_served(folder: Path, **http: Any) -> Project:

@@ -334,7 +334,7 @@ def test_what_left_the_config_is_applied_by_a_button(tmp_path: Path) -> None:
         wait(lambda: "late.md" in client.get("/page/documents").text)
 
 
-# --- What an assistant does, by the official SDK's own client: ``ingestor mcp`` over stdio, and ``/mcp`` ---
+# --- Assistants, by the official SDK's client: ``ingestor mcp`` over stdio, and ``/mcp`` ---
 PAGE = "# The {0}\n\nAll that is known about the {0}.\n\n## Keepers\n\nThe {0} has two keepers.\n"
 
 
@@ -428,13 +428,13 @@ def test_without_a_daemon_an_assistant_is_told_what_to_do(tmp_path: Path) -> Non
     here = make_known(tmp_path)
 
     async def work(client: Any) -> None:
-        said = await client.call_tool("search", {"query": "bridge"})
-        assert said.is_error
-        assert "run" in said.content[0].text, said.content
-        assert "Traceback" not in said.content[0].text
+        for _ in range(2):
+            said = await client.call_tool("search", {"query": "bridge"})
+            assert said.is_error
+            assert "run" in said.content[0].text, said.content
+            assert "Traceback" not in said.content[0].text
+            here.json("sync")
 
-    assisted(here, work)
-    here.json("sync")
     assisted(here, work)
 
 

@@ -191,7 +191,7 @@ def test_half_an_hour(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         life.daemon.kill()
 
 
-# --- A storm of edits, and beside it a reader with Chroma's client alone, an assistant, a page, Prometheu ---
+# --- A storm of edits beside a reader, an assistant, the page and Prometheus ---
 STORM = 45.0  # seconds
 PORT_TOKEN = "t0ken-of-the-port"
 READER = """
@@ -343,20 +343,29 @@ def test_nothing_fails_and_the_lag_recovers(here: Project, capsys: pytest.Captur
         )
 
 
-# --- The records are the same bit for bit, however many documents are prepared at a time and threads comp ---
-LEAST, MOST = {"workers": 1, "embedding": {"threads": 1}}, {"workers": 16, "embedding": {"threads": 2}}
+# --- Records are the same bit for bit with any number of workers and threads ---
 
 
-@pytest.mark.parametrize("strategy", ["changepoint", pytest.param("recursive", marks=pytest.mark.slow)])
-def test_records_are_the_same_with_any_number_of_workers_and_threads(tmp_path: Path, strategy: str) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "model"),
+    [
+        ("changepoint", {"kind": "hashing", "dimensions": 64}),
+        pytest.param("changepoint", {}, marks=pytest.mark.slow),
+        pytest.param("recursive", {}, marks=pytest.mark.slow),
+    ],
+)
+def test_records_are_the_same_with_any_number_of_workers_and_threads(
+    tmp_path: Path, strategy: str, model: dict[str, Any]
+) -> None:
     documents = tmp_path / "documents"
     documents.mkdir()
     for number in range(9):
         (documents / f"{number}.txt").write_text(long_document(1 + 5 * (number % 3), number))
     found = []
-    for number, settings in enumerate((LEAST, MOST)):
-        chunking = {"chunking": {"strategy": strategy}}
-        project = Project(tmp_path / str(number), {**settings, **chunking}, {"path": str(documents)})
+    for workers, threads in ((1, 1), (16, 2)):
+        embedding = model or {"threads": threads}
+        settings = {"workers": workers, "embedding": embedding, "chunking": {"strategy": strategy}}
+        project = Project(tmp_path / str(workers), settings, {"path": str(documents)})
         assert project.json("sync")["documents"]["added"] == 9
         found.append(project.essence())
     assert found[0] == found[1]

@@ -114,14 +114,14 @@ def test_verify_finds_every_kind_of_damage_and_mends_it_without_embedding(projec
 
 
 @pytest.mark.timeout(280)
-@pytest.mark.parametrize(("part", "least"), [("kitchen", 3), pytest.param("", 10, marks=pytest.mark.slow)])
-def test_the_samples_with_the_real_model(tmp_path: Path, part: str, least: int) -> None:
+@pytest.mark.slow  # the README's first steps have the real model in the default tests
+def test_the_samples_with_the_real_model(tmp_path: Path) -> None:
     settings = {
         "embedding": {"model": "all-MiniLM-L6-v2"},
         "chunking": {"strategy": "recursive", "size": 200},
     }
-    project = Project(tmp_path / "real", settings, {"path": str(SAMPLES / part)})
-    assert project.json("sync")["documents"]["added"] >= least
+    project = Project(tmp_path / "real", settings, {"path": str(SAMPLES)})
+    assert project.json("sync")["documents"]["added"] >= 10
     hits = project.json("query", "How often should I feed a sourdough starter?", "-n", "3")["hits"]
     assert "sourdough" in hits[0]["metadata"]["source"]
     assert hits[0]["score"] > hits[2]["score"] > 0
@@ -135,9 +135,9 @@ def test_the_samples_with_the_real_model(tmp_path: Path, part: str, least: int) 
         pytest.param({"strategy": "changepoint", "scope": "document"}, True, False, marks=pytest.mark.slow),
         ({"strategy": "changepoint"}, True, False),
         ({"strategy": "cluster", "scope": "document"}, False, False),
-        ({"strategy": "breakpoint", "vectors": "pooled"}, True, False),
+        pytest.param({"strategy": "breakpoint", "vectors": "pooled"}, True, False, marks=pytest.mark.slow),
         pytest.param({"strategy": "breakpoint"}, False, False, marks=pytest.mark.slow),
-        ({"strategy": "auto"}, True, False),
+        pytest.param({"strategy": "auto"}, True, False, marks=pytest.mark.slow),
     ],
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
 )
@@ -295,18 +295,18 @@ def test_a_changed_chunker_fetches_nothing(project: Project) -> None:
     assert any("again" in record[1] for record in project.records())
 
 
-# --- A source with another name in the config: documents stay, nothing is embedded, nothing is there twic ---
+# --- A source with another name in the config ---
 
 
 @pytest.fixture
-def named_docs(project: Project, ask: Ask) -> Project:
+def named_docs(embedded: Project, ask: Ask) -> Project:
     """Six documents of a source that is called docs."""
     for number in range(6):
-        (project.docs / f"{number}.md").write_text(
+        (embedded.docs / f"{number}.md").write_text(
             f"# Title {number}\n\n" + f"Some words of number {number}. " * 30
         )
     assert ask("sync").code == 0
-    return project
+    return embedded
 
 
 def but_names(record: Any) -> Any:
@@ -368,7 +368,7 @@ def test_plan_of_renamed_source_with_collective_strategy_announces_patches_only(
 @pytest.mark.slow
 def test_a_renamed_source_with_another_strategy_is_a_changed_strategy(named_docs: Project, ask: Ask) -> None:
     named_docs.source = {"name": "handbook"}
-    named_docs.settings = {
+    named_docs.settings |= {
         "chunking": {"strategy": "recursive", "size": 30},
         "rechunk": {"approve": "above 1 chunks"},
         "max_loss": 0.2,
@@ -387,7 +387,7 @@ def test_a_renamed_source_with_another_strategy_is_a_changed_strategy(named_docs
 
 def test_apply_approves_what_a_rename_and_a_strategy_change_at_once(named_docs: Project, ask: Ask) -> None:
     named_docs.source = {"name": "handbook"}
-    named_docs.settings = {
+    named_docs.settings |= {
         "chunking": {"strategy": "recursive", "size": 30},
         "rechunk": {"approve": "above 1 chunks"},
     }

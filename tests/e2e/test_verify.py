@@ -167,14 +167,14 @@ KINDS = {
 
 
 @pytest.fixture
-def sync_kind(project: Project, ask: Ask) -> Callable[[str], int]:
+def sync_kind(embedded: Project, ask: Ask) -> Callable[[str], int]:
     """A project with vectors of that kind; returns how many."""
 
     def sync(kind: str) -> int:
-        project.settings["chunking"] = KINDS[kind]
-        project.configure()
+        embedded.settings["chunking"] = KINDS[kind]
+        embedded.configure()
         for n in range(2):
-            (project.docs / f"{n}.txt").write_text(long_document(60, n))
+            (embedded.docs / f"{n}.txt").write_text(long_document(60, n))
         records: int = json.loads(ask("sync", "--json").out)["records"]["added"]
         return records
 
@@ -356,7 +356,8 @@ def test_few_records_out_of_reach_are_for_repair_alone(project: Project, ask: As
     assert clean(ask)
 
 
-@pytest.mark.parametrize("sizes", [(60, 30), pytest.param((60, 40, 70, 30), marks=pytest.mark.slow)])
+@pytest.mark.slow  # tests/chroma/test_reach.py holds the reach of records in the default tests
+@pytest.mark.parametrize("sizes", [(60, 30), (60, 40, 70, 30)])
 def test_nothing_is_out_of_reach_after_config_changes(
     project: Project, ask: Ask, sizes: tuple[int, ...]
 ) -> None:

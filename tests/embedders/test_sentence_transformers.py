@@ -49,7 +49,7 @@ def one_thread():
         yield
 
 
-@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+@pytest.fixture(scope="module", params=["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
 def embedder(request):
     return build(precision=request.param)
 

@@ -54,15 +54,24 @@ class Tab:
         return self.page
 
 
+CUT = """() => [...document.querySelectorAll('main .scroll')]
+    .filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.ariaLabel || box.innerText)"""
+
+
 def test_nothing_hostile_runs_and_no_page_scrolls_sideways(browser: Any, client: httpx.Client) -> None:
+    """Tables are cards on a phone."""
     with Tab(browser, client) as tab:
         for path in PAGES:
             page = tab.show(path)
-            for width in (360, 1280):
+            for width in (360, 390, 1280):
                 page.set_viewport_size({"width": width, "height": 800})
                 assert page.evaluate("[innerWidth, document.documentElement.clientWidth]") == [width] * 2
                 assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
+                assert width != 390 or page.evaluate(CUT) == [], path
             assert page.evaluate("document.querySelectorAll('img').length") == 1, path
+        page.set_viewport_size({"width": 390, "height": 800})
+        label = "getComputedStyle(document.querySelector('#live-sources td'), '::before').content"
+        assert tab.show("/").evaluate(label) == '"Indexed"'
         assert all(url.startswith(tab.base) for url in tab.asked)
         assert [said for said in tab.said if "status of 4" not in said] == []
 
@@ -101,16 +110,6 @@ def test_it_works_without_scripts(browser: Any, client: httpx.Client) -> None:
         assert page.locator("mark").count() > 0
         page.get_by_role("link", name=re.compile("alert")).first.click()
         assert page.get_by_role("heading", level=1).inner_text().startswith(ATTACK[:25])
-
-
-def test_tables_are_cards_on_a_phone(browser: Any, client: httpx.Client) -> None:
-    cut = """() => [...document.querySelectorAll('main .scroll')]
-        .filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.ariaLabel || box.innerText)"""
-    with Tab(browser, client, viewport={"width": 390, "height": 800}) as tab:
-        for path in PAGES:
-            assert tab.show(path).evaluate(cut) == [], path
-        label = "getComputedStyle(document.querySelector('#live-sources td'), '::before').content"
-        assert tab.show("/").evaluate(label) == '"Indexed"'
 
 
 def test_a_slash_moves_to_the_search_field(browser: Any, client: httpx.Client) -> None:

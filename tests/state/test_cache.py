@@ -277,7 +277,7 @@ def test_threads_and_a_second_process_share_it(path):
 
 
 def test_a_sound_cache_is_silent(path, caplog):
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "ingestor")
     for _ in range(2):
         with closing(VectorCache(path, 10**6)) as cache:
             fill(cache, [str(n) for n in range(2000)], dimensions=384)
