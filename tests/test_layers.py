@@ -65,8 +65,7 @@ EXCUSED = {
 
 THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "asyncio"}
 MAY_THREAD = {
-    "ingestor.engine.workers.pool": "the workers and their inbox",
-    "ingestor.engine.workers.work_queue": "a Condition: work waits for its turn",
+    "ingestor.engine.workers": "the workers, their inbox, and a Condition: work waits for its turn",
     "ingestor.engine.vectors.questions": "a Future for each question: the asker waits on another thread",
     "ingestor.engine.vectors.embedding": "the queue in which the workers' texts meet, and its thread",
     "ingestor.sandbox.turns": "a Condition: work for readers goes before that of a rebuild",
@@ -348,7 +347,7 @@ KEPT = [
         {"ingestor.core.slots": "import re\nfrom ingestor.model import Item", "ingestor.model": "Item = 1"},
     ),
     ("impure", {"ingestor.new": '"""Not said to be so.\n\nPure nonsense."""\nimport socket'}),
-    ("threaded", {"ingestor.engine.workers.pool": "import queue"}),
+    ("threaded", {"ingestor.engine.workers": "import queue"}),
     ("strayed", {"ingestor.chroma.index": "import chromadb"}),
     ("secondhand", {"ingestor.a": "from ingestor import b\nfrom ingestor.b import x", "ingestor.b": "x = 1"}),
     ("side_doors", {"ingestor.chunkers.paragraph": "from ingestor.chunkers.recursive import cut"}),

@@ -175,7 +175,7 @@ class Loop:
     def live(self) -> Live:
         """The current progress, for other processes and for the screen."""
         engine, embedding = self.running.engine, self.running.embedding
-        sources = [entry.source for entry in engine.flight.entries.values()]
+        sources = [document.entry.source for document in engine.flight.documents()]
         stepped, left = embedding.known
         return Live(
             started=self.started,
@@ -209,7 +209,7 @@ class Loop:
         """Documents that are not settled. While documents are in flight it may be some seconds old: a long
         backlog is counted for a twentieth of the time at most."""
         begun = self.running.ports.ticks()
-        if begun >= self._count_after or not self.running.engine.flight.entries:
+        if begun >= self._count_after or not self.running.engine.flight.rows():
             self._counted = Reports(self.running.engine.journal).due()
             self._count_after = begun + 20 * (self.running.ports.ticks() - begun)
         return self._counted

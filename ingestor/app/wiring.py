@@ -27,8 +27,7 @@ from ingestor.engine.dispatcher import AHEAD
 from ingestor.engine.loop import Engine, EngineParts
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.vectors.by_recipe import Embeddings
-from ingestor.engine.workers.outcomes import Work
-from ingestor.engine.workers.pool import Pool
+from ingestor.engine.workers import Pool, Work
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
 from ingestor.model import Fingerprint, Vectors

@@ -11,21 +11,19 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ingestor.core import decisions
-from ingestor.core.backoff import LONGEST, delay
+from ingestor.core.backoff import LONGEST, delay, has_passed
 from ingestor.core.decisions import Failure
 from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.events import event
 from ingestor.core.interruptions import Slow, Stopped
-from ingestor.engine.dispatcher import AHEAD, IN_FLIGHT_BYTES, Dispatcher, InFlight
+from ingestor.engine.dispatcher import AHEAD, IN_FLIGHT_BYTES, Dispatcher
 from ingestor.engine.failure_log import FailureLog, TruncationLog
+from ingestor.engine.flight import AT_WORK, Flight, InFlight, Start, cancel_overtaken
 from ingestor.engine.open_collections import OpenCollections
-from ingestor.engine.outbox import BATCH
-from ingestor.engine.overtaken import Overtaken, Restless
 from ingestor.engine.scanner import GRACE, Scan, Scanner
-from ingestor.engine.statistics import Statistics
-from ingestor.engine.workers.outcomes import Outcome, Work
-from ingestor.engine.writer import Writer
+from ingestor.engine.workers import Outcome, Work
+from ingestor.engine.writer import BATCH, Writer
 from ingestor.model import SourceName
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, Preparing, prepare, withdraw
@@ -33,13 +31,14 @@ from ingestor.pipeline.stage_times import StageTimes
 from ingestor.ports import NeedsHuman, Stale, Unsupported
 from ingestor.state.heirs import predecessor, without_heirs
 from ingestor.state.journal import Journal
-from ingestor.state.queries.backlog import Backlog
+from ingestor.state.queries.backlog import Backlog, still_wanted
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import WithdrawalGuard
 
 log = logging.getLogger("ingestor")
 
 LEAST = 5.0  # seconds for which a vanished document is put off that a waiting one may be
+CANCEL_EVERY = 1.0  # seconds; a pause, an edit and a removal are seen no later
 RESTLESS = "it changes while it is read, again and again"
 EMPTIED = Failure("the document has no text any more", 1, 0.0, quarantined=False)
 
@@ -79,21 +78,19 @@ class Engine:
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
         self.losing: Collection[SourceName] = ()  # with an edition that only loses documents
         self._behind = set[EditionName]()  # built to replace others: they take what these leave over
-        self.flight, self.preparing = InFlight(), parts.preparing
+        self.flight, self.preparing = Flight(), parts.preparing
         self.dispatcher = Dispatcher(
-            self.flight, self.backlog, self._idle, clock, parts.workers, parts.in_flight_bytes, parts.ahead
+            self.flight, self.backlog, clock, parts.workers, parts.in_flight_bytes, parts.ahead
         )
         self.guard = WithdrawalGuard(journal)
-        self._overtaken, self._begun = Overtaken(journal), dict[int, _Begun]()  # by row: what is still wanted
-        self._restless = Restless()
         self.writer = Writer(
-            journal, parts.collections, clock, random, self._wanted_recipe, self._overtaken.unwanted,
+            journal, parts.collections, self.flight, clock, random, self._wanted_recipe,
             self._hold_collection, self._refused,
         )  # fmt: skip
         self.scanner = Scanner(journal, parts.pool, clock, random, self.writer.check)
-        self._statistics, self._cut_again = Statistics(journal), set[int]()  # rows that are in flight
         self._most_again = max(parts.workers, parts.ahead)
         self._failures, self._truncated = FailureLog(), TruncationLog()
+        self._cancelled_at = -CANCEL_EVERY  # POSIX seconds
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only after it is processed whole
 
     # --- what the shell calls ------------------------------------------------------------------------
@@ -145,7 +142,7 @@ class Engine:
         while self._inbox:
             self._take(self._inbox[0])
             self._inbox.popleft()
-        self._abandon()
+        self._cancel()
         self.scanner.start()
         self.writer.look()
         self._dispatch()
@@ -158,12 +155,12 @@ class Engine:
 
     def resting(self) -> bool:
         """Whether nothing runs, nothing waits to be written and nothing is due now."""
-        return not (self.scanner.busy() or self.flight.entries or self._due_now())
+        return not (self.scanner.busy() or self.flight.rows() or self._due_now())
 
     def wake_at(self, *, routine: bool = True) -> float:
         """When work is due next, in POSIX seconds. ``routine``: regular listings count, too."""
         times = [self.writer.wake_at(), self.scanner.wake_at(routine=routine)]
-        if not self.flight.entries:
+        if not self.flight.rows():
             times.append(self.backlog.next_retry(self._ready()))
         return min(times)
 
@@ -175,14 +172,11 @@ class Engine:
 
     def _take(self, outcome: Outcome) -> None:
         stopped = isinstance(outcome.error, Stopped)  # the program stops, or the embedder was replaced
-        if isinstance(outcome.tag, _Begun):
-            entry = outcome.tag.entry
-            if stopped or entry.row not in self._begun:
-                self._landed(entry)
+        if isinstance(outcome.tag, InFlight):
+            if stopped or outcome.tag.cancelled:
+                self.flight.land(outcome.tag)
             else:
                 self._prepared(outcome.tag, outcome)
-            self._begun.pop(entry.row, None)
-            self.flight.returned(entry)
         elif isinstance(outcome.tag, Scan):
             self.scanner.scanned(outcome.tag, outcome)
         elif stopped:
@@ -190,42 +184,42 @@ class Engine:
         elif isinstance(outcome.tag, str):
             self.scanner.hinted(SourceName(outcome.tag), outcome)
 
-    def _prepared(self, begun: "_Begun", outcome: Outcome) -> None:
-        entry = begun.entry
-        self._overtaken.carried_through(entry.row)
-        if isinstance(outcome.error, Slow):
-            self.dispatcher.slow.add(entry.row)
-            self._landed(entry)
-            return
-        self.dispatcher.slow.discard(entry.row)
-        if self._handed_over(entry):
-            self._landed(entry)
+    def _prepared(self, document: InFlight, outcome: Outcome) -> None:
+        entry, memory = document.entry, document.memory
+        memory.spared = False
+        memory.slow = isinstance(outcome.error, Slow)
+        if memory.slow or self._handed_over(entry):
+            self.flight.land(document)
         elif isinstance(outcome.value, Prepared):
-            self._restless.forget(entry.row)
-            if outcome.value.empties and not self._may_withdraw(entry, EMPTIED):
+            memory.forget_failures()
+            if outcome.value.empties and not self._may_withdraw(document, EMPTIED):
                 return
             self._truncated.note(outcome.value)
-            self.writer.put(outcome.value)
+            self.writer.put(document, outcome.value)
         elif outcome.error is not None:
-            self._failed(entry, outcome.error, outcome.trace, begun.refused)
+            self._failed(document, outcome.error, outcome.trace, document.refused)
 
-    def _refused(self, prepared: Prepared, error: Exception, trace: str) -> None:
-        """Chroma refuses it. Its entry is read again, since the intents changed it."""
-        entry = self.journal.entry(prepared.receipt.row)
-        if entry is None or entry.item is None or entry.item.version != prepared.receipt.version:
-            self._landed(prepared.entry)  # what was listed meanwhile is not to blame
+    def _refused(self, document: InFlight, error: Exception, trace: str) -> None:
+        """Handle a refusal by Chroma. The entry is read again, since the intents changed it."""
+        assert document.prepared is not None
+        receipt = document.prepared.receipt
+        entry = self.journal.entry(receipt.row)
+        if entry is None or entry.item is None or entry.item.version != receipt.version:
+            self.flight.land(document)  # what was listed meanwhile is not to blame
         else:
-            self._failed(entry, error, trace)
+            self.flight.follow(document, entry)
+            self._failed(document, error, trace)
 
-    def _failed(self, entry: Entry, error: Exception, trace: str, refused: str | None = None) -> None:
+    def _failed(self, document: InFlight, error: Exception, trace: str, refused: str | None = None) -> None:
         """Handle a document that could not be prepared or written. ``refused``: recipe of its quarantine."""
+        entry = document.entry
         failure = decisions.after_failure(error, entry.attempts, self.clock(), self.random(), trace)
         source = self.sources.get(entry.feed)
         if source is None:  # it has left the config
-            self._landed(entry)
+            self.flight.land(document)
             return
         if failure.quarantined and entry.item is not None:
-            if self._may_withdraw(entry, failure):
+            if self._may_withdraw(document, failure):
                 self.writer.counts.failed(entry.source, failure.reason)
                 if isinstance(error, Unsupported):
                     self._failures.note(
@@ -240,7 +234,7 @@ class Engine:
                     self._failures.note(entry, "document_quarantined", "quarantined %s (%s): %s", failure)
                 parser = NO_PARSER if isinstance(error, Unsupported) else ""
                 recipe = refused or source.tools.recipe("")
-                self.writer.put(withdraw(entry, _nothing(entry, recipe, failure, parser)))
+                self.writer.put(document, withdraw(entry, _nothing(entry, recipe, failure, parser)))
             return
         if isinstance(error, NeedsHuman) and self._is_replaced(entry.feed):
             log.warning(
@@ -266,7 +260,7 @@ class Engine:
             self._failures.note(
                 entry, "document_failed", "%s (%s) failed, keeps its records and will be retried: %s", failure
             )
-        elif self._restless.failed(entry, self.clock()):
+        elif document.memory.failed(entry, self.clock()):
             log.info(
                 "%s (%s): %s; will be retried",
                 entry.key,
@@ -276,7 +270,7 @@ class Engine:
                     "document_retried", source=str(entry.source), document=entry.key, reason=failure.reason
                 ),
             )
-        self._put_off(entry, failure)
+        self._put_off(document, failure)
 
     def _is_replaced(self, feed: Feed) -> bool:
         """Whether another edition of the source is built: its former model need not be there any more."""
@@ -285,25 +279,21 @@ class Engine:
         )
         return building and feed.edition not in self._behind
 
-    def _landed(self, entry: Entry) -> None:
-        """It is no longer in flight: settled, or due again."""
-        self.flight.landed(entry)
-        self._statistics.forget(entry.row)
-        self._cut_again.discard(entry.row)
-
-    def _put_off(self, entry: Entry, failure: Failure) -> None:
-        """The document keeps its records and is retried."""
+    def _put_off(self, document: InFlight, failure: Failure) -> None:
+        """Land a document that keeps its records and is retried."""
+        entry = document.entry
         self.writer.counts.retried(entry.source, failure.reason)
         self.journal.fail(entry.row, entry.item.version if entry.item else None, failure)
-        self._landed(entry)
+        self.flight.land(document)
 
     def _handed_over(self, entry: Entry) -> bool:
         """Whether its source was renamed meanwhile: the document is due again under the new name."""
         now = self.journal.select("SELECT source FROM documents WHERE id = ?", (entry.row,))
         return now not in ([], [(entry.source,)])
 
-    def _may_withdraw(self, entry: Entry, failure: Failure) -> bool:
+    def _may_withdraw(self, document: InFlight, failure: Failure) -> bool:
         """Whether its records may be removed; else the document waits until a person accepts the loss."""
+        entry = document.entry
         source = self.sources.get(entry.feed)
         if (
             source is None
@@ -312,7 +302,7 @@ class Engine:
         ):
             return True  # losses of an edition in building are judged before the switch
         later = self.clock() + delay(entry.attempts, self.random(), LONGEST)
-        self._put_off(entry, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
+        self._put_off(document, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
         return False
 
     # --- dispatching ---------------------------------------------------------------------------------
@@ -337,7 +327,7 @@ class Engine:
         return bool(
             self.backlog.due(ready, now, 1)
             or self.backlog.heirless(self._losing(ready), 1, paused=self.writer.paused())
-            or self._drifted(ready, 1)
+            or self._drifted(ready, 1, ())
         )
 
     def _dispatch(self) -> None:
@@ -350,17 +340,14 @@ class Engine:
                 for entry in self.dispatcher.due(served, free, full, behind):
                     self._start(entry)
                 for entry in self.dispatcher.due_ahead(served, full, behind):
-                    self._start(entry, ahead=True)
+                    self._start(entry, Start.AHEAD)
 
-    def _abandon(self) -> None:
+    def _cancel(self) -> None:
         """Cancel work on documents that were removed or changed, or whose source was paused."""
-        if self._begun and self._overtaken.due(now := self.clock()):
-            for row in self._overtaken.look([begun.entry for begun in self._begun.values()], now):
-                self.pool.revoke(self._begun.pop(row))
-
-    def _idle(self) -> set[int]:
-        """Rows of documents that wait for a process that parses."""
-        return {tag.entry.row for tag in self.pool.idle() if isinstance(tag, _Begun)}
+        at_work = [each for each in self.flight.documents(*AT_WORK) if not each.cancelled]
+        if at_work and has_passed(self._cancelled_at, CANCEL_EVERY, now := self.clock()):
+            self._cancelled_at = now
+            cancel_overtaken(at_work, still_wanted(self.journal, [each.entry.row for each in at_work]))
 
     def _tidy(self) -> None:
         """Remove vanished documents that no listing can find under another name; then cut drifted ones again.
@@ -370,25 +357,27 @@ class Engine:
         ready = self._ready()
         if not (ready or self.leaving or self.losing):
             return
-        idle = self.scanner.quiet() and len(self._cut_again) == len(self.flight.entries)
+        in_flight = self.flight.documents()
+        again = {each.entry.row for each in in_flight if each.start is Start.AGAIN}
+        idle = self.scanner.quiet() and len(again) == len(in_flight)
         # one that is due may be found renamed
-        quiet = idle and not self.backlog.due(ready, self.clock(), 1, self._cut_again)
+        quiet = idle and not self.backlog.due(ready, self.clock(), 1, again)
         gone = self._without_heirs(ready)
         if quiet and not gone:
             gone = self.backlog.heirless(self._losing(ready), BATCH, paused=self.writer.paused())
         for entry in gone:  # first: after a crash nothing would trigger it
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
-        room = self._most_again - len(self._cut_again)
+        room = self._most_again - len(again)
         if quiet and not gone and 2 * room >= self._most_again:
-            drifted = self._drifted(ready, room)
-            if not (drifted or self._cut_again):  # else a count that restarts between a few would never grow
+            drifted = self._drifted(ready, room, again)
+            if not (drifted or again):  # else a count that restarts between a few would never grow
                 sources = sorted({name for name, _ in ready})
                 self.guard.settle(sources)
                 self.source_rows.rest(sources, self.clock())
                 self._truncated.report()
-            for entry in self.dispatcher.affordable(drifted, self.flight.entries):
-                self._start(entry, ahead=True, again=True)
+            for entry in self.dispatcher.affordable(drifted, [each.entry for each in in_flight]):
+                self._start(entry, Start.AGAIN)
 
     def _without_heirs(self, ready: Sequence[Feed]) -> list[Entry]:
         """Return vanished documents whose time has come, and that no waiting one can be.
@@ -399,31 +388,30 @@ class Engine:
         if self.scanner.quiet():
             until += GRACE
         losing = self._losing([feed for feed in ready if feed.source not in part])
-        gone = self.backlog.gone(losing, until, BATCH, self.flight.entries, self.writer.paused())
+        gone = self.backlog.gone(losing, until, BATCH, self.flight.rows(), self.writer.paused())
         return without_heirs(self.journal, gone, until, LEAST)
 
-    def _start(self, entry: Entry, *, ahead: bool = False, again: bool = False) -> None:
-        if (until := self._restless.until(entry.row, self.clock())) is not None and entry.item:
+    def _start(self, entry: Entry, start: Start = Start.ON_WORKER) -> None:
+        memory = self.flight.memory(entry.row)
+        if (until := memory.waits_until(self.clock())) is not None and entry.item:
             later = Failure(RESTLESS, entry.attempts + 1, until, quarantined=False)
             self.journal.fail(entry.row, entry.item.version, later)
             return
         source = self.sources[entry.feed]
         tools, of, job = source.tools, _no_predecessor, Job(entry)
+        document = InFlight(entry, start, tools.recipe(""), tools.statistic, memory)
         if tools.statistic is not None:
-            others = partial(self._statistics.others, entry, tools.statistic)
+            others = partial(self.flight.sums_of_others, self.journal, document)
             job = Job(entry, others(), others)
-        begun = _Begun(entry, tools.recipe(""))
-        lane = self.dispatcher.lane(entry.source, behind=again or entry.collection in self._behind)
+        behind = start is Start.AGAIN or entry.collection in self._behind
+        lane = self.dispatcher.lane(entry.source, behind=behind)
         if self.backlog.any_gone(entry.collection):
             of = partial(predecessor, self.journal, source.moved)
-        self._begun[entry.row] = begun
-        if again:
-            self._cut_again.add(entry.row)
-        self.flight.begin(entry, ahead=ahead)  # last: what is in flight has been submitted
-        self.pool.submit(begun, lambda: self.preparing(job, tools, of), lane=lane)
+        self.flight.begin(document)
+        self.pool.submit(document, lambda: self.preparing(job, tools, of), lane=lane)
 
-    def _drifted(self, ready: Sequence[Feed], limit: int) -> list[Entry]:
-        """Settled documents whose cuts no longer fit their collection's statistic."""
+    def _drifted(self, ready: Sequence[Feed], limit: int, but: Collection[int]) -> list[Entry]:
+        """Settled documents, without the rows ``but``, whose cuts no longer fit their statistic."""
         chunkers = {
             (source.collection, chunker.statistic): chunker
             for source in self.sources.values()
@@ -435,7 +423,7 @@ class Engine:
             if total is not None:
                 sources = [name for name, fed in ready if fed == collection]
                 at = chunker.value(total)
-                found += self.backlog.drifted(sources, collection, statistic, at, limit, self._cut_again)
+                found += self.backlog.drifted(sources, collection, statistic, at, limit, but)
         return found[:limit]
 
     # --- writing -------------------------------------------------------------------------------------
@@ -443,10 +431,9 @@ class Engine:
     def _write(self, *, everything: bool = False) -> None:
         """Write what is ripe, editions that readers see first. A batch is ripe if nothing can join it."""
         with self.times.measured("write"):
-            for edition in sorted(self.writer.editions(), key=self._behind.__contains__):
-                alone = everything or not self.flight.preparing(edition)
-                for entry in self.writer.flush(edition, everything=alone):
-                    self._landed(entry)
+            for edition in sorted(self.writer.health, key=self._behind.__contains__):
+                alone = everything or not self.flight.is_preparing(edition)
+                self.writer.flush(edition, everything=alone)
 
     def _wanted_recipe(self, prepared: Prepared) -> str:
         """The recipe that today's config asks of it. None fits what was prepared under an old name."""
@@ -459,18 +446,6 @@ class Engine:
         for source in self.sources.values():
             if source.collection == collection:
                 self.source_rows.hold(source.name, str(error))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Begun:
-    """The tag of a document that is being prepared.
-
-    ``refused``: the recipe under which it is quarantined if its parser refuses it; noted at the start, since
-    the config may change meanwhile.
-    """
-
-    entry: Entry
-    refused: str
 
 
 def _no_predecessor(new: Entry, content: str) -> Entry | None:

@@ -11,7 +11,7 @@ from ingestor.core.entries import EditionName, Feed, SourceRow
 from ingestor.core.error_text import describe
 from ingestor.core.events import event
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.workers.outcomes import Outcome, Work
+from ingestor.engine.workers import Outcome, Work
 from ingestor.model import Hint, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Listing, Progress, Source

@@ -8,7 +8,10 @@ not mean that the write was refused (it may have been applied), so the same is s
 import logging
 import sqlite3
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from typing import Literal
 
 from ingestor.core.backoff import delay, has_passed
@@ -17,12 +20,13 @@ from ingestor.core.entries import EditionName, Entry
 from ingestor.core.events import event
 from ingestor.core.work_counts import WorkCounts
 from ingestor.engine import protocol
+from ingestor.engine.flight import Flight, InFlight, Phase, Queue, Slices
 from ingestor.engine.open_collections import OpenCollections
-from ingestor.engine.outbox import BATCH, BEHIND, Outbox, UnderWay
 from ingestor.pipeline.actions import Action, RemoveDocument, Tally, write_of
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Foreign, Gone, Later, NeedsHuman, Torn, Transient
 from ingestor.state.journal import Journal
+from ingestor.state.queries.backlog import still_wanted
 from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
@@ -34,213 +38,244 @@ PERSISTENT = 3  # attempts in a row after which a collection counts as one that 
 LONGEST_TOLD = 300.0  # seconds, if a server asks for them
 
 
+BATCH = 400  # records written at once; a document of more is large
+BEHIND = 50  # records of a rebuild written at once: removals and edits wait for a few such writes
+
 WriteResult = Literal["done", "again", "dropped"]  # "dropped": the documents are prepared again if still due
+
+
+@dataclass(slots=True)
+class Health:
+    """How writing to a collection goes. ``not_before``: POSIX seconds.
+
+    ``look``: whether the collection must be examined. ``said``: why it is paused, which is logged once.
+    """
+
+    not_before: float = 0.0
+    look: bool = False
+    attempts: int = 0
+    said: str | None = None
 
 
 class Writer:
     """Batches writes per collection, and handles their errors.
 
     ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``wanted_recipe``: the recipe that today's
-    config asks of a document. ``unwanted``: whether a document must not be written. ``hold``: called for a
-    collection that only a person can repair. ``refused``: called for a document that the index refuses, with
-    the traceback.
+    config asks of a document. ``hold``: called for a collection that only a person can repair. ``refused``:
+    called for a document that the index refuses, with the traceback: it withdraws the document or lands it.
     """
 
     def __init__(
         self,
         journal: Journal,
         collections: OpenCollections,
+        flight: Flight,
         clock: Callable[[], float],
         random: Callable[[], float],
         wanted_recipe: Callable[[Prepared], str],
-        unwanted: Callable[[Entry], bool],
         hold: Callable[[EditionName, Exception], None],
-        refused: Callable[[Prepared, Exception, str], None],
+        refused: Callable[[InFlight, Exception, str], None],
     ) -> None:
-        self._journal, self._collections, self._clock, self._random = journal, collections, clock, random
-        self._wanted_recipe, self._unwanted = wanted_recipe, unwanted
-        self._hold, self._tell_refused = hold, refused
-        self._outboxes: dict[EditionName, Outbox] = {}
+        self._journal, self._collections, self._flight = journal, collections, flight
+        self._clock, self._random, self._wanted_recipe = clock, random, wanted_recipe
+        self._hold, self._refused = hold, refused
+        self.health: dict[EditionName, Health] = {}
         self.tally, self.counts = Tally(), WorkCounts()
 
-    def put(self, prepared: Prepared) -> None:
+    def put(self, document: InFlight, prepared: Prepared) -> None:
         """Queue one document's writes."""
-        self._outbox(prepared.entry.collection).put(prepared, self._clock())
+        self._health_of(document.entry.collection)
+        self._flight.put(document, prepared, self._clock())
 
     def paused(self) -> set[EditionName]:
         now = self._clock()
-        return {name for name, outbox in self._outboxes.items() if now < outbox.not_before}
+        return {name for name, health in self.health.items() if now < health.not_before}
 
     def troubles(self) -> dict[EditionName, str]:
         """Collections that failed at the last attempt, with the reason."""
-        return {name: outbox.said for name, outbox in self._outboxes.items() if outbox.said is not None}
+        return {name: health.said for name, health in self.health.items() if health.said is not None}
 
     def unwritable(self) -> dict[str, str]:
         """Collections, as readers name them, whose writes fail again and again, with the reason."""
         return {
-            self._collections.serves(name): outbox.said
-            for name, outbox in self._outboxes.items()
-            if outbox.said is not None and outbox.attempts >= PERSISTENT
+            self._collections.serves(name): health.said
+            for name, health in self.health.items()
+            if health.said is not None and health.attempts >= PERSISTENT
         }
 
     def wait_no_longer(self) -> None:
         """Retry paused collections at once."""
-        for outbox in self._outboxes.values():
-            outbox.not_before = 0.0
+        for health in self.health.values():
+            health.not_before = 0.0
 
-    def waiting(self, collection: EditionName | None = None) -> int:
-        """Number of documents that wait to be written, to this collection or to all."""
-        outboxes = self._outboxes.items()
-        return sum(len(outbox.prepared) for name, outbox in outboxes if collection in (None, name))
-
-    def full(self) -> dict[int, Entry]:
-        """Return documents that wait though they fill a batch, by row.
+    def full(self) -> list[Entry]:
+        """Return documents that wait though they fill a batch.
 
         Documents of paused collections count not: they would keep others from being begun.
         """
-        now = self._clock()
-        outboxes = [o for o in self._outboxes.values() if o.size >= BATCH and now >= o.not_before]
-        return {prepared.entry.row: prepared.entry for outbox in outboxes for prepared in outbox.prepared}
+        paused = self.paused()
+        queues = [each for name, each in self._flight.queues.items() if name not in paused]
+        return [
+            document.entry for each in queues if each.records >= BATCH for document in each.documents.values()
+        ]
 
     def wake_at(self) -> float:
-        times = [max(o.not_before, o.since + LINGER) for o in self._outboxes.values() if o.prepared]
-        times += [o.not_before for o in self._outboxes.values() if o.look]
+        times = [
+            max(self._health_of(name).not_before, queue.since + LINGER)
+            for name, queue in self._flight.queues.items()
+            if queue.documents
+        ]
+        times += [health.not_before for health in self.health.values() if health.look]
         return min(times, default=NEVER)
 
     def look(self) -> None:
         """Examine collections that are marked, before documents are prepared for them."""
-        for collection, outbox in self._outboxes.items():
-            if outbox.look and self._clock() >= outbox.not_before:
-                self._look(collection, outbox)
+        for collection, health in list(self.health.items()):
+            if not health.look or self._clock() < health.not_before:
+                continue
+            if not self._collections.in_force(collection):  # its name may belong to another collection now
+                health.look = False
+                continue
+            outcome = self._guarded(collection, partial(self._collections.check, collection))
+            if outcome == "done" and not self._queue(collection).documents:
+                self._resume(collection)
+            health.look = outcome == "again"
 
-    def editions(self) -> list[EditionName]:
-        """Editions for which documents wait or waited to be written."""
-        return list(self._outboxes)
-
-    def flush(self, collection: EditionName, *, everything: bool = False) -> Iterator[Entry]:
+    def flush(self, collection: EditionName, *, everything: bool = False) -> None:
         """Write a full or old batch, and a slice of a large document.
 
-        Yields the documents that are no longer in flight, written or not: at once, since what follows may
-        raise sqlite3.Error.
+        A document lands as soon as its writes are done: what follows may raise sqlite3.Error.
         """
-        outbox = self._outbox(collection)
-        ripe = everything or outbox.size >= BATCH or has_passed(outbox.since, LINGER, self._clock())
-        if outbox.prepared and ripe and self._clock() >= outbox.not_before:
-            yield from self._write(collection, outbox)
-            yield from self._write_slice(collection, outbox)
+        queue, health, now = self._queue(collection), self._health_of(collection), self._clock()
+        ripe = everything or queue.records >= BATCH or has_passed(queue.since, LINGER, now)
+        if queue.documents and ripe and now >= health.not_before:
+            self._write(collection, queue)
+            if self._clock() >= health.not_before:
+                self._write_slice(collection, queue)
 
     def check(self, collection: EditionName) -> None:
         """Mark a collection to be examined: it may have been deleted, replaced or torn."""
-        self._outbox(collection).look = True
+        self._health_of(collection).look = True
 
     def remove(self, entries: Sequence[Entry]) -> None:
         """Remove documents that their source no longer has: a slice of their records at each call."""
         for collection in {entry.collection for entry in entries} - self.paused():
             gone = [entry for entry in entries if entry.collection == collection]
-            if self._guarded(collection, self._remover(collection, gone)) == "done":
+            if self._guarded(collection, partial(self._remove, collection, gone)) == "done":
                 self._resume(collection)
 
-    def _outbox(self, collection: EditionName) -> Outbox:
-        return self._outboxes.setdefault(collection, Outbox())
+    def _health_of(self, collection: EditionName) -> Health:
+        return self.health.setdefault(collection, Health())
 
-    def _remover(self, collection: EditionName, gone: Sequence[Entry]) -> Callable[[], None]:
-        def remove() -> None:
-            try:
-                index, home = self._collections.open(collection), self._collections.home
-                removed, dropped = protocol.remove(self._journal, index, gone, home)
-            except Foreign as error:
-                log.warning(
-                    "%s removed from the journal only: %s",
-                    counted(len(gone), "document"),
-                    error,
-                    extra=event("documents_forgotten", collection=str(collection), documents=len(gone)),
-                )
-                self._journal.remove([entry.row for entry in gone])
-                self._collections.disown(collection)
-                for entry in gone:
-                    self._count(entry, RemoveDocument(0))
-                return
-            except NeedsHuman as error:  # there may be no source to hold: the collection has none any more
-                raise Transient(str(error)) from error
-            self.tally.records_dropped += dropped
-            for entry in removed:
-                self._count(entry, RemoveDocument(0))
-            shown, documents = self._collections.serves(collection), named(removed or gone[:1])
-            done = "removed" if removed else "is being removed"
-            log.info(
-                "%s: %s: %s, %s dropped",
-                shown,
-                documents,
-                done,
-                counted(dropped, "record"),
-                extra=event(
-                    "documents_removed",
-                    collection=shown,
-                    document=(removed or gone)[0].key,
-                    documents=len(removed),
-                    dropped=dropped,
-                ),
+    def _queue(self, collection: EditionName) -> Queue:
+        return self._flight.queues.get(collection, Queue())
+
+    def _remove(self, collection: EditionName, gone: Sequence[Entry]) -> None:
+        try:
+            index, home = self._collections.open(collection), self._collections.home
+            removed, dropped = protocol.remove(self._journal, index, gone, home)
+        except Foreign as error:
+            log.warning(
+                "%s removed from the journal only: %s",
+                counted(len(gone), "document"),
+                error,
+                extra=event("documents_forgotten", collection=str(collection), documents=len(gone)),
             )
-            if dropped >= MANY:
-                self.check(collection)
+            self._journal.remove([entry.row for entry in gone])
+            self._collections.disown(collection)
+            for entry in gone:
+                self._count(entry, RemoveDocument(0))
+            return
+        except NeedsHuman as error:  # there may be no source to hold: the collection has none any more
+            raise Transient(str(error)) from error
+        self.tally.records_dropped += dropped
+        for entry in removed:
+            self._count(entry, RemoveDocument(0))
+        shown, documents = self._collections.serves(collection), named(removed or gone[:1])
+        log.info(
+            "%s: %s: %s, %s dropped",
+            shown,
+            documents,
+            "removed" if removed else "is being removed",
+            counted(dropped, "record"),
+            extra=event(
+                "documents_removed",
+                collection=shown,
+                document=(removed or gone)[0].key,
+                documents=len(removed),
+                dropped=dropped,
+            ),
+        )
+        if dropped >= MANY:
+            self.check(collection)
 
-        return remove
+    def _write(self, collection: EditionName, queue: Queue) -> None:
+        """Write the first documents that are not large, about a batch of records."""
+        most = BEHIND if self._collections.building(collection) else BATCH
+        whole = [each for each in queue.documents.values() if not is_large(each)]
+        sizes = accumulate(each.records for each in whole)
+        batch = whole[: 1 + sum(size < most for size in sizes)]
+        if batch:
+            writes = [each.prepared for each in batch]
+            if self._guarded(collection, partial(self._write_valid, collection, batch)) != "again":
+                for document, prepared in zip(batch, writes, strict=True):
+                    self._land(document, prepared)
 
-    def _write(self, collection: EditionName, outbox: Outbox) -> list[Entry]:
-        batch = outbox.batch(BEHIND if self._collections.building(collection) else BATCH)
-        if not batch:
-            return []
-        if self._guarded(collection, lambda: self._write_valid(collection, batch)) == "again":
-            return []
-        return outbox.done(batch)
+    def _write_slice(self, collection: EditionName, queue: Queue) -> None:
+        """Write a slice of the large document whose turn it is; then it is the turn of the next one."""
+        large = next(filter(is_large, queue.documents.values()), None)
+        if large is None:
+            return
+        prepared = large.prepared
+        result = self._guarded(collection, partial(self._advance, collection, large))
+        if large.phase is Phase.WRITING:
+            self._flight.rotate(large)
+        elif result != "again":
+            self._land(large, prepared)
 
-    def _write_slice(self, collection: EditionName, outbox: Outbox) -> list[Entry]:
-        large = outbox.large()
-        if large is None or self._clock() < outbox.not_before:
-            return []
-        result = self._guarded(collection, lambda: self._advance(collection, outbox, large))
-        if large in outbox.under_way:
-            outbox.rotate(large)
-        return [] if result == "again" or large in outbox.under_way else outbox.done([large])
+    def _land(self, document: InFlight, prepared: Prepared | None) -> None:
+        """Land a document whose writes are done. One that the index refused is in hand: to be withdrawn."""
+        if document.prepared is prepared:
+            self._flight.land(document)
 
-    def _advance(self, collection: EditionName, outbox: Outbox, large: Prepared) -> None:
-        """Write the next slice. Afterwards the document is under way, or written, or to be prepared again.
+    def _advance(self, collection: EditionName, large: InFlight) -> None:
+        """Write the next slice. Afterwards the document is WRITING, or written, or to be prepared again.
 
         Its row of the journal stays as it is meanwhile: it is in flight, and no document adopts it. Raises as
         ``write`` does.
         """
-        index, under_way = self._collections.open(collection), outbox.under_way.pop(large, None)
-        if under_way is None and self._wanted(collection, [large]):
-            keys = self._collections.extra_keys(collection, [large])
+        index, prepared, slices = self._collections.open(collection), large.prepared, large.slices
+        assert prepared is not None
+        large.slices = None
+        if large.phase is Phase.WRITING:
+            large.move(Phase.PREPARED)
+        if slices is None and self._wanted(collection, [large]):
+            keys = self._collections.extra_keys(collection, [prepared])
             home = self._collections.home
-            rest = protocol.write(self._journal, index, [large], keys, self._wanted_recipe, home)
-            under_way = UnderWay(index, rest)
-        if under_way is None or under_way.index is not index or not self._is_of_today(large):
+            left = protocol.write(self._journal, index, [prepared], keys, self._wanted_recipe, home)
+            slices = Slices(index, left)
+        if slices is None or slices.index is not index or not self._is_of_today(prepared):
             return
         try:
-            next(under_way.rest)
+            next(slices.left)
         except StopIteration:
-            self._written(collection, [large])
+            self._written(collection, [prepared])
         except (Transient, Torn, Gone, NeedsHuman, sqlite3.Error):
             raise
         except Exception as error:  # noqa: BLE001 - Chroma's refusals are of no common kind
-            self._refused(large, error)
+            self._refuse(large, error)
         else:
-            outbox.under_way[large] = under_way
-
-    def _look(self, collection: EditionName, outbox: Outbox) -> None:
-        if not self._collections.in_force(collection):  # its name may belong to another collection now
-            outbox.look = False
-            return
-        outcome = self._guarded(collection, lambda: self._collections.check(collection))
-        if outcome == "done" and not outbox.prepared:
-            self._resume(collection)
-        outbox.look = outcome == "again"
+            large.move(Phase.WRITING)
+            large.slices = slices
 
     def _guarded(self, collection: EditionName, work: Callable[[], None]) -> WriteResult:
         """Do the work; after an error pause, hold or rebuild the collection, depending on the error."""
         try:
-            return self._whole(collection, work)
+            try:
+                work()
+            except (Torn, Gone) as error:
+                self._rebuild(collection, error, error.shard)
+                return "dropped"
         except Transient as error:
             self._pause(collection, error, str(error))
         except sqlite3.OperationalError as error:
@@ -254,8 +289,8 @@ class Writer:
                     "collection_unusable", collection=self._collections.serves(collection), reason=str(error)
                 ),
             )
-            outbox = self._outbox(collection)
-            outbox.said, outbox.attempts = str(error), max(outbox.attempts, PERSISTENT)
+            health = self._health_of(collection)
+            health.said, health.attempts = str(error), max(health.attempts, PERSISTENT)
             self._hold(collection, error)
             return "dropped"
         except sqlite3.Error:
@@ -267,53 +302,55 @@ class Writer:
                 extra=event("collection_failed", collection=self._collections.serves(collection)),
             )
             self._pause(collection, error, f"{type(error).__name__}: {error}")
+        else:
+            return "done"
         return "again"
 
-    def _whole(self, collection: EditionName, work: Callable[[], None]) -> WriteResult:
-        """``dropped`` if the collection was torn or gone; it is then rebuilt."""
-        try:
-            work()
-        except (Torn, Gone) as error:
-            self._rebuild(collection, error, error.shard)
-            return "dropped"
-        return "done"
-
-    def _write_valid(self, collection: EditionName, prepared: Sequence[Prepared]) -> None:
+    def _write_valid(self, collection: EditionName, batch: Sequence[InFlight]) -> None:
         self._collections.open(collection)  # first: opening may find that the journal's records do not apply
-        self._write_batch(collection, protocol.compatible(self._wanted(collection, prepared)))
+        self._write_batch(collection, self._wanted(collection, batch))
 
-    def _wanted(self, collection: EditionName, batch: Sequence[Prepared]) -> list[Prepared]:
+    def _wanted(self, collection: EditionName, batch: Sequence[InFlight]) -> list[InFlight]:
         """Return the documents prepared by today's recipe, from records that the journal still knows.
 
-        A document is prepared again while its predecessor is only partly written.
+        Each row of the journal occurs once. A document is prepared again while its predecessor is only partly
+        written.
         """
-        under_way = {large.entry.row for large in self._outbox(collection).under_way}
-        current = [each for each in batch if each.receipt.row not in under_way and self._is_of_today(each)]
-        return protocol.valid(self._journal, current)
+        partly = {
+            row for row, each in self._queue(collection).documents.items() if each.phase is Phase.WRITING
+        }
+        current = {
+            each.prepared: each
+            for each in batch
+            if each.prepared and each.prepared.receipt.row not in partly and self._is_of_today(each.prepared)
+        }
+        valid = protocol.compatible(protocol.valid(self._journal, list(current)))
+        return [current[prepared] for prepared in valid]
 
     def _is_of_today(self, prepared: Prepared) -> bool:
         of_today = self._wanted_recipe(prepared) == prepared.receipt.recipe
-        return of_today and not self._unwanted(prepared.entry)
+        return of_today and prepared.entry.row in still_wanted(self._journal, [prepared.entry.row])
 
-    def _write_batch(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
+    def _write_batch(self, collection: EditionName, batch: Sequence[InFlight]) -> None:
         """Write a batch; after an unknown error each document alone, so that a bad one stops no other."""
-        if not batch:
+        writes = [each.prepared for each in batch if each.prepared]
+        if not writes:
             return
         try:
             index = self._collections.open(collection)
-            keys, home = self._collections.extra_keys(collection, batch), self._collections.home
-            for _ in protocol.write(self._journal, index, batch, keys, self._wanted_recipe, home):
+            keys, home = self._collections.extra_keys(collection, writes), self._collections.home
+            for _ in protocol.write(self._journal, index, writes, keys, self._wanted_recipe, home):
                 pass
         except (Transient, Torn, Gone, NeedsHuman, sqlite3.Error):
             raise
         except Exception as error:  # noqa: BLE001 - Chroma's refusals are of no common kind
             if len(batch) == 1:
-                self._refused(batch[0], error)
+                self._refuse(batch[0], error)
                 return
-            for prepared in batch:
-                self._write_batch(collection, [prepared])
+            for document in batch:
+                self._write_batch(collection, [document])
             return
-        self._written(collection, batch)
+        self._written(collection, writes)
 
     def _written(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
         self._resume(collection)
@@ -329,19 +366,18 @@ class Writer:
         kind = "removed" if isinstance(action, RemoveDocument) else action.kind
         self.counts.written(entry.source, kind, self._clock())
 
-    def _refused(self, prepared: Prepared, error: Exception) -> None:
-        """The index refuses this document: it waits no longer, whatever becomes of the rest of its batch."""
-        self._tell_refused(prepared, error, "".join(traceback.format_exception(error)))
-        self._outbox(prepared.entry.collection).done([prepared])
+    def _refuse(self, document: InFlight, error: Exception) -> None:
+        """Handle a refusal by the index: the document waits no longer, whatever becomes of its batch."""
+        self._refused(document, error, "".join(traceback.format_exception(error)))
 
     def _pause(self, collection: EditionName, error: Exception, reason: str) -> None:
         self._collections.failed(collection, error)  # first: it may restart Chroma, which takes time
-        outbox = self._outbox(collection)
+        health = self._health_of(collection)
         told = min(error.wait, LONGEST_TOLD) if isinstance(error, Later) else 0.05
-        wait = min(delay(outbox.attempts, self._random()), LONGEST_PAUSE)
-        outbox.attempts += 1
-        outbox.not_before = self._clock() + max(wait, told)
-        if reason != outbox.said:
+        wait = min(delay(health.attempts, self._random()), LONGEST_PAUSE)
+        health.attempts += 1
+        health.not_before = self._clock() + max(wait, told)
+        if reason != health.said:
             log.warning(
                 "collection %s: write failed, will retry: %s",
                 self._collections.serves(collection),
@@ -350,17 +386,17 @@ class Writer:
                     "collection_failed", collection=self._collections.serves(collection), reason=reason
                 ),
             )
-        outbox.said = reason
+        health.said = reason
 
     def _resume(self, collection: EditionName) -> None:
-        outbox = self._outbox(collection)
-        if outbox.said is not None:
+        health = self._health_of(collection)
+        if health.said is not None:
             log.info(
                 "collection %s: writes resumed",
                 self._collections.serves(collection),
                 extra=event("collection_usable", collection=self._collections.serves(collection)),
             )
-        outbox.attempts, outbox.said = 0, None
+        health.attempts, health.said = 0, None
 
     def _rebuild(self, collection: EditionName, error: Exception, shard: int | None) -> None:
         """The collection, or that shard of it, is torn or was deleted: write it again, from the cache."""
@@ -376,6 +412,12 @@ class Writer:
                 "collection_rebuilt", collection=self._collections.serves(collection), reason=str(error)
             ),
         )
+
+
+def is_large(document: InFlight) -> bool:
+    """Whether it is written a slice at a time. A renamed document is not: its row in the journal changes."""
+    prepared = document.prepared
+    return prepared is not None and document.records > BATCH and prepared.intent.predecessor is None
 
 
 def named(entries: Sequence[Entry]) -> str:

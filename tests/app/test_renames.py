@@ -12,9 +12,9 @@ from ingestor.connectors.folder.connector import PLUGIN as FOLDER
 from ingestor.core.decisions import Changes
 from ingestor.core.document_json import Parsed
 from ingestor.core.entries import Intent, Receipt
-from ingestor.engine.loop import _Begun
+from ingestor.engine.flight import InFlight
 from ingestor.engine.protocol import valid
-from ingestor.engine.workers.outcomes import Outcome
+from ingestor.engine.workers import Outcome
 from ingestor.model import CollectionName, Digest, Document, Fingerprint, Item, SourceName
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import BadDocument
@@ -173,10 +173,12 @@ def test_what_failed_under_the_old_name_is_tried_under_the_new_one(
     world.files.write("1.txt", "words")
     world.settle()
     [entry] = world.journal.of_source(SourceName("files"))
-    world.engine.flight.entries[entry.row] = entry
+    document = InFlight(entry)
+    world.engine.flight.begin(document)
+    document.take()
     hand_over(world.journal, {SourceName("files"): B}, Parses(cache))
-    begun = _Begun(entry, "recipe")
-    world.engine._prepared(begun, Outcome(begun, error=BadDocument("not text")))
-    assert world.engine.flight.entries == {}
+    world.pool.outcomes.append(Outcome(document, error=BadDocument("not text")))
+    world.engine.step(0)
+    assert not world.engine.flight.documents()
     assert Reports(world.journal).failures() == []
     world.journal.close()

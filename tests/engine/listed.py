@@ -1,13 +1,14 @@
 """A source of folders that is listed, over a real journal."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ingestor.core.entries import EditionName, Feed
+from ingestor.core.entries import EditionName, Entry, Feed
+from ingestor.engine.flight import Flight, InFlight
 from ingestor.engine.scanner import Scanner
-from ingestor.engine.workers.outcomes import Outcome
-from ingestor.model import Blob, Hint, Item, SourceName
+from ingestor.engine.workers import Outcome
+from ingestor.model import Blob, DocumentId, Hint, Item, SourceName
 from ingestor.pipeline.listing import Source
 from ingestor.ports import Transient
 from ingestor.state.journal import Journal
@@ -80,3 +81,16 @@ class Listed:
 
     def left(self) -> int:
         return len(self.versions(TREE))
+
+
+def begun(rows: Iterable[int]) -> list[InFlight]:
+    """Return documents that wait for a worker."""
+    flight, found = Flight(), list[InFlight]()
+    for row in rows:
+        entry = Entry(
+            row, DocumentId(f"{row}"), SourceName("s"), EditionName("docs"), f"{row}", None,
+            None, None, None, None, None, 0,
+        )  # fmt: skip
+        found.append(InFlight(entry))
+        flight.begin(found[-1])
+    return found

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.engine.outbox import BATCH
-from ingestor.engine.statistics import Statistics
-from ingestor.engine.writer import Writer
+from ingestor.engine.flight import IN_HAND, Flight
+from ingestor.engine.writer import BATCH, Writer
 from ingestor.state.queries.backlog import Backlog
 from tests.simulation.checks.at_rest import check
 from tests.simulation.ports.files import UNWRITABLE
@@ -18,7 +17,7 @@ from tests.simulation.world import World
     ("owner", "method", "collective"),
     [
         (Backlog, "any_gone", False),  # when a document is begun
-        (Statistics, "others", True),  # when a document of a collective strategy is begun
+        (Flight, "sums_of_others", True),  # when a document of a collective strategy is begun
         (Writer, "_write_slice", False),  # when a batch was written just now
     ],
 )
@@ -52,11 +51,11 @@ def test_one_that_vanished_while_chroma_refused_it_is_removed_and_not_quarantine
     engine = world.engine
     world.files.write("a", UNWRITABLE)
     engine.scanner.look_again()
-    while not engine.writer.waiting():
+    while not engine.flight.documents(*IN_HAND):
         engine.writer.wait_no_longer()
         engine.step(0)
-        for outbox in engine.writer._outboxes.values():
-            outbox.not_before = world.now + 100  # it waits to be written
+        for health in engine.writer.health.values():
+            health.not_before = world.now + 100  # it waits to be written
     world.files.delete("a")
     world.files.write("b", "y")
     engine.scanner.look_again()

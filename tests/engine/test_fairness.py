@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ingestor.core.entries import Entry, Feed
-from ingestor.engine import outbox, protocol
-from ingestor.engine.workers import pool as workers
-from ingestor.engine.workers.outcomes import BEGUN
-from ingestor.engine.workers.pool import Pool
+from ingestor.engine import protocol, workers, writer
+from ingestor.engine.flight import InFlight, Memory, Phase
+from ingestor.engine.workers import BEGUN, Pool
 from ingestor.model import Item, SourceName
 from ingestor.state.listings.last_listing import LastListing
 from ingestor.state.sources import SourceRows
+from tests.engine.listed import begun as begun_documents
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
 from tests.simulation.world import World
@@ -36,24 +36,26 @@ def test_heavy_documents_occupy_half_of_the_workers(tmp_path: Path) -> None:
     )
     world.journal.observe(*feed, _changes(changed), 0.0)
     flight, dispatcher = world.engine.flight, world.engine.dispatcher
-    assert _keys(dispatcher.due([feed], 4, {})) == ["a0", "a1", "b0", "b1"]
+    assert _keys(dispatcher.due([feed], 4, ())) == ["a0", "a1", "b0", "b1"]
     rows = {entry.key: entry for entry in world.engine.backlog.due([feed], world.now, 9)}
-    for key in ("a0", "a1"):
-        flight.begin(rows[key], ahead=False)
-    assert _keys(dispatcher.due([feed], 2, {})) == ["b0", "b1"]
-    dispatcher.slow = {rows["b0"].row}
-    assert _keys(dispatcher.due([feed], 2, {})) == ["b1", "b2"]
-    for key in ("a0", "a1"):
-        flight.returned(rows[key])
-        flight.landed(rows[key])
-    assert _keys(dispatcher.due([feed], 4, {})) == ["a0", "a1", "b1", "b2"]
+    heavy = [InFlight(rows[key]) for key in ("a0", "a1")]
+    for document in heavy:
+        flight.begin(document)
+    assert _keys(dispatcher.due([feed], 2, ())) == ["b0", "b1"]
+    slow = InFlight(rows["b0"], memory=Memory(slow=True))
+    flight.begin(slow)
+    flight.land(slow)
+    assert _keys(dispatcher.due([feed], 2, ())) == ["b1", "b2"]
+    for document in heavy:
+        flight.land(document)
+    assert _keys(dispatcher.due([feed], 4, ())) == ["a0", "a1", "b1", "b2"]
     world.journal.close()
 
 
 def test_small_documents_do_not_wait_for_the_slices_of_large_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "BATCH", 4)
+    monkeypatch.setattr(writer, "BATCH", 4)
     monkeypatch.setattr(protocol, "SLICE", 4)
     world = World(tmp_path, seed=1)
     for name in ("large", "other"):
@@ -85,11 +87,15 @@ def test_documents_that_wait_for_a_process_leave_their_workers_to_others(tmp_pat
     engine._dispatch()
     engine._dispatch()
     assert len(begun) == engine.dispatcher.workers == 4
-    engine.pool.idle = lambda: begun[:3]  # type: ignore[method-assign]
+    for document in begun[:3]:
+        document.take()
+        document.wait()
     engine._dispatch()
     assert len(begun) == 7, "one worker is at work"
-    engine.pool.idle = lambda: [*begun, "a listing"]  # type: ignore[method-assign]
     for _ in range(9):
+        for document in engine.flight.documents(Phase.BEGUN):
+            document.take()
+            document.wait()
         engine._dispatch()
     assert len(begun) == 4 * BEGUN, "those that wait hold what they fetched"
     world.journal.close()
@@ -105,11 +111,11 @@ def test_one_of_several_sources_occupies_three_quarters_of_the_workers(tmp_path:
         world.journal.observe(*feed, _changes(changed), 0.0)
     feeds, dispatcher = [hung, other], world.engine.dispatcher
     dispatcher.several = True
-    assert _keys(dispatcher.due(feeds, 4, {})) == ["files 0", "files 1", "files 2", "other 0"]
+    assert _keys(dispatcher.due(feeds, 4, ())) == ["files 0", "files 1", "files 2", "other 0"]
     for entry in world.engine.backlog.due([hung], world.now, 3):
-        world.engine.flight.begin(entry, ahead=False)
-    assert _keys(dispatcher.due(feeds, 2, {})) == ["other 0", "other 1"]
-    assert _keys(dispatcher.due([hung], 2, {})) == []
+        world.engine.flight.begin(InFlight(entry))
+    assert _keys(dispatcher.due(feeds, 2, ())) == ["other 0", "other 1"]
+    assert _keys(dispatcher.due([hung], 2, ())) == []
     world.journal.close()
 
 
@@ -125,9 +131,11 @@ def test_documents_of_one_source_that_wait_for_a_process_do_not_take_the_turns_o
     world.journal.observe(*parsed, _changes(changed), 0.0)
     begun: list[Any] = []
     world.engine.pool.submit = lambda tag, work, scan=False, lane=None: begun.append(tag)  # type: ignore[method-assign]
-    world.engine.pool.idle = lambda: list(begun)  # type: ignore[method-assign]
     for _ in range(9):
         world.engine._dispatch()
+        for document in world.engine.flight.documents(Phase.BEGUN):
+            document.take()
+            document.wait()
     assert len(begun) == 3 * BEGUN
     world.journal.observe(*other, _changes((Item("b", "1", "", 1),)), 0.0)
     world.engine._dispatch()
@@ -142,16 +150,17 @@ def test_work_that_rests_leaves_its_thread_to_other_work() -> None:
         with pool.resting():
             over.wait(60)
 
-    for number in range(BEGUN - 1):
-        pool.submit(number, rest)
+    documents = begun_documents(range(BEGUN - 1))
+    for document in documents:
+        pool.submit(document, rest)
     pool.submit("quick", lambda: "done")
     found = pool.next(30)
     assert found is not None and (found.tag, found.value) == ("quick", "done")
-    wait(lambda: sorted(pool.idle(), key=str) == list(range(BEGUN - 1)))
+    wait(lambda: all(document.phase is Phase.WAITING for document in documents))
     over.set()
     for _ in range(BEGUN - 1):
         assert pool.next(30) is not None
-    assert pool.idle() == []
+    assert all(document.phase is Phase.PREPARING for document in documents)
     pool.close()
 
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 
-from ingestor.engine.workers.pool import Pool
+from ingestor.engine.workers import Pool
 from ingestor.model import Hint
 from ingestor.ports import Stop
 

@@ -1,7 +1,7 @@
 """What the engine says, and what the histories of tests/simulation seldom meet."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
@@ -79,10 +79,10 @@ def test_an_engine_that_forgets_withdrawals_meanwhile_is_found_out(
 ) -> None:
     drifted = Engine._drifted
 
-    def in_step(self: Engine, ready: Sequence[Feed], limit: int) -> list[Entry]:
+    def in_step(self: Engine, ready: Sequence[Feed], limit: int, but: Collection[int]) -> list[Entry]:
         if limit > 1:  # for _tidy
             self.guard.settle([name for name, _ in ready])
-        return drifted(self, ready, limit)
+        return drifted(self, ready, limit, but)
 
     monkeypatch.setattr(Engine, "_drifted", in_step)
     with pytest.raises(LawBroken) as found:

@@ -6,7 +6,7 @@ import pytest
 
 from ingestor.core.decisions import Changes
 from ingestor.core.entries import Feed
-from ingestor.engine.workers.outcomes import Outcome
+from ingestor.engine.workers import Outcome
 from ingestor.model import CollectionName, Hint
 from ingestor.pipeline.listing import Source
 from ingestor.state.editions import Editions

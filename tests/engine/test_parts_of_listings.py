@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from ingestor.core.listings import comparison
-from ingestor.engine.workers.outcomes import Outcome
+from ingestor.engine.workers import Outcome
 from ingestor.model import Hint
 from ingestor.pipeline.listing import Source
 from tests.engine.listed import TREE, Listed

@@ -10,7 +10,7 @@ import pytest
 from ingestor.core.entries import EditionName
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.scanner import Scanner
-from ingestor.engine.workers.outcomes import Outcome
+from ingestor.engine.workers import Outcome
 from ingestor.model import Blob, Hint, Item, SourceName
 from ingestor.pipeline.listing import Source
 from ingestor.state.journal import Journal

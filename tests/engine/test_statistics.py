@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ingestor.core.entries import EditionName, Entry
-from ingestor.engine.statistics import Statistics
+from ingestor.engine.flight import Flight, InFlight
 from ingestor.model import DocumentId, SourceName
 from ingestor.pipeline.prepare import Job, Prepared, prepare
 from ingestor.state.journal import Journal
@@ -103,7 +103,7 @@ def test_documents_to_cut_again_are_begun_together(tmp_path: Path) -> None:
     for _ in range(12):
         world.now += 1.0
         world.engine_step()
-        most = max(most, len(world.engine.flight.entries))
+        most = max(most, len(world.engine.flight.documents()))
     assert (len(jobs), most) == (31, 30)
     world.settle()
     check(world)
@@ -118,7 +118,7 @@ def test_new_document_goes_before_those_that_are_cut_again(tmp_path: Path) -> No
     world.files.write("long", "\n".join("x" * 100 for _ in range(90)))
     pool = world.engine.pool = world.engine.scanner.pool = Paced(world.chaos, world.places, 4, 1)
     world.engine.scanner.look_again()
-    while len(world.engine.flight.entries) < 20:
+    while len(world.engine.flight.documents()) < 20:
         world.now += 1.0
         pool.begin_round()
         world.engine_step()
@@ -130,7 +130,7 @@ def test_new_document_goes_before_those_that_are_cut_again(tmp_path: Path) -> No
         world.now += 1.0
         pool.begin_round()
         world.engine_step()
-    assert rounds < 6 < len(world.engine.flight.entries)
+    assert rounds < 6 < len(world.engine.flight.documents())
     world.journal.close()
 
 
@@ -168,25 +168,31 @@ def test_document_is_cut_once_more_if_the_statistic_moved_while_it_waited_for_ve
     world.end()
 
 
-def entry_of(row: int, sums: int | None = None) -> Entry:
+def document_of(row: int, sums: int | None = None, statistic: str = "mean") -> InFlight:
     entry = Entry(
         row, DocumentId(f"{row}"), SourceName("s"), EditionName("docs"), f"{row}", None,
         None, None, None, None, None, 0,
     )  # fmt: skip
-    return entry if sums is None else replace(entry, statistic="mean", sums=np.array([sums]))
+    if sums is not None:
+        entry = replace(entry, statistic="mean", sums=np.array([sums]))
+    return InFlight(entry, statistic=statistic)
 
 
 def test_sums_of_documents_that_wait_count_for_others_until_they_land(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.sqlite3")
-    statistics, first, second = Statistics(journal), entry_of(1), entry_of(2)
-    assert statistics.others(first, "mean") is None
-    assert statistics.others(first, "mean", np.array([5])) is None
-    assert statistics.others(second, "mean", np.array([7])) == [5]
-    assert statistics.others(first, "mean") == [7]
-    assert statistics.others(second, "another") is None
-    settled = entry_of(3, 2)
-    assert statistics.others(settled, "mean", np.array([100])) == [10]  # the journal has its sums
-    assert statistics.others(first, "mean") == [7]
-    statistics.forget(2)
-    assert statistics.others(first, "mean") is None
+    journal, flight = Journal(tmp_path / "journal.sqlite3"), Flight()
+    first, second, another, settled = (
+        document_of(1), document_of(2), document_of(4, statistic="another"), document_of(3, 2),
+    )  # fmt: skip
+    for document in (first, second, another, settled):
+        flight.begin(document)
+        document.take()
+    assert flight.sums_of_others(journal, first) is None
+    assert flight.sums_of_others(journal, first, np.array([5])) is None
+    assert flight.sums_of_others(journal, second, np.array([7])) == [5]
+    assert flight.sums_of_others(journal, first) == [7]
+    assert flight.sums_of_others(journal, another) is None
+    assert flight.sums_of_others(journal, settled, np.array([100])) == [10]  # the journal has its sums
+    assert flight.sums_of_others(journal, first) == [7]
+    flight.land(second)
+    assert flight.sums_of_others(journal, first) is None
     journal.close()

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ingestor.engine.outbox import BATCH
-from ingestor.engine.workers.outcomes import BEGUN
+from ingestor.engine.flight import AT_WORK, IN_HAND
+from ingestor.engine.workers import BEGUN
+from ingestor.engine.writer import BATCH
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
 from tests.simulation.world import World
@@ -41,7 +42,7 @@ def test_no_more_are_begun_while_the_writing_of_full_batches_is_behind(tmp_path:
     most = 0
     for _ in range(30):
         world.engine_step()
-        most = max(most, len(world.engine.flight.entries))
+        most = max(most, len(world.engine.flight.documents()))
     assert (
         BEGUN * world.engine.dispatcher.workers
         <= most
@@ -112,7 +113,8 @@ def _calls(folder: Path, documents: int, *, collective: bool) -> int:
         sys.setprofile(count)
         world.engine.step(0)
         sys.setprofile(None)
-    assert (world.engine.writer.waiting(), len(world.engine.flight.under_way)) == (documents + 2, 1)
+    flight = world.engine.flight
+    assert (len(flight.documents(*IN_HAND)), len(flight.documents(*AT_WORK))) == (documents + 2, 1)
     world.journal.close()
     return calls
 
@@ -133,7 +135,7 @@ def test_documents_prepared_by_a_clock_that_is_put_back_are_written_at_once(
 
     world.engine.pool.submit = submitted  # type: ignore[method-assign]
     world.now += 172_800.0
-    while world.engine.writer.waiting() < 3:
+    while len(world.engine.flight.documents(*IN_HAND)) < 3:
         world.engine_step()
     world.now -= 172_800.0
     for _ in range(2):

@@ -7,8 +7,8 @@ from threading import Thread
 import pytest
 
 from ingestor.core.entries import Entry, Feed
-from ingestor.engine.workers.pool import Pool
-from ingestor.engine.workers.work_queue import Lane, WorkQueue
+from ingestor.engine.flight import AT_WORK, InFlight, Memory, Start
+from ingestor.engine.workers import Lane, Pool, WorkQueue
 from ingestor.model import Item, Record, SourceName
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
@@ -79,13 +79,12 @@ def prepared_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> list[in
     upsert = MemoryIndex.upsert
 
     def wait_and_write(self: MemoryIndex, records: Sequence[Record]) -> None:
-        begun = len(world.engine.flight.under_way)
+        begun = len(world.engine.flight.documents(*AT_WORK))
         wait(lambda: pool._inbox.qsize() >= begun)
         meanwhile.append(begun)
         upsert(self, records)
 
     monkeypatch.setattr(MemoryIndex, "upsert", wait_and_write)
-    monkeypatch.setattr("ingestor.engine.outbox.BATCH", 10)
     monkeypatch.setattr("ingestor.engine.writer.BATCH", 10)
     for number in range(160):
         world.files.write(f"{number}", "a line")
@@ -107,10 +106,12 @@ def test_large_unknown_and_failed_documents_are_not_begun_ahead(tmp_path: Path) 
     [feed] = world.engine.sources
     sizes: dict[str, int | None] = {"empty": 0, "large": 10**5, "small": 10, "unknown": None}
     _observe(world, feed, sizes)
-    assert [entry.key for entry in world.engine.dispatcher.due_ahead([feed], {})] == ["small"]
-    [small] = world.engine.dispatcher.due_ahead([feed], {})
-    world.engine.dispatcher.slow = {small.row}
-    assert world.engine.dispatcher.due_ahead([feed], {}) == []
+    assert [entry.key for entry in world.engine.dispatcher.due_ahead([feed], ())] == ["small"]
+    [small] = world.engine.dispatcher.due_ahead([feed], ())
+    document = InFlight(small, memory=Memory(slow=True))
+    world.engine.flight.begin(document)
+    world.engine.flight.land(document)
+    assert world.engine.dispatcher.due_ahead([feed], ()) == []
     world.journal.close()
 
 
@@ -120,14 +121,15 @@ def test_no_more_are_begun_ahead_than_two_batches_hold(tmp_path: Path) -> None:
     _observe(world, feed, {f"{number}": 10 for number in range(40)})
     dispatcher, flight = world.engine.dispatcher, world.engine.flight
     due = world.engine.backlog.due([feed], world.now, 40)
-    full = {entry.row: entry for entry in due[20:]}
-    assert len(dispatcher.due_ahead([feed], dict(list(full.items())[:10]))) == 10
-    assert dispatcher.due_ahead([feed], full) == []
-    for entry in due[:5]:
-        flight.begin(entry, ahead=True)
-    assert dispatcher.due_ahead([feed], {}) == [], "many at once or none"
-    flight.returned(due[0])
-    assert len(dispatcher.due_ahead([feed], {})) == 6
+    assert len(dispatcher.due_ahead([feed], due[20:30])) == 10
+    assert dispatcher.due_ahead([feed], due[20:]) == []
+    documents = [InFlight(entry, Start.AHEAD) for entry in due[:5]]
+    for document in documents:
+        flight.begin(document)
+    assert dispatcher.due_ahead([feed], ()) == [], "many at once or none"
+    documents[0].take()
+    flight.land(documents[0])
+    assert len(dispatcher.due_ahead([feed], ())) == 6
     assert dispatcher.free() == dispatcher.workers, "those begun ahead occupy no worker"
     world.journal.close()
 
@@ -139,7 +141,7 @@ def test_one_of_several_sources_is_not_all_that_is_begun_ahead(tmp_path: Path) -
     for feed in feeds:
         _observe(world, feed, {f"{feed[0]} {number}": 10 for number in range(8)})
     world.engine.dispatcher.several = True
-    found: list[Entry] = world.engine.dispatcher.due_ahead(feeds, {})
+    found: list[Entry] = world.engine.dispatcher.due_ahead(feeds, ())
     assert [entry.source for entry in found].count(SourceName("files")) == 6
     assert world.engine.dispatcher.lane(SourceName("files"), behind=False) == Lane("files", 3)
     world.journal.close()

@@ -11,8 +11,7 @@ import pytest
 
 from ingestor.core.entries import Entry
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.workers.outcomes import Outcome
-from ingestor.engine.workers.pool import Pool
+from ingestor.engine.workers import Outcome, Pool
 from ingestor.model import DocumentId, Known
 from ingestor.nodes.preparing import OnNodes
 from ingestor.pipeline.prepare import Job, Preparing, prepare

@@ -15,7 +15,7 @@ import pytest
 from ingestor.config.workers import Workers
 from ingestor.core.entries import EditionName
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.workers.outcomes import Outcome
+from ingestor.engine.workers import Outcome
 from ingestor.model import Fingerprint, Vectors
 from ingestor.nodes import crew as crews
 from ingestor.nodes import embedding

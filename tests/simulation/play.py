@@ -4,6 +4,7 @@ from pathlib import Path
 from random import Random
 
 from ingestor.app.renames import Renames
+from ingestor.engine.flight import Phase
 from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.requests import Requests
@@ -196,7 +197,7 @@ def rename_half_written(world: World, random: Random) -> None:
     for _ in range(10):
         world.now += 1.0
         world.engine_step()
-        if any(outbox.under_way for outbox in world.engine.writer._outboxes.values()):
+        if world.engine.flight.documents(Phase.WRITING):
             break
     new = random.choice([FILES, *{MORE, ELSE} - {second}])
     rename(world, {second: new, **({FILES: second} if new == FILES else {})})

@@ -16,9 +16,8 @@ from ingestor.app.building import parts
 from ingestor.core import decisions, slots
 from ingestor.core.decisions import NEVER
 from ingestor.core.fingerprint import fingerprint
-from ingestor.engine import loop, open_collections, outbox, protocol, writer
+from ingestor.engine import loop, open_collections, protocol, writer
 from ingestor.engine.loop import Engine
-from ingestor.engine.overtaken import Overtaken
 from ingestor.engine.scanner import Scanner
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.filling import Filling
@@ -38,7 +37,6 @@ from tests.simulation.laws import (
     CLEAN,
     COMPLETE,
     EXACT,
-    IN_HAND,
     KNOWN_WORDS,
     LEXICAL,
     LISTED,
@@ -87,7 +85,7 @@ def test_document_unreadable_since_an_edition_stood_still_is_no_loss(
 def test_documents_that_are_written_in_slices_end_as_a_run_from_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "BATCH", 1)
+    monkeypatch.setattr(writer, "BATCH", 1)
     monkeypatch.setattr(protocol, "SLICE", 1)
     assert crashes(tmp_path, range(210, 230)).total() > 60
 
@@ -219,14 +217,8 @@ def _believe_the_file(self):
     self.done = True
 
 
-def _all_done(self, batch):
-    waiting = [prepared for prepared in self.prepared if prepared not in set(batch)]
-    _DONE(self, batch)
-    self.prepared = waiting
-    return [prepared.entry for prepared in batch]
-
-
-_DONE = outbox.Outbox.done
+def _land_whatever_was_written(self, document, prepared):
+    self._flight.land(document)
 
 
 def _blame_what_is_wanted(db, row, version, failure):
@@ -237,10 +229,11 @@ def _blame_what_is_wanted(db, row, version, failure):
 _WRITE_FAILURE = receipts.write_failure
 
 
-def _refuse_whatever_is_listed(self, prepared, error, trace):
-    entry = self.journal.entry(prepared.receipt.row)
+def _refuse_whatever_is_listed(self, document, error, trace):
+    entry = self.journal.entry(document.prepared.receipt.row)
     if entry is not None:
-        self._failed(entry, error, trace)
+        self.flight.follow(document, entry)
+        self._failed(document, error, trace)
 
 
 def _loss_of_the_first_edition(self):
@@ -299,7 +292,7 @@ BROKEN: Variants = {
         Scanner, "_take_over", _only_first, {REST, CLEAN, COMPLETE},
     ),
     "what was removed meanwhile is written": (
-        Overtaken, "unwanted", lambda self, entry: False, {UNWANTED},
+        writer, "still_wanted", lambda journal, rows: dict.fromkeys(rows, ""), {UNWANTED},
     ),
     "words are written before the intent": (protocol, "write", _words_first, {KNOWN_WORDS}),
     "drops do not reach the lexical index": (
@@ -309,7 +302,9 @@ BROKEN: Variants = {
         LexicalIndex, "patch", lambda self, metadata: [], {LEXICAL},
     ),
     "a lexical index is believed without a look": (Filling, "_begin", _believe_the_file, {LEXICAL}),
-    "a refused document is let go before its withdrawal": (outbox.Outbox, "done", _all_done, {IN_HAND}),
+    "a refused document lands before its withdrawal": (
+        writer.Writer, "_land", _land_whatever_was_written, {REST},
+    ),
     "a refusal holds for whatever version is wanted": (
         receipts, "write_failure", _blame_what_is_wanted, {BLAMED},
     ),

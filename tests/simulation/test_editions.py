@@ -38,7 +38,7 @@ def looked_at_late(folder: Path) -> None:
     world.settle()
     assert Editions(world.journal).live("docs").name == "docs--2"
     world.engine.writer.check("docs")
-    world.engine.writer._outbox("docs").not_before = world.now + 3 * GRACE
+    world.engine.writer.health["docs"].not_before = world.now + 3 * GRACE
     while Editions(world.journal).named("docs") in Editions(world.journal).all():
         world.now += GRACE
         world.engine_step()

@@ -4,14 +4,15 @@ Deaths are few in them: a new process has nothing in flight, so it heals what a 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ingestor.core.entries import EditionName, Entry
-from ingestor.engine import outbox, protocol
+from ingestor.engine import protocol, writer
+from ingestor.engine.flight import InFlight, Start
 from ingestor.engine.loop import Engine
 from ingestor.engine.writer import Writer
 from tests.simulation.histories import FindOut, Seeds, Variants, played
@@ -37,7 +38,7 @@ def histories(
 @pytest.fixture
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Large documents are written in the same step as batches of small ones."""
-    monkeypatch.setattr(outbox, "BATCH", 2)
+    monkeypatch.setattr(writer, "BATCH", 2)
     monkeypatch.setattr(protocol, "SLICE", 1)
 
 
@@ -56,16 +57,9 @@ def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> No
     assert histories(tmp_path, range(16, 1016))["journal read"] > 20_000
 
 
-def _begun_before_submitted(self: Engine, entry: Entry, *, ahead: bool = False, again: bool = False) -> None:
-    self.flight.begin(entry, ahead=ahead)
-    _START(self, entry, ahead=ahead, again=again)
-
-
-def _counted_before_submitted(
-    self: Engine, entry: Entry, *, ahead: bool = False, again: bool = False
-) -> None:
-    self._cut_again |= {entry.row} if again else set()
-    _START(self, entry, ahead=ahead, again=again)
+def _begun_before_submitted(self: Engine, entry: Entry, start: Start = Start.ON_WORKER) -> None:
+    self.flight.begin(InFlight(entry, start))
+    _START(self, entry, start)
 
 
 _START = Engine._start
@@ -75,9 +69,6 @@ BROKEN: Variants = {
     "a document is in flight before it is submitted": (
         Engine, "_start", _begun_before_submitted, {REST},
     ),
-    "a document counts as cut again before it is submitted": (
-        Engine, "_start", _counted_before_submitted, {REST},
-    ),
 }  # fmt: skip
 
 
@@ -86,8 +77,13 @@ def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: Find
     find_out(BROKEN[name], partial(histories, tmp_path))
 
 
-def _told_together(self: Writer, edition: EditionName, *, everything: bool = False) -> Iterator[Entry]:
-    return iter(list(_FLUSH(self, edition, everything=everything)))
+def _landed_together(self: Writer, edition: EditionName, *, everything: bool = False) -> None:
+    written = list[InFlight]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Writer, "_land", lambda self, document, prepared: written.append(document))
+        _FLUSH(self, edition, everything=everything)
+    for document in written:
+        self._flight.land(document)
 
 
 _FLUSH = Writer.flush
@@ -95,5 +91,5 @@ _FLUSH = Writer.flush
 
 @pytest.mark.usefixtures("small_slices")
 def test_a_batch_that_lands_only_after_all_others_is_found_out(tmp_path: Path, find_out: FindOut) -> None:
-    variant = Writer, "flush", _told_together, {REST}
+    variant = Writer, "flush", _landed_together, {REST}
     find_out(variant, partial(histories, tmp_path, settings=many_failing_reads))

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ingestor.app.building.parts import Parts
-from ingestor.engine import loop, outbox
+from ingestor.engine import loop, writer
 from ingestor.engine.dispatcher import Dispatcher
 from ingestor.engine.scanner import Scanner
-from ingestor.engine.workers.work_queue import Lane
+from ingestor.engine.workers import Lane
 from ingestor.ports import Transient
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
@@ -165,8 +165,8 @@ def test_a_rebuild_is_written_in_smaller_batches_than_what_readers_see(
     world.configure()
     world.settle()
     check(world)
-    assert at_rest >= outbox.BATCH
-    assert max(sizes) < outbox.BEHIND + 5, "a document more than fits"
+    assert at_rest >= writer.BATCH
+    assert max(sizes) < writer.BEHIND + 5, "a document more than fits"
     world.end()
 
 
@@ -226,7 +226,7 @@ def test_documents_of_a_paused_edition_leave_workers_to_the_one_that_readers_see
     world.engine.scanner.look_again()
     for _ in range(60):
         world.engine_step()
-    assert world.engine.writer.waiting(built) >= outbox.BATCH
+    assert world.engine.flight.queues[built].records >= writer.BATCH
     world.files.write("000", "an edit")
     world.engine.scanner.look_again()
     for _ in range(3):

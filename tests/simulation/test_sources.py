@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.engine import outbox, protocol
+from ingestor.engine import protocol, writer
+from ingestor.engine.flight import Phase
 from ingestor.engine.loop import Engine
 from ingestor.model import SourceName
 from ingestor.state.journal import Journal
@@ -41,7 +42,7 @@ def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> No
 @pytest.fixture
 def slices_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A document of two records is large, and is written in two steps."""
-    monkeypatch.setattr(outbox, "BATCH", 1)
+    monkeypatch.setattr(writer, "BATCH", 1)
     monkeypatch.setattr(protocol, "SLICE", 1)
 
 
@@ -57,7 +58,7 @@ def test_a_large_document_that_is_partly_written_gets_the_new_name(
     world = World(tmp_path, 1, several=True)
     world.files.write("small", "one line")
     world.places[MORE].write("large", "\n".join(f"line {number}" for number in range(950)))
-    while not any(each.under_way for each in world.engine.writer._outboxes.values()):
+    while not world.engine.flight.documents(Phase.WRITING):
         world.now += 1
         world.engine_step()
     rename(world, renames)

@@ -21,7 +21,8 @@ from ingestor.config.workers import Workers
 from ingestor.core.backoff import LONGEST
 from ingestor.core.entries import EditionName, Feed
 from ingestor.core.metadata_keys import Profile
-from ingestor.engine import outbox
+from ingestor.engine import writer
+from ingestor.engine.flight import IN_HAND, Phase
 from ingestor.engine.loop import Engine
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.model import CollectionName, SourceName
@@ -38,7 +39,7 @@ from tests.simulation.checks.approvals import Approvals
 from tests.simulation.checks.durable import check_durable
 from tests.simulation.checks.moved import watched
 from tests.simulation.checks.readers import Readers
-from tests.simulation.laws import ALIVE, ASKED, AT_ONCE, HELD, IN_HAND, OTHERS, REST, LawBroken, hold
+from tests.simulation.laws import ALIVE, ASKED, AT_ONCE, HELD, OTHERS, PHASES, REST, LawBroken, hold
 from tests.simulation.lexical import CrashingFile, ticking
 from tests.simulation.ports import plugins
 from tests.simulation.ports.chaos import Chaos, Crash
@@ -332,30 +333,30 @@ class World:
             files.most = max(files.most, left)
 
     def _check_waiting(self) -> None:
-        for one in self.engine.writer._outboxes.values():
-            waiting = Counter(prepared.entry.row for prepared in one.prepared)
-            hold(IN_HAND, [row for row, times in waiting.items() if times > 1])
-            hold(IN_HAND, waiting.keys() - self.engine.flight.entries.keys())
+        for each in self.engine.flight.documents():
+            has = each.prepared is not None, each.slices is not None
+            hold(PHASES, has != (each.phase in IN_HAND, each.phase is Phase.WRITING) and each)
+        for queue in self.engine.flight.queues.values():
+            hold(PHASES, queue.records != sum(each.records for each in queue.documents.values()) and queue)
+            hold(PHASES, [each for each in queue.documents.values() if each.prepared is None])
 
     def _check_read(self, stepped: bool) -> None:
         """A document that was read is written soon, unless its collection or the journal cannot be."""
-        flight, writer = self.engine.flight, self.engine.writer
-        full = {
-            name for name, one in writer._outboxes.items() if one.attempts or one.size >= self._batch(name)
-        }
-        busy = full | writer.paused()
-        queued = {each.entry.row: each for one in writer._outboxes.values() for each in one.prepared}
+        flight, health = self.engine.flight, self.engine.writer.health
+        full = {name for name, queue in flight.queues.items() if queue.records >= self._batch(name)}
+        busy = full | {name for name, one in health.items() if one.attempts or self.now < one.not_before}
         waiting = [
-            (row, queued.get(row)) for row in flight.entries.keys() - flight.under_way.keys()
-            if flight.entries[row].collection not in busy
-        ]  # fmt: skip
+            (each.entry.row, each.prepared)
+            for each in flight.documents(*IN_HAND)
+            if each.entry.collection not in busy
+        ]
         known = self.read if stepped else {}
         self.read = {each: min(known.get(each, self.now), self.now) for each in waiting}
         hold(AT_ONCE, [row for (row, _), since in self.read.items() if since <= self.now - LINGER])
 
     def _batch(self, edition: EditionName) -> int:
         """Return the number of records of an edition that are written at once."""
-        return outbox.BEHIND if self.engine.writer._collections.building(edition) else outbox.BATCH
+        return writer.BEHIND if self.engine.writer._collections.building(edition) else writer.BATCH
 
     def _check_held(self) -> None:
         for source, files in self.places.items():

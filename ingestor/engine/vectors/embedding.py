@@ -21,7 +21,7 @@ from ingestor.core.interruptions import Stopped
 from ingestor.engine.vectors.local import LocalVectors
 from ingestor.engine.vectors.questions import Questions
 from ingestor.engine.vectors.remote import HARMLESS, RemoteVectors
-from ingestor.engine.workers.outcomes import TURN, as_exception
+from ingestor.engine.workers import TURN, as_exception
 from ingestor.model import Digest, Fingerprint, Vectors
 from ingestor.ports import Embedder, NeedsHuman, Remote, Transient
 from ingestor.state.cache.store import VectorCache

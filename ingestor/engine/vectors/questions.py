@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from ingestor.engine.vectors.check import checked
-from ingestor.engine.workers.outcomes import as_exception
+from ingestor.engine.workers import as_exception
 from ingestor.model import Vectors
 from ingestor.ports import Asymmetric, Embedder, Transient
 

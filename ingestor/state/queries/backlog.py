@@ -19,6 +19,14 @@ _AHEAD = 500  # due documents that are read before they are asked for
 _OF_FEED = f"FROM documents INDEXED BY unsettled WHERE source = ? AND collection = ? AND {PENDING}"
 
 
+def still_wanted(journal: Journal, rows: Collection[int]) -> dict[int, str]:
+    """Return the wanted version of each row, without removed documents and those of paused sources."""
+    query = f"""SELECT documents.id, wanted_version FROM documents
+                LEFT JOIN sources ON sources.name = documents.source
+                WHERE documents.id IN ({marks([*rows])}) AND wanted_version IS NOT NULL AND paused IS NULL"""
+    return dict(journal.select(query, list(rows)))
+
+
 @dataclass(frozen=True, slots=True)
 class _Due:
     """Rows that were due at a time, the longest waiting first."""

@@ -1,13 +1,13 @@
 """Pools of workers in which chance decides what goes on beside what."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from threading import Semaphore, Thread, current_thread
 
+from ingestor.engine.flight import InFlight
 from ingestor.engine.scanner import Scan
-from ingestor.engine.workers.outcomes import Outcome
-from ingestor.engine.workers.work_queue import ANY, Lane, WorkQueue
+from ingestor.engine.workers import ANY, Lane, Outcome, WorkQueue
 from ingestor.model import SourceName
 from tests.simulation.ports.chaos import Chaos, Crash
 from tests.simulation.ports.files import Files
@@ -29,14 +29,8 @@ class Inline:
         self.outcomes.append(done(tag, work))
         self.chaos.die()
 
-    def revoke(self, tag: object) -> None:
-        """What it did is done."""
-
     def post(self, tag: object, value: object = None) -> None:
         self.outcomes.append(Outcome(tag, value))
-
-    def idle(self) -> Collection[object]:
-        return ()
 
     def listen(self, tag: object, hints: object) -> Callable[[], None]:
         return lambda: None
@@ -82,6 +76,8 @@ class AtOnce(Inline):
 
 def done(tag: object, work: Callable[[], object]) -> Outcome:
     try:
+        if isinstance(tag, InFlight):
+            tag.take()
         return Outcome(tag, work())
     except Exception as error:  # noqa: BLE001 - as the real pool does
         return Outcome(tag, error=error)

@@ -1,25 +1,151 @@
-"""The workers: threads that run what is submitted, and post the outcome to one inbox.
+"""Worker threads: they run what is submitted, in lanes, and post each outcome to one inbox.
 
-The engine's thread empties the inbox.
+The engine's thread empties the inbox. A lane that hangs leaves threads to the others. Work on collections
+that readers do not see yet is behind all other work, and leaves one turn free.
 """
 
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from itertools import count
+from math import inf
 from queue import Empty, Queue
-from threading import Event, Thread, current_thread, local
+from threading import Condition, Event, Thread, current_thread, local
 from time import monotonic
+from typing import Protocol
 
 from ingestor.core.backoff import LONGEST
-from ingestor.core.interruptions import Stopped
-from ingestor.engine.workers.outcomes import BEGUN, TURN, Outcome, as_exception
-from ingestor.engine.workers.work_queue import ANY, Lane, WorkQueue
+from ingestor.engine.flight import InFlight, Phase
+from ingestor.model import Hint
 from ingestor.ports import Stop
 
+BEGUN = 4  # documents under way for each worker, those that wait included
+TURN = ContextVar("turn", default=0)  # of the work that a worker does; greater for work submitted later
 STUCK = 60.0  # seconds after which a listing is no longer waited for by others
 FIRST_WAIT = 30.0  # seconds until a watch that ended begins anew; they double while it fails
 PATIENCE = 3.0  # seconds that the end of the program waits for work under way
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """``most``: tasks of this lane done at the same time. ``behind``: begun only if no other lane waits."""
+
+    name: Hashable = ""
+    most: float = inf
+    behind: bool = False
+
+    @property
+    def key(self) -> tuple[Hashable, bool]:
+        return self.name, self.behind
+
+
+ANY = Lane()
+Task = Callable[[], None]
+
+
+class WorkQueue:
+    """``at_once``: work of all lanes that is done at the same time. Any thread."""
+
+    def __init__(self, at_once: float = inf) -> None:
+        self._at_once, self._changed, self._closed = at_once, Condition(), False
+        self._waiting: dict[tuple[Hashable, bool], deque[tuple[Lane, Task]]] = {}  # by lane
+        self._at_work = Counter[tuple[Hashable, bool]]()
+
+    def put(self, work: Task, lane: Lane) -> None:
+        with self._changed:
+            self._waiting.setdefault(lane.key, deque()).append((lane, work))
+            self._wake()
+
+    def get(self, done: Lane | None = None) -> tuple[Lane, Task] | None:
+        """Wait for the next work; None at the end. ``done``: of the work that this thread did before."""
+        with self._changed:
+            if done is not None:
+                self._at_work[done.key] -= 1
+            while not self._closed and (found := self._next()) is None:
+                self._changed.wait()
+            return None if self._closed else found
+
+    @contextmanager
+    def resting(self, lane: Lane) -> Iterator[None]:
+        """Work of this lane needs no turn meanwhile, and goes on without waiting for one."""
+        with self._changed:
+            self._at_work[lane.key] -= 1
+            self._wake()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._at_work[lane.key] += 1
+
+    def waits(self) -> bool:
+        """Whether any work waits."""
+        return any(list(self._waiting.values()))
+
+    def close(self) -> None:
+        """Close the queue, and drop waiting work."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _wake(self) -> None:
+        """While all turns are taken, no thread is woken: one that ends its work takes the next itself."""
+        if self._at_work.total() < self._at_once:
+            self._changed.notify()
+
+    def _next(self) -> tuple[Lane, Task] | None:
+        """Take work of the lane that waited longest for a turn and may have one."""
+        if self._at_work.total() >= self._at_once:
+            return None
+        behind = sum(number for (_, last), number in self._at_work.items() if last)
+        may_start_behind = behind < max(1, self._at_once - 1)
+        for key, waiting in sorted(self._waiting.items(), key=lambda lane: lane[0][1]):
+            if waiting and self._at_work[key] < waiting[0][0].most and (may_start_behind or not key[1]):
+                found = waiting.popleft()
+                self._waiting[key] = self._waiting.pop(key)
+                self._at_work[key] += 1
+                return found
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """The result of the work submitted under ``tag``: a value, or an error with its traceback."""
+
+    tag: object
+    value: object = None
+    error: Exception | None = None
+    trace: str = ""
+
+
+class Work(Protocol):
+    """What the engine needs of a ``Pool``."""
+
+    def submit(
+        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
+    ) -> None: ...
+    def behind(self) -> bool:
+        """Whether the calling thread works for a collection that readers do not see yet."""
+        ...
+
+    def post(self, tag: object, value: object = None) -> None:
+        """Put something into the inbox, after what is there."""
+        ...
+
+    def listen(self, tag: object, hints: Callable[[Stop], Iterator[Hint]]) -> Callable[[], None]: ...
+    def next(self, timeout: float) -> Outcome | None: ...
+    def resting(self) -> AbstractContextManager[None]:
+        """Entered by a worker that waits for its turn elsewhere."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def as_exception(error: BaseException) -> Exception:
+    """A panic in a Rust library is no Exception; the document that caused it fails like any other."""
+    return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class _Workers:
@@ -69,7 +195,7 @@ class Pool:
     def __init__(self, workers: int) -> None:
         self._inbox: Queue[Outcome] = Queue()
         self._documents = _Workers(BEGUN * workers, "worker", WorkQueue(workers))
-        self._current, self._idle, self._revoked = local(), set[object](), set[object]()
+        self._current = local()
         self._scans = _Workers(4, "scan", WorkQueue())
         self._listeners: list[tuple[Thread, Event]] = []
         self._numbers = count(1)
@@ -83,31 +209,24 @@ class Pool:
 
     @contextmanager
     def resting(self) -> Iterator[None]:
-        """Mark the calling worker's work as idle while it waits for its turn elsewhere: see ``idle``.
+        """Release the calling worker's turn while it waits elsewhere.
 
-        Only workers may call. Raises Stopped before waiting if the outcome was revoked.
+        Only workers may call. Raises Stopped before waiting if the document was cancelled.
         """
         tag, turns, lane = self._current.work
-        self._require(tag)
-        self._idle.add(tag)
+        if isinstance(tag, InFlight):
+            tag.wait()
         try:
             with turns.resting(lane):
                 yield
         finally:
-            self._idle.discard(tag)
+            if isinstance(tag, InFlight):
+                tag.move(Phase.PREPARING)
 
     def behind(self) -> bool:
         """Whether the calling thread works for a collection that readers do not see yet."""
         known = getattr(self._current, "work", None)
         return known is not None and bool(known[2].behind)
-
-    def idle(self) -> Collection[object]:
-        """Tags of work that waits for its turn elsewhere and needs no worker meanwhile."""
-        return list(self._idle)
-
-    def revoke(self, tag: object) -> None:
-        """See ``Work``. Work ends before it begins, or where it rests."""
-        self._revoked.add(tag)
 
     def post(self, tag: object, value: object = None) -> None:
         """Put something into the inbox from any thread or signal handler."""
@@ -131,11 +250,9 @@ class Pool:
         """The next outcome, or None after ``timeout`` seconds."""
         self._scans.relieve()
         try:
-            outcome = self._inbox.get(timeout=timeout) if timeout > 0 else self._inbox.get_nowait()
+            return self._inbox.get(timeout=timeout) if timeout > 0 else self._inbox.get_nowait()
         except Empty:
             return None
-        self._revoked.discard(outcome.tag)
-        return outcome
 
     def close(self) -> None:
         """Drop work that has not begun, and wait up to PATIENCE seconds for running work.
@@ -157,14 +274,11 @@ class Pool:
         self._current.work, tag = known, known[0]
         TURN.set(turn)
         try:
-            self._require(tag)
+            if isinstance(tag, InFlight):
+                tag.take()
             self._inbox.put(Outcome(tag, work()))
         except BaseException as error:  # noqa: BLE001 - the engine decides what an error means
             self._inbox.put(Outcome(tag, error=as_exception(error), trace=traceback.format_exc()))
-
-    def _require(self, tag: object) -> None:
-        if tag in self._revoked:
-            raise Stopped
 
     def _listen(
         self,

@@ -1,1 +1,0 @@
-"""Threads that prepare documents and list sources, and what they hand back."""
