@@ -54,7 +54,7 @@ class Start(Enum):
 
 
 @dataclass(slots=True)
-class Memory:
+class Attempts:
     """What is remembered of earlier attempts at a document.
 
     ``slow``: it exceeded the time of a first attempt. ``spared``: work on a version was cancelled, so the
@@ -115,7 +115,7 @@ class InFlight:
     start: Start = Start.ON_WORKER
     refused: str = ""
     statistic: str | None = None
-    memory: Memory = field(default_factory=Memory)
+    attempts: Attempts = field(default_factory=Attempts)
     phase: Phase = Phase.DUE
     cancelled: bool = False
     sums: Sums | None = None
@@ -180,13 +180,13 @@ class Flight:
         found = self._records.get(row)
         return None if found is None or found.phase is Phase.DUE else found
 
-    def memory(self, row: int) -> Memory:
-        """Return what is remembered of a document; a blank memory if nothing is."""
-        return self._records[row].memory if row in self._records else Memory()
+    def attempts(self, row: int) -> Attempts:
+        """Return what is remembered of a document; blank if nothing is."""
+        return self._records[row].attempts if row in self._records else Attempts()
 
     def slow(self) -> set[int]:
         """Return the rows of documents that exceeded the time of a first attempt."""
-        return {row for row, each in self._records.items() if each.memory.slow}
+        return {row for row, each in self._records.items() if each.attempts.slow}
 
     def is_preparing(self, edition: EditionName) -> bool:
         """Whether a document of this edition waits for a worker, or is on one."""
@@ -229,7 +229,7 @@ class Flight:
         document.move(Phase.DUE)
         self._leave(document)
         document.sums = None
-        if document.memory == Memory():
+        if document.attempts == Attempts():
             del self._records[document.entry.row]
         elif len(self._records) > _KNOWN:
             self._records = {row: each for row, each in self._records.items() if each.phase is not Phase.DUE}
@@ -279,5 +279,5 @@ def cancel_overtaken(documents: Collection[InFlight], wanted: Mapping[int, str])
         changed = entry.item is None or version != entry.item.version
         if version is None:
             document.cancelled = True
-        elif changed and not document.memory.spared:
-            document.memory.spared = document.cancelled = True
+        elif changed and not document.attempts.spared:
+            document.attempts.spared = document.cancelled = True

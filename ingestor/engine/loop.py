@@ -185,13 +185,13 @@ class Engine:
             self.scanner.hinted(SourceName(outcome.tag), outcome)
 
     def _prepared(self, document: InFlight, outcome: Outcome) -> None:
-        entry, memory = document.entry, document.memory
-        memory.spared = False
-        memory.slow = isinstance(outcome.error, Slow)
-        if memory.slow or self._handed_over(entry):
+        entry, attempts = document.entry, document.attempts
+        attempts.spared = False
+        attempts.slow = isinstance(outcome.error, Slow)
+        if attempts.slow or self._handed_over(entry):
             self.flight.land(document)
         elif isinstance(outcome.value, Prepared):
-            memory.forget_failures()
+            attempts.forget_failures()
             if outcome.value.empties and not self._may_withdraw(document, EMPTIED):
                 return
             self._truncated.note(outcome.value)
@@ -260,7 +260,7 @@ class Engine:
             self._failures.note(
                 entry, "document_failed", "%s (%s) failed, keeps its records and will be retried: %s", failure
             )
-        elif document.memory.failed(entry, self.clock()):
+        elif document.attempts.failed(entry, self.clock()):
             log.info(
                 "%s (%s): %s; will be retried",
                 entry.key,
@@ -392,14 +392,14 @@ class Engine:
         return without_heirs(self.journal, gone, until, LEAST)
 
     def _start(self, entry: Entry, start: Start = Start.ON_WORKER) -> None:
-        memory = self.flight.memory(entry.row)
-        if (until := memory.waits_until(self.clock())) is not None and entry.item:
+        attempts = self.flight.attempts(entry.row)
+        if (until := attempts.waits_until(self.clock())) is not None and entry.item:
             later = Failure(RESTLESS, entry.attempts + 1, until, quarantined=False)
             self.journal.fail(entry.row, entry.item.version, later)
             return
         source = self.sources[entry.feed]
         tools, of, job = source.tools, _no_predecessor, Job(entry)
-        document = InFlight(entry, start, tools.recipe(""), tools.statistic, memory)
+        document = InFlight(entry, start, tools.recipe(""), tools.statistic, attempts)
         if tools.statistic is not None:
             others = partial(self.flight.sums_of_others, self.journal, document)
             job = Job(entry, others(), others)

@@ -9,7 +9,7 @@ import pytest
 
 from ingestor.core.entries import Entry, Feed
 from ingestor.engine import protocol, workers, writer
-from ingestor.engine.flight import InFlight, Memory, Phase
+from ingestor.engine.flight import Attempts, InFlight, Phase
 from ingestor.engine.workers import BEGUN, Pool
 from ingestor.model import Item, SourceName
 from ingestor.state.listings.last_listing import LastListing
@@ -42,7 +42,7 @@ def test_heavy_documents_occupy_half_of_the_workers(tmp_path: Path) -> None:
     for document in heavy:
         flight.begin(document)
     assert _keys(dispatcher.due([feed], 2, ())) == ["b0", "b1"]
-    slow = InFlight(rows["b0"], memory=Memory(slow=True))
+    slow = InFlight(rows["b0"], attempts=Attempts(slow=True))
     flight.begin(slow)
     flight.land(slow)
     assert _keys(dispatcher.due([feed], 2, ())) == ["b1", "b2"]

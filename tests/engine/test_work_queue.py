@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from ingestor.core.entries import Entry, Feed
-from ingestor.engine.flight import AT_WORK, InFlight, Memory, Start
+from ingestor.engine.flight import AT_WORK, Attempts, InFlight, Start
 from ingestor.engine.workers import Lane, Pool, WorkQueue
 from ingestor.model import Item, Record, SourceName
 from tests.memory_index import MemoryIndex
@@ -108,7 +108,7 @@ def test_large_unknown_and_failed_documents_are_not_begun_ahead(tmp_path: Path) 
     _observe(world, feed, sizes)
     assert [entry.key for entry in world.engine.dispatcher.due_ahead([feed], ())] == ["small"]
     [small] = world.engine.dispatcher.due_ahead([feed], ())
-    document = InFlight(small, memory=Memory(slow=True))
+    document = InFlight(small, attempts=Attempts(slow=True))
     world.engine.flight.begin(document)
     world.engine.flight.land(document)
     assert world.engine.dispatcher.due_ahead([feed], ()) == []
