@@ -18,8 +18,7 @@ import numpy as np
 import yaml
 
 from benchmarks._needs import prose
-from ingestor.app.daemon import Loop
-from ingestor.app.signals import Signals
+from ingestor.app.daemon import Loop, Signals
 from ingestor.app.wiring import opened
 from ingestor.cli.usage import read_config
 from ingestor.embedders.hardware import multiplies_bfloat16, multiplies_int8

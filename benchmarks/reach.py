@@ -29,7 +29,7 @@ from ingestor.embedders.sentence_transformers import SentenceTransformersEmbedde
 from ingestor.model import Record, RecordId, Vectors
 from ingestor.segmentation.fixed_point import fixed
 from ingestor.segmentation.pooling import pooled
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import VectorCache
 from ingestor.text.sentences import sentences
 
 LOCAL = "127.0.0.1"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ingestor.project import Project as Project
     from ingestor.search.values import Answer as Answer
     from ingestor.state.lock import Locked as Locked
-    from ingestor.state.stretches import SyncProgress as SyncProgress
+    from ingestor.state.run_status import SyncProgress as SyncProgress
 
 __version__ = "0.1.0"
 
@@ -38,7 +38,7 @@ _HOMES = {
     "ingestor.project": ("Project",),
     "ingestor.search.values": ("Answer",),
     "ingestor.state.lock": ("Locked",),
-    "ingestor.state.stretches": ("SyncProgress",),
+    "ingestor.state.run_status": ("SyncProgress",),
 }
 
 

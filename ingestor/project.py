@@ -25,20 +25,18 @@ from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman, Stop
 
 if TYPE_CHECKING:
-    from ingestor.app.daemon import Loop
+    from ingestor.app.daemon import Loop, Signals
     from ingestor.app.estimate import SyncPlan
     from ingestor.app.inventory import CollectionInfo
     from ingestor.app.queries import Searching, Shown
-    from ingestor.app.signals import Signals
     from ingestor.app.status import Status
     from ingestor.app.summary import SyncReport
     from ingestor.app.verification import Verification
     from ingestor.config.models import Config
     from ingestor.search.values import Answer, Expand, Mode
     from ingestor.state.queries.reports import Listed
-    from ingestor.state.run_status import Live
+    from ingestor.state.run_status import Live, SyncProgress
     from ingestor.state.running_config import InForce
-    from ingestor.state.stretches import SyncProgress
 
 log = logging.getLogger("ingestor")
 
@@ -148,8 +146,7 @@ class Project:
         ``progress``: called about once a second. ``stop``: an event that ends the sync early; the next one
         resumes. ``handle_signals``: end early at SIGTERM and Ctrl-C; for the main thread only.
         """
-        from ingestor.app.daemon import Loop
-        from ingestor.app.signals import Signals
+        from ingestor.app.daemon import Loop, Signals
         from ingestor.app.summary import report_sync, unconfigured
         from ingestor.app.wiring import opened
 
@@ -177,9 +174,7 @@ class Project:
         ``handle_signals``: end at SIGTERM, at Ctrl-C or with the
         terminal, and reload the config at SIGHUP; for the main thread only. A changed file is reloaded.
         """
-        from ingestor.app.daemon import Loop
-        from ingestor.app.reload import Reloader, stamp
-        from ingestor.app.signals import Signals
+        from ingestor.app.daemon import Loop, Reloader, Signals, stamp
         from ingestor.app.wiring import opened
         from ingestor.config.file import load
         from ingestor.page.opening import pages_of
@@ -456,7 +451,7 @@ def _hearing(signals: Signals, handle: bool) -> Iterator[None]:
 
 
 def _watcher(progress: Callable[[SyncProgress], None] | None) -> Callable[[Live], None]:
-    from ingestor.state.stretches import Meter
+    from ingestor.state.run_status import Meter
 
     return Meter(progress) if progress is not None else lambda live: None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ingestor.chroma.writes import check_patches, check_records
+from ingestor.chroma.index import check_patches, check_records
 from ingestor.model import Hit, Metadata, Record, RecordId, Scalar, Value, Vector, Vectors
 
 _EMPTY = np.empty(0, dtype=np.float32)

@@ -6,9 +6,9 @@ Requests are written to the journal, where a running daemon reads them. Without 
 import time
 
 from ingestor.app.building.parts import Parts, made_by
+from ingestor.app.estimate import outlook
 from ingestor.app.handover import gone_sources, rehearsed
 from ingestor.app.queries import BadRequest, collections_of, is_running, journal_of, no_collection
-from ingestor.app.recipe_changes import outlook
 from ingestor.app.status import undone
 from ingestor.app.wiring import opened
 from ingestor.config.models import Config

@@ -1,32 +1,209 @@
 """The loop around the engine: one pass (``sync``), or until a signal stops it (``run``)."""
 
+import ctypes
 import logging
 import os
+import signal
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from time import monotonic
+from types import FrameType
+from typing import Protocol
 
-from ingestor.app.reload import ConfigState
-from ingestor.app.signals import Signals
 from ingestor.app.wiring import Running
-from ingestor.config.models import Config
+from ingestor.config.file import load
+from ingestor.config.models import Config, ConfigError
 from ingestor.core.backoff import LONGEST as LONGEST_WAIT
 from ingestor.core.decisions import NEVER
 from ingestor.core.error_text import describe
 from ingestor.core.events import event
-from ingestor.engine import memory
 from ingestor.lexical.readers import LexicalReaders
-from ingestor.ports import NeedsHuman
+from ingestor.ports import NeedsHuman, Stop
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
-from ingestor.state import checks, run_status, running_config
+from ingestor.state import run_status, running_config
 from ingestor.state.files import lexical_path, lock_path
 from ingestor.state.queries.reports import Reports
-from ingestor.state.run_status import Live, RunningListing
-from ingestor.state.stretches import Meter, SyncProgress
+from ingestor.state.run_status import Live, Meter, RunningListing, SyncProgress
+from ingestor.state.running_config import settled_at_start
 
 log = logging.getLogger("ingestor")
+
+IMPATIENCE = 1.0  # seconds after which another Ctrl-C interrupts
+
+
+class Signals:
+    """Requests to stop or to reload. ``until``: an event that also stops.
+
+    ``terminals``: standard streams that are a terminal, if the process started with a controlling one.
+    """
+
+    def __init__(self, until: Stop | None = None) -> None:
+        self.reload = False
+        self._until, self._stop, self._stopped = until, False, 0.0  # monotonic seconds
+        self.terminals = _terminals() if _has_terminal() else ()
+
+    @property
+    def stop(self) -> bool:
+        return self._stop or (self._until is not None and self._until.is_set())
+
+    @stop.setter
+    def stop(self, wanted: bool) -> None:
+        self._stop = wanted
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Install the handlers until the context ends.
+
+        SIGTERM and SIGINT stop; a second SIGINT (Ctrl-C) interrupts running work. SIGHUP stops if the
+        terminal closed, else it reloads the config. A SIGHUP that is ignored, as after ``nohup``, stays
+        ignored.
+        """
+        handlers = {signal.SIGTERM: self._end, signal.SIGINT: self._end, signal.SIGHUP: self._hang_up}
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+            del handlers[signal.SIGHUP]
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        """An early second signal is ignored: a supervisor may send one twice."""
+        if self.stop and number == signal.SIGINT and monotonic() - self._stopped > IMPATIENCE:
+            raise KeyboardInterrupt
+        if not self.stop:
+            self.stop, self._stopped = True, monotonic()
+
+    def _hang_up(self, number: int, frame: FrameType | None) -> None:
+        if self.terminals and not _has_terminal():
+            _mute(self.terminals)
+            self.stop = True
+        else:
+            self.reload = True
+
+
+def _has_terminal() -> bool:
+    """Whether the process has a controlling terminal; the kernel removes it before it sends SIGHUP."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def _terminals() -> tuple[int, ...]:
+    return tuple(stream for stream in (0, 1, 2) if os.isatty(stream))
+
+
+def _mute(streams: tuple[int, ...]) -> None:
+    """Redirect output to nowhere: writing to a closed terminal would be an error."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in streams:
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+
+
+_AT_NEXT_START = {"log": "log", "cache.size": "cache_size"}  # by name in the file; the others do not wait
+SETTLE = 1.0  # seconds without a write: half a config can be valid, with fewer sources
+
+Stamp = tuple[int, int] | None
+
+
+@dataclass(slots=True)
+class ConfigState:
+    """How the config file differs from the config in force, for those who watch the daemon.
+
+    ``refused``: why it was refused; "" if it was not.
+    """
+
+    refused: str = ""
+    restart_pending: bool = False
+
+
+class ReloadSignal(Protocol):
+    """``reload``: a signal (SIGHUP) requested it."""
+
+    reload: bool
+
+
+class Reloader:
+    """Notices a changed config file, and reads it; a bad one is reported and the old one stays in force.
+
+    Call ``changed`` regularly. ``seen``: the stamp of the file before ``config`` was read.
+    """
+
+    def __init__(
+        self, path: Path, env: Mapping[str, str], asked: ReloadSignal, config: Config, seen: Stamp
+    ) -> None:
+        self._path, self._env, self._asked = path, env, asked
+        self._config, self._seen = config, seen
+        self.state = ConfigState()
+        self._last, self._since = seen, monotonic()
+
+    def changed(self) -> Config | None:
+        """The new config, if the file changed and can be taken over while running; else None."""
+        now = stamp(self._path)
+        if now != self._last:
+            self._last, self._since = now, monotonic()
+        ripe = now != self._seen and monotonic() - self._since >= SETTLE
+        if not (ripe or self._asked.reload):
+            return None
+        self._seen, self._asked.reload = now, False
+        try:
+            config = load(self._path, self._env)
+        except ConfigError as error:
+            log.error(
+                "changed config rejected, the previous config stays in force:\n%s",
+                error,
+                extra=event("config_refused", reason=str(error)),
+            )
+            self.state.refused = str(error)
+            return None
+        self.state.refused = ""
+        settled = settled_at_start(self._config, config)
+        self.state.restart_pending = bool(settled)
+        if settled:
+            log.error(
+                "config not reloaded, restart ingestor to apply the change of: %s",
+                ", ".join(settled),
+                extra=event("config_restart_needed", keys=settled),
+            )
+            return None
+        late = [
+            name for name, key in _AT_NEXT_START.items() if getattr(self._config, key) != getattr(config, key)
+        ]
+        log.info(
+            "config reloaded%s",
+            f"; {' and '.join(late)} at the next start" if late else "",
+            extra=event("config_reloaded"),
+        )
+        self._config = config
+        return config
+
+
+def stamp(path: Path) -> Stamp:
+    """Differs when the file was changed, replaced (also by way of a symlink) or removed."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
+
+
+def give_back_memory() -> None:
+    """Return freed memory to the system, which the C library keeps for later work of its threads.
+
+    Takes some milliseconds. Does nothing where the C library is not glibc.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
 
 TICK = 1.0  # seconds: how soon a signal or a changed config is noticed, at the latest
 ENOUGH = 5000  # tokens that are enough to measure the embedding rate
@@ -169,7 +346,7 @@ class Loop:
             stages=lambda: self.running.engine.times.seconds,
             folders=_folders(self.running.parts.config),
             reranker=lambda: self.running.parts.reranker,
-            checks=lambda: checks.read(self.running.parts.config.state),
+            checks=lambda: run_status.read_checks(self.running.parts.config.state),
         )
 
     def live(self) -> Live:
@@ -296,7 +473,7 @@ class Loop:
         elif now.listing:  # the first document may take long to find
             self.watcher(now)
         if before.waiting and not now.waiting:
-            memory.give_back()
+            give_back_memory()
         self.shown = now  # last: a failed write is repeated
 
 

@@ -6,23 +6,77 @@ of the journal under the old name go along: the state of the source, and what it
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ingestor.app.renames import Renames, SourcePlace, find_renames, in_choices, origin
-from ingestor.config.models import Config
+from ingestor.config.models import Config, SourceConfig
 from ingestor.core.events import event
-from ingestor.model import CollectionName, SourceName
+from ingestor.core.fingerprint import plugin_fingerprint
+from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import Choices, packed, unpacked
-from ingestor.state.cache.parses import Parses
+from ingestor.state.cache import Parses
 from ingestor.state.journal import Journal
 from ingestor.state.requests import Request, Requests
 from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
+
+Renames = Mapping[SourceName, SourceName]  # the new name by the old one
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlace:
+    """Where a source's documents are: by this a renamed source is found.
+
+    ``origin``: a fingerprint of its connector and the connector's options, without secrets and tuning; None
+    if it was never stored.
+    """
+
+    origin: str | None
+    collections: frozenset[CollectionName]
+
+
+def origin(source: SourceConfig) -> Fingerprint:
+    return plugin_fingerprint(source.connector.plugin, source.connector.options)
+
+
+def find_renames(sources: Collection[SourceConfig], noted: Mapping[SourceName, SourcePlace]) -> Renames:
+    """New source names by old ones.
+
+    ``noted``: sources that have documents; of several at one place the first counts. A new name is free if no
+    documents are under it, or if these are handed over themselves: two sources can swap names.
+    """
+    origins = {source.name: origin(source) for source in sources}
+    left = {old: place for old, place in noted.items() if place.origin not in (None, origins.get(old))}
+    found: dict[SourceName, SourceName] = {}
+    for source in sources:
+        new, place = source.name, origins[source.name]
+        if new in noted and new not in left:
+            continue
+        olds = (
+            old for old, was in left.items() if was.origin == place and source.collection in was.collections
+        )
+        if (old := next((old for old in olds if old not in found), None)) is not None:
+            found[old] = new
+    while taken := [old for old, new in found.items() if new in noted and new not in found]:
+        for old in taken:
+            del found[old]
+    return found
+
+
+def in_choices(choices: Choices, renames: Renames) -> Choices:
+    """The choices of a collection with the new names of its sources."""
+    sources = choices["sources"]
+    kept = {name: made for name, made in sources.items() if name not in renames}
+    return {
+        **choices,
+        "sources": {**kept, **{new: sources[old] for old, new in renames.items() if old in sources}},
+    }
+
 
 _MARK = "\n"  # before a name that is being changed; no source name begins with it
 

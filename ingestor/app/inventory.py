@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from ingestor.app.building.home import here
+from ingestor.app.building.parts import here
 from ingestor.app.estimate import journal_or_blank
 from ingestor.app.queries import BadRequest, collections_of
 from ingestor.chroma.backend import Collections
@@ -15,7 +15,7 @@ from ingestor.core.entries import Edition
 from ingestor.core.generation import HOME, packed
 from ingestor.core.shards import separate, shard_names, shard_of
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
-from ingestor.state import file_permissions
+from ingestor.state import files
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.requests import Requests
@@ -202,6 +202,6 @@ def _role(edition: Edition | None) -> Literal["live", "building", "previous"] | 
 @contextmanager
 def _opened(config: Config) -> Iterator[tuple[Journal, Collections]]:
     """Journal and Chroma. Without a journal (new or lost state) nothing in Chroma is ours."""
-    file_permissions.make(config.state, lambda name: False)  # for the server's log
+    files.make(config.state, lambda name: False)  # for the server's log
     with journal_or_blank(config) as journal, collections_of(config, journal) as collections:
         yield journal, collections

@@ -24,17 +24,17 @@ from ingestor.core.fingerprint import text_digest
 from ingestor.core.listings.key_set import KeySet
 from ingestor.core.listings.pages import pages
 from ingestor.model import Chunking, Document, DocumentId, Fingerprint, Item, SourceName, Sums, Vectors
-from ingestor.pipeline import listing, patience
+from ingestor.pipeline import limits, listing
 from ingestor.pipeline.actions import WriteDocument, records_of, removal_of, write_of
 from ingestor.pipeline.answers import DryRunAnswers
+from ingestor.pipeline.limits import until_readable
 from ingestor.pipeline.listing import Listing, Source
-from ingestor.pipeline.patience import until_readable
 from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
 from ingestor.ports import BadDocument, Chunker, Embed, NeedsHuman, Transient, Unsupported
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import VectorCache
 from ingestor.state.journal import Journal
-from ingestor.state.listings.last_listing import LastListing
-from ingestor.state.queries.unsettled import Unsettled
+from ingestor.state.listings import LastListing
+from ingestor.state.queries.reports import Unsettled
 from ingestor.state.sources import SourceRows
 
 MOVING = ("added", "changed", "rebuilt", "removed")  # kinds that change a collection's statistic
@@ -164,7 +164,7 @@ class DryRun:
     rebuilt: Container[EditionName] = ()
     sample: Sampling | None = None
     say: Callable[[str], None] = silently
-    until: float = field(default_factory=lambda: monotonic() + patience.SECONDS)  # for files being written
+    until: float = field(default_factory=lambda: monotonic() + limits.PATIENCE)  # for files being written
 
     def plan(self, sources: Sequence[Source]) -> Plan:
         plan = Plan()

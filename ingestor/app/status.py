@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ingestor.app.handover import renamed
-from ingestor.app.renames import Renames
+from ingestor.app.handover import Renames, renamed
 from ingestor.config.models import Config
 from ingestor.core.completeness import Skipped
 from ingestor.core.decisions import NEVER

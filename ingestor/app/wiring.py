@@ -12,12 +12,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ingestor.app.building.home import here
 from ingestor.app.building.on_nodes import embedder_of, embedder_setup, tools_of, tools_setup
-from ingestor.app.building.parts import Parts, Places, made_by
+from ingestor.app.building.parts import Parts, Places, here, made_by
 from ingestor.app.handover import leaving, settle_names
 from ingestor.chroma.backend import Collections
-from ingestor.chroma.shards.backend import ShardedBackend
+from ingestor.chroma.shards import ShardedBackend
 from ingestor.config.models import Config
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
@@ -26,7 +25,7 @@ from ingestor.core.interruptions import Stopped
 from ingestor.engine.dispatcher import AHEAD
 from ingestor.engine.loop import Engine, EngineParts
 from ingestor.engine.open_collections import OpenCollections
-from ingestor.engine.vectors.by_recipe import Embeddings
+from ingestor.engine.vectors.embedding import Embeddings
 from ingestor.engine.workers import Pool, Work
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
@@ -40,9 +39,8 @@ from ingestor.ports import Embedder, NeedsHuman
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import asking_prices
 from ingestor.rechunk.swap import KeptEdition, Swaps
-from ingestor.state import checks, file_permissions, running_config
-from ingestor.state.cache.parses import Parses
-from ingestor.state.cache.store import VectorCache
+from ingestor.state import files, run_status, running_config
+from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.files import (
     EVALUATION,
@@ -232,8 +230,8 @@ def opened(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator[Run
 @contextmanager
 def _state(config: Config, ports: Ports) -> Iterator[StateFiles]:
     """Open journal and cache, and note the config in force. Raises NeedsHuman if their disk is full."""
-    file_permissions.make(config.state, _is_ours(config))
-    if full := file_permissions.full_disk(config.state):
+    files.make(config.state, _is_ours(config))
+    if full := files.full_disk(config.state):
         raise NeedsHuman(full)
     with hold(lock_path(config)):
         running_config.keep(config, ports.clock())
@@ -330,7 +328,7 @@ def _engine(
 def _is_ours(config: Config) -> Callable[[str], bool]:
     """Whether a file name in the state folder is one of ours."""
     files = (path(config).name for path in (journal_path, cache_path, lexical_path, chroma_log_path))
-    begins = (*files, "live.", running_config.NAME, checks.PREFIX, EVALUATION)
+    begins = (*files, "live.", running_config.NAME, run_status.CHECK_PREFIX, EVALUATION)
     whole = (lock_path(config), getattr(config.chroma, "path", None))
     return lambda name: name.startswith(begins) or config.state / name in whole
 

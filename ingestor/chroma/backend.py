@@ -26,9 +26,8 @@ from ingestor.chroma.collections import (
 from ingestor.chroma.folder import is_full
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import probe
-from ingestor.chroma.server import ChromaServer, free_port
-from ingestor.chroma.shards.index import Store, as_one
-from ingestor.chroma.silence import Silences, hangs
+from ingestor.chroma.server import ChromaServer, Silences, free_port, hangs
+from ingestor.chroma.shards import Store, as_one
 from ingestor.config.hosts import local_address
 from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised
 from ingestor.core.backend import Model

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from ingestor.chroma import processes
 from ingestor.ports import NeedsHuman, Transient
-from ingestor.state import file_permissions
+from ingestor.state import files
 from ingestor.state.lock import Lock, hold
 
 DATABASE = "chroma.sqlite3"
@@ -48,7 +48,7 @@ def claim(path: Path) -> Lock:
     if not (path / DATABASE).exists():
         _refuse_state(path)
     try:
-        file_permissions.make(path, _is_ours)
+        files.make(path, _is_ours)
     except OSError as error:
         raise NeedsHuman(f"can't create Chroma's folder {path}: {error.strerror}") from error
     lock = hold(path / LOCK)

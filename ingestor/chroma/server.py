@@ -15,22 +15,71 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
 from ingestor.chroma import processes
 from ingestor.chroma.api import RestApi
 from ingestor.chroma.folder import REMEDY, claim, damaged
-from ingestor.chroma.silence import Look, hangs
 from ingestor.config.hosts import local_address
 from ingestor.confinement.python_child import python_child
 from ingestor.confinement.walls import described
+from ingestor.core.entries import ChromaName
 from ingestor.core.events import event
 from ingestor.ports import NeedsHuman, Transient
-from ingestor.state.file_permissions import full_disk, open_own
+from ingestor.state.files import full_disk, open_own
 from ingestor.state.lock import Lock
 
 log = logging.getLogger("ingestor")
+
+LONGEST = 600.0  # seconds without an answer, after which no work is an excuse
+_WORKING = 0.02  # of one processor: a busy server on a crowded machine has more, one that only waits has less
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """``at``: monotonic seconds; ``spent``: the processor time of the server so far, None where unknown."""
+
+    at: float
+    spent: float | None
+
+
+def hangs(since: float, before: Look, now: Look) -> bool:
+    """Whether a restart is called for. ``since``: the first request without an answer.
+
+    Between both looks nothing was answered.
+    """
+    if now.at - since > LONGEST or before.spent is None or now.spent is None:
+        return True
+    return now.spent - before.spent < _WORKING * (now.at - before.at)
+
+
+@dataclass(slots=True)
+class Silences:
+    """Since when collections are not answered for; the first and the last time that was noticed.
+
+    The processor time that a server spends shows whether it works or hangs. A collection may take minutes to
+    load, and a restart would begin with that again. Chroma hangs, too: after a full disk it answers nothing
+    but heartbeats, and spends next to nothing.
+    """
+
+    _noted: dict[ChromaName, tuple[float, float]] = field(default_factory=dict)
+
+    def since(self, name: ChromaName, before: float, now: float) -> float:
+        """Note that there was no answer from ``before`` to ``now``. Long after the last silence, another one
+        begins.
+        """
+        first, last = self._noted.get(name, (before, before))
+        self._noted[name] = (before if before - last > LONGEST else first), now
+        return self._noted[name][0]
+
+    def ended(self, name: ChromaName) -> None:
+        self._noted.pop(name, None)
+
+    def clear(self) -> None:
+        self._noted.clear()
+
 
 _CHILD = Path(__file__).with_name("child.py")
 _START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and longer after a crash

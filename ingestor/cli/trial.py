@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ingestor.model import Item
     from ingestor.project import Project
     from ingestor.search.values import Answer
-    from ingestor.state.stretches import SyncProgress
+    from ingestor.state.run_status import SyncProgress
 
 SAMPLE = 200  # documents
 FIRST = 20  # documents that are indexed before the others, so that a slow machine has a cross-section
@@ -196,7 +196,7 @@ def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Pr
 
 def _list(project: "Project") -> "list[Item]":
     """Return the documents of the folder, without what could not be listed."""
-    from ingestor.app.building.plugins import build
+    from ingestor.app.building.parts import build
     from ingestor.config.file import load
     from ingestor.ports import PartialScan
 

@@ -25,13 +25,12 @@ from ingestor.engine.scanner import GRACE, Scan, Scanner
 from ingestor.engine.workers import Outcome, Work
 from ingestor.engine.writer import BATCH, Writer
 from ingestor.model import SourceName
+from ingestor.pipeline.limits import StageTimes
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, Preparing, prepare, withdraw
-from ingestor.pipeline.stage_times import StageTimes
 from ingestor.ports import NeedsHuman, Stale, Unsupported
-from ingestor.state.heirs import predecessor, without_heirs
 from ingestor.state.journal import Journal
-from ingestor.state.queries.backlog import Backlog, still_wanted
+from ingestor.state.queries.backlog import Backlog, predecessor, still_wanted, without_heirs
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import WithdrawalGuard
 

@@ -7,26 +7,146 @@ journal before anything is written. If a copy of this state wrote it elsewhere, 
 """
 
 import logging
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ingestor.core.backend import Backend, Model
-from ingestor.core.entries import ChromaName, EditionName, Renewal
+import numpy as np
+
+from ingestor.core.backend import Backend, Model, Registrar
+from ingestor.core.entries import ChromaName, Edition, EditionName, Renewal
 from ingestor.core.events import event
+from ingestor.core.fingerprint import halved, metadata_digest, text_digest, vector_digest
 from ingestor.core.generation import NOWHERE, Home, generation_of, home_of, judge
+from ingestor.core.listings.key_set import KeySet
+from ingestor.core.listings.pages import pages
 from ingestor.core.metadata_keys import KEYS
 from ingestor.core.shards import separate, shard_of
-from ingestor.engine.collection_names import rename_to_roles
-from ingestor.engine.comparison import restore_order
 from ingestor.engine.protocol import renew
-from ingestor.pipeline.prepare import Prepared
+from ingestor.model import Known, Metadata, Record, RecordId, Vector
+from ingestor.pipeline.prepare import Prepared, record_id
 from ingestor.ports import Index, NeedsHuman, Transient
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
+from ingestor.state.queries.reports import kept_records
 from ingestor.state.requests import Requests
+from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
+
+ATTEMPTS = 5  # against clients that keep creating a collection of that name
+
+
+def rename_to_roles(registrar: Registrar, editions: Sequence[Edition]) -> int:
+    """Give every edition the names of its role, also after a crash. Return how many were renamed.
+
+    A collection is known by its UUID, which a rename keeps. A switch is two renames. Between them the
+    readers' name is missing for some milliseconds, and a client that calls ``get_or_create_collection`` then
+    creates a collection under it. That collection is deleted if it is empty, else renamed.
+
+    All old names of a collection in shards are freed before the first new one is given: a reader that finds
+    all shards in one listing of Chroma has those of one edition.
+
+    Raises Transient when Chroma is away, or when a client keeps taking a name.
+    """
+    here, renamed = registrar.names(), 0
+    for edition in sorted(editions, key=lambda edition: edition.role == "live"):  # names are freed first
+        for uuid, name in edition.places:
+            if here.get(uuid, name) != name:
+                _rename(registrar, uuid, name)
+                renamed += 1
+    return renamed
+
+
+def _rename(registrar: Registrar, uuid: str, name: ChromaName) -> None:
+    for _ in range(ATTEMPTS):
+        if registrar.rename(uuid, name):
+            return
+        log.warning(
+            "name %s was taken by another program's collection, now renamed to %s",
+            name,
+            registrar.evict(name),
+            extra=event("collection_renamed", collection=str(name)),
+        )
+    raise Transient(
+        f"some client makes a collection {name!r} again and again; stop it while names are swapped"
+    )
+
+
+LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
+FEW_STALE = 0.1  # of the records: up to this share they are written again in place
+_PAGE = 500  # records
+
+
+def restore_order(journal: Journal, index: Index, collection: EditionName) -> str | None:
+    """Make documents due whose records differ from the journal, and delete records of no document.
+
+    After a restore of either side each record may be older or newer than the journal, and there may be
+    records of documents that the journal does not know. Documents whose records differ are written again,
+    with cached vectors.
+
+    Metadata keys that the journal does not know are noted, so that the next write of a record removes them:
+    Chroma merges metadata. Returns why all records should go into a new collection, or None: Chroma's search
+    loses records after many were replaced in place. Raises what the index raises; everything may be repeated.
+    """
+    seen, keys, rows, wrong, known = KeySet(), set[str](), set[int](), 0, 0
+    for page in pages(kept_records(journal, collection), _PAGE):
+        expected = {record_id(kept.document_id, kept.known.slot): kept for kept in page}
+        records = {record.id: record for record in index.read([*expected], vectors=True)}
+        seen.update(records)
+        known += len(expected)
+        keys |= other_keys(record.metadata for record in records.values())
+        for id_, kept in expected.items():
+            record = records.get(id_)
+            if record is None or is_stale(record, kept.known) or has_other_metadata(record, kept.known):
+                rows.add(kept.row)
+                wrong += 1
+    note_keys(journal, collection, keys)
+    if rows:
+        journal.doubt(collection, sorted(rows))
+    orphans = sorted(map(RecordId, seen.absent(index.ids())))
+    index.drop(orphans)
+    log.warning(
+        "collection %s compared: %s wrong or missing, rewriting; %s without a document deleted",
+        collection,
+        counted(wrong, "record"),
+        len(orphans),
+        extra=event("collection_compared", collection=str(collection), records=wrong, dropped=len(orphans)),
+    )
+    if wrong + len(orphans) <= FEW_STALE * known:
+        return None
+    return f"{wrong + len(orphans):,} of {counted(known, 'record')} differ from what was written"
+
+
+def is_stale(record: Record, known: Known) -> bool:
+    """Whether text or vector of a record differ from the ones that were written, as far as the journal
+    knows."""
+    if known.unsure or known.text_key != text_digest(record.text):
+        return True
+    restored = halved(record.vector)
+    same = vector_digest(restored) == known.vector_digest and are_alike(restored, record.vector)
+    return bool(known.vector_digest) and not same
+
+
+def has_other_metadata(record: Record, known: Known) -> bool:
+    return known.meta_key != metadata_digest(record.metadata)
+
+
+def are_alike(written: Vector, found: Vector) -> bool:
+    """Whether two vectors are equal but for the last bits, which Chroma's arithmetic changes."""
+    return written.shape == found.shape and np.allclose(written, found, rtol=LAST_BITS, atol=TINY)
+
+
+def other_keys(metadata: Iterable[Metadata]) -> set[str]:
+    """The non-standard metadata keys of these records."""
+    return {key for each in metadata for key in each} - KEYS
+
+
+def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> None:
+    """Note metadata keys that a collection's records have, so that writing a record removes them."""
+    row = journal.collection(collection)
+    if not keys <= row.extra_keys:
+        journal.note_collection(collection, replace(row, extra_keys=row.extra_keys | keys))
 
 
 class OpenCollections:

@@ -17,7 +17,7 @@ from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Listing, Progress, Source
 from ingestor.ports import NeedsHuman, Transient, Watchable
 from ingestor.state.journal import Journal
-from ingestor.state.listings.last_listing import LastListing
+from ingestor.state.listings import LastListing
 from ingestor.state.sources import SourceRows
 
 log = logging.getLogger("ingestor")

@@ -18,9 +18,9 @@ from ingestor.evaluate.scores import ChunkPlace, score, within
 from ingestor.evaluate.workplace import Progress, opened, read_questions, same_documents
 from ingestor.model import CollectionName, Hit, Vectors
 from ingestor.ports import Index, NeedsHuman
-from ingestor.state import checks
-from ingestor.state.checks import CheckResult
+from ingestor.state import run_status
 from ingestor.state.editions import Editions
+from ingestor.state.run_status import CheckResult
 from ingestor.units import counted
 
 _ELSEWHERE = -1  # the number of a document that no question is about
@@ -100,7 +100,7 @@ def check(config: Config, inspection: Inspection, progress: Progress, now: float
     if before is None:
         _keep(inspection, recall)
     checked = Checked(inspection, recall, mean, before, refused)
-    checks.write(config.state, _result(checked, now))
+    run_status.write_check(config.state, _result(checked, now))
     return checked
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ingestor.core.fingerprint import text_digest
-from ingestor.state.file_permissions import read_own, write_own
-from ingestor.state.files import EVALUATION
+from ingestor.state.files import EVALUATION, read_own, write_own
 
 _FORMAT = 2  # of the file; others are left out
 

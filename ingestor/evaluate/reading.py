@@ -11,9 +11,9 @@ from ingestor.core.error_text import describe
 from ingestor.core.listings.comparison import VersionTable
 from ingestor.evaluate.sample import Listed, ordered
 from ingestor.model import Document, Item, SourceName
-from ingestor.pipeline import listing, patience
+from ingestor.pipeline import limits, listing
+from ingestor.pipeline.limits import until_readable
 from ingestor.pipeline.listing import Source
-from ingestor.pipeline.patience import until_readable
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 
 
@@ -81,7 +81,7 @@ def take(sources: Sequence[Source], count: int, named: set[str], progress: Calla
     is_named = [bool(named & {item.key, item.uri, f"{name}:{item.key}"}) for name, item in found]
     first = [*compress(found, is_named), *compress(found, (not each for each in is_named))]
     taken: list[SampledDocument] = []
-    until = monotonic() + patience.SECONDS
+    until = monotonic() + limits.PATIENCE
     for name, item in first:
         if len(taken) >= max(count, sum(is_named)):
             break
@@ -96,7 +96,7 @@ def again(sample: Sample, sources: Sequence[Source], progress: Callable[[str], N
     """The same documents, read by these sources; without text where they cannot be read so."""
     unread: list[tuple[str, str]] = []
     by_name = {source.name: source for source in sources}
-    until = monotonic() + patience.SECONDS
+    until = monotonic() + limits.PATIENCE
     taken: list[SampledDocument] = []
     for each in sample.documents:
         progress(each.key)

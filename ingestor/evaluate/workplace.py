@@ -10,8 +10,7 @@ from ingestor.app.estimate import journal_or_blank
 from ingestor.app.queries import BadRequest
 from ingestor.config.models import Config
 from ingestor.core.entries import EditionName
-from ingestor.engine.vectors.by_recipe import Embeddings
-from ingestor.engine.vectors.embedding import Embedding
+from ingestor.engine.vectors.embedding import Embedding, Embeddings
 from ingestor.evaluate import reading
 from ingestor.evaluate.questions import csv_file
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
@@ -24,9 +23,8 @@ from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import NeedsHuman
 from ingestor.search.values import Mode
-from ingestor.state import file_permissions
-from ingestor.state.cache.parses import Parses
-from ingestor.state.cache.store import VectorCache
+from ingestor.state import files
+from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.files import cache_path
 from ingestor.units import counted
 
@@ -95,7 +93,7 @@ def opened(
     ``count``: number of documents to read; documents that the file ``questions`` names are read first.
     Raises NeedsHuman if no document can be read, and the errors of sources and the embedder.
     """
-    file_permissions.make(config.state, lambda name: False)
+    files.make(config.state, lambda name: False)
     with journal_or_blank(config) as journal:
         made = made_by(journal)
     with ExitStack() as stack:

@@ -19,7 +19,7 @@ import Stemmer
 from ingestor.core.events import event
 from ingestor.lexical import stems, titles, vocabulary
 from ingestor.ports import Transient
-from ingestor.state.file_permissions import refuse_link
+from ingestor.state.files import refuse_link
 
 log = logging.getLogger("ingestor")
 

@@ -32,8 +32,8 @@ from ingestor.nodes.messages import (
     pack,
     unpack_answer,
 )
+from ingestor.pipeline.limits import TextBudget
 from ingestor.pipeline.prepare import Job, Predecessor, Prepared, Tools, prepare, unchanged
-from ingestor.pipeline.text_budget import TextBudget
 from ingestor.ports import BadDocument, Transient
 
 log = logging.getLogger("ingestor")

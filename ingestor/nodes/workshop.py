@@ -30,8 +30,8 @@ from ingestor.nodes.messages import (
     pack,
     unpack,
 )
+from ingestor.pipeline.limits import StageTimes
 from ingestor.pipeline.prepare import Tools, prepare
-from ingestor.pipeline.stage_times import StageTimes
 from ingestor.ports import Embedder
 
 log = logging.getLogger("ingestor")

@@ -7,7 +7,7 @@ from threading import Event, Lock
 from ingestor.core.events import event
 from ingestor.core.interruptions import Stopped
 from ingestor.llm.client import Completion, Prompt
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import VectorCache
 
 _log = logging.getLogger(__name__)
 _TURNS = 256

@@ -11,7 +11,7 @@ from ingestor.model import INSIDE, Item, SourceName
 from ingestor.pipeline.containers import outside
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Connector, Identified, PartialScan, Scoped, Trackable, Transient
-from ingestor.state.listings.page_store import PageStore
+from ingestor.state.listings import PageStore
 
 _PAGE = 500  # items compared at once
 

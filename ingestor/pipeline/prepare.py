@@ -36,11 +36,10 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.parsers.shared import detect
-from ingestor.pipeline import language, metadata, own_metadata, repeats
+from ingestor.pipeline import language, limits, metadata, own_metadata
+from ingestor.pipeline.limits import Beyond, StageTimes, endless, holding
 from ingestor.pipeline.metadata_quotas import require_short
 from ingestor.pipeline.reading import Reader, Reading
-from ingestor.pipeline.stage_times import StageTimes
-from ingestor.pipeline.truncation import Beyond, endless, holding
 from ingestor.ports import BadDocument, Chunker, Collective, Embed
 from ingestor.segmentation.pooling import mix
 from ingestor.text import context as text_context
@@ -94,7 +93,7 @@ class Tools:
         if parser not in self._recipes:
             reading = self.reader.recipe(parser)
             described = metadata.rules(self.reader.source, self.profile, self.quotas, self.own)
-            rules = detect.rules(), language.rules(), described, repeats.rules(), text_context.VERSION
+            rules = detect.rules(), language.rules(), described, limits.repeat_rules(), text_context.VERSION
             self._recipes[parser] = combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
         return self._recipes[parser]
 
@@ -163,7 +162,9 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     with tools.chunking_turn(len(document.text)), tools.times.measured("chunk"):
         cut = _cut(job, document, tools)
     if cut.repeated:
-        lost = f"{counted(cut.repeated, 'chunk')} left out: {repeats.MOST} before them have the same text"
+        lost = (
+            f"{counted(cut.repeated, 'chunk')} left out: {limits.MOST_REPEATS} before them have the same text"
+        )
         document = replace(document, lost=(*document.lost, lost))
     receipt = Receipt(
         owner.row, item.version, recipe, _facts(item, content), content, reading.parser,
@@ -230,7 +231,7 @@ def _cut(job: Job, document: Document, tools: Tools) -> _Cut:
             whole = tools.chunker.chunk(document, embed, others)
     _within(len(whole.chunks), entry, tools)
     require_short(whole.chunks, tools.quotas)
-    chunking = repeats.without_repeats(whole)
+    chunking = limits.without_repeats(whole)
     chunks = chunking.chunks
     lines = contexts(document, chunks, tools.context)
     if chunking.vectors is None:

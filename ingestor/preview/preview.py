@@ -18,7 +18,7 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from ingestor.app.building.plugins import build, parser
+from ingestor.app.building.parts import build, parser
 from ingestor.chunkers.semantic.seen import Seen, seen
 from ingestor.config.check import Filtered
 from ingestor.config.models import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config
@@ -33,7 +33,7 @@ from ingestor.ports import BadDocument, Chunker, Embedder
 from ingestor.registry import Group, find
 from ingestor.sandbox.pool import Isolation
 from ingestor.sandbox.process import Limits
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import VectorCache
 from ingestor.state.files import cache_path
 from ingestor.text.context import contexts
 from ingestor.text.tokens import Tokens

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingestor.core.work_counts import WorkCounts
-from ingestor.engine.vectors.by_recipe import Embeddings
+from ingestor.engine.vectors.embedding import Embeddings
 from ingestor.lexical.readers import LexicalReaders
 from ingestor.search.observed import Store
 from ingestor.search.passages import Count
 from ingestor.search.reranking import Reranker
 from ingestor.service.journal_reader import JournalReader
-from ingestor.state.checks import CheckResult
-from ingestor.state.run_status import Live
-from ingestor.state.stretches import SyncProgress
+from ingestor.state.run_status import CheckResult, Live, SyncProgress
 
 
 @dataclass(frozen=True, slots=True)

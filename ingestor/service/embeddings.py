@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.vectors.embedding import Embedding
-from ingestor.engine.vectors.questions import Busy
+from ingestor.engine.vectors.models import Busy
 from ingestor.http_server.bodies import read_object
 from ingestor.http_server.bounded import RequestRefused, json_response
 from ingestor.model import Vectors

@@ -1,8 +1,30 @@
-"""Paths of the files of a state. Pure."""
+"""The files in the state folder, and how they are kept from other users: they quote secret documents.
 
+A folder that another user can change is refused: its files may be links to others. The umask closes new files
+to readers. Files that an earlier version or a person left open are closed here. Of a folder that was empty or
+also holds other files, only our files are closed.
+"""
+
+from __future__ import annotations
+
+import grp
+import logging
+import os
+import pwd
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ingestor.config.models import Config
+from ingestor.core.events import event
+from ingestor.ports import NeedsHuman
+
+if TYPE_CHECKING:
+    from ingestor.config.models import Config
+
+log = logging.getLogger("ingestor")
 
 EVALUATION = "evaluation-"  # what names of evaluations begin with
 
@@ -25,3 +47,129 @@ def cache_path(config: Config) -> Path:
 
 def chroma_log_path(config: Config) -> Path:
     return config.state / "chroma.log"
+
+
+UMASK = 0o077
+ROOM = 1_000_000  # free bytes below which no state is opened: SQLite needs some before it writes a row
+
+
+def full_disk(folder: Path) -> str | None:
+    """Say that the disk of a folder is full, and what to do; None if it has room, or cannot be asked."""
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return None
+    if free >= ROOM:
+        return None
+    return f"the disk of {folder} is full ({free:,} bytes left): free some space, or use another disk"
+
+
+def make(folder: Path, ours: Callable[[str], bool]) -> None:
+    """Create the folder if it does not exist, and close it. ``ours``: whether a file name is one of ours.
+
+    Raises OSError if it cannot be created, NeedsHuman if another user can change it or a file is a link.
+    A file that cannot be closed is logged, and used nevertheless.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _require_own(folder)
+    closed, refused = [], []
+    for path in _to_close(folder, ours):
+        try:
+            if _is_open(path):
+                path.chmod(stat.S_IMODE(path.stat().st_mode) & ~UMASK)
+                closed.append(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            refused.append((path, error.strerror))
+    if refused:
+        path, why = refused[0]
+        more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
+        log.warning(
+            "%s%s: readable by other users, and the mode can't be changed: %s",
+            path,
+            more,
+            why,
+            extra=event("other_users"),
+        )
+    if closed:
+        log.warning("%s: permissions restricted to the owner", closed[0], extra=event("other_users"))
+
+
+def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
+    """The paths to close. Not an empty folder: it is new and closed, or was made for other files, too."""
+    try:
+        paths = list(folder.iterdir())
+    except OSError as error:
+        log.warning(
+            "%s can't be listed, so other users may be able to read files there: %s",
+            folder,
+            error.strerror,
+            extra=event("other_users"),
+        )
+        return
+    if paths and all(ours(path.name) for path in paths):
+        yield folder
+    for path in filter(lambda path: ours(path.name), paths):
+        refuse_link(path)
+        yield path
+
+
+def _is_open(path: Path) -> bool:
+    return bool(path.stat().st_mode & UMASK)
+
+
+def _require_own(folder: Path) -> None:
+    found, user = folder.stat(), os.geteuid()
+    if found.st_uid != user:
+        raise NeedsHuman(
+            f"{folder} belongs to {_name(found.st_uid)}, who can change ingestor's files in it: run ingestor "
+            f"as that user, or take the folder over (chown -R {_name(user)} {folder}), or configure another"
+        )
+    shared = found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid)
+    if found.st_mode & stat.S_IWOTH or shared:
+        raise NeedsHuman(
+            f"other users can write to {folder}, and change its files: remove what is not yours, "
+            f"then close it (chmod go-w {folder}), or configure another folder"
+        )
+
+
+def _name(user: int) -> str:
+    with suppress(KeyError):
+        return pwd.getpwuid(user).pw_name
+    return f"user {user}"
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group is that of this user alone, as many systems make one for each user."""
+    with suppress(KeyError):
+        user = pwd.getpwuid(os.geteuid())
+        members = set(grp.getgrgid(group).gr_mem) - {user.pw_name}
+        return group == user.pw_gid and not members and grp.getgrgid(group).gr_name == user.pw_name
+    return False
+
+
+def refuse_link(path: Path) -> None:
+    """Raises NeedsHuman if a link is in place of one of our files."""
+    if path.is_symlink():
+        raise NeedsHuman(f"{path} is a link, and may lead anywhere: remove it, or move its target here")
+
+
+def open_own(path: Path | str, flags: int) -> int:
+    """A descriptor of one of our files, which no link leads to. Raises OSError."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def read_own(path: Path) -> str:
+    """Raises OSError, and ValueError for what is no UTF-8."""
+    with open(open_own(path, os.O_RDONLY), encoding="utf-8") as stream:
+        return stream.read()
+
+
+def write_own(path: Path, text: str) -> None:
+    """Replace a file atomically. Raises OSError."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    with open(open_own(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as stream:
+        stream.write(text)
+    fresh.replace(path)

@@ -38,7 +38,7 @@ from ingestor.state.columns import (
     to_entry,
     unpack,
 )
-from ingestor.state.file_permissions import full_disk, refuse_link
+from ingestor.state.files import full_disk, refuse_link
 from ingestor.state.receipts import TOGETHER, adopt, known_of, take_out, write_failure, write_receipts
 from ingestor.state.schema import migrate
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from ingestor.core.events import event
 from ingestor.ports import NeedsHuman
-from ingestor.state.file_permissions import open_own, read_own, refuse_link
+from ingestor.state.files import open_own, read_own, refuse_link
 
 log = logging.getLogger("ingestor")
 

@@ -1,13 +1,16 @@
-"""The progress of a running program, for other processes: a small file in the state folder.
+"""Small files in the state folder for other processes: the progress of a running program, results of checks.
 
-It is for display only; the journal decides. Only the lock tells whether a program runs.
+They are for display only; the journal decides. Only the lock tells whether a program runs.
 """
 
 import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ingestor.state.file_permissions import read_own, write_own
+from ingestor.core.fingerprint import text_digest
+from ingestor.state.files import read_own, write_own
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +63,119 @@ def read(state: Path) -> Live:
         return Live(**said, listing=listing)
     except (OSError, ValueError, TypeError, AttributeError):
         return Live()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncProgress:
+    """Progress of work from rest to rest.
+
+    ``texts`` were embedded in ``seconds``; ``left`` are those of documents that were read.
+
+    ``begun`` documents are being prepared.
+    """
+
+    done: int = 0  # documents
+    waiting: int = 0  # documents, those that were begun included
+    texts: int = 0
+    seconds: float = 0.0
+    listing: Mapping[str, RunningListing] = field(default_factory=dict)  # by source
+    left: int = 0
+    begun: int = 0
+    loading: bool = False  # a model, into memory
+    at: float = 0.0  # POSIX seconds
+
+    @property
+    def expected(self) -> float:
+        """Return texts of all documents: those of unread ones are estimated from the others."""
+        known = self.done + self.begun
+        average = (self.texts + self.left) / known if known else 0.0
+        return max(self.texts + self.left, average * (self.done + self.waiting))
+
+    @property
+    def share(self) -> float:
+        """Return how much of the work is done, from 0 to 1."""
+        documents = self.done + self.waiting
+        if not self.waiting:
+            return 1.0
+        return self.texts / self.expected if self.texts else self.done / documents
+
+    @property
+    def rate(self) -> float | None:
+        """Return texts embedded a second; None while that is unknown."""
+        return self.texts / self.seconds if self.texts and self.seconds >= 1 else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        if self.waiting and 0 < self.share < 1 and self.seconds >= 1:
+            return self.seconds / self.share - self.seconds
+        return None
+
+
+@dataclass(slots=True)
+class Meter:
+    """Splits progress into stretches of work, and passes each reading to ``show``."""
+
+    show: Callable[[SyncProgress], None]
+    _rest: Live = field(default_factory=Live)
+    _begun: float | None = None  # POSIX seconds
+
+    def __call__(self, live: Live) -> None:
+        self._begun = live.at if self._begun is None else self._begun
+        self.show(
+            SyncProgress(
+                _done(live) - _done(self._rest),
+                live.waiting,
+                texts=live.texts_stepped - self._rest.texts_stepped,
+                seconds=live.at - self._begun,
+                listing=live.listing,
+                left=live.texts_left,
+                begun=sum(live.in_flight.values()),
+                loading=live.loading,
+                at=live.at,
+            )
+        )
+        if not live.waiting:
+            self._rest, self._begun = live, None
+
+
+def _done(live: Live) -> int:
+    return sum(live.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed"))
+
+
+CHECK_PREFIX = "check-"  # of the files' names
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The last result of an ``evaluate --check``, known by its collection and the file of its questions.
+
+    ``recall`` and ``fell``: from 0 to 1; ``at``: POSIX seconds.
+    """
+
+    collection: str
+    questions: str
+    recall: float
+    fell: float
+    passed: bool
+    at: float
+
+
+def write_check(state: Path, result: CheckResult) -> None:
+    """In place of an earlier result of the same check, atomically. Raises OSError."""
+    name = f"{CHECK_PREFIX}{text_digest(json.dumps([result.collection, result.questions]))[:16]}.json"
+    write_own(state / name, json.dumps(asdict(result)))
+
+
+def read_checks(state: Path) -> list[CheckResult]:
+    """Return the results of all checks, skipping damaged files."""
+    return sorted(_read_checks(state), key=lambda each: (each.collection, each.questions))
+
+
+def _read_checks(state: Path) -> Iterator[CheckResult]:
+    for file in state.glob(f"{CHECK_PREFIX}*.json"):
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            said = json.loads(read_own(file))
+            yield CheckResult(
+                str(said["collection"]), str(said["questions"]), float(said["recall"]), float(said["fell"]),
+                bool(said["passed"]), float(said["at"]),
+            )  # fmt: skip

@@ -21,7 +21,7 @@ from pathlib import Path
 from ingestor.config.file import checked, load, read
 from ingestor.config.models import Config, ConfigError, Settings
 from ingestor.ports import NeedsHuman
-from ingestor.state.file_permissions import open_own, write_own
+from ingestor.state.files import open_own, write_own
 from ingestor.state.lock import held
 
 NAME = "config-in-force.json"

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from ingestor.app import daemon
-from ingestor.app.daemon import Loop
-from ingestor.app.signals import Signals
+from ingestor.app.daemon import Loop, Signals
 from ingestor.core.decisions import NEVER
 from ingestor.state.run_status import Live
 

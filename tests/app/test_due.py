@@ -17,8 +17,8 @@ from ingestor.model import Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Source
 from ingestor.state.journal import Journal
-from ingestor.state.listings.last_listing import LastListing
-from ingestor.state.queries import unsettled
+from ingestor.state.listings import LastListing
+from ingestor.state.queries import reports
 
 SOURCE, EDITION = SourceName("s"), EditionName("docs")
 SETTLED = ("kept", "edited", "gone", "old recipe", "old and edited", "old and gone")
@@ -35,7 +35,7 @@ class Listed:
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal]:
-    for module in (comparison, planning, unsettled):
+    for module in (comparison, planning, reports):
         monkeypatch.setattr(module, "_PAGE", 2)
     journal = Journal(tmp_path / "journal.sqlite3")
     items = tuple(Item(key, "1", f"/{key}", 3) for key in (*SETTLED, "never done"))

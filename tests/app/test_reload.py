@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.reload import SETTLE, Reloader, stamp
+from ingestor.app.daemon import SETTLE, Reloader, stamp
 from ingestor.config.file import load
 
 CONFIG = """
@@ -25,7 +25,7 @@ class Asked:
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr("ingestor.app.reload.monotonic", lambda: now[0])
+    monkeypatch.setattr("ingestor.app.daemon.monotonic", lambda: now[0])
     return now
 
 

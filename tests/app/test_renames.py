@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.handover import hand_over, keep_answers
-from ingestor.app.renames import SourcePlace, find_renames, in_choices, origin
+from ingestor.app.handover import SourcePlace, find_renames, hand_over, in_choices, keep_answers, origin
 from ingestor.config.models import Choice, SourceConfig
 from ingestor.connectors.folder.connector import PLUGIN as FOLDER
 from ingestor.core.decisions import Changes
@@ -20,8 +19,7 @@ from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import BadDocument
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import packed, unpacked
-from ingestor.state.cache.parses import Parses
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports

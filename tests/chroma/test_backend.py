@@ -15,7 +15,7 @@ import pytest
 
 from ingestor.chroma import backend as chroma_backend
 from ingestor.chroma import folder as chroma_folder
-from ingestor.chroma import processes, silence
+from ingestor.chroma import processes, server
 from ingestor.chroma import server as chroma_server
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Full, Unanswered
@@ -153,7 +153,7 @@ def test_a_busy_server_gets_more_time_but_not_for_ever(
             backend.trouble("docs", Unanswered("it is loading"))
             assert caplog.records[-1].message.endswith("waiting longer for an answer")
             assert backend._server.poll() is None
-        monkeypatch.setattr(silence, "LONGEST", 0.0)
+        monkeypatch.setattr(server, "LONGEST", 0.0)
         assert "no answer for" in backend._server.poll()
         backend.trouble("docs", Unanswered("it is still loading"))
         assert backend._server.pid != first

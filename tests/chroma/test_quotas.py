@@ -11,8 +11,8 @@ from ingestor.chroma.api import NoAnswer, NoConnection, Refused, send_patiently
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Place, connect
 from ingestor.chroma.collections import Ownership, list_names
+from ingestor.chroma.index import rounds, sent
 from ingestor.chroma.server import ChromaServer
-from ingestor.chroma.writes import rounds, sent
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.config.servers import RemoteChroma
 from ingestor.model import RecordId

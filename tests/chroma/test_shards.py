@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from ingestor.chroma.backend import DEATHS
-from ingestor.chroma.shards.backend import ShardedBackend
-from ingestor.chroma.shards.index import ShardedStore
+from ingestor.chroma.shards import ShardedBackend, ShardedStore
 from ingestor.core.entries import ChromaName
 from ingestor.core.shards import shard_of
 from ingestor.model import RecordId

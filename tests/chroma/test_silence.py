@@ -6,7 +6,7 @@ import time
 import pytest
 
 from ingestor.chroma.processes import processor_seconds
-from ingestor.chroma.silence import LONGEST, Look, Silences, hangs
+from ingestor.chroma.server import LONGEST, Look, Silences, hangs
 
 SINCE = 1000.0
 

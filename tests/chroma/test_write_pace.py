@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingestor.chroma.writes import WritePace
+from ingestor.chroma.index import WritePace
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from ingestor.chunkers.llm import llm, proposition
 from ingestor.model import Chunk, Document
 from ingestor.pipeline.answers import CachedAnswers
 from ingestor.registry import Plugin
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import VectorCache
 from tests.chunkers.laws import TOKENS, fake_embed
 from tests.gemma import serving
 

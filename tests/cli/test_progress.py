@@ -7,8 +7,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ingestor.cli.output.progress import Bar, ProgressLines, busy, work_words
-from ingestor.state.run_status import Live, RunningListing
-from ingestor.state.stretches import Meter, SyncProgress
+from ingestor.state.run_status import Live, Meter, RunningListing, SyncProgress
 
 
 def live(at: float, waiting: int, done: int, texts: int) -> Live:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.signals import Signals
+from ingestor.app.daemon import Signals
 from tests.e2e.project import INGESTOR, Project, free_port, running
 from tests.e2e.test_service import figure, make_served
 from tests.environments import readers

@@ -12,9 +12,8 @@ import pytest
 
 from ingestor.app import daemon, queries
 from ingestor.app.building.parts import Parts
-from ingestor.app.estimate import look_alikes
+from ingestor.app.estimate import look_alikes, outlook
 from ingestor.app.plan import DryRun, Recorder
-from ingestor.app.recipe_changes import outlook
 from ingestor.app.wiring import opened
 from ingestor.cli.main import main
 from ingestor.cli.run import init

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from ingestor.app import needs
-from ingestor.app.daemon import Loop
+from ingestor.app.daemon import Loop, Signals
 from ingestor.app.queries import current_status, is_running
-from ingestor.app.signals import Signals
 from ingestor.app.status import Status
 from ingestor.app.summary import report_sync
 from ingestor.app.wiring import Ports, Running, opened

@@ -12,7 +12,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from ingestor.app.verify import Findings, examine
+from ingestor.app.verification import Findings, examine
 from ingestor.chroma import backend
 from ingestor.chroma.client import embedded
 from ingestor.chroma.collections import Ownership, find_collection, list_names, open_collection
@@ -24,7 +24,7 @@ from ingestor.lexical.check import words_of
 from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, Fingerprint, Record, RecordId, Vector, Vectors
 from ingestor.ports import Index
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from tests.e2e.in_process import Ask

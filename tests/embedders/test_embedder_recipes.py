@@ -9,7 +9,7 @@ import pytest
 from ingestor.app.building.parts import Parts
 from ingestor.config.models import Choice, Config
 from ingestor.embedders import hardware
-from ingestor.engine.vectors.check import BadVectors
+from ingestor.engine.vectors.models import BadVectors
 from ingestor.model import Fingerprint, ReaderModel, Vectors
 from ingestor.registry import Plugin, find, pinned
 from tests import plain_embedder

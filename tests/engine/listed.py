@@ -12,7 +12,7 @@ from ingestor.model import Blob, DocumentId, Hint, Item, SourceName
 from ingestor.pipeline.listing import Source
 from ingestor.ports import Transient
 from ingestor.state.journal import Journal
-from ingestor.state.listings.last_listing import LastListing
+from ingestor.state.listings import LastListing
 from ingestor.state.sources import SourceRows
 from tests.simulation.ports.workers import Inline
 

@@ -12,7 +12,7 @@ from ingestor.engine import protocol, workers, writer
 from ingestor.engine.flight import Attempts, InFlight, Phase
 from ingestor.engine.workers import BEGUN, Pool
 from ingestor.model import Item, SourceName
-from ingestor.state.listings.last_listing import LastListing
+from ingestor.state.listings import LastListing
 from ingestor.state.sources import SourceRows
 from tests.engine.listed import begun as begun_documents
 from tests.memory_index import MemoryIndex

@@ -11,7 +11,7 @@ import yaml
 from ingestor.config.file import load
 from ingestor.evaluate import cutting, kept
 from ingestor.evaluate.strategies import MOST_COMPARED
-from ingestor.state import checks
+from ingestor.state import run_status
 from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
@@ -136,7 +136,7 @@ def test_a_collection_is_checked_against_the_recall_that_was_kept(
     worse = ask("evaluate", "--check", str(file))
     assert worse.code == 4, worse
     assert "more than the tolerance of 2.0" in worse.out
-    (noted,) = checks.read(samples.folder / "state")
+    (noted,) = run_status.read_checks(samples.folder / "state")
     assert (noted.collection, noted.questions, noted.passed) == ("docs", "questions.csv", False)
     assert noted.fell > 0.02
     assert ask("evaluate", "--check", str(file), "--tolerance", "100").code == 0

@@ -9,7 +9,7 @@ from ingestor.config.servers import Rerank
 from ingestor.evaluate.ranking import reranked as module
 from ingestor.evaluate.ranking.reranked import Reranking, reranked
 from ingestor.ports import Transient
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import VectorCache
 
 TEXTS = ["a pump", "a dry pump", "a book"]
 QUESTIONS = ["dry pump", "book"]

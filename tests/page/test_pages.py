@@ -10,7 +10,7 @@ import pytest
 
 from ingestor.page.document import CHUNKS as IN_A_PAGE
 from ingestor.service.openapi import description
-from ingestor.state.stretches import SyncProgress
+from ingestor.state.run_status import SyncProgress
 from tests.page.conftest import ATTACK, CHUNKS
 from tests.page.seen import Page
 from tests.service.world import Daemon

@@ -13,7 +13,7 @@ from ingestor.core.interruptions import Stopped
 from ingestor.llm.client import Completion, Prompt
 from ingestor.pipeline.answers import CachedAnswers, DryRunAnswers
 from ingestor.ports import Transient
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import VectorCache
 from tests.waiting import LONG, wait
 
 

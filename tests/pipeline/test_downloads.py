@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from ingestor.model import Blob, Item
-from ingestor.pipeline import downloads as downloads_module
-from ingestor.pipeline.containers import Containers
-from ingestor.pipeline.downloads import Downloads
+from ingestor.pipeline import containers as downloads_module
+from ingestor.pipeline.containers import Containers, Downloads
 from ingestor.ports import Stale
 from tests.pipeline.packed import Journal, World, mailed, unpack
 

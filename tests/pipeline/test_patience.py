@@ -4,8 +4,8 @@ from time import monotonic
 
 import pytest
 
-from ingestor.pipeline import patience
-from ingestor.pipeline.patience import until_readable
+from ingestor.pipeline import limits
+from ingestor.pipeline.limits import until_readable
 from ingestor.ports import Stale, Transient
 
 
@@ -23,7 +23,7 @@ class Failing:
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_PAUSE", 0)
+    monkeypatch.setattr(limits, "_PAUSE", 0)
 
 
 def test_what_can_be_read_a_moment_later_is_read() -> None:

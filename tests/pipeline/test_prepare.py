@@ -21,9 +21,9 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.pipeline import metadata
+from ingestor.pipeline.limits import without_repeats
 from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
 from ingestor.pipeline.reading import Reader
-from ingestor.pipeline.repeats import without_repeats
 from ingestor.ports import BadDocument
 from ingestor.registry import find
 from ingestor.text.tokens import Tokens

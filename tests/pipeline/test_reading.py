@@ -15,8 +15,7 @@ from ingestor.core.document_json import Parsed
 from ingestor.model import Blob, Block, Digest, Document, Fingerprint, Item, SourceName
 from ingestor.pipeline.reading import Reader
 from ingestor.ports import BadDocument
-from ingestor.state.cache.parses import Parses
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import Parses, VectorCache
 
 NOTES = SourceName("notes")
 ITEM = Item("a/b.txt", "v1", "/notes/a/b.txt")

@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 
 from ingestor.core.interruptions import Stopped
-from ingestor.pipeline.text_budget import TextBudget
+from ingestor.pipeline.limits import TextBudget
 from tests.waiting import LONG, wait
 
 

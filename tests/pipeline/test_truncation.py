@@ -20,9 +20,9 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.parsers.text import PLUGIN as TEXT
+from ingestor.pipeline.limits import exceeds_window, holding
 from ingestor.pipeline.prepare import Job, Prepared, Tools, embedded_texts, prepare
 from ingestor.pipeline.reading import Reader
-from ingestor.pipeline.truncation import exceeds_window, holding
 from ingestor.ports import Embedder
 from ingestor.registry import find
 from ingestor.text.tokens import Tokens

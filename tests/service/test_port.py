@@ -15,11 +15,10 @@ import numpy as np
 import pytest
 
 from ingestor.core.entries import CollectionRow, EditionName
-from ingestor.engine.vectors import questions
+from ingestor.engine.vectors import models
 from ingestor.service import gathering
-from ingestor.state import checks
-from ingestor.state.checks import CheckResult
-from ingestor.state.run_status import Live
+from ingestor.state import run_status
+from ingestor.state.run_status import CheckResult, Live
 from tests.service.world import RECIPE, Daemon, served
 from tests.waiting import wait
 
@@ -102,7 +101,7 @@ def test_questions_go_before_documents(daemon: Daemon, client: httpx.Client) -> 
 def test_too_many_questions_are_told_to_come_again(
     daemon: Daemon, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(questions, "WAITING", 0)
+    monkeypatch.setattr(models, "WAITING", 0)
     said = client.post("/embed", json={"inputs": "q"})
     assert (said.status_code, said.headers["Retry-After"]) == (429, "1")
 
@@ -176,8 +175,8 @@ def test_promtool_finds_nothing_wrong_with_names_and_units(client: httpx.Client)
 
 
 def test_the_last_check_of_a_collection_is_a_metric(daemon: Daemon, client: httpx.Client) -> None:
-    checks.write(daemon.folder, CheckResult("docs", "faq.csv", 0.5, 0.1, False, 1000.0))
-    checks.write(daemon.folder, CheckResult("gone", "faq.csv", 0.5, 0.1, False, 1000.0))
+    run_status.write_check(daemon.folder, CheckResult("docs", "faq.csv", 0.5, 0.1, False, 1000.0))
+    run_status.write_check(daemon.folder, CheckResult("gone", "faq.csv", 0.5, 0.1, False, 1000.0))
     assert figure(client, 'ingestor_check_passed{collection="docs",questions="faq.csv"}') == "0.0"
     assert 'collection="gone"' not in client.get("/metrics").text
 

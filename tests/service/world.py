@@ -16,7 +16,7 @@ from ingestor.config.servers import Http
 from ingestor.core.entries import ChromaName, CollectionRow, EditionName
 from ingestor.core.fingerprint import text_digest, vector_digest
 from ingestor.core.work_counts import WorkCounts
-from ingestor.engine.vectors.by_recipe import Embeddings
+from ingestor.engine.vectors.embedding import Embeddings
 from ingestor.http_server.server import Server
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.file import LexicalFile
@@ -29,11 +29,10 @@ from ingestor.search.reranking import Reranker
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.service.port import application, common
-from ingestor.state import checks
-from ingestor.state.cache.store import VectorCache
+from ingestor.state import run_status
+from ingestor.state.cache import VectorCache
 from ingestor.state.journal import Journal
-from ingestor.state.run_status import Live
-from ingestor.state.stretches import SyncProgress
+from ingestor.state.run_status import Live, SyncProgress
 
 RECIPE = Fingerprint("abc123")
 
@@ -85,7 +84,7 @@ class Daemon:
             lambda patience: self.up, self.loads, lambda: 0, self.collection, self.lexical,
             lambda texts: [len(text.split()) for text in texts], lambda: self.counts,
             lambda: {"read": 1.5}, {"state": self.folder}, lambda: self.reranker,
-            lambda: checks.read(self.folder),
+            lambda: run_status.read_checks(self.folder),
         )  # fmt: skip
 
     def loads(self, uuids: Iterable[str], patience: float) -> bool:

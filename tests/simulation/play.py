@@ -3,7 +3,7 @@
 from pathlib import Path
 from random import Random
 
-from ingestor.app.renames import Renames
+from ingestor.app.handover import Renames
 from ingestor.engine.flight import Phase
 from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
 from ingestor.state.editions import Editions

@@ -14,7 +14,7 @@ import pytest
 from ingestor.app.building.parts import Parts
 from ingestor.engine import protocol
 from ingestor.engine.loop import Engine
-from ingestor.engine.vectors.remote import RemoteVectors
+from ingestor.engine.vectors.models import RemoteVectors
 from ingestor.rechunk import policy
 from ingestor.search import search
 from ingestor.state.editions import Editions

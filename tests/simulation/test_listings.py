@@ -22,7 +22,7 @@ from ingestor.core.listings.key_set import KeySet
 from ingestor.engine.scanner import Scanner, _TakeOver
 from ingestor.model import Item
 from ingestor.pipeline import listing
-from ingestor.state.listings import last_listing
+from ingestor.state import listings
 from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import FindOut, Seeds, Variants, played
 from tests.simulation.laws import EXACT, MOVED, REST, THERE, LawBroken
@@ -33,7 +33,7 @@ PAGE = 2  # items and keys, of a dozen
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (comparison, listing, key_set, last_listing):
+    for module in (comparison, listing, key_set, listings):
         monkeypatch.setattr(module, "_PAGE", PAGE)
 
 

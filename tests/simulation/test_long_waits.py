@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.state import heirs, journal
+from ingestor.state import journal
 from ingestor.state.columns import DUE_SINCE
 from ingestor.state.queries import backlog
 from tests.simulation.histories import FindOut, Seeds, Variants, crashes
@@ -19,11 +19,11 @@ LONGEST = 300.0  # seconds
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    awaited = heirs.AWAITED.replace(f"- {heirs.LONGEST}", f"- {LONGEST}")
-    assert awaited != heirs.AWAITED
-    for module in (heirs, backlog):
+    awaited = backlog.AWAITED.replace(f"- {backlog.LONGEST}", f"- {LONGEST}")
+    assert awaited != backlog.AWAITED
+    for module in (backlog, backlog):
         monkeypatch.setattr(module, "AWAITED", awaited)
-    monkeypatch.setattr(heirs, "LONGEST", LONGEST)
+    monkeypatch.setattr(backlog, "LONGEST", LONGEST)
 
 
 def dated(seed: int) -> dict[str, object]:

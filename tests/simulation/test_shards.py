@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ingestor.chroma.shards import index as sharding
+from ingestor.chroma import shards as sharding
 from ingestor.core import shards
-from ingestor.engine import collection_names
+from ingestor.engine import open_collections
 from ingestor.rechunk import policy
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
@@ -102,7 +102,7 @@ BROKEN: Variants = {
     "records of a document are in several shards": (sharding, "shard_of", _by_slot, {IN_PLACE}),
     "a hash differs between runs": (sharding.ShardedIndex, "__init__", _salted, {IN_PLACE, EXACT, CLEAN}),
     "new shards get their names before old ones lose them": (
-        collection_names, "sorted", _new_names_first, {ONE_SET},
+        open_collections, "sorted", _new_names_first, {ONE_SET},
     ),
     "another number of shards is written in place": (
         policy, "decide", _in_place, {CLEAN, EXACT, SUPERSET, ONE_SET},

@@ -12,8 +12,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from ingestor.app.daemon import Loop
-from ingestor.app.signals import Signals
+from ingestor.app.daemon import Loop, Signals
 from ingestor.app.wiring import Ports, opened
 from ingestor.config.models import Choice, Config, Log, Parsing, Rechunk, SourceConfig
 from ingestor.config.servers import Embedded
@@ -30,7 +29,7 @@ from ingestor.pipeline.prepare import Prepared
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.listings.last_listing import LastListing
+from ingestor.state.listings import LastListing
 from ingestor.state.queries.reports import Reports
 from ingestor.state.requests import Notices, Requests
 from ingestor.state.sources import SourceRows

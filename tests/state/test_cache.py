@@ -9,7 +9,7 @@ import pytest
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.model import Fingerprint
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import VectorCache
 
 ONE, OTHER = Fingerprint("11" * 16), Fingerprint("22" * 16)
 DAY = 86_400.0

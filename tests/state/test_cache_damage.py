@@ -11,9 +11,8 @@ import pytest
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.model import Fingerprint
-from ingestor.state.cache import rows as cache_rows
-from ingestor.state.cache import store
-from ingestor.state.cache.store import VectorCache
+from ingestor.state import cache
+from ingestor.state.cache import VectorCache
 from tests.state.test_cache import vectors_of
 
 FLIPS = 20
@@ -51,11 +50,11 @@ def as_before(path: Path) -> None:
         for table in ("answers", "documents"):
             made._db.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
     with closing(sqlite3.connect(path)) as db, db:
-        rows = [cache_rows.packed(VECTORS[digest]) for digest in DIGESTS]
+        rows = [cache.packed(VECTORS[digest]) for digest in DIGESTS]
         db.executemany(
             "INSERT INTO vectors VALUES (?, ?, 1, ?, ?, ?)",
             [
-                (*cache_rows.vector_key(EMBEDDER, digest), width, crc32(data), data)
+                (*cache.vector_key(EMBEDDER, digest), width, crc32(data), data)
                 for digest, (width, data) in zip(DIGESTS, rows, strict=True)
             ],
         )
@@ -125,8 +124,11 @@ def test_flipped_bits_of_many_trials_never_give_what_is_another_s(tmp_path: Path
     assert sum(found for _, found in said) > 50
 
 
-def without_key(key: cache_rows.Key, content: cache_rows.Content) -> int:
-    return cache_rows.checksum((), content)
+def without_key(key: cache.Key, content: cache.Content) -> int:
+    return _CHECKSUM((), content)
+
+
+_CHECKSUM = cache.checksum
 
 
 def of_any_row(*_: object) -> bool:
@@ -145,7 +147,7 @@ def of_any_row(*_: object) -> bool:
 def test_a_checksum_that_says_nothing_of_the_key_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, broken: Callable[..., object]
 ) -> None:
-    monkeypatch.setattr(store, name, broken)
+    monkeypatch.setattr(cache, name, broken)
     assert any(bad for bad, _ in trials(tmp_path, kind, range(40)))
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from ingestor.state.checks import CheckResult, read, write
+from ingestor.state.run_status import CheckResult, read_checks, write_check
 
 RESULT = CheckResult("docs", "faq.csv", 0.75, 0.1, False, 1000.0)
 
@@ -11,12 +11,12 @@ RESULT = CheckResult("docs", "faq.csv", 0.75, 0.1, False, 1000.0)
 def test_the_last_result_of_each_check_is_kept(tmp_path: Path) -> None:
     others = [replace(RESULT, collection="notes"), replace(RESULT, questions="b.csv")]
     for each in (RESULT, *others, replace(RESULT, passed=True, at=2000.0)):
-        write(tmp_path, each)
-    assert read(tmp_path) == [others[1], replace(RESULT, passed=True, at=2000.0), others[0]]
+        write_check(tmp_path, each)
+    assert read_checks(tmp_path) == [others[1], replace(RESULT, passed=True, at=2000.0), others[0]]
 
 
 def test_damaged_files_are_left_out(tmp_path: Path) -> None:
-    write(tmp_path, RESULT)
+    write_check(tmp_path, RESULT)
     for name, text in {
         "check-1.json": "{",
         "check-2.json": "[]",
@@ -24,5 +24,5 @@ def test_damaged_files_are_left_out(tmp_path: Path) -> None:
         "check-4": "{}",
     }.items():
         (tmp_path / name).write_text(text)
-    assert read(tmp_path) == [RESULT]
-    assert read(tmp_path / "absent") == []
+    assert read_checks(tmp_path) == [RESULT]
+    assert read_checks(tmp_path / "absent") == []

@@ -6,8 +6,8 @@ import pytest
 
 from ingestor.lexical.file import LexicalFile
 from ingestor.ports import NeedsHuman
-from ingestor.state import checks, file_permissions, run_status
-from ingestor.state.cache.store import VectorCache
+from ingestor.state import files, run_status
+from ingestor.state.cache import VectorCache
 from ingestor.state.journal import Journal
 from ingestor.state.lock import hold, noted
 from tests.connectors.folders import run_as_nobody
@@ -22,7 +22,7 @@ def ours(name: str) -> bool:
 
 
 def test_a_new_folder_is_for_this_user_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file_permissions.make(tmp_path / "a" / "state", ours)
+    files.make(tmp_path / "a" / "state", ours)
     assert mode(tmp_path / "a" / "state") == 0o700
     assert not caplog.records
 
@@ -34,7 +34,7 @@ def test_a_folder_that_others_may_read_is_closed_once(
     (tmp_path / "state").chmod(0o755)
     (tmp_path / "state" / "journal").touch(0o644)
     for _ in range(2):
-        file_permissions.make(tmp_path / "state", ours)
+        files.make(tmp_path / "state", ours)
     assert mode(tmp_path / "state") == 0o700
     assert [record.getMessage() for record in caplog.records] == [
         f"{tmp_path}/state: permissions restricted to the owner"
@@ -46,7 +46,7 @@ def test_a_folder_that_holds_other_things_stays_open_but_ours_in_it_do_not(tmp_p
     for name in ("journal", "letter.txt"):
         (tmp_path / name).touch()
         (tmp_path / name).chmod(0o644)
-    file_permissions.make(tmp_path, ours)
+    files.make(tmp_path, ours)
     assert [mode(path) for path in (tmp_path, tmp_path / "journal", tmp_path / "letter.txt")] == [
         0o755,
         0o600,
@@ -57,9 +57,9 @@ def test_a_folder_that_holds_other_things_stays_open_but_ours_in_it_do_not(tmp_p
 REFUSED = """
     from pathlib import Path
     from ingestor.ports import NeedsHuman
-    from ingestor.state import file_permissions
+    from ingestor.state import files
     try:
-        file_permissions.make(Path(sys.argv[1]), lambda name: True)
+        files.make(Path(sys.argv[1]), lambda name: True)
     except NeedsHuman as error:
         print(error)
     """
@@ -74,25 +74,25 @@ def test_folder_of_another_user_is_refused(tmp_path: Path, mode: int) -> None:
     assert f"{tmp_path} belongs to root" in run_as_nobody(REFUSED, str(tmp_path))
     os.chown(tmp_path, 65534, 65534)
     with pytest.raises(NeedsHuman, match=r"belongs to nobody.* or take the folder over \(chown -R root"):
-        file_permissions.make(tmp_path, ours)
+        files.make(tmp_path, ours)
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o702])
 def test_folder_that_others_can_write_to_is_refused(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
     with pytest.raises(NeedsHuman, match=r"other users can write to .*\(chmod go-w "):
-        file_permissions.make(tmp_path, ours)
+        files.make(tmp_path, ours)
     tmp_path.chmod(mode & 0o755)
-    file_permissions.make(tmp_path, ours)
+    files.make(tmp_path, ours)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_folder_of_a_group_is_refused_unless_it_is_the_users_alone(tmp_path: Path) -> None:
     tmp_path.chmod(0o770)
-    file_permissions.make(tmp_path, ours)
+    files.make(tmp_path, ours)
     os.chown(tmp_path, 0, 65534)
     with pytest.raises(NeedsHuman, match="other users can write to"):
-        file_permissions.make(tmp_path, ours)
+        files.make(tmp_path, ours)
 
 
 def test_link_in_place_of_a_file_of_ours_is_refused(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_link_in_place_of_a_file_of_ours_is_refused(tmp_path: Path) -> None:
     for name in ("journal.sqlite3", "cache.sqlite3", "lexical.sqlite3", "lock", "live.json", "check-a.json"):
         (folder / name).symlink_to(target)
     with pytest.raises(NeedsHuman, match="is a link"):
-        file_permissions.make(folder, lambda name: True)
+        files.make(folder, lambda name: True)
     deeds: list[Callable[[], object]] = [
         lambda: Journal(folder / "journal.sqlite3"),
         lambda: VectorCache(folder / "cache.sqlite3", 10**6),
@@ -118,8 +118,8 @@ def test_link_in_place_of_a_file_of_ours_is_refused(tmp_path: Path) -> None:
     assert run_status.read(folder).pid == 7
     (folder / "chroma.log").symlink_to(target)
     with pytest.raises(OSError, match="symbolic"):
-        file_permissions.open_own(folder / "chroma.log", os.O_WRONLY | os.O_CREAT)
-    assert checks.read(folder) == []
+        files.open_own(folder / "chroma.log", os.O_WRONLY | os.O_CREAT)
+    assert run_status.read_checks(folder) == []
     assert noted(folder / "lock") == []
     assert target.read_text() == "theirs"
 
@@ -127,7 +127,7 @@ def test_link_in_place_of_a_file_of_ours_is_refused(tmp_path: Path) -> None:
 def test_an_empty_folder_of_the_user_stays_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine").chmod(0o775)
-    file_permissions.make(tmp_path / "mine", ours)
+    files.make(tmp_path / "mine", ours)
     assert mode(tmp_path / "mine") == 0o775
     assert not caplog.records
 
@@ -147,6 +147,6 @@ def test_one_file_that_can_not_be_closed_leaves_no_other_open(
         real(path, mode)
 
     monkeypatch.setattr(Path, "chmod", chmod)
-    file_permissions.make(tmp_path, ours)
+    files.make(tmp_path, ours)
     assert [mode(tmp_path / name) for name in names] == [0o600, 0o600, 0o644, 0o600, 0o600]
     assert [str(tmp_path / "journal2") in record.getMessage() for record in caplog.records] == [True, False]

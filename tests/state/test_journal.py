@@ -7,9 +7,8 @@ from ingestor.core.decisions import NEVER, Failure
 from ingestor.core.entries import CollectionRow, Intent, Receipt, SourceRow
 from ingestor.model import Item, Known
 from ingestor.state.columns import pack, unpack
-from ingestor.state.heirs import predecessor
 from ingestor.state.journal import Journal
-from ingestor.state.queries.backlog import Backlog
+from ingestor.state.queries.backlog import Backlog, predecessor
 from ingestor.state.queries.reports import Reports
 from ingestor.state.sources import SourceRows
 from tests.state.journals import C, S, due, observe, one, settle, untold

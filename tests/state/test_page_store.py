@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ingestor.core.listings.comparison import Differing
 from ingestor.model import Item
-from ingestor.state.listings.page_store import PageStore
+from ingestor.state.listings import PageStore
 
 ITEMS = st.builds(
     Item, st.text(), st.text(), st.text(), st.none() | st.integers(), st.none() | st.floats(allow_nan=False),

@@ -12,9 +12,9 @@ from ingestor.core.decisions import NEVER, Changes, Failure, Scope
 from ingestor.core.entries import Feed, Intent
 from ingestor.core.listings.comparison import ListingChanges, ListingComparison, VersionTable
 from ingestor.model import CollectionName, Item, SourceName
+from ingestor.state import listings
 from ingestor.state.journal import Journal, opened
-from ingestor.state.listings import last_listing
-from ingestor.state.queries import kept_records, reports
+from ingestor.state.queries import reports
 from ingestor.state.queries.reports import Reports
 from ingestor.state.schema import NewerJournal
 from tests.state.journals import C, S, due, observe, one, settle
@@ -27,11 +27,11 @@ def test_a_journal_opens_while_another_process_writes(tmp_path: Path) -> None:
 
 def test_versions_at_and_below_some_keys(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the form of keys next to ``a`` in the order of the index."""
-    monkeypatch.setattr(last_listing, "_PAGE", 2)
+    monkeypatch.setattr(listings, "_PAGE", 2)
     near = ("a", "a/b", "a/b/c", "a/!/m", "a.", "a0", "ab", "a-", "A", "b/a", "aé/x", "a/é")
     observe(journal, *near, gone=())
     observe(journal, gone=("a/b/c",))
-    known = last_listing.LastListing(journal, Feed(S, C))
+    known = listings.LastListing(journal, Feed(S, C))
     in_memory = VersionTable({key: "1" for key in near if key != "a/b/c"})
     assert known.count() == in_memory.count() == len(near) - 1
     assert known.of([*near, "x"]) == in_memory.of([*near, "x"]) == known.below("") == in_memory.below("")
@@ -54,7 +54,7 @@ def test_a_document_that_is_renamed_while_it_is_listed_has_not_vanished(journal:
     settle(journal, "old")
     observe(journal, "new", gone=("old",))
     before = one(journal, "new").row
-    comparison = ListingComparison(last_listing.LastListing(journal, Feed(S, C)), [])
+    comparison = ListingComparison(listings.LastListing(journal, Feed(S, C)), [])
     comparison.add([Item("new", "1", "/new")])
     journal.intend([Intent(before, (0,), predecessor=one(journal, "old").row)])
     comparison.add([Item("other", "1", "/other")])
@@ -76,16 +76,16 @@ def test_documents_are_listed_in_pages(journal: Journal, monkeypatch: pytest.Mon
 
 
 def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_records, "_PAGE", 2)
+    monkeypatch.setattr(reports, "_PAGE", 2)
     observe(journal, "a", "b", "c")
     other = CollectionName("other")
     journal.observe(S, other, Changes((Item("a", "1", "/a"),)), remove_at=0.0)
     rows = {entry.key: entry for entry in journal.of_source(S) if entry.collection == C}
     [elsewhere] = journal.of_collection(other)
     journal.intend([Intent(rows[key].row, (1, 2, 3)) for key in "ac"] + [Intent(elsewhere.row, (5,))])
-    found = [(kept.document_id, kept.known.slot) for kept in kept_records.kept_records(journal, C)]
+    found = [(kept.document_id, kept.known.slot) for kept in reports.kept_records(journal, C)]
     assert sorted(found) == sorted((rows[key].document_id, slot) for key in "ac" for slot in (1, 2, 3))
-    assert [kept.known.slot for kept in kept_records.kept_records(journal, other)] == [5]
+    assert [kept.known.slot for kept in reports.kept_records(journal, other)] == [5]
 
 
 def test_the_mark_moves_with_whatever_is_written_by_any_process(journal: Journal, tmp_path: Path) -> None:

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ingestor.app.building.parts import Parts
-from ingestor.app.building.plugins import build
+from ingestor.app.building.parts import Parts, build
 from ingestor.config.models import Config, Origin, SourceConfig
 from ingestor.config.servers import Embedded, RemoteChroma, Search
 from ingestor.core.entries import EditionName, Feed

@@ -1,11 +1,15 @@
 """The parts that a config describes."""
 
+import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property, partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
 
-from ingestor.app.building.plugins import build, isolated, parser
-from ingestor.app.renames import origin
+from ingestor.app.handover import origin
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.collections import Ownership
 from ingestor.chunkers.options import ChunkerOptions
@@ -15,19 +19,17 @@ from ingestor.config.servers import RemoteChroma
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
-from ingestor.engine.vectors.check import checked
+from ingestor.core.generation import Home
+from ingestor.engine.vectors.models import checked
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.answers import DryRunAnswers
-from ingestor.pipeline.containers import Containers
-from ingestor.pipeline.downloads import Downloads
+from ingestor.pipeline.containers import Containers, Downloads
+from ingestor.pipeline.limits import StageTimes, TextBudget, exceeds_window
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Fetch, Memory, Reader
-from ingestor.pipeline.stage_times import StageTimes
-from ingestor.pipeline.text_budget import TextBudget
-from ingestor.pipeline.truncation import exceeds_window
 from ingestor.ports import (
     Adaptive,
     Asymmetric,
@@ -37,11 +39,12 @@ from ingestor.ports import (
     Embedder,
     Loadable,
     NeedsHuman,
+    Parser,
     Pinned,
     Structured,
 )
 from ingestor.rechunk.recipes import Choices, NotReproducible, as_chosen, chosen, parsing
-from ingestor.sandbox.pool import Isolation
+from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.search.rerankers import scores_of
 from ingestor.search.reranking import Reranker
@@ -51,6 +54,53 @@ from ingestor.state.files import (
 )
 from ingestor.state.journal import Journal
 from ingestor.text.tokens import Tokens
+
+
+def build(choice: Choice):  # type: ignore[no-untyped-def]
+    """The part that a plugin builds from its options."""
+    return choice.plugin.build(choice.options)
+
+
+def isolated(choice: Choice) -> bool:
+    """Whether this parser always runs in a confined process."""
+    return _isolated(choice) is True
+
+
+def _isolated(choice: Choice) -> bool | Literal["large"]:
+    found: bool | Literal["large"] = getattr(choice.plugin.build, "isolated", False)
+    return found
+
+
+def parser(choice: Choice, isolation: Isolation) -> Parser:
+    """The parser, or a proxy of it if it runs in a confined process."""
+    elsewhere = Isolated(choice.plugin.kind, choice.options, isolation)
+    if isolated(choice):
+        return elsewhere
+    built: Parser = build(choice)
+    return IsolatedIfLarge(built, elsewhere) if _isolated(choice) == "large" else built
+
+
+_MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+
+
+def here(config: Config) -> Home:
+    """The home of the state that a config names. The machine's id is confidential, so its digest is kept."""
+    machine = next(filter(None, map(_digest, _MACHINE_IDS)), "")
+    chroma: Path | None = getattr(config.chroma, "path", None)
+    return Home(
+        machine,
+        socket.gethostname(),
+        str(config.state.resolve()),
+        "" if chroma is None else str(chroma.resolve()),
+    )
+
+
+def _digest(file: Path) -> str:
+    with suppress(OSError):
+        if text := file.read_text(errors="replace").strip():
+            return blake2b(text.encode(), digest_size=8, person=b"ingestor").hexdigest()
+    return ""
+
 
 Places = dict[SourceName, tuple[Connector, Containers]]  # a source is listed once for all its editions
 READERS_VARIABLE = (

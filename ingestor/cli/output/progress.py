@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ingestor.cli.output.console import duration, err, listing_words
 from ingestor.core.escape import line
-from ingestor.state.stretches import SyncProgress
+from ingestor.state.run_status import SyncProgress
 from ingestor.units import counted
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ingestor.config.servers import Rerank
 from ingestor.core.fingerprint import text_digest
 from ingestor.search.rerankers import scores_of
 from ingestor.search.reranking import Scores, best_first, scored
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import VectorCache
 
 _PATIENCE = 60.0  # seconds; an evaluation waits longer for a reranker than a search does
 _QUESTION = "What does a loan from another library cost?"

@@ -4,16 +4,73 @@ Each query uses an index, and its time depends only on the rows found. Settled d
 paused source cost nothing.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.model import SourceName
-from ingestor.state.columns import GONE, IN_FORCE, PENDING, SETTLED, marks
-from ingestor.state.heirs import AWAITED
+from ingestor.state.columns import GONE, IN_FORCE, NOW, PENDING, SETTLED, marks
 from ingestor.state.journal import Journal
+
+Moved = Callable[[str, str], bool]  # whether items of two versions are one under two keys
+
+LONGEST = 6 * 3600.0  # seconds after which a vanished document is removed whatever still waits
+_MOST = 100  # documents that are compared with one
+AWAITED = f"""(since > {NOW} - {LONGEST}
+    AND EXISTS (SELECT 1 FROM documents AS heir INDEXED BY unread
+                WHERE heir.wanted_version IS NOT NULL AND heir.digest IS NULL AND heir.quarantined = 0
+                AND heir.collection = documents.collection AND heir.size IS documents.size))"""
+
+
+def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entry | None:
+    """The vanished document with this content whose records a new one takes over, or None. Any thread.
+
+    ``moved``: of versions in the new one's source.
+    """
+    query = f"""SELECT id, source, done_version, size FROM documents
+                WHERE collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT {_MOST}"""
+    gone = journal.read(query, (new.collection, digest))
+    known = {row: (version, size) for row, source, version, size in gone if version and source == new.source}
+    own = (row for row, (version, _) in known.items() if new.item and moved(version, new.item.version))
+    free = (
+        row for row, *_ in gone if row not in known or not _claimed(journal, moved, new.feed, *known[row])
+    )
+    row = next(chain(own, free), None)
+    found = None if row is None else journal.vanished(row)
+    return found if found is not None and found.digest == digest else None  # as it is by now
+
+
+def _claimed(journal: Journal, moved: Moved, feed: Feed, version: str, size: int | None) -> bool:
+    """Whether a document that waits to be read is the moved one."""
+    query = f"""SELECT wanted_version FROM documents INDEXED BY unread
+                WHERE wanted_version IS NOT NULL AND digest IS NULL AND quarantined = 0
+                AND collection = ? AND size IS ? AND source = ? LIMIT {_MOST}"""
+    waiting = journal.read(query, (feed.edition, size, feed.source))
+    return any(moved(version, wanted) for (wanted,) in waiting)
+
+
+def without_heirs(journal: Journal, gone: Sequence[Entry], now: float, least: float) -> list[Entry]:
+    """Return the vanished documents that no waiting document can be a rename of.
+
+    Postpone the others, each by the time since it vanished: a document is checked only a few times, however
+    long it waits.
+
+    ``now``: POSIX seconds. ``least``: fewest seconds that a document is postponed.
+    """
+    if not gone:
+        return []
+    rows = [entry.row for entry in gone]
+    found = journal.select(f"SELECT id FROM documents WHERE id IN ({marks(rows)}) AND {AWAITED}", rows)
+    if found:
+        put_off = f"UPDATE documents SET retry_at = ? + max(?, {NOW} - since) WHERE id = ?"
+        with journal.transaction() as db:
+            db.executemany(put_off, [(now, least, row) for (row,) in found])
+    awaited = {row for (row,) in found}
+    return [entry for entry in gone if entry.row not in awaited]
+
 
 _AHEAD = 500  # due documents that are read before they are asked for
 _OF_FEED = f"FROM documents INDEXED BY unsettled WHERE source = ? AND collection = ? AND {PENDING}"

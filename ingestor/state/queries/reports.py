@@ -1,15 +1,18 @@
 """Reports from the journal: counts, failures, documents."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ingestor.core.completeness import Skipped, SkippedKinds
-from ingestor.core.document_state import State, shown
-from ingestor.core.entries import EditionName
-from ingestor.state.columns import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED
+from ingestor.core.document_state import WITHOUT_RECORDS, State, shown
+from ingestor.core.entries import EditionName, Entry, Feed
+from ingestor.core.listings.pages import pages
+from ingestor.model import DocumentId, Known
+from ingestor.state.columns import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED, marks
+from ingestor.state.journal import Journal
 
-_PAGE = 1000  # documents that are read at once
+_PAGE = 1000  # documents or records that are read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +179,87 @@ class Reports:
         query = """SELECT COUNT(*) FROM records JOIN documents ON id = document
                    WHERE collection = ? AND NOT unsure"""
         return int(self._journal.select(query, (collection,))[0][0])
+
+
+_KEYS = 500  # that are looked up at once
+_OF = "source = ? AND collection = ?"
+
+
+class Unsettled:
+    """Each method takes as much memory as what it returns. Methods raise sqlite3.Error."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def of_keys(self, feed: Feed, keys: Sequence[str]) -> list[Entry]:
+        """Return the entries for these keys, skipping documents that the journal lacks."""
+        return [
+            entry
+            for page in pages(keys, _KEYS)
+            for entry in self._journal.entries(f"{_OF} AND key IN ({marks(page)})", (*feed, *page))
+        ]
+
+    def reasons(self, feed: Feed, keys: Sequence[str]) -> dict[str, str]:
+        """Why documents failed, of those of these few that did."""
+        query = (
+            f"SELECT key, reason FROM documents WHERE {_OF} AND key IN ({marks(keys)}) AND reason IS NOT NULL"
+        )
+        return dict(self._journal.select(query, (*feed, *keys)))
+
+    def leaving(self, feed: Feed) -> list[Entry]:
+        """Documents of that source in live editions that vanished or are in another edition."""
+        where = f"source = ? AND {LIVE} AND (wanted_version IS NULL OR collection != ?) ORDER BY key"
+        return self._journal.entries(where, feed)
+
+    def of_rows(self, rows: Sequence[int]) -> list[Entry]:
+        """Return the entries for these row ids in the order of keys, skipping missing ones."""
+        return self._journal.entries(f"id IN ({marks(rows)}) ORDER BY key", (*rows,))
+
+    def outdated(
+        self, feed: Feed, recipe: Callable[[str], str]
+    ) -> Iterator[list[tuple[int, str, int | None]]]:
+        """Row, key and size of documents that are not settled under these recipes, by key, in pages.
+
+        ``recipe``: of a parser, "" for none.
+        """
+        query = f"SELECT DISTINCT coalesce(parser, '') FROM documents WHERE {_OF}"
+        recipes = [(parser, recipe(parser)) for (parser,) in self._journal.select(query, feed)]
+        if not recipes:
+            return
+        wanted = f"CASE coalesce(parser, '') {'WHEN ? THEN ? ' * len(recipes)} END"
+        query = f"""SELECT id, key, size FROM documents WHERE {_OF} AND wanted_version IS NOT NULL
+                    AND (done_version IS NOT wanted_version OR done_recipe IS NOT {wanted})
+                    AND key > ? ORDER BY key LIMIT {_PAGE}"""
+        values, last = (*feed, *(value for row in recipes for value in row)), ""
+        while page := self._journal.select(query, (*values, last)):
+            yield page
+            last = page[-1][1]
+
+    def set_aside(self, feed: Feed) -> list[tuple[str, State, str]]:
+        """Key, state and reason of documents without records: quarantined, or unsupported."""
+        query = f"""SELECT key, {STATE}, coalesce(reason, '') FROM documents
+                    WHERE {_OF} AND {LIVE} AND {STATE} IN ({marks([*WITHOUT_RECORDS])})"""
+        return self._journal.select(query, (*feed, *WITHOUT_RECORDS))
+
+
+class KeptRecord(NamedTuple):
+    """``row``: of its document."""
+
+    row: int
+    document_id: DocumentId
+    known: Known
+
+
+def kept_records(journal: Journal, collection: EditionName) -> Iterator[KeptRecord]:
+    """By document. No query stays open. Raises sqlite3.Error.
+
+    CROSS JOIN keeps the order of the tables, in which a page begins where the last one ended.
+    """
+    query = f"""SELECT id, document_id, slot, text_key, vector_key, meta_key, unsure, vector_digest
+                FROM records CROSS JOIN documents ON id = document
+                WHERE (document, slot) > (?, ?) AND collection = ? ORDER BY document, slot LIMIT {_PAGE}"""
+    last = -1, -1
+    while page := journal.select(query, (*last, collection)):
+        for row, document_id, slot, text, vector, meta, unsure, digest in page:
+            yield KeptRecord(row, document_id, Known(slot, text, vector, meta, bool(unsure), digest))
+        last = page[-1][0], page[-1][2]

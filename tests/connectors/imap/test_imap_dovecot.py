@@ -11,8 +11,7 @@ import pytest
 from ingestor.connectors.imap.connector import Imap, ImapOptions
 from ingestor.core.listings.comparison import VersionTable
 from ingestor.model import Blob
-from ingestor.pipeline.containers import Containers
-from ingestor.pipeline.downloads import Downloads
+from ingestor.pipeline.containers import Containers, Downloads
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, World, fetched, listed
 from tests.connectors.mailboxes import PASSWORD, MailWorld, mail_world

@@ -13,14 +13,12 @@ import pytest
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.vectors.check import BadVectors, checked
 from ingestor.engine.vectors.embedding import FIRST_ROUND, Embedding
-from ingestor.engine.vectors.local import STEP
-from ingestor.engine.vectors.remote import HARMLESS
+from ingestor.engine.vectors.models import HARMLESS, STEP, BadVectors, checked
 from ingestor.engine.workers import BEGUN, Pool
 from ingestor.model import EmbeddedPart, Fingerprint, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import VectorCache
 from tests.plain_embedder import vector
 from tests.waiting import wait
 

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from ingestor.core.fingerprint import text_digest
-from ingestor.engine.vectors.by_recipe import Embeddings
-from ingestor.engine.vectors.check import BadVectors
-from ingestor.engine.vectors.embedding import Embedding
-from ingestor.engine.vectors.remote import HARMLESS
+from ingestor.engine.vectors.embedding import Embedding, Embeddings
+from ingestor.engine.vectors.models import HARMLESS, BadVectors
 from ingestor.model import Answered, Fingerprint, Vector, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Remote, Stop, Transient
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import VectorCache
 from tests.plain_embedder import vector
 
 RECIPE = Fingerprint("11" * 16)

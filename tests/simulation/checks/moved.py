@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ingestor.core.entries import EditionName, Entry
 from ingestor.engine.scanner import _TakeOver
 from ingestor.model import SourceName
-from ingestor.state import heirs
+from ingestor.state.queries import backlog
 from ingestor.state.sources import SourceRows
 from tests.simulation.laws import MOVED, hold
 
@@ -31,7 +31,7 @@ def watched(world: "World", remove: Remove) -> Remove:
 def _gone_for_long(world: "World", entry: Entry) -> bool:
     """What a crash left unnoted has vanished just now, or earlier."""
     gone_since = world.gone_since.setdefault(entry.row, world.journal.clock())
-    return world.journal.clock() - gone_since > heirs.LONGEST - 1.0
+    return world.journal.clock() - gone_since > backlog.LONGEST - 1.0
 
 
 def _awaited(world: "World", source: SourceName, edition: EditionName) -> set[str]:

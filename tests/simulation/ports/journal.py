@@ -10,7 +10,7 @@ from ingestor.core.document_state import NEXT, Event, State, state_of
 from ingestor.core.entries import Feed, Receipt
 from ingestor.model import SourceName
 from ingestor.state.journal import Journal
-from ingestor.state.listings.last_listing import LastListing
+from ingestor.state.listings import LastListing
 from ingestor.state.queries import reports
 from tests.simulation.laws import ASKED, BLAMED, LISTED, READABLE, STATES, THERE, UNWANTED, LawBroken, hold
 from tests.simulation.ports.chaos import Chaos

@@ -9,7 +9,7 @@ import numpy as np
 
 from ingestor.core.document_json import Parsed
 from ingestor.core.fingerprint import text_digest
-from ingestor.engine.vectors.remote import HARMLESS
+from ingestor.engine.vectors.models import HARMLESS
 from ingestor.model import (
     Blob,
     Chunk,
@@ -23,8 +23,7 @@ from ingestor.model import (
 )
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.ports import BadDocument, Embed
-from ingestor.state.cache.parses import Parses
-from ingestor.state.cache.store import VectorCache
+from ingestor.state.cache import Parses, VectorCache
 from tests.simulation.ports.chaos import Chaos
 
 if TYPE_CHECKING:

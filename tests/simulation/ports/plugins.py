@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ingestor.engine.vectors.remote import HARMLESS
+from ingestor.engine.vectors.models import HARMLESS
 from ingestor.model import Answered, Vector, Vectors
 from ingestor.ports import Transient
 from ingestor.registry import Options, Plugin, UnknownKind, tuning

@@ -3,46 +3,141 @@
 A damaged or foreign file is deleted and created again. With a full disk or a locked file nothing is kept, and
 no error is raised. Any thread may call any method, and several processes may share the file. A vector is
 returned bit for bit: stored as float16 if that is exact (as with the built-in embedders), else as float32. A
-row with a wrong checksum counts as missing (see cache/rows.py).
+row with a wrong checksum counts as missing. The checksum covers its key and its content: without the key, a
+damaged index page could lead to another row, whose content is valid.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from time import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from zlib import crc32
 
+from ingestor.core.document_json import Parsed, decode, encode, pack
 from ingestor.core.events import event
-from ingestor.model import Digest, Fingerprint
-from ingestor.state.cache.rows import (
-    ANSWERS,
-    DOCUMENTS,
-    NONE_YET,
-    TABLES,
-    VECTORS,
-    CacheTable,
-    Content,
-    Key,
-    checksum,
-    packed,
-    sound_before,
-    unpacked,
-    vector_key,
-)
-from ingestor.state.file_permissions import refuse_link
+from ingestor.core.fingerprint import combine
+from ingestor.model import Digest, Fingerprint, SourceName
+from ingestor.state.files import refuse_link
 
 if TYPE_CHECKING:
     from ingestor.model import Vector, Vectors
 
+log = logging.getLogger(__name__)
+
+Key = tuple[bytes | str, ...]
+Content = tuple[Any, ...]
+
+NONE_YET = -1  # the checksum of answers and documents of earlier versions
+
+
+@dataclass(frozen=True, slots=True)
+class CacheTable:
+    """``key``: the columns that identify a row; ``content``: those with its value.
+
+    Every row also has ``used``, the day of its last use, and ``checksum``.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    content: tuple[str, ...]
+
+    @property
+    def columns(self) -> str:
+        return ", ".join((*self.key, *self.content, "used", "checksum"))
+
+    @property
+    def outline(self) -> str:
+        """A query that returns no row, and fails if a column is missing."""
+        return f"SELECT {self.columns} FROM {self.name} LIMIT 0"
+
+    @property
+    def find(self) -> str:
+        """A query for a row's number, day, checksum and content."""
+        return f"SELECT rowid, used, checksum, {', '.join(self.content)} FROM {self.name} WHERE {self._where}"
+
+    @property
+    def own_key(self) -> str:
+        """A query for the key in the row with a number, which a damaged index may contradict."""
+        return f"SELECT {', '.join(self.key)} FROM {self.name} NOT INDEXED WHERE rowid = ?"
+
+    @property
+    def put(self) -> str:
+        marks = ", ".join("?" * (len(self.key) + len(self.content) + 2))
+        return f"INSERT OR REPLACE INTO {self.name} ({self.columns}) VALUES ({marks})"
+
+    @property
+    def touch(self) -> str:
+        return f"UPDATE {self.name} SET used = ?, checksum = ? WHERE {self._where}"
+
+    @property
+    def drop(self) -> str:
+        return f"DELETE FROM {self.name} WHERE {self._where}"
+
+    @property
+    def _where(self) -> str:
+        return " AND ".join(f"{column} = ?" for column in self.key)
+
+
+VECTORS = CacheTable("vectors", ("embedder", "digest"), ("width", "vector"))
+ANSWERS = CacheTable("answers", ("key",), ("text",))
+DOCUMENTS = CacheTable("documents", ("item",), ("stamp", "data"))
+TABLES = (VECTORS, ANSWERS, DOCUMENTS)
+
+
+def checksum(key: Key, content: Content) -> int:
+    """CRC-32 of all values with types and lengths: one flipped bit can turn text into bytes."""
+    found = 0
+    for value in (*key, *content):
+        data = value if isinstance(value, bytes) else str(value).encode()
+        found = crc32(data, crc32(f"{type(value).__name__} {len(data)} ".encode(), found))
+    return found
+
+
+def sound_before(found: object, content: Content) -> bool:
+    """Whether a row is valid by the checksum of earlier versions, which does not cover its key.
+
+    It covers a vector's bytes alone; answers and documents have none.
+    """
+    match content:
+        case [2 | 4 as width, bytes(data)]:
+            return found == crc32(data) and len(data) % width == 0
+        case [str()] | [str(), bytes()]:
+            return found == NONE_YET
+    return False
+
+
+def vector_key(embedder: Fingerprint, digest: Digest) -> Key:
+    return bytes.fromhex(embedder), bytes.fromhex(digest)
+
+
+def packed(vector: Vector) -> Content:
+    """Bytes per number, and the numbers: float16 if that is exact, else float32."""
+    import numpy as np
+
+    half = vector.astype("<f2")
+    data = (half if np.array_equal(half, vector) else vector.astype("<f4")).tobytes()
+    return len(data) // len(vector), data
+
+
+def unpacked(content: Content) -> Vector:
+    import numpy as np
+
+    width, data = content
+    return np.frombuffer(data, f"<f{width}").astype(np.float32)
+
+
 T = TypeVar("T")
 _Aged = tuple[int, Content]  # the day of last use, and what was kept
 
-_log = logging.getLogger(__name__)
 _MARK = (0x16E57C4E, 1)  # application_id, and the version of the schema
 _MEMORY = 64 * 2**20  # bytes, if no file can be opened
 _READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
@@ -194,7 +289,7 @@ class VectorCache:
     def _say(self, message: str) -> None:
         if message not in self._said:
             self._said.add(message)
-            _log.warning(message, extra=event("cache_trouble"))
+            log.warning(message, extra=event("cache_trouble"))
 
 
 class _Foreign(sqlite3.DatabaseError):
@@ -217,7 +312,7 @@ def _connect(path: Path | str) -> sqlite3.Connection:
 
 
 def _renewed(path: Path) -> sqlite3.Connection:
-    _log.warning("the cache %s is deleted and created again", path, extra=event("cache_trouble"))
+    log.warning("the cache %s is deleted and created again", path, extra=event("cache_trouble"))
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     return _connect(path)
@@ -327,3 +422,47 @@ def _aged(
 def _owns(db: sqlite3.Connection, table: CacheTable, row: int, key: Key) -> bool:
     """Whether the row itself holds this key."""
     return bool(db.execute(table.own_key, (row,)).fetchone() == key)
+
+
+if TYPE_CHECKING:
+    from ingestor.model import Vector
+
+
+LARGEST = 64 * 2**20  # bytes, packed, of a document that is kept
+_FORMAT = 2  # of stored documents; other formats are ignored
+
+
+class Parses:
+    """The last parsed document of each item. ``learns``: whether documents are added."""
+
+    def __init__(self, cache: VectorCache, *, learns: bool = True) -> None:
+        self._cache, self._learns = cache, learns
+
+    def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None:
+        """The document, or None if it is missing or damaged. One of another state of the item is deleted."""
+        found = self._cache.get_document(combine(source, key))
+        if found is None:
+            return None
+        if found[0] != combine(_FORMAT, stamp):
+            self.forget(source, key)
+            return None
+        try:
+            content, parser, recipe, document = json.loads(zlib.decompress(found[1]))
+        except (zlib.error, ValueError):
+            return None
+        return Parsed(Digest(content), parser, Fingerprint(recipe), decode(document))
+
+    def keep(self, source: SourceName, key: str, stamp: str, parsed: Parsed) -> None:
+        value = [parsed.content, parsed.parser, parsed.recipe, encode(parsed.document)]
+        data = zlib.compress(pack(value), 1)
+        if self._learns and len(data) <= LARGEST:
+            self._cache.put_document(combine(source, key), combine(_FORMAT, stamp), data)
+
+    def rename(self, source: SourceName, to: SourceName, keys: Sequence[str]) -> None:
+        """Move the documents of these items to another source name."""
+        self._cache.move_documents([(combine(source, key), combine(to, key)) for key in keys])
+
+    def forget(self, source: SourceName, key: str) -> None:
+        """Delete the document of a removed item."""
+        if self._learns:
+            self._cache.drop_document(combine(source, key))

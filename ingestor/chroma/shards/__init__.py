@@ -1,1 +1,0 @@
-"""Collections that are each made of several in Chroma."""

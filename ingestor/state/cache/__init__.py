@@ -1,1 +1,0 @@
-"""The cache: costly results, which can be deleted and computed again."""

@@ -1,1 +1,0 @@
-"""The last listing of a source, and what a new one changes."""
