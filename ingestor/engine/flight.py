@@ -55,7 +55,7 @@ class Start(Enum):
 
 @dataclass(slots=True)
 class Attempts:
-    """What is remembered of earlier attempts at a document.
+    """Memory of earlier attempts at a document.
 
     ``slow``: it exceeded the time of a first attempt. ``spared``: work on a version was cancelled, so the
     next one is carried through. ``versions``: how many failed in a row. ``until``, ``logged``: POSIX seconds.

@@ -121,7 +121,7 @@ class Outcome:
 
 
 class Work(Protocol):
-    """What the engine needs of a ``Pool``."""
+    """The part of a ``Pool`` that the engine needs."""
 
     def submit(
         self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY

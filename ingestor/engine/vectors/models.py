@@ -1,4 +1,4 @@
-"""What is asked of an embedder: vectors of documents here or from a server, checked, and of questions."""
+"""Vectors of one embedder, here or from a server: of documents, checked, and of questions."""
 
 import logging
 from collections import deque
