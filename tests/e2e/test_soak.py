@@ -23,7 +23,7 @@ import pytest
 
 from tests.connectors.pushing import TOKEN, Caller
 from tests.connectors.repositories import Repository
-from tests.e2e.in_chroma import lost
+from tests.e2e.in_chroma import in_chroma, lost
 from tests.e2e.project import Project, chroma_pid, free_port, long_document, running, signal_later
 from tests.e2e.test_service import by_http, call
 from tests.waiting import wait
@@ -36,6 +36,50 @@ STRATEGIES: list[dict[str, Any]] = [
     {"strategy": "recursive", "size": 200},
     {"strategy": "structure"},
 ]
+STILL = "still/lighthouse.txt"
+QUESTION = "Which lighthouse did the keeper of Skagen paint?"
+
+
+@dataclass
+class Reader(threading.Thread):
+    """Asks the service without pause, and keeps answers that no reader may get.
+
+    An answer has one recipe for each source, and texts and metadata for all hits. It has the document that
+    nobody touches, once an answer had it. A restore of one side puts that in doubt until such an answer.
+    """
+
+    port: int
+    faults: list[Any] = field(default_factory=list)
+    answers: int = 0
+    restores: int = 0
+    still: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__(daemon=True)
+        self.over = threading.Event()
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def run(self) -> None:
+        address = f"http://127.0.0.1:{self.port}/search"
+        while not self.over.wait(0.05):
+            restores = self.restores
+            with contextlib.suppress(httpx.HTTPError):
+                answer = httpx.post(address, json={"query": QUESTION, "n": 5}, timeout=60, trust_env=False)
+                if answer.status_code == 200 and restores == self.restores:
+                    self.judge(answer.json()["hits"])
+
+    def judge(self, hits: list[dict[str, Any]]) -> None:
+        self.answers += 1
+        has_still = any(hit["metadata"] and hit["metadata"]["path"] == STILL for hit in hits)
+        half = [hit for hit in hits if not hit["document"] or not hit["metadata"]]
+        recipes = {
+            (hit["metadata"]["source_name"], hit["metadata"]["recipe"]) for hit in hits if hit["metadata"]
+        }
+        if half or len(recipes) > len(dict(recipes)) or (self.still and not has_still):
+            self.faults.append((time.strftime("%H:%M:%S"), half, recipes, has_still))
+        self.still = self.still or has_still
 
 
 @dataclass
@@ -49,6 +93,11 @@ class Life:
     deeds: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        still = self.project.docs / STILL
+        still.parent.mkdir()
+        still.write_text("The keeper of Skagen painted the white lighthouse in autumn.")
+        self.reader = Reader(self.project.settings["http"]["port"])
+        self.reader.start()
         self.daemon = self.project.start(as_people_do=True)
 
     def go_on(self) -> None:
@@ -56,7 +105,8 @@ class Life:
         deeds: list[Callable[[], None]] = [
             *(self.write, self.write, self.edit, self.edit, self.rename, self.delete, self.copy, self.swap),
             *(self.move_folder, self.link, self.push, self.commit, self.kill_daemon, self.kill_chroma),
-            *(self.restart, self.configure, self.second_daemon),
+            *(self.restart, self.configure, self.divide, self.second_daemon),
+            *(self.back_up, self.restore_state, self.restore_chroma, self.annotate),
         ]
         deed = self.chance.choice(deeds)
         with contextlib.suppress(OSError):  # what one deed removed, another cannot copy
@@ -64,7 +114,8 @@ class Life:
         self.deeds[deed.__name__] = self.deeds.get(deed.__name__, 0) + 1
 
     def document(self) -> Path:
-        found = sorted(path for path in self.project.docs.rglob("*.txt") if not path.is_symlink())
+        paths = self.project.docs.glob("[abc]/*.txt")
+        found = sorted(path for path in paths if not path.is_symlink())
         return self.chance.choice(found) if found else self.project.docs / NAMES[0]
 
     def name(self) -> Path:
@@ -121,14 +172,51 @@ class Life:
         if (server := chroma_pid(self.daemon)) is not None:
             signal_later(server, 0.0)
 
-    def restart(self) -> None:
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[Path]:
+        """The project's folder while no daemon runs."""
         with contextlib.suppress(Exception):
             self.daemon.stop(signal.SIGTERM)
         self.daemon.kill()
+        yield self.project.folder
         self.daemon = self.project.start(as_people_do=True)
+
+    def restart(self) -> None:
+        with self.stopped():
+            pass
+
+    def back_up(self) -> None:
+        with self.stopped() as folder:
+            for side in ("state", "chroma"):
+                shutil.rmtree(folder / f"{side}-kept", ignore_errors=True)
+                shutil.copytree(folder / side, folder / f"{side}-kept")
+
+    def restore_state(self) -> None:
+        self._restore("state")
+
+    def restore_chroma(self) -> None:
+        self._restore("chroma")
+
+    def _restore(self, side: str) -> None:
+        """Put back the backup of one side only, so journal and Chroma are of different moments."""
+        if (self.project.folder / f"{side}-kept").exists():
+            with self.stopped() as folder:
+                shutil.rmtree(folder / side)
+                shutil.copytree(folder / f"{side}-kept", folder / side)
+                self.reader.restores += 1
+                self.reader.still = False
+
+    def annotate(self) -> None:
+        """An app replaces the collection's metadata; a collection in shards has another name."""
+        with self.stopped() as folder, contextlib.suppress(AssertionError):
+            in_chroma(folder / "chroma", "docs", "collection.modify(metadata={'team': 'library'})")
 
     def configure(self) -> None:
         self.project.settings["chunking"] = self.chance.choice(STRATEGIES)
+        self.project.configure()
+
+    def divide(self) -> None:
+        self.project.settings["collections"] = {"docs": {"shards": self.chance.randrange(1, 4)}}
         self.project.configure()
 
     def second_daemon(self) -> None:
@@ -155,6 +243,7 @@ def made(folder: Path, chroma: dict[str, Any], seed: int) -> Life:
         "scan_every": "20s",
         "max_loss": 1.0,
         "chroma": {"path": "./chroma", **chroma},
+        "http": {"port": free_port()},
     }
     return Life(Project(folder / "project", settings), random.Random(seed), repository, caller)
 
@@ -162,13 +251,19 @@ def made(folder: Path, chroma: dict[str, Any], seed: int) -> Life:
 def hold_the_laws(life: Life) -> None:
     """At rest: as from nothing, and every record within search's reach."""
     life.daemon.stop()
+    life.reader.over.set()
+    life.reader.join(60)
     project = life.project
+    project.settings |= {"collections": {}, "http": False}
+    project.configure()
     last = project.json("sync", code=None)
     assert (last["documents"]["failed"], last["held"]) == (0, {}), last
     found = project.json("verify", code=None)
     kinds = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "unsettled")
     assert {kind: found[kind] for kind in kinds} == dict.fromkeys(kinds, 0), found
     assert found["checked"] > 0
+    assert life.reader.answers > 0
+    assert life.reader.faults == []
     assert lost(project.folder / "chroma", "docs") == set()
     fresh = Project(project.folder.parent / "fresh", project.settings)
     assert project.essence() == fresh.essence_from_nothing()
@@ -185,7 +280,7 @@ def test_half_an_hour(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
             life.go_on()
             time.sleep(life.chance.uniform(0.0, 3.0))
         with capsys.disabled():
-            print(f"\n{life.deeds}")
+            print(f"\n{life.deeds}; {life.reader.answers} answers, faults {life.reader.faults[:5]}")
         hold_the_laws(life)
     finally:
         life.daemon.kill()
