@@ -43,7 +43,7 @@ HARMLESS = {
     "pathlib", "re", "statistics", "string", "struct", "textwrap", "types", "typing", "unicodedata", "uuid",
     "Stemmer", "idna", "ipaddress", "markupsafe", "numpy", "orjson", "prometheus_client", "protego",
     "pydantic", "pydantic_core", "regex", "sentencex",
-    "urllib.parse", "xml", "yaml",
+    "urllib.parse", "xml", "tomllib", "yaml",
 }  # fmt: skip
 
 # Harmless to import, but not to call: files through a Path, the clock through datetime, the machine's ids.

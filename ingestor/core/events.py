@@ -28,7 +28,6 @@ Event = Literal[
     "document_failed",
     "document_quarantined",
     "document_retried",
-    "document_truncated",
     "document_unsupported",
     "documents_forgotten",
     "documents_removed",

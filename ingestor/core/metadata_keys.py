@@ -35,7 +35,7 @@ NUMBERS = frozenset(
 EXTRAS = frozenset(
     (
         *("author", "date", "created", "modified", "tags", "from", "to", "cc"),
-        *("pages", "pages_without_text", "pages_recognised", "commit", "folder", "truncated"),
+        *("pages", "pages_without_text", "pages_recognised", "commit", "folder"),
         *("level", "parent_level", "parent_index", "parent_start", "parent_end", "parents"),
         *("picked", "fallback", "passage", "topic"),
     )
@@ -52,7 +52,7 @@ LEAN = NEEDED | {"source_name", "path", "content_type", "page_label", "symbol"}
 # Of the keys beside the standard ones lean leaves out what tells how a document was read and cut.
 _NOT_LEAN = frozenset(
     (
-        *("pages", "pages_without_text", "pages_recognised", "truncated", "picked", "fallback"),
+        *("pages", "pages_without_text", "pages_recognised", "picked", "fallback"),
         *("level", "parent_level", "parent_start", "parent_end", "parents"),
     )
 )

@@ -1,4 +1,4 @@
-"""Logs what can strike thousands of documents by one cause: failures by reason, truncation by source."""
+"""Logs what can strike thousands of documents by one cause: failures by reason."""
 
 import logging
 from collections import Counter
@@ -6,9 +6,6 @@ from collections import Counter
 from ingestor.core.decisions import Failure
 from ingestor.core.entries import Entry
 from ingestor.core.events import Event, event
-from ingestor.model import SourceName
-from ingestor.pipeline.prepare import Prepared
-from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
 
@@ -50,31 +47,3 @@ class FailureLog:
         )
         shown = level if number <= alike else logging.DEBUG
         log.log(shown, message + "%s", entry.key, entry.source, failure.reason, more, extra=about)
-
-
-class TruncationLog:
-    """Counts chunks that exceed the model's window, and reports each source once, when all is in step."""
-
-    def __init__(self) -> None:
-        self._chunks, self._documents = Counter[SourceName](), Counter[SourceName]()
-        self._reported = set[SourceName]()
-
-    def note(self, prepared: Prepared) -> None:
-        source = prepared.entry.source
-        if prepared.truncated and source not in self._reported:
-            self._chunks[source] += prepared.truncated
-            self._documents[source] += 1
-
-    def report(self) -> None:
-        for source, chunks in sorted(self._chunks.items()):
-            documents = counted(self._documents[source], "document")
-            log.info(
-                "%s: %s of %s truncated by the model; use smaller chunks",
-                source, counted(chunks, "chunk"), documents,
-                extra=event(
-                    "document_truncated", source=str(source), chunks=chunks, documents=self._documents[source]
-                ),
-            )  # fmt: skip
-        self._reported |= self._chunks.keys()
-        self._chunks.clear()
-        self._documents.clear()

@@ -18,7 +18,7 @@ from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.events import event
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.engine.dispatcher import AHEAD, IN_FLIGHT_BYTES, Dispatcher
-from ingestor.engine.failure_log import FailureLog, TruncationLog
+from ingestor.engine.failure_log import FailureLog
 from ingestor.engine.flight import AT_WORK, Flight, InFlight, Start, cancel_overtaken
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.scanner import GRACE, Scan, Scanner
@@ -88,7 +88,7 @@ class Engine:
         )  # fmt: skip
         self.scanner = Scanner(journal, parts.pool, clock, random, self.writer.check)
         self._most_again = max(parts.workers, parts.ahead)
-        self._failures, self._truncated = FailureLog(), TruncationLog()
+        self._failures = FailureLog()
         self._cancelled_at = -CANCEL_EVERY  # POSIX seconds
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only after it is processed whole
 
@@ -107,7 +107,7 @@ class Engine:
         connectors watch for changes. ``leaving``: sources whose documents are removed. Raises
         sqlite3.OperationalError when the journal cannot be written.
         """
-        self.leaving, self._truncated = leaving, TruncationLog()
+        self.leaving = leaving
         self.sources = {source.feed: source for source in sources if not source.only_loses}
         self.losing = {source.name for source in sources if source.only_loses}
         self.dispatcher.several = len({source.name for source in sources}) > 1
@@ -193,7 +193,6 @@ class Engine:
             attempts.forget_failures()
             if outcome.value.empties and not self._may_withdraw(document, EMPTIED):
                 return
-            self._truncated.note(outcome.value)
             self.writer.put(document, outcome.value)
         elif outcome.error is not None:
             self._failed(document, outcome.error, outcome.trace, document.refused)
@@ -374,7 +373,6 @@ class Engine:
                 sources = sorted({name for name, _ in ready})
                 self.guard.settle(sources)
                 self.source_rows.rest(sources, self.clock())
-                self._truncated.report()
             for entry in self.dispatcher.affordable(drifted, [each.entry for each in in_flight]):
                 self._start(entry, Start.AGAIN)
 

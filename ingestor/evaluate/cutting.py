@@ -134,7 +134,7 @@ def cut(
         name: _tools(strategy.of(name), each, recording, tokens, asking) for name, each in tools.items()
     }
     documents = [(cutters[each.source], each.document) for each in sample.documents]
-    chunkings = _chunked(documents, recording, lambda at: progress(sample.documents[at].key))
+    chunkings = _chunked(documents, lambda at: progress(sample.documents[at].key))
     chunks = [(at, chunk) for at, chunking in enumerate(chunkings) for chunk in chunking.chunks]
     lines = [
         contexts(document, chunking.chunks, own.context)
@@ -182,20 +182,18 @@ def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: 
     )  # fmt: skip
 
 
-def _chunked(
-    documents: Sequence[tuple[Tools, Document]], embed: Embed, progress: Callable[[int], None]
-) -> list[Chunking]:
+def _chunked(documents: Sequence[tuple[Tools, Document]], progress: Callable[[int], None]) -> list[Chunking]:
     """Each document beside the sums of the others, where the strategy has a statistic of the collection."""
     alone = list[Chunking]()
     totals: defaultdict[str, Sums] = defaultdict(lambda: np.zeros(1, np.int64))
     for at, (tools, document) in enumerate(documents):
         progress(at)
-        alone.append(tools.chunker.chunk(document, embed, None))
+        alone.append(tools.chunker.chunk(document, tools.embed_whole, None))
         sums = alone[-1].sums
         if sums is not None:
             totals[_statistic(tools)] = totals[_statistic(tools)] + sums
     return [
-        tools.chunker.chunk(document, embed, totals[_statistic(tools)] - made.sums)
+        tools.chunker.chunk(document, tools.embed_whole, totals[_statistic(tools)] - made.sums)
         if made.sums is not None and len(documents) > 1
         else made
         for (tools, document), made in zip(documents, alone, strict=True)

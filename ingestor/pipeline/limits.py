@@ -1,53 +1,21 @@
 """The limits of a document's way, and its seconds by stage.
 
-Texts longer than the model's window, texts that repeat, memory for what is chunked, and the time for which
-commands that look once retry.
+Texts that repeat, memory for what is chunked, and the time for which commands that look once retry.
 """
 
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from operator import attrgetter
 from threading import Condition, Lock
 from time import monotonic, sleep
 from typing import Literal, TypeVar, get_args
 
 from ingestor.core.fingerprint import fingerprint
 from ingestor.core.interruptions import Stopped
-from ingestor.model import Chunk, Chunking, Fingerprint
-from ingestor.ports import Embedder, Stale, Transient
-
-Beyond = Callable[[Sequence[str]], list[bool]]  # whether each text is longer than the window
-
-
-def endless(texts: Sequence[str]) -> list[bool]:
-    """Return False for each text: a model without a window truncates nothing."""
-    return [False] * len(texts)
-
-
-def exceeds_window(embedder: Embedder, texts: Sequence[str]) -> list[bool]:
-    """Whether each text exceeds the window. Short texts are not counted: a code point has at most four
-    tokens."""
-    may_be = [text for text in texts if 4 * len(text) > embedder.window]
-    if not may_be:
-        return endless(texts)
-    counts = dict(zip(may_be, embedder.count(may_be), strict=True))
-    return [counts.get(text, 0) > embedder.window for text in texts]
-
-
-def holding(text: str, chunks: Sequence[Chunk], parts: Iterable[str]) -> list[bool]:
-    """Whether each chunk holds the beginning of one of ``parts``, which occur in the text in this order."""
-    found, at = [False] * len(chunks), 0
-    for part in parts:
-        place = text.find(part, at)
-        owner = bisect_right(chunks, place, key=attrgetter("start")) - 1
-        if place >= 0 and owner >= 0:
-            found[owner], at = True, place
-    return found
-
+from ingestor.model import Chunking, Fingerprint
+from ingestor.ports import Stale, Transient
 
 MOST_REPEATS = 100  # chunks of the same text, of one document
 

@@ -1,4 +1,4 @@
-"""Metadata that a source's config gives to its documents.
+"""Metadata that a source's config gives to its documents. Pure.
 
 ``values`` hold for all documents of the source, ``paths`` for those that a pattern takes;
 ``front_matter`` names fields of Markdown files with their types. The more specific value wins: values,

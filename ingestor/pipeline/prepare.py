@@ -4,7 +4,6 @@ Runs on a worker and changes neither journal nor index: it returns the writes. O
 in the index are embedded; cached vectors are used.
 """
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,6 @@ from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core import slots as core_slots
 from ingestor.core.completeness import shortfall
 from ingestor.core.entries import EditionName, Entry, Intent, Receipt
-from ingestor.core.events import event
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
 from ingestor.core.metadata_keys import Profile
 from ingestor.model import (
@@ -36,17 +34,16 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.parsers.shared import detect
-from ingestor.pipeline import language, limits, metadata, own_metadata
-from ingestor.pipeline.limits import Beyond, StageTimes, endless, holding
+from ingestor.pipeline import language, limits, metadata, own_metadata, window
+from ingestor.pipeline.limits import StageTimes
 from ingestor.pipeline.metadata_quotas import require_short
 from ingestor.pipeline.reading import Reader, Reading
+from ingestor.pipeline.window import Beyond, embed_whole, endless
 from ingestor.ports import BadDocument, Chunker, Collective, Embed
 from ingestor.segmentation.pooling import mix
 from ingestor.text import context as text_context
 from ingestor.text.context import Context, Lines, contexts, in_front
 from ingestor.units import counted
-
-log = logging.getLogger("ingestor")
 
 _FEW = 1000  # chunks that a document of any size may give
 _PIECES = 10  # distinct texts that a strategy may compare, for each chunk that it may make
@@ -93,9 +90,15 @@ class Tools:
         if parser not in self._recipes:
             reading = self.reader.recipe(parser)
             described = metadata.rules(self.reader.source, self.profile, self.quotas, self.own)
-            rules = detect.rules(), language.rules(), described, limits.repeat_rules(), text_context.VERSION
+            rules = (
+                detect.rules(), language.rules(), described, limits.repeat_rules(), text_context.VERSION,
+                window.VERSION,
+            )  # fmt: skip
             self._recipes[parser] = combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
         return self._recipes[parser]
+
+    def embed_whole(self, texts: Sequence[str]) -> Vectors:
+        return embed_whole(texts, self.embed, self.exceeds_window)
 
     @property
     def statistic(self) -> str | None:
@@ -127,7 +130,6 @@ class Prepared:
     patches: tuple[tuple[RecordId, Metadata], ...] = ()
     drops: tuple[RecordId, ...] = ()
     added: int = 0  # how many of ``records`` are new
-    truncated: int = 0  # chunks whose end the model does not read
 
     @property
     def empties(self) -> bool:
@@ -212,7 +214,7 @@ class _Cut:
 
 
 def _cut(job: Job, document: Document, tools: Tools) -> _Cut:
-    """Chunk, and mark chunks that exceed the model's window as ``truncated``.
+    """Chunk a document.
 
     Chunk once more, with the vectors of the cache, if others moved the statistic while this document waited
     for its vectors.
@@ -222,7 +224,7 @@ def _cut(job: Job, document: Document, tools: Tools) -> _Cut:
     def embed(texts: Sequence[str]) -> Vectors:
         parts.update(dict.fromkeys(texts))
         _within(len(parts) // _PIECES, entry, tools)
-        return tools.embed(texts)
+        return tools.embed_whole(texts)
 
     whole = tools.chunker.chunk(document, embed, job.others)
     if job.others_by_now is not None and whole.sums is not None:
@@ -234,24 +236,7 @@ def _cut(job: Job, document: Document, tools: Tools) -> _Cut:
     chunking = limits.without_repeats(whole)
     chunks = chunking.chunks
     lines = contexts(document, chunks, tools.context)
-    if chunking.vectors is None:
-        texts = embedded_texts(chunks, lines, tools.exceeds_window)
-        beyond = tools.exceeds_window(texts)
-    else:
-        texts = []
-        beyond = holding(document.text, chunks, compress(parts, tools.exceeds_window(list(parts))))
-    if any(beyond):
-        log.debug(
-            "%s (%s): %d of %s truncated by the model",
-            entry.key,
-            entry.source,
-            sum(beyond),
-            counted(len(chunks), "chunk"),
-            extra=event(
-                "document_truncated", source=str(entry.source), document=entry.key, chunks=sum(beyond)
-            ),
-        )
-        chunking = replace(chunking, chunks=tuple(map(_marked, chunks, beyond)))
+    texts = embedded_texts(chunks, lines, tools.exceeds_window) if chunking.vectors is None else []
     return _Cut(chunking, lines, texts, len(whole.chunks) - len(chunks))
 
 
@@ -265,10 +250,6 @@ def _within(chunks: int, entry: Entry, tools: Tools) -> None:
             f"gives {counted(chunks, 'chunk')} or more, and max_records is {tools.max_records:,}: raise it "
             "and run `ingestor retry --all`, use larger chunks, split the document, or exclude it"
         )
-
-
-def _marked(chunk: Chunk, truncated: bool) -> Chunk:
-    return replace(chunk, extra=(*chunk.extra, ("truncated", True))) if truncated else chunk
 
 
 def withdraw(entry: Entry, receipt: Receipt) -> Prepared:
@@ -343,7 +324,6 @@ def _compose(
         tuple((ids[position], metas[position]) for position in change.patch),
         tuple(record_id(owner.document_id, slot) for slot in change.drop),
         len(change.add),
-        sum(("truncated", True) in chunk.extra for chunk in chunks),
     )
 
 
@@ -381,7 +361,11 @@ def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequ
     """Digests of the inputs of each chunk's vector: equal keys mean equal vectors."""
     if chunking.vectors is not None:
         return [combine(tools.embedder_recipe, digest(vector.tobytes())) for vector in chunking.vectors]
-    own = [combine(tools.embedder_recipe, text_digest(text)) for text in texts]
+    divided = tools.exceeds_window(texts)
+    own = [
+        combine(tools.embedder_recipe, text_digest(text), *([window.VERSION] if is_long else []))
+        for text, is_long in zip(texts, divided, strict=True)
+    ]
     if not tools.neighbours:
         return own
     return [combine(tools.neighbours, min(i, 2), *own[max(0, i - 2) : i + 3]) for i in range(len(own))]
@@ -392,9 +376,9 @@ def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunkin
     if chunking.vectors is not None:
         return chunking.vectors[list(positions)]
     if not positions or not tools.neighbours:
-        return tools.embed([texts[position] for position in positions])
+        return tools.embed_whole([texts[position] for position in positions])
     near = sorted({p for at in positions for p in range(max(0, at - 2), min(len(texts), at + 3))})
-    found = tools.embed([texts[position] for position in near])
+    found = tools.embed_whole([texts[position] for position in near])
     base = np.zeros((len(texts), found.shape[1]), np.float32)
     base[near] = found
     mixed: Vectors = mix(base, tools.neighbours)[list(positions)]

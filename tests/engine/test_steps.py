@@ -51,25 +51,6 @@ def test_no_more_are_begun_while_the_writing_of_full_batches_is_behind(tmp_path:
     world.journal.close()
 
 
-def test_truncation_is_logged_once_a_source_with_a_count(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    world = World(tmp_path, seed=1)
-    for source in world.engine.sources.values():
-        object.__setattr__(source.tools, "exceeds_window", lambda texts: ["long" in text for text in texts])
-    world.files.write("a", "a long line\n\nshort\n\na long one")
-    world.files.write("b", "a long line")
-    world.files.write("c", "short")
-    with caplog.at_level("INFO"):
-        _rest(world)
-        world.files.write("b", "a long line that changed")
-        _rest(world)
-    found = [record.getMessage() for record in caplog.records if "truncated" in record.getMessage()]
-    assert len(found) == 1
-    assert "of 2 documents truncated by the model; use smaller chunks" in found[0]
-    world.journal.close()
-
-
 def _rest(world: World) -> None:
     world.engine_step()
     while not world.engine.resting():

@@ -1,4 +1,4 @@
-"""The YAML between two ``---`` lines, or TOML between ``+++``, that may open a Markdown file.
+"""The YAML between two ``---`` lines, or TOML between ``+++``, that may open a Markdown file. Pure.
 
 Title, author, date, tags and language are taken. YAML is read as plain strings, so that a date or a version
 stays as it was written. Invalid YAML is front matter all the same if its first line looks like ``key:``. Then

@@ -1,0 +1,176 @@
+"""No text is beyond the model's window, whichever way a vector is made, and every vector holds its end."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.core.entries import Entry
+from ingestor.embedders.sentence_transformers import SentenceTransformersEmbedder, SentenceTransformersOptions
+from ingestor.model import (
+    Blob,
+    Chunk,
+    CollectionName,
+    DocumentId,
+    Fingerprint,
+    Item,
+    SourceName,
+    Vectors,
+)
+from ingestor.parsers.text import PLUGIN as TEXT
+from ingestor.pipeline.prepare import Job, Prepared, Tools, embedded_texts, prepare
+from ingestor.pipeline.reading import Reader
+from ingestor.pipeline.window import embed_whole, exceeds_window, parts
+from ingestor.ports import Embedder
+from ingestor.registry import find, kinds
+from ingestor.text.tokens import Tokens
+from tests.chunkers.laws import fake_embed
+
+TOKENS = Tokens()
+LONG = "Word after word after " * 40 + "word."
+TEXT_OF_THREE = f"A short one.\n\n{LONG}\n\nAnother short one."
+
+
+class Words:
+    """A model whose tokens are words, and that reads ten of them."""
+
+    dimensions, window = 64, 10
+
+    def __init__(self) -> None:
+        self.counted: list[str] = []
+        self.embedded: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.embedded.extend(texts)
+        return fake_embed(texts)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        self.counted.extend(texts)
+        return [len(text.split()) for text in texts]
+
+
+class Endless(Words):
+    window = 10**9
+
+
+class Letters(Words):
+    """A model whose tokens are code points."""
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text) for text in texts]
+
+
+def test_a_text_is_beyond_the_window_from_one_token_more_on() -> None:
+    model, ten = Words(), "one two three four five six seven eight nine ten"
+    assert exceeds_window(model, [ten, f"{ten} eleven", "x"]) == [False, True, False]
+    assert model.counted == [ten, f"{ten} eleven"]
+    assert exceeds_window(model, ["x", "y"]) == [False, False]
+    assert exceeds_window(model, []) == []
+
+
+def test_the_packaged_model_counts_as_it_reads() -> None:
+    """Two of its 256 tokens are its own."""
+    model = SentenceTransformersEmbedder(SentenceTransformersOptions())
+    assert exceeds_window(model, ["a " * 254, "a " * 255]) == [False, True]
+
+
+@given(st.text(alphabet="ab1 .\n|語", max_size=300))
+def test_parts_fit_and_lose_only_white_space(text: str) -> None:
+    found = parts(text, partial(exceeds_window, Letters()))
+    assert all(len(part) <= Letters.window for part in found if len(part) > 1)
+    assert "".join("".join(found).split()) == "".join(text.split())
+
+
+def test_a_text_is_divided_at_the_strongest_border_near_its_middle() -> None:
+    beyond = partial(exceeds_window, Words())
+    assert parts("one two three. four five six seven eight nine ten", beyond) == [
+        "one two three. four five six seven eight nine ten"
+    ]
+    text = "one two three four. five six seven eight nine ten eleven twelve"
+    assert parts(text, beyond) == ["one two three four. ", "five six seven eight nine ten eleven twelve"]
+    assert parts(text.replace("seven eight", "seven\neight"), beyond) == [
+        "one two three four. five six seven\n", "eight nine ten eleven twelve"
+    ]  # fmt: skip
+
+
+def test_texts_within_the_window_keep_their_vectors_bit_for_bit() -> None:
+    model, long = Words(), "a " * 30
+    alone = embed_whole(["x y"], model.embed, partial(exceeds_window, model))
+    mixed = embed_whole([long, "x y", long], model.embed, partial(exceeds_window, model))
+    assert (mixed[1] == alone[0]).all() and (alone == model.embed(["x y"])).all()
+    assert (mixed[0] == mixed[2]).all() and abs(float(mixed[0] @ mixed[0]) - 1) < 1e-2
+
+
+def prepared(kind: str, model: Embedder, text: str = TEXT_OF_THREE, **options: Any) -> Prepared:
+    plugin = find("chunkers", kind)
+    chosen = plugin.options(**options)
+    reader = Reader(
+        SourceName("notes"), lambda item: Blob(text.encode(), item.key),
+        {"text": TEXT.build(TEXT.options())}, {"text": Fingerprint("text")},
+    )  # fmt: skip
+    tools = Tools(
+        reader, CollectionName("docs"), plugin.build(chosen, TOKENS), Fingerprint(kind),
+        kind, model.embed, Fingerprint("words"), TOKENS.counts,
+        context=chosen.context, exceeds_window=partial(exceeds_window, model),
+    )  # fmt: skip
+    item = Item("a.txt", "1", "/a.txt")
+    entry = Entry(
+        1, DocumentId("d"), reader.source, tools.collection, item.key, item, None, None, None, None, None, 0
+    )
+    return prepare(Job(entry), tools, lambda *_: None)
+
+
+FIGURES = "".join(f"| {n} | 1,{n:03}.{n % 97:02} | -{n / 7:.4f} |\n" for n in range(60))
+ASKING = {"llm", "proposition"}
+
+
+@pytest.mark.parametrize("kind", sorted(set(kinds("chunkers")) - ASKING))
+@pytest.mark.parametrize(
+    "text", [TEXT_OF_THREE, f"Figures of the year:\n\n{FIGURES}"], ids=["words", "numbers"]
+)
+def test_no_strategy_gives_the_model_more_than_it_reads(kind: str, text: str) -> None:
+    model = Words()
+    found = prepared(kind, model, text)
+    assert found.records
+    assert max(model.count(model.embedded)) <= model.window
+
+
+@pytest.mark.parametrize(
+    ("kind", "vectors"), [("paragraph", None), ("changepoint", "pooled"), ("similarity", "encoded")]
+)
+def test_a_vector_holds_the_end_of_its_text(kind: str, vectors: str | None) -> None:
+    options = {} if vectors is None else {"vectors": vectors}
+    one, other = (prepared(kind, Words(), text, **options) for text in (LONG, f"{LONG[:-5]}last."))
+    assert one.records[-1].text[:-5] == other.records[-1].text[:-5]
+    assert (one.records[-1].vector != other.records[-1].vector).any()
+
+
+def test_a_record_whose_end_no_vector_held_is_replaced_once() -> None:
+    found = prepared("paragraph", Words(), max_tokens=None)
+    whole = prepared("paragraph", Endless(), max_tokens=None)
+    keys = [[known.vector_key for known in each.receipt.records] for each in (found, whole)]
+    assert [a == b for a, b in zip(*keys, strict=True)] == [
+        "word after" not in r.text.lower() for r in found.records
+    ]
+
+
+def test_lines_that_exceed_the_window_are_left_out_from_the_most_general() -> None:
+    lines = [("a b c", "d e", "f"), ("a b c", "d e", "f"), ("a b c", "d e", "f"), ()]
+    words = [
+        "one two three four",
+        "one two three four five six seven",
+        " ".join("x" * 10),
+        " ".join("x" * 11),
+    ]
+    chunks = [Chunk(0, len(text), text) for text in words]
+    texts = embedded_texts(chunks, lines, partial(exceeds_window, Words()))
+    assert [text.removesuffix(chunk.text) for text, chunk in zip(texts, chunks, strict=True)] == [
+        "a b c\nd e\nf\n",
+        "d e\nf\n",
+        "",
+        "",
+    ]
+    assert exceeds_window(Words(), texts) == [False, False, False, True]
