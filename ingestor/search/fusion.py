@@ -14,7 +14,7 @@ from types import MappingProxyType
 from ingestor.model import RecordId
 from ingestor.search.values import Ranks
 
-LEAST, MOST = 0.5, 0.7  # the share of BM25; the cosine has the rest
+LEAST, MOST = 0.6, 0.7  # the share of BM25; the cosine has the rest
 ENOUGH = 0.5  # of what the words of a question can give: with a hit of so much, BM25 has most
 NAMED = 0.4  # what a document counts that the question names, beside the 1 of both
 _SAME = 1e-6  # cosines of equal texts differ by rounding

@@ -5,7 +5,7 @@ repeats is a watermark, wherever it stands.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,10 +15,10 @@ _MARGIN = 0.12  # of the page's height, at the top and at the bottom
 _REPEATED = 3  # pages with the same line in the same place: no text
 _LINES = 4  # of a header or a footer
 _MOST = 0.5  # of a page's characters: what is more is its text
-_RUNNING = 0.4  # share of the pages with a line at the same place of the edge: running heads
-_FEW = 4  # pages; with as many such lines, those that say again what stands elsewhere are running heads
-_SAID_AGAIN = 0.75  # share of them
-_PAGE_NUMBER = re.compile(r"^\d+\s+|\s+\d+$")
+_NEAR = 10  # pages between a running head and what it repeats
+_FEW = 4  # pages with a line at the same place of the edge
+_SAID_AGAIN = 0.75  # share of these lines that say again what stands elsewhere: running heads
+_PAGE_NUMBER = re.compile(r"^(?:\d+|[ivxlc]+)\s+|\s+(?:\d+|[ivxlc]+)$", re.IGNORECASE)
 _NUMBERED = re.compile(  # "38", "F-12", "Page 3 of 80"
     r"(?:page\s+)?[-–—]?\s?([A-Z]{1,2}-)?(\d{1,4})(?:\s+(?:of|/)\s+\d{1,4})?\s?[-–—]?", re.IGNORECASE
 )
@@ -103,22 +103,28 @@ def _keys(line: Line, label: str) -> set[_Key]:
 
 
 def running_heads(pages: Sequence[PageLines], size: float, leading: float) -> list[set[int]]:
-    """Return each page's outermost lines, by index, where most pages have a line at that place.
+    """Return each page's outermost lines, by index, that repeat other lines, such as the title of a section.
 
-    The lines stand away from the text. Fewer pages are enough if most of these lines repeat other lines,
-    for example the title of a section. ``size``: font size of the text; ``leading``: distance between two
-    lines of text, in units of ``size``.
+    The lines stand away from the text, at a place where most lines repeat others. ``size``: font size of the
+    text; ``leading``: distance between two lines of text, in units of ``size``.
     """
     edges = [_edges(page, size, leading) for page in pages]
     places = Counter(place for edge in edges for place in set(edge.values()))
-    said = Counter(_unnumbered(line) for page in pages for line in page.lines)
+    said: dict[str, list[int]] = defaultdict(list)
+    for number, page in enumerate(pages):
+        for line in page.lines:
+            said[_unnumbered(line)].append(number)
+
+    def repeats(number: int, line: Line) -> bool:
+        return sum(abs(other - number) <= _NEAR for other in said[_unnumbered(line)]) > 1
+
     again = Counter(
-        place for page, edge in zip(pages, edges, strict=True)
-        for at, place in edge.items() if said[_unnumbered(page.lines[at])] > 1
+        place for number, (page, edge) in enumerate(zip(pages, edges, strict=True))
+        for at, place in edge.items() if repeats(number, page.lines[at])
     )  # fmt: skip
-    most = max(_FEW, _RUNNING * len(pages))
-    heads = {place for place, count in places.items()
-             if count >= most or (count >= _FEW and again[place] >= _SAID_AGAIN * count)}  # fmt: skip
+    heads = {
+        place for place, count in places.items() if count >= _FEW and again[place] >= _SAID_AGAIN * count
+    }
     return [{at for at, place in edge.items() if place in heads} for edge in edges]
 
 

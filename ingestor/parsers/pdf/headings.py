@@ -39,13 +39,15 @@ WEIGHTS = {
     "close": -1,  # to the line above, and not large
     "alone": 1,  # short, with text below
     "small": -1,  # smaller than the text
-    "inside": -9,  # most lines of its style stand inside the text, or are the text
+    "inside": -9,  # most lines of its style stand inside the text, or are the text; or its page repeats it
     "never": -9,  # it says something else, see ``_says_otherwise``
 }
 LONGEST = 150  # characters of a line of a heading
 _LONGEST_TITLE, _MOST_LINES = 250, 4  # of all its lines
 _LARGER, _SMALLER, _SMALLEST = 1.07, 0.94, 0.85  # times the text's size
 _SPACE = 1.2  # times the usual distance between lines
+_GAP = 1.5  # sizes of the type between two words: columns
+_TALL_HEADER, _HEADER = 3.0, 6  # sizes of the type between lines of a table's header, and such lines
 _APART = 0.5  # share of a style's lines that must stand like headings
 _WIDE = 0.9  # of the column: a line as wide as that goes on, unless it is large
 _RISING = 0.9  # share of numbers that are greater than the one before
@@ -70,13 +72,18 @@ _CHAPTER = re.compile(r"[^\W\d_]{2,14}\s+(?:\d{1,3}|[IVXLC]+|[A-Z])[.:]?$")  # a
 _OUTLINED = re.compile(
     r"(?:(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?|[IVX]{1,5}\.|[A-Z]\.|§\s?\d+)\s+\S"
 )
-_FILED = re.compile(r"(part\s+[IV]{1,3}\b)|(item\s+\d{1,2}[A-C]?\b)", re.IGNORECASE)  # a report's own numbers
+_FILED = re.compile(  # numbers of a report, or of an agreement
+    r"(part\s+[IV]{1,3}\b|article\s+(?:[IVX]+|one|two|three|four|five|six|seven|eight|nine|ten)\b)"
+    r"|((?:item|section)\s+\d{1,3}(?:\.\s?\d\d|[A-C])?\b)",
+    re.IGNORECASE,
+)
 _NAMED = re.compile(
-    r"(?:part [IV]{1,3}|item \d{1,2}[A-C]?|note \d{1,2})\b\s*[.:—–-]?\s*(?:[A-Z][^.]{2,90})?$"
+    r"(?:part [IV]{1,3}|item \d{1,2}(?:\.\d\d|[A-C])?|note \d{1,2})\b\s*[.:—–-]?\s*(?:[A-Z][^.]{2,90})?\.?$"
     r"|(?:[\w.,&' ]{0,40} )?(?:condensed )?consolidated (?:balance sheets?|statements? of [\w’'(), ]{4,50})"
     r"(?: \(unaudited\))?$",
     re.IGNORECASE,
 )
+_NOTE = re.compile(r"note \d{1,2}\b", re.IGNORECASE)
 _FAMILY = re.compile(r"[-,].*|\d+$|(?:bold|italic|oblique|regular|medium|light|roman|mt|ps)+$")
 _WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u9fff\uac00-\ud7af]|[^\W\d_a-zA-Z]{2}")
 _SYNTAX = re.compile(r"[\\{}<>@_|~^]")
@@ -94,7 +101,7 @@ _OTHERWISE = re.compile(
     r"|^\d+\s+(?:[A-Z][\w.]*\s+){1,4}(?:street|st\.|avenue|ave\.?|road|rd\.|drive|boulevard|blvd\.?|lane|way|plaza|parkway|circle)\b"
     r"|^(?:one|two)\s+\w+(?:\s\w+)?\s+(?:street|avenue|road|drive|way|plaza|place|center)\b"
     r"|^(?:yes|no|none|page|total|signature|title|date|name|by)s?:?$|^/s/|^(?:dated?|by):"  # labels
-    r"|\(continued\)$"  # running heads
+    r"|\(continued\)$|^notes?:|^for immediate release$|^execution copy$|^dated as of\b"  # notices
     r"|^(?:see|the) accompanying notes|exact name of registrant|^commission file|employer identification",
     re.IGNORECASE,
 )
@@ -251,12 +258,13 @@ def _with_others(
         for at in sorted({*taken, *more}):
             if at in taken:
                 level, above = taken[at][-1].level, []
-            elif not any(at + n in lines for n in range(more[at][0].count)):
+            if at in more and not any(at + n in lines for n in range(more[at][0].count)):
                 (one,) = more[at]
                 while above and above[-1] >= one.level:
                     above.pop()
                 above.append(one.level)
-                taken[at] = [replace(one, level=min(level + len(above), 6))]
+                added = replace(one, level=min(level + len(above), 6))
+                taken[at] = [*taken.get(at, ()), added]
     return found
 
 
@@ -276,24 +284,34 @@ def _by_setting(pages: Sequence[PageLines], leading: float) -> list[dict[int, li
         return [{} for _ in pages]
     if len(found) == 1 and not found[0].features & {"large", "named"} and not _OUTLINED.match(found[0].text):
         return [{} for _ in pages]  # the subject of a letter
-    levels = _levels(found)
+    whole = list(_with_labels(found))
+    levels = _levels(whole)
     placed: list[dict[int, list[PdfHeading]]] = [{} for _ in pages]
-    waiting: Title | None = None  # "Chapter 1": one heading with the title below it
+    for title in whole:
+        said = prose(pages[title.page].lines[title.at : title.at + title.count])
+        placed[title.page][title.at] = [PdfHeading(" ".join(said.split()), levels[title], title.count)]
+    return placed
+
+
+def _with_labels(found: Iterable[Title]) -> Iterator[Title]:
+    """Yield the titles, each with the label above it, such as "Chapter 1", as one title."""
+    waiting: Title | None = None
     for title in found:
-        first = title
+        one = title
         if waiting and (waiting.page, waiting.at + waiting.count) == (title.page, title.at) and (
             title.style.size >= waiting.style.size
         ):  # fmt: skip
-            del placed[waiting.page][waiting.at]
-            first = replace(title, at=waiting.at, count=waiting.count + title.count)
-            waiting = None
-        elif _CHAPTER.match(title.text) and not _FILED.match(title.text):
+            count = waiting.count + title.count
+            one = replace(title, at=waiting.at, count=count, text=f"{waiting.text} {title.text}")
+        elif waiting:
+            yield waiting
+        waiting = None
+        if one is title and _CHAPTER.match(title.text) and not _NAMED.match(title.text):
             waiting = title
         else:
-            waiting = None
-        said = prose(pages[first.page].lines[first.at : first.at + first.count])
-        placed[first.page][first.at] = [PdfHeading(" ".join(said.split()), levels[title], first.count)]
-    return placed
+            yield one
+    if waiting:
+        yield waiting
 
 
 def body(pages: Sequence[PageLines], leading: float) -> BodyStyle:
@@ -311,8 +329,11 @@ def titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
     """Return the titles that score enough, of styles that stand apart."""
     heads = running_heads(pages, text.size, text.leading)
     found = [
-        title for number, page in enumerate(pages) for title in _of_page(number, page, text, heads[number])
+        title
+        for number, page in enumerate(pages)
+        for title in _of_page(number, page, _on(page, text), heads[number])
     ]
+    twice = Counter((title.page, title.text) for title in found)
     used = Counter(style_of(line) for page in pages for line in page.lines if may_be_title(line))
     apart: Counter[FontStyle] = Counter()
     for title in found:
@@ -326,10 +347,16 @@ def titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
         replace(title, features=title.features | {"inside"})
         if (title.style in text_styles and not title.features & {"number", "named"})
         or (title.style in inside and not title.features & {"large", "number", "named"})
+        or (twice[title.page, title.text] > 1 and not _OUTLINED.match(title.text))
         else title
         for title in found
     ]
     return _numbered_in_order([title for title in judged if title.score >= ENOUGH])
+
+
+def _on(page: PageLines, text: BodyStyle) -> BodyStyle:
+    """Return the text's type on a page that is set in smaller type, such as a schedule."""
+    return replace(text, size=min(text.size, body_size([page]) or text.size))
 
 
 def _of_page(number: int, page: PageLines, text: BodyStyle, heads: Set[int]) -> Iterator[Title]:
@@ -364,7 +391,7 @@ def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: 
         "bold": bold and not larger,
         "marked": marked and not larger and not bold,
         "number": plain and bool(_OUTLINED.match(said)) and heading_number(said) is not None,
-        "named": bool(_NAMED.match(said)),
+        "named": bool(_NAMED.match(said) or (not plain and _FILED.match(said))),
         "space": not large and _has_space(lines, at, text, style),
         "close": not large and not _has_space(lines, at, text, style),
         "small": size < _SMALLER * text.size,
@@ -388,9 +415,34 @@ def _says_otherwise(lines: Sequence[Line], at: int, count: int, said: str) -> bo
     years = len(re.findall(r"\b(?:19|20)\d\d\b", said)) > 1 and bool(below and below.rows)
     return bool(
         _OTHERWISE.search(said) or CAPTION.match(said) or is_units(said) or is_columns(said) or years
+        or _heads_columns(lines, at, said)
         or listed.count("(") != listed.count(")")
         or _SIGNER.match(said) or (below and _SIGNER.match(below.text))
     )  # fmt: skip
+
+
+def _heads_columns(lines: Sequence[Line], at: int, said: str) -> bool:
+    """Tell whether a line is a part of a table's header: it has wide gaps, or stands with years and units."""
+    line = lines[at]
+    gaps = any(after.left - word.right > _GAP * line.size for word, after in pairwise(line.words))
+    numbered = _FILED.match(said) or _OUTLINED.match(said) or _NAMED.match(said)
+    if _names_columns(line) or (gaps and not numbered):
+        return True
+    below = lines[at + 1] if at + 1 < len(lines) else None
+    if below and line.baseline - below.baseline < 0.5 * line.size and _names_columns(below):
+        return True
+    for number in range(at - 1, max(at - _HEADER, 0) - 1, -1):
+        if not abs(lines[number].baseline - lines[number + 1].baseline) < _TALL_HEADER * line.size:
+            break
+        if _names_columns(lines[number]):
+            return True
+        if lines[number].rows or not lines[number].bold:
+            break
+    return False
+
+
+def _names_columns(line: Line) -> bool:
+    return not line.rows and (is_units(line.text) or is_columns(line.text))
 
 
 def may_be_title(line: Line) -> bool:
@@ -463,6 +515,8 @@ def _reads_on(said: str, large: bool, marked: bool) -> bool:
     """Tell whether the words are a sentence, or a part of one."""
     if said.endswith((",", ";", " and", " or", " the", " of")) or LEADER.search(said):
         return True
+    if marked and (_FILED.match(said) or (said.isupper() and said.endswith(":"))) and len(said) <= LONGEST:
+        return False  # "Item 8.01. Other Events.", "OUTLOOK:"
     first = next((c for c in said if c.isalpha()), "")
     if large:
         sentence = said.isupper() and len(said.split()) > 4 and not _COMPANY.search(said)
@@ -597,9 +651,11 @@ def _filed_levels(found: Sequence[Title], levels: Mapping[Title, int]) -> dict[T
             under, above = 1 if match[1] else 1 + parts, []
             placed[title] = under
             continue
+        if _NOTE.match(title.text):
+            above = []
         while above and above[-1] >= levels[title]:
             above.pop()
-        above.append(levels[title])
+        above.append(0 if _NOTE.match(title.text) else levels[title])
         placed[title] = min(under + len(above), 6)
     return placed
 

@@ -110,7 +110,8 @@ def body_size(pages: Iterable[PageLines]) -> float:
     code: Counter[float] = Counter()
     for page in pages:
         for line in page.lines:
-            (code if line.mono else sizes)[line.size] += len(line.text)
+            if not line.rows:
+                (code if line.mono else sizes)[line.size] += len(line.text)
     if sizes.total() < _PROSE * code.total():
         sizes.update(code)
     return max(sizes, key=lambda size: (sizes[size], size), default=0.0)

@@ -3,7 +3,7 @@
 import pytest
 
 from ingestor.parsers.pdf.headings import body, headings, titles
-from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines
+from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, Word
 
 TEXT = "Words of the text that fill the whole width of the column in which they stand"
 
@@ -273,3 +273,59 @@ def test_an_entry_of_the_outline_takes_a_label_above_it_and_no_other_line() -> N
     assert [(at, one.title) for at, some in found[0].items() for one in some] == [
         (0, "Part IV Of Mills"), (4, "A"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "title", ["Item 8.01. Other Events.", "Section 2.01 The Advances.", "GUIDANCE FOR 2023:"]
+)
+def test_numbered_or_capital_title_that_ends_with_a_stop_is_a_heading(title: str) -> None:
+    pages = [page(TEXT, *section(said(title, bold=True)), *section(said(title[:-2], bold=True)))]
+    assert [one for _, one in found(*pages)] == [title, title[:-2]]
+
+
+def test_article_and_its_title_are_one_heading_above_its_sections() -> None:
+    lines: list[Line | str] = []
+    for article, one, other in (("ARTICLE I", "1.01", "1.02"), ("ARTICLE II", "2.01", "2.02")):
+        lines += ["", said(article, bold=True), said("THE MILL", bold=True), *[TEXT] * 3]
+        for number in (one, other):
+            lines += section(said(f"Section {number} The Quay.", bold=True))
+    assert found(page(TEXT, *lines))[:3] == [
+        (1, "ARTICLE I THE MILL"), (2, "Section 1.01 The Quay."), (2, "Section 1.02 The Quay."),
+    ]  # fmt: skip
+
+
+def spread(*parts: str) -> Line:
+    """Words with wide gaps between them, as above the columns of a table."""
+    words = tuple(Word(part, 50.0 + 150 * at, 100.0 + 150 * at, 0) for at, part in enumerate(parts))
+    return said(" ".join(parts), bold=True, right=words[-1].right, words=words)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [spread("Votes For", "Votes Against")],
+        [said("($ in millions)", bold=True), said("Gross Carrying Amount", bold=True)],
+        [said("December 31, 2022", bold=True), said("Level", bold=True), said("Carrying Value", bold=True)],
+    ],
+)
+def test_header_of_a_table_that_is_not_joined_heads_nothing(lines: list[Line]) -> None:
+    names = ["The Mill", "The Town", "The Quay", "The Inn"]
+    own = [line for name in names for line in section(said(name, bold=True))]
+    assert [title for _, title in found(page(TEXT, *section(*lines), *own, *[TEXT] * 5))] == names
+
+
+def test_titles_at_the_top_of_most_pages_are_headings_if_each_is_another() -> None:
+    pages = [
+        PageLines("1", 800, (said(f"Note {n} - {name}", bold=True), *page("", "", "", *[TEXT] * 9).lines))
+        for n, name in enumerate(("Mills", "Quays", "Bridges", "Wells", "Inns", "Roads"), 1)
+    ]
+    assert len(found(*pages)) == 6
+
+
+def test_headings_of_a_page_in_small_type_are_measured_by_its_own_text() -> None:
+    small = [said(TEXT, size=8.0)] * 5
+    pages = [
+        page(*section(said("The Mill", bold=True)), *section(said("The Quay", bold=True)), *[TEXT] * 9),
+        page(*small, "", said("Reconciliation of debt", size=8.0, bold=True), *small),
+    ]
+    assert [title for _, title in found(*pages)] == ["The Mill", "The Quay", "Reconciliation of debt"]
