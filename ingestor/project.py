@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ingestor.app.verification import Verification
     from ingestor.config.models import Config
     from ingestor.search.values import Answer, Expand, Mode
+    from ingestor.state.queries.history import Event
     from ingestor.state.queries.reports import Listed
     from ingestor.state.run_status import Live, SyncProgress
     from ingestor.state.running_config import InForce
@@ -305,6 +306,13 @@ class Project:
 
         with _explained(), journal_of(self._in_force().config) as journal:
             yield listed(journal, source)
+
+    def history(self, source: str | None = None, document: str | None = None, n: int = 50) -> list[Event]:
+        """Return what changed, newest first; only of a source or of a document, if given."""
+        from ingestor.app.queries import history, journal_of
+
+        with _explained(), journal_of(self._in_force().config) as journal:
+            return history(journal, source, document, n)
 
     def document(self, name: str) -> Shown:
         """Return a document with its records. ``name``: its key, path or id."""

@@ -6,7 +6,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -26,6 +26,7 @@ from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state import run_status, running_config
 from ingestor.state.files import lexical_path, lock_path
+from ingestor.state.queries.history import note_refused
 from ingestor.state.queries.reports import Reports
 from ingestor.state.run_status import Live, Meter, RunningListing, SyncProgress
 from ingestor.state.running_config import settled_at_start
@@ -472,6 +473,9 @@ class Loop:
             self.watcher(now)
         elif now.listing:  # the first document may take long to find
             self.watcher(now)
+        if now.config_error and now.config_error != before.config_error:
+            with suppress(sqlite3.Error):  # the log has it
+                note_refused(self.running.engine.journal, now.config_error)
         if before.waiting and not now.waiting:
             give_back_memory()
         self.shown = now  # last: a failed write is repeated

@@ -28,6 +28,7 @@ from ingestor.core.escape import raw
 from ingestor.core.shards import shard_names
 from ingestor.model import INSIDE, CollectionName, Record, SourceName
 from ingestor.ports import Gone, IngestorError, NeedsHuman, Torn, Transient
+from ingestor.rechunk.recipes import changes, described_otherwise, unpacked
 from ingestor.search.values import Answer, Question, checked
 from ingestor.state import run_status
 from ingestor.state.editions import Editions
@@ -35,6 +36,7 @@ from ingestor.state.files import chroma_log_path, journal_path, lexical_path, lo
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import Locked, held, noted, retry_until_free
+from ingestor.state.queries.history import Event, happened, id_of
 from ingestor.state.queries.reports import Listed, Reports
 from ingestor.state.run_status import Live
 from ingestor.state.running_config import InForce
@@ -398,6 +400,28 @@ def shown(config: Config, document: str) -> Shown:
         records = _answer(config, journal, read)
         in_order = sorted(records, key=lambda record: int(str(record.metadata.get("chunk_index") or 0)))
         return Shown(found, in_order, tuple(fitting))
+
+
+def history(journal: Journal, source: str | None, document: str | None, n: int) -> list[Event]:
+    """Return the last events, newest first. Raises BadRequest if there is no such document.
+
+    ``source``, ``document``: only theirs. A removed document is known by its last key and its id.
+    """
+    id_ = None
+    if document is not None:
+        id_ = id_of(journal, document) or find_documents(journal, document)[0].document_id
+    return [explained(one) for one in happened(journal, source, id_, n)]
+
+
+def explained(one: Event) -> Event:
+    """Return an event of a collection with what changed in its config as the reason."""
+    if one.after is None:
+        return one
+    old, new = (unpacked(each) if each else None for each in (one.before, one.after))
+    found = [] if old is None or new is None else [*changes(old, new)]
+    described = None if old is None or new is None else described_otherwise(old, new)
+    told = [str(each) for each in (*found, described) if each is not None]
+    return replace(one, why="; ".join(told) or "other sources or recipes", before=None, after=None)
 
 
 def find_documents(journal: Journal, wanted: str) -> list[Entry]:

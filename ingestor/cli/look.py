@@ -172,6 +172,19 @@ def list_documents(
         console.show_documents(*found, as_json)
 
 
+def history(
+    document: Annotated[str | None, typer.Argument(help="A document: its key, path or id.")] = None,
+    source: Annotated[str | None, typer.Option(help="Show changes of this source only.")] = None,
+    n: Annotated[int, typer.Option("-n", min=1, max=20_000, help="Number of changes.")] = 50,
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what changed, when and why, newest first."""
+    from ingestor.cli.output import console
+
+    console.show_history(to_read(config)[0].history(source, document, n), as_json)
+
+
 def show(
     document: Annotated[str, typer.Argument(help="A document: its key, path or id.")],
     config: ConfigOption = CONFIG,

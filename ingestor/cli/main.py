@@ -19,7 +19,7 @@ from ingestor.cli.chunk import chunk
 from ingestor.cli.collections import collections
 from ingestor.cli.control import accept, apply, pause, resume, retry, rollback
 from ingestor.cli.evaluate import evaluate
-from ingestor.cli.look import list_documents, plan, query, show, status, verify
+from ingestor.cli.look import history, list_documents, plan, query, show, status, verify
 from ingestor.cli.run import init, run, sync
 from ingestor.cli.trial import try_folder
 from ingestor.cli.usage import FAILED, INTERRUPTED, USAGE, fail
@@ -120,7 +120,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
         pause,
         resume,
     ),
-    *(list_documents, show, collections, chunk, evaluate),
+    *(list_documents, show, history, collections, chunk, evaluate),
 )
 _NAMES = {list_documents: "ls", try_folder: "try"}
 for _command in _COMMANDS:

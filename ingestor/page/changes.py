@@ -10,7 +10,7 @@ from typing import Any
 
 from ingestor.app.approvals import approve, roll_back
 from ingestor.app.handover import gone_sources
-from ingestor.app.queries import BadRequest, journal_of
+from ingestor.app.queries import BadRequest, history, journal_of
 from ingestor.config.models import Config
 from ingestor.core.work_counts import kind_of
 from ingestor.http_server.problems import RequestProblem
@@ -21,6 +21,7 @@ from ingestor.page.site import Deed, Form, FormResult, local
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.queries.browsing import failed_rows
+from ingestor.state.queries.history import FEW
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
 from ingestor.units import counted
@@ -33,6 +34,7 @@ def changes(daemon: DaemonView, found: Situation, config: Config, planner: Plann
     """Raises sqlite3.Error."""
     with journal_of(config) as journal:
         leaving = [] if config.prune else gone_sources(config, journal)
+        latest = history(journal, None, None, FEW)
     return {
         "now": found.at,
         "sources": sources_now(daemon, found),
@@ -40,6 +42,7 @@ def changes(daemon: DaemonView, found: Situation, config: Config, planner: Plann
         "leaving": leaving,
         "plan": planner.latest(),
         "config_text": config.origin.text,
+        "history": latest,
     }
 
 

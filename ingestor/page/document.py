@@ -18,6 +18,7 @@ from ingestor.search.values import title_of
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.queries.browsing import one_of
+from ingestor.state.queries.history import happened
 
 CHUNKS = 200  # in a page
 
@@ -36,6 +37,7 @@ def document(daemon: DaemonView, found: Situation, request: Request) -> Mapping[
     count = _whole(records[0].metadata, "chunk_count") if records else 0
     return {
         "now": found.at,
+        "history": happened(daemon.journal, document_id=id_, n=20),
         "row": row,
         "collection": serves,
         "title": next(filter(None, (title_of(one.metadata) for one in records)), None),

@@ -1,6 +1,7 @@
 """The journal's tables, as numbered migrations: a released one is never edited, only followed."""
 
 import sqlite3
+from collections.abc import Iterator
 
 from ingestor.ports import NeedsHuman
 
@@ -146,6 +147,70 @@ _MIGRATIONS = (
     UPDATE sources SET most_at = last_scan;
     """,
     "ALTER TABLE collections ADD COLUMN generations TEXT NOT NULL DEFAULT '';",
+    # What happened, written by triggers in the transaction of each change; see queries/history.py.
+    """
+    CREATE TABLE history (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at REAL NOT NULL DEFAULT ((julianday('now') - 2440587.5) * 86400.0),
+        what TEXT NOT NULL, source TEXT, document TEXT, document_id TEXT, collection TEXT, why TEXT
+    );
+    CREATE INDEX happened_to ON history (document_id, id);
+    CREATE TRIGGER history_bound AFTER INSERT ON history BEGIN
+        DELETE FROM history WHERE id <= NEW.id - 20000;
+    END;
+    CREATE TRIGGER history_done AFTER UPDATE OF digest ON documents
+        WHEN NEW.digest != '' AND (OLD.digest IS NOT NEW.digest OR OLD.done_recipe IS NOT NEW.done_recipe)
+        AND NEW.collection IN (SELECT name FROM collections WHERE role = 'live')
+    BEGIN
+        INSERT INTO history (what, source, document, document_id, collection, why) VALUES (
+            CASE WHEN coalesce(OLD.digest, '') = '' THEN 'added' WHEN OLD.digest != NEW.digest THEN 'changed'
+                ELSE 'rewritten' END,
+            NEW.source, NEW.key, NEW.document_id, NEW.collection,
+            CASE WHEN OLD.digest = NEW.digest THEN 'the config or the program changed' END);
+    END;
+    CREATE TRIGGER history_moved AFTER UPDATE OF key ON documents
+        WHEN OLD.key != NEW.key AND NEW.collection IN (SELECT name FROM collections WHERE role = 'live')
+    BEGIN
+        INSERT INTO history (what, source, document, document_id, collection, why)
+            VALUES ('moved', NEW.source, NEW.key, NEW.document_id, NEW.collection, 'it was ' || OLD.key);
+    END;
+    CREATE TRIGGER history_removed AFTER DELETE ON documents
+        WHEN OLD.digest != '' AND OLD.collection IN (SELECT name FROM collections WHERE role = 'live')
+    BEGIN
+        INSERT INTO history (what, source, document, document_id, collection)
+            VALUES ('removed', OLD.source, OLD.key, OLD.document_id, OLD.collection);
+    END;
+    CREATE TRIGGER history_failed AFTER UPDATE OF reason ON documents
+        WHEN NEW.reason IS NOT NULL AND OLD.reason IS NOT NEW.reason AND NEW.parser IS NOT '-'
+        AND NEW.collection IN (SELECT name FROM collections WHERE role = 'live')
+    BEGIN
+        INSERT INTO history (what, source, document, document_id, collection, why)
+            VALUES (iif(NEW.quarantined, 'quarantined', 'failed'), NEW.source, NEW.key, NEW.document_id,
+                NEW.collection, NEW.reason);
+    END;
+    CREATE TRIGGER history_held AFTER UPDATE OF held ON sources WHEN OLD.held IS NOT NEW.held
+    BEGIN
+        INSERT INTO history (what, source, why)
+            VALUES (iif(NEW.held IS NULL, 'released', 'held'), NEW.name, NEW.held);
+    END;
+    CREATE TRIGGER history_held_new AFTER INSERT ON sources WHEN NEW.held IS NOT NULL
+    BEGIN
+        INSERT INTO history (what, source, why) VALUES ('held', NEW.name, NEW.held);
+    END;
+    CREATE TRIGGER history_config AFTER UPDATE OF choices ON collections
+        WHEN NEW.role = 'live' AND OLD.choices IS NOT NULL AND OLD.choices IS NOT NEW.choices
+    BEGIN
+        INSERT INTO history (what, collection, why)
+            VALUES ('config', NEW.name, json_array(OLD.choices, NEW.choices));
+    END;
+    CREATE TRIGGER history_switched AFTER UPDATE OF role ON collections
+        WHEN NEW.role = 'live' AND OLD.role != 'live'
+    BEGIN
+        INSERT INTO history (what, collection, why) SELECT 'switched', NEW.name, json_array((
+            SELECT choices FROM collections WHERE serves = NEW.serves AND name != NEW.name
+                AND role IN ('live', 'previous') ORDER BY since DESC LIMIT 1), NEW.choices);
+    END;
+    """,
 )
 
 
@@ -163,13 +228,24 @@ def migrate(db: sqlite3.Connection) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
         for script in _MIGRATIONS[_version(db) :]:
-            for statement in filter(str.strip, script.split(";")):
+            for statement in _statements(script):
                 db.execute(statement)
         db.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
     except BaseException:
         db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script; a trigger's body has semicolons of its own."""
+    gathered = ""
+    for part in script.split(";"):
+        gathered += f"{part};"
+        if sqlite3.complete_statement(gathered):
+            if gathered.strip(" \n;"):
+                yield gathered
+            gathered = ""
 
 
 def _version(db: sqlite3.Connection) -> int:

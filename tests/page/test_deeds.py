@@ -168,3 +168,17 @@ def test_a_plan_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) ->
     made.begin()
     assert wait(lambda: (found := made.latest()) and found.text) == "The plan could not be made."
     made.close()
+
+
+def test_history_stands_under_changes_and_with_its_document(client: httpx.Client, daemon: Daemon) -> None:
+    with daemon.journal.transaction() as db:
+        db.execute(
+            "INSERT INTO history (what, source, document, document_id, why) VALUES "
+            "('moved', 'docs', 'bad.pdf', 'bad', 'it was <old>.pdf')"
+        )
+        db.execute("INSERT INTO history (what, why) VALUES ('refused', 'line 3')")
+    for address, there in (("/page/changes", {"moved", "refused"}), ("/page/documents/bad", {"moved"})):
+        text = client.get(address).text
+        section = text[text.index('id="history-head"') :]
+        assert {what for what in ("moved", "refused") if f"<td>{what}</td>" in section} == there
+        assert "it was &lt;old&gt;.pdf" in section

@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,10 +24,13 @@ from ingestor.cli.invocation import command
 from ingestor.core.escape import line
 from ingestor.units import counted
 
+_PACKED = ("before", "after")  # keys of events for the program alone
+
 if TYPE_CHECKING:
     from ingestor.app.inventory import CollectionInfo
     from ingestor.app.summary import SyncReport
     from ingestor.app.verification import Verification
+    from ingestor.state.queries.history import Event
     from ingestor.state.queries.reports import Listed as Document
     from ingestor.state.run_status import RunningListing
 
@@ -195,6 +199,22 @@ def show_documents(sources: Sequence[str], documents: Iterator[Document], as_jso
     for document in documents:
         name = line(document.document)
         print(f"{document.source:{width}}  {document.state:11}  {document.records:6}  {name}")
+
+
+def show_history(events: Sequence[Event], as_json: bool) -> None:
+    """Print a line for each change: when, what, where and why."""
+    if as_json:
+        shown = [{key: value for key, value in asdict(one).items() if key not in _PACKED} for one in events]
+        print(json.dumps(shown))
+        return
+    if not events:
+        print("nothing changed yet", file=sys.stderr)
+    for one in events:
+        at = datetime.fromtimestamp(one.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        name = one.document or (f"collection {one.collection}" if one.collection else "")
+        where = ": ".join(filter(None, (one.source, name))) or "the config file"
+        why = "" if one.why is None else f" ({'; '.join(map(str.strip, one.why.splitlines()))})"
+        print_wrapped(Text(f"{at}  {one.what:11}  {line(where)}{line(why)}"))
 
 
 def _print_list(values: Iterable[object]) -> None:
