@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.chunkers.laws import essay
-from tests.e2e.project import INGESTOR, Project
+from tests.e2e.project import INGESTOR, Project, running
 from tests.endpoint import KEY, Reply, refused, said, serving
 from tests.serving import free_port
 from tests.waiting import wait
@@ -255,9 +255,6 @@ def test_a_daemon_that_asks_ends_when_told_to(project: Project) -> None:
     with serving(throttled) as endpoint:
         asking(project, endpoint.base_url, retries=9)
         write(project, 2)
-        daemon = project.start()
-        try:
+        with running(project) as daemon:
             wait(lambda: endpoint.calls > 0)
             assert daemon.stop() == 0
-        finally:
-            daemon.kill()

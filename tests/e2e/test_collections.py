@@ -19,7 +19,7 @@ from ingestor.core.metadata_keys import LEAN, NEEDED
 from ingestor.core.shards import shard_of
 from tests.e2e.in_chroma import everything, in_chroma
 from tests.e2e.in_process import Ask, answered
-from tests.e2e.project import NAMED_BY_HISTORY, Project
+from tests.e2e.project import NAMED_BY_HISTORY, Project, running
 from tests.serving import HOST, client_of, shared_server
 from tests.waiting import wait
 
@@ -175,14 +175,11 @@ def test_a_daemon_goes_on_by_itself_when_its_collection_is_adopted(project: Proj
     write(project, 3)
     project.json("sync")
     shutil.rmtree(project.folder / "state")
-    daemon = project.start()
-    try:
+    with running(project) as daemon:
         wait(lambda: "collections --adopt docs" in (project.poll("status")["sources"]["docs"]["held"] or ""))
         project.json("collections", "--adopt", "docs")
         wait(lambda: project.settled(3))
         assert daemon.stop() == 0
-    finally:
-        daemon.kill()
 
 
 # --- A collection in shards: written, searched, verified and divided anew, as one ---

@@ -20,7 +20,7 @@ from tests.connectors.servers import postgres_server
 from tests.connectors.shelves import ShelfWorld
 from tests.connectors.sites import FeedWorld, SiteWorld, site
 from tests.connectors.stores import ServedWorld, in_s3, s3_server
-from tests.e2e.project import Project
+from tests.e2e.project import Project, running
 from tests.pipeline.packed import mailed, tarred, zipped
 from tests.waiting import wait
 
@@ -211,16 +211,13 @@ def test_rows_that_are_written_are_indexed_long_before_the_next_listing(tmp_path
         world.put(f"{number}.md", f"# Title {number}\n\nA house by the river.\n".encode())
     source = {"kind": "sql", "scan_every": "1h", **world.source}
     project = project_of(tmp_path, source)
-    daemon = project.start()
-    try:
+    with running(project) as daemon:
         wait(lambda: project.settled(4))
         world.put("new.md", b"# New\n\nA bridge.\n")
         wait(lambda: project.settled(5))
         world.put("1.md", b"# Title 1\n\nA lantern in the harbour.\n")
         wait(lambda: "harbour" in project.call("query", "lantern").stdout)
         assert daemon.stop() == 0, daemon.said()
-    finally:
-        daemon.kill()
     fresh = project_of(tmp_path, source, "fresh")
     fresh.json("sync")
     assert project.essence() == fresh.essence()
@@ -304,12 +301,9 @@ def test_code_that_prints_and_silences_logs_does_not_disturb_the_answer(tmp_path
 @pytest.mark.slow
 def test_what_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
     project = code(tmp_path, "hanging", pids=str(tmp_path / "pid"))
-    daemon = project.start(as_people_do=True)  # a forked one ends without atexit
-    try:
+    with running(project, as_people_do=True) as daemon:  # a forked one ends without atexit
         pid = int(wait(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
         assert daemon.stop() == 0, daemon.said()
-    finally:
-        daemon.kill()
     wait(lambda: not Path(f"/proc/{pid}").exists())
 
 

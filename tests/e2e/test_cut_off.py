@@ -18,7 +18,7 @@ from tests.connectors.repositories import over_http as git_over_http
 from tests.connectors.served import SERVED, in_s3
 from tests.connectors.servers import postgres_server
 from tests.connectors.sites import FeedWorld, Site, SiteWorld, site
-from tests.e2e.project import INGESTOR, Daemon, Project
+from tests.e2e.project import INGESTOR, Daemon, Project, running
 from tests.hanging_mount import OPENDIR, READ, hanging_mount
 from tests.serving import silent
 from tests.waiting import wait
@@ -207,8 +207,7 @@ def _as_from_scratch(polled: Project, served_world: Any) -> None:
 @pytest.mark.timeout(900)
 def test_the_server_goes_in_the_middle_and_comes_back(served_world: Any, polled: Project) -> None:
     served_world.proxy.budget = MUCH
-    daemon = polled.start()
-    try:
+    with running(polled) as daemon:
         wait(served_world.proxy.spent.is_set)
         if served_world.server:
             served_world.server.kill()
@@ -221,8 +220,6 @@ def test_the_server_goes_in_the_middle_and_comes_back(served_world: Any, polled:
         documents = _changed(served_world)
         wait(lambda: polled.settled(documents), 120)
         assert daemon.stop() == 0
-    finally:
-        daemon.kill()
     _as_from_scratch(polled, served_world)
 
 
@@ -231,12 +228,9 @@ def test_the_server_goes_in_the_middle_and_comes_back(served_world: Any, polled:
 def test_connections_that_break_off_again_and_again(served_world: Any, polled: Project) -> None:
     """Each brings a part of what there is to read."""
     served_world.proxy.cut(MUCH)
-    daemon = polled.start()
-    try:
+    with running(polled) as daemon:
         wait(lambda: polled.settled(MANY), 240)
         assert daemon.stop() == 0
-    finally:
-        daemon.kill()
     served_world.proxy.relent()
     _changed(served_world)
     wait(lambda: polled.call("sync").returncode == 0, 300)
@@ -377,16 +371,13 @@ def test_a_file_system_that_hangs(tmp_path: Path, silent: int) -> None:
         {"name": "docs", "path": "./docs", **source},
     ]
     project = Project(tmp_path / "project", {"sources": sources})
-    with hanging_mount(mount, [f"{number}.txt" for number in range(60)], silent):
-        daemon = project.start()
-        try:
-            wait(lambda: "Chroma listens" in daemon.said())
-            wait(lambda: hangs(project, silent))
-            (project.docs / "ordinary.txt").write_text("a lantern hangs beside it")
-            wait(lambda: settled(project) == 1)
-            assert daemon.stop() == 0
-        finally:
-            daemon.kill()
+    names = [f"{number}.txt" for number in range(60)]
+    with hanging_mount(mount, names, silent), running(project) as daemon:
+        wait(lambda: "Chroma listens" in daemon.said())
+        wait(lambda: hangs(project, silent))
+        (project.docs / "ordinary.txt").write_text("a lantern hangs beside it")
+        wait(lambda: settled(project) == 1)
+        assert daemon.stop() == 0
 
 
 def hangs(project: Project, silent: int) -> bool:

@@ -15,7 +15,7 @@ import pytest
 
 from ingestor.rechunk.recipes import unpacked
 from tests.e2e.in_chroma import lost
-from tests.e2e.project import Daemon, Project, chroma_pid, long_document, remote, signal_later
+from tests.e2e.project import Daemon, Project, chroma_pid, long_document, remote, running, signal_later
 from tests.waiting import wait
 
 WRITTEN, SWAPPED = " written, ", "took the place of the old one"
@@ -259,8 +259,7 @@ def test_folders_that_go_one_by_one_are_asked_about_together(project: Project) -
         (project.docs / folder).mkdir()
         for number in range(documents):
             (project.docs / folder / f"{number}.txt").write_text(f"words of {folder} {number}\n")
-    daemon = project.start(as_people_do=True)
-    try:
+    with running(project, as_people_do=True) as daemon:
         wait(lambda: project.settled(32))
         shutil.rmtree(project.docs / "a")
         wait(lambda: project.settled(16))
@@ -270,8 +269,6 @@ def test_folders_that_go_one_by_one_are_asked_about_together(project: Project) -
         project.json("accept", "docs")
         wait(lambda: project.settled(8))
         assert daemon.stop() == 0
-    finally:
-        daemon.kill()
 
 
 # --- Pausing a source and going on with it, with and without a daemon ---
@@ -318,8 +315,7 @@ def test_a_source_that_is_not_in_the_config(tmp_path: Path) -> None:
 def test_a_change_of_the_config_waits_while_paused_and_a_daemon_hears_of_both(tmp_path: Path) -> None:
     project = Project(tmp_path)
     write(project, *"abcdefgh")
-    daemon = project.start()
-    try:
+    with running(project) as daemon:
         wait(lambda: project.settled(8))
         project.json("pause")
         project.settings |= {"chunking": {"strategy": "fixed", "size": 20}, "rechunk": "in_place"}
@@ -330,8 +326,6 @@ def test_a_change_of_the_config_waits_while_paused_and_a_daemon_hears_of_both(tm
         project.json("resume")
         wait(lambda: project.settled(9))
         assert daemon.stop() == 0
-    finally:
-        daemon.kill()
     assert project.essence() == project.fresh().essence()
 
 

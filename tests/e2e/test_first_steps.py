@@ -206,7 +206,8 @@ def test_a_daemon_ends_with_its_terminal(project: Project, terminal: Terminal) -
     terminal.close()
     assert terminal.process.wait(60) == 0
     assert not project.json("status")["running"]
-    assert project.json("verify")["checked"] == 1
+    found = project.json("verify", code=None)  # a file that was young when it was listed is due again
+    assert (found["checked"], found["missing"], found["stale"]) == (1, 0, 0)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from chromadb.errors import AuthorizationError
 
 from ingestor.chroma import processes
 from tests.connectors.folders import run_python
-from tests.e2e.project import Project
+from tests.e2e.project import Project, running
 from tests.waiting import wait
 
 TOKEN = "s3cret-of-the-tests"
@@ -27,8 +27,7 @@ def with_token(project: Project) -> Project:
 
 def test_a_token_is_sent_by_our_commands_and_asked_of_readers(with_token: Project) -> None:
     project = with_token
-    daemon = project.start()
-    try:
+    with running(project) as daemon:
         wait(lambda: project.settled(1))
         status = project.json("status")
         assert status["collections"]["docs"]["healthy"]
@@ -45,8 +44,6 @@ def test_a_token_is_sent_by_our_commands_and_asked_of_readers(with_token: Projec
         reader = chromadb.HttpClient("127.0.0.1", project.port, settings=settings)
         assert reader.get_collection("docs").count() == 1
         assert daemon.stop() == 0
-    finally:
-        daemon.kill()
     assert TOKEN not in daemon.said()
 
 

@@ -18,7 +18,7 @@ from tests.corpus.all import NAMES, families
 from tests.corpus.case import Case
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.memory import Peak, watched
-from tests.e2e.project import Daemon, Project
+from tests.e2e.project import Daemon, Project, running
 from tests.hostile import documents, misbehaving
 from tests.parsers.files import docx, epub, odf, paragraph, pdf, pptx, shape, xlsx
 from tests.waiting import wait
@@ -272,14 +272,10 @@ def test_many_files_in_one_folder_are_listed_within_bounds(tmp_path: Path) -> No
     project = Project(tmp_path / "project")
     for number in range(FILES):
         (project.docs / f"{number:06}.txt").touch()
-    daemon = project.start(as_people_do=True)
-    try:
-        with watched(daemon.process.pid) as peak:
-            wait(lambda: project.poll("status")["sources"]["docs"]["last_scan"], 900, 2.0)
-            cpu = _cpu(daemon.process.pid)
-            assert daemon.stop() == 0
-    finally:
-        daemon.kill()
+    with running(project, as_people_do=True) as daemon, watched(daemon.process.pid) as peak:
+        wait(lambda: project.poll("status")["sources"]["docs"]["last_scan"], 900, 2.0)
+        cpu = _cpu(daemon.process.pid)
+        assert daemon.stop() == 0
     print(f"{cpu:.0f} s of processor time; {peak.daemon / 1e6:.0f} MB")
     assert cpu < CPU
     assert peak.daemon < MEMORY
@@ -294,8 +290,7 @@ def test_under_a_limit_of_memory_the_daemon_goes_on(tmp_path: Path) -> None:
     )
     (project.docs / "a.txt").write_text("an ordinary document")
     (project.docs / "large.json").write_text("9" * 20_000_000)
-    daemon = project.start(as_people_do=True)
-    try:
+    with running(project, as_people_do=True) as daemon:
         wait(lambda: "Chroma listens" in daemon.said())
         resource.prlimit(
             daemon.process.pid, resource.RLIMIT_AS, (_addresses(daemon.process.pid) + 200_000_000,) * 2
@@ -306,8 +301,6 @@ def test_under_a_limit_of_memory_the_daemon_goes_on(tmp_path: Path) -> None:
         failures = {one["document"] for one in project.json("status")["failures"]}
         assert failures <= {"large.txt", "large.json"}
         assert daemon.stop() == 0
-    finally:
-        daemon.kill()
 
 
 def _settled(project: Project) -> set[str]:

@@ -16,7 +16,7 @@ from ingestor.chroma.client import Place, connect
 from tests.bad_parser import installed
 from tests.chroma.quota_proxy import AFTER, BEFORE, Cloud, cloud_before
 from tests.e2e.in_process import Ask, answered
-from tests.e2e.project import Daemon, Project, chroma_pid, long_document
+from tests.e2e.project import Daemon, Project, chroma_pid, long_document, running
 from tests.serving import HOST, shared_server
 from tests.small_disk import fill, small_disk
 from tests.waiting import wait
@@ -207,8 +207,7 @@ WAITS = {
 def test_a_full_disk_is_waited_out(project: Project, cramped: tuple[str, Path]) -> None:
     which, disk = cramped
     add(project, range(FIRST))
-    daemon = project.start()
-    try:
+    with running(project) as daemon:
         wait(lambda: project.settled(FIRST))
         add(project, range(FIRST, FIRST + THEN))
         ballast = fill(disk)
@@ -230,8 +229,6 @@ def test_a_full_disk_is_waited_out(project: Project, cramped: tuple[str, Path]) 
         assert "again" in said.split(WAITS[which])[-1]
         assert "Traceback" not in said
         assert daemon.stop() == 0
-    finally:
-        daemon.kill()
     assert project.json("verify")["checked"] == end["collections"]["docs"]["records"]
 
 
@@ -311,8 +308,7 @@ def test_a_document_that_takes_all_memory_of_the_group(
     monkeypatch.setenv("PYTHONPATH", installed(tmp_path / "plugins", "rtf"))
     parsing = {"memory": "8GB", "seconds": "60s", "processes": 1}
     project = Project(tmp_path / "project", {"parsing": parsing})
-    daemon = project.start()
-    try:
+    with running(project) as daemon:
         (group / "cgroup.procs").write_text(str(daemon.process.pid))
         wait(lambda: "Chroma listens" in daemon.said())
         (project.docs / "eats.rtf").write_text(r"{\rtf1 eat")
@@ -322,8 +318,6 @@ def test_a_document_that_takes_all_memory_of_the_group(
         print(project.json("status")["failures"])
         assert "Chroma ended" not in daemon.said() and daemon.process.poll() is None
         assert daemon.stop() == 0
-    finally:
-        daemon.kill()
 
 
 # --- Chroma as Chroma Cloud: everything arrives once, whatever the server's quotas and moods are ---

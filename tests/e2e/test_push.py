@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.connectors.pushing import TOKEN, Caller
-from tests.e2e.project import Daemon, Project, free_port, remote
+from tests.e2e.project import Daemon, Project, free_port, remote, running
 from tests.waiting import wait
 
 PAGE = "# Harbour\n\nA lantern in the harbour.\n"
@@ -100,8 +100,7 @@ def test_while_a_second_collection_is_built_both_get_what_is_pushed(
 ) -> None:
     project.settings["rechunk"] = "swap"
     project.configure()
-    daemon = project.start()
-    try:
+    with running(project) as daemon:
         wait(caller.is_answered)
         for number in range(60):
             caller.put(f"{number}.md", f"# Page {number}\n\n{'A garden in winter. ' * 40}\n".encode())
@@ -113,8 +112,6 @@ def test_while_a_second_collection_is_built_both_get_what_is_pushed(
         wait(lambda: source(project, "inbox")["settled"] == 90 and not source(project, "inbox")["due"])
         assert "is not open" not in daemon.said()
         assert daemon.stop() == 0
-    finally:
-        daemon.kill()
     project.json("sync")
     fresh = Project(tmp_path / "fresh", project.settings)
     fresh.json("sync")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.in_process import Ask, answered
-from tests.e2e.project import Project, long_document
+from tests.e2e.project import Project, long_document, running
 from tests.waiting import wait
 
 SAMPLES = Path(__file__).parents[2] / "documents"
@@ -417,8 +417,7 @@ def test_the_place_of_a_source_is_learnt_after_an_upgrade(named_docs: Project, a
 @pytest.mark.slow
 def test_a_daemon_hands_documents_over_when_its_config_changes(named_docs: Project) -> None:
     """Also of a document whose source is renamed while it waits for another try."""
-    daemon = named_docs.start()
-    try:
+    with running(named_docs) as daemon:
         wait(lambda: named_docs.settled(6))
         named_docs.source = {"name": "handbook"}
         named_docs.configure()
@@ -428,6 +427,4 @@ def test_a_daemon_hands_documents_over_when_its_config_changes(named_docs: Proje
         wait(lambda: named_docs.json("status")["embedded_texts"] == 1)  # the daemon tells now and then
         assert list(named_docs.json("status")["sources"]) == ["handbook"]
         assert daemon.stop() == 0
-    finally:
-        daemon.kill()
     assert named_docs.essence() == named_docs.fresh().essence()

@@ -14,7 +14,6 @@ from ingestor.chroma.collections import Ownership, open_collection
 from ingestor.config.models import Config
 from ingestor.config.servers import Http
 from ingestor.core.entries import ChromaName, CollectionRow, EditionName
-from ingestor.core.fingerprint import text_digest, vector_digest
 from ingestor.core.work_counts import WorkCounts
 from ingestor.engine.vectors.embedding import Embeddings
 from ingestor.http_server.server import Server
@@ -110,23 +109,6 @@ def note_documents(daemon: Daemon, names: Iterable[str]) -> None:
             keys = "id, document_id, source, collection, key, uri, size"
             db.execute(f"INSERT INTO documents ({keys}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             db.execute("INSERT INTO records VALUES (?, 0, '', '', '', 0, x'')", (number,))
-
-
-def note_records(daemon: Daemon, records: Iterable[Record]) -> None:
-    """As the engine notes them: in the journal, and their vectors in the cache."""
-    cache = VectorCache(daemon.folder / "cache", 10**6)
-    with daemon.journal.transaction() as db:
-        for record in records:
-            document, _, slot = record.id.rpartition("#")
-            keys = "document_id, source, collection, key"
-            row = (document, "docs", "docs", document)
-            db.execute(f"INSERT OR IGNORE INTO documents ({keys}) VALUES (?, ?, ?, ?)", row)
-            db.execute(
-                """INSERT INTO records SELECT id, ?, '', '', '', 0, ? FROM documents WHERE document_id = ?""",
-                (int(slot), vector_digest(record.vector), document),
-            )
-            cache.put(RECIPE, [text_digest(record.text)], record.vector[np.newaxis])
-    cache.close()
 
 
 @contextmanager

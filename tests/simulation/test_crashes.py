@@ -127,15 +127,11 @@ def _write_only(index, batch, extra_keys):
         index.drop(drops)
 
 
-def _trusting_assign(known, wanted):
-    return _ASSIGN([slots.Known(k.slot, k.text_key, k.vector_key, k.meta_key) for k in known], wanted)
-
-
 def _trusting_delta(known, wanted):
     return _DELTA([slots.Known(k.slot, k.text_key, k.vector_key, k.meta_key) for k in known], wanted)
 
 
-_ASSIGN, _DELTA = slots.assign, slots.delta
+_DELTA = slots.delta
 
 
 def _forget_to_drop(known, wanted):
