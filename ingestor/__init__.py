@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ingestor.state.lock import Locked as Locked
     from ingestor.state.run_status import SyncProgress as SyncProgress
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "ingestor.app.estimate": ("SyncPlan",),

@@ -39,7 +39,7 @@ class Fake:
         wanted = chunks(self.documents, size)
         added = wanted - self.held
         self.held = wanted if self.forgets else self.held | wanted
-        return Pass(added.total(), None, Counter(self.held), frozenset({96 if model == "b" else 64}), 0)
+        return Pass(added.total(), None, Counter(self.held), frozenset({48 if model == "b" else 64}), 0)
 
     def killed(self, share: float, size: int = 300) -> Pass:
         return Pass(0, None, Counter(self.held), frozenset({64}), 0)

@@ -19,11 +19,11 @@ embedding: {kind: hashing, dimensions: 64}
 sources: [{name: docs, kind: folder, path: ./docs, collection: docs}]
 """
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 def run(*command: str | Path, inside: Path) -> str:
-    done = subprocess.run([*map(str, command)], cwd=inside, capture_output=True, text=True, timeout=250)
+    done = subprocess.run([*map(str, command)], cwd=inside, capture_output=True, text=True, timeout=1500)
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
 

@@ -35,7 +35,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 def ran(python: str | Path, project: Project, example: str, *words: str) -> str:
     done = subprocess.run(
-        [python, EXAMPLES / example, *words], cwd=project.folder, capture_output=True, text=True, timeout=500
+        [python, EXAMPLES / example, *words], cwd=project.folder, capture_output=True, text=True, timeout=3000
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -59,6 +59,7 @@ def test_query_from_outside_finds_the_passage(project: Project) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_tool_of_a_langchain_agent_cites_the_passage(project: Project) -> None:
     python = readers("chromadb==1.5.9", "langchain-chroma==1.1.0")
     said = ran(python, project, "langchain_agent.py", QUESTION, "--port", str(project.port))
@@ -68,6 +69,7 @@ def test_tool_of_a_langchain_agent_cites_the_passage(project: Project) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_llamaindex_query_engine_finds_the_passage(project: Project) -> None:
     python = readers(
         "chromadb==1.5.9", "llama-index-core==0.14.25", "llama-index-vector-stores-chroma==0.6.0"
@@ -77,6 +79,7 @@ def test_llamaindex_query_engine_finds_the_passage(project: Project) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_fastapi_service_indexes_and_answers_with_citations(tmp_path: Path) -> None:
     own = Project(tmp_path, {"chroma": {"path": "./chroma", "embedded": True}})
     (own.docs / "handbook.md").write_text(f"# How long may I keep a book?\n\n{ANSWER}\n")
@@ -95,7 +98,7 @@ with TestClient(app) as client:
         env={**os.environ, "INGESTOR_CONFIG": str(own.config), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=3000,
     )
     assert done.returncode == 0, done.stderr
     cited, refused = done.stdout.splitlines()

@@ -33,12 +33,16 @@ def sources() -> dict[Path, str]:
     pages = {ROOT / "README.md": "index.md", ROOT / "docs/README.md": "documentation.md"}
     pages |= {path: path.name for path in ROOT.glob("*.md") if path not in pages}
     pages |= {path: path.name for path in ROOT.glob("docs/*.md") if path not in pages}
-    return pages | {path: f"decisions/{path.name}" for path in ROOT.glob("docs/decisions/*.md")}
+    return pages | {
+        path: str(path.relative_to(ROOT / "docs"))
+        for folder in ("decisions", "releases")
+        for path in (ROOT / "docs" / folder).glob("*.md")
+    }
 
 
 def moved(page: Path, text: str, pages: dict[Path, str]) -> str:
     """Return the text of a page with links that lead to where the pages are now."""
-    up = "../" if pages[page].startswith("decisions/") else ""
+    up = "../" * pages[page].count("/")
 
     def link(found: re.Match[str]) -> str:
         image, words, path, anchor = found[1], found[2], found[3], found[4] or ""
@@ -136,7 +140,7 @@ def index_for_models(pages: dict[str, str]) -> str:
         "",
     ]
     for name, text in sorted(pages.items()):
-        if name.startswith("decisions/"):
+        if "/" in name:
             continue
         title = text.partition("\n")[0].lstrip("# ")
         plain = re.sub(r"(?ms)^```.*?^```|^[|#!].*?$", "", text.partition("\n")[2])

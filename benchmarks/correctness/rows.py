@@ -108,9 +108,10 @@ def kill(trial: Trial) -> str:
 def change_model(trial: Trial) -> str:
     """Change the embedding model to one with other dimensions."""
     done = trial.sync(model="b")
-    old = "" if done.widths == {96} else "; old vectors stay"
     failed = f"fails: {done.error[:90]}; " if done.error else ""
-    return f"{failed}{done.embedded} embedded; {difference(done, trial.fresh(model='b'))}{old}"
+    wanted = trial.fresh(model="b")
+    state = difference(done, wanted) if done.widths == wanted.widths else "old vectors stay"
+    return f"{failed}{done.embedded} embedded; {state}"
 
 
 def change_strategy(trial: Trial) -> str:

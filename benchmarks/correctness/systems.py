@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-WIDTHS = {"a": 64, "b": 96}  # dimensions of the two models
+WIDTHS = {"a": 64, "b": 48}  # dimensions of the two models
 Record = tuple[str, str, list[float]]  # document, text, vector
 embedded = 0
 
