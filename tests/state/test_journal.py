@@ -118,7 +118,8 @@ def test_the_sum_of_a_collection_is_written_once_for_all_documents_of_a_batch(jo
     assert total.tolist() == [5, 10]
     assert journal.select("SELECT documents FROM statistics") == [(5,)]
     assert sum("INTO statistics" in statement for statement in statements) == 1
-    assert sum("UPDATE documents" in statement for statement in statements) == 5
+    # A statement is traced again for each trigger that it fires.
+    assert sum(statement.startswith("UPDATE documents") for statement in set(statements)) == 5
 
 
 def test_doubt_makes_everything_due_again(journal: Journal) -> None:

@@ -1,4 +1,4 @@
-"""What changed, when and why, newest first.
+"""Changes of documents, sources and configs, with time and reason, newest first.
 
 Triggers of the journal (schema.py) write a row in the transaction of each change, and keep the last 20,000.
 """
