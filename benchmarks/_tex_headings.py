@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from ingestor.parsers.html.tags import words
-from ingestor.parsers.markup.tex_accents import decoded
+from ingestor.parsers.markup.tex_accents import decode_accents
 
 _LEVELS = {
     "part": 1, "chapter": 1, "addchap": 1, "section": 2, "addsec": 2, "subsection": 3, "subsubsection": 4,
@@ -163,7 +163,7 @@ def plain(said: str, own: Mapping[str, str] = MappingProxyType({})) -> str:
                 break
         else:
             said = said[: found.start()] + said[end:]
-    said = decoded(said)
+    said = decode_accents(said)
     said = re.sub(r"\\([A-Za-z]+)\*?\s*", lambda found: _meaning(found[1], own), said)
     said = re.sub(r"\\\\(\[[^\]]*\])?|~|\\[,; !]", " ", said)
     return " ".join(re.sub(r"[{}$^_]|\\(?=[&%#_$ ])|\\", "", said).split())

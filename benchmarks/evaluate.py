@@ -14,7 +14,7 @@ from benchmarks.retrieval import load, model, tokens
 from ingestor.cli.chunk_command import choice
 from ingestor.evaluate.cutting import SampleCut, cut
 from ingestor.evaluate.intervals import Floats
-from ingestor.evaluate.questions.made import made
+from ingestor.evaluate.questions.made import make_questions
 from ingestor.evaluate.ranking.scored import Scores, enough, scores
 from ingestor.evaluate.ranking.searched import nearest
 from ingestor.evaluate.reading import Sample, SampledDocument
@@ -59,7 +59,11 @@ def main() -> None:
         )
     print("\nSpearman's correlation of strategies' recall, made questions against real ones:")
     for number, name in enumerate(sample.names):
-        ours = [q for q in made([each.document for each in sample.documents], 10_000) if _about(q, number)]
+        ours = [
+            q
+            for q in make_questions([each.document for each in sample.documents], 10_000)
+            if _about(q, number)
+        ]
         theirs = [q for q in real if _about(q, number)]
         of_made = [scores_of(ours[:150], each).at[BUDGET].mean() for each in found.values()]
         of_real = [scores_of(theirs, each).at[BUDGET].mean() for each in found.values()]

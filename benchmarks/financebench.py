@@ -36,8 +36,8 @@ from benchmarks.converters.environments import Converter, environment
 from benchmarks.evaluate import SOURCE, cut_by
 from benchmarks.hybrid import interval
 from benchmarks.retrieval import tokens
-from ingestor.evaluate.ranking.outcomes import described
-from ingestor.evaluate.ranking.searched import Chunks, searched
+from ingestor.evaluate.ranking.outcomes import describe
+from ingestor.evaluate.ranking.searched import Chunks, search
 from ingestor.evaluate.reading import Sample, SampledDocument
 from ingestor.model import Blob, Document, Item
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
@@ -168,7 +168,7 @@ def _ours(strategy: str, documents: dict[str, Document]) -> Made:
         }
         places.append(frozenset(pages))
     numbers = [place.document for place in made.places]
-    return Made(strategy, places, Chunks(made.texts, made.vectors, numbers, described(made)))
+    return Made(strategy, places, Chunks(made.texts, made.vectors, numbers, describe(made)))
 
 
 def _langchain(paths: Sequence[Path]) -> Made | None:
@@ -200,7 +200,7 @@ def _model() -> CachedModel:
 
 def _order(made: Made, asked: Sequence[Question], mode: str) -> list[list[int]]:
     questions = [question.text for question in asked]
-    return searched(mode, questions, _model().embed(questions), made.chunks, DEPTH)  # type: ignore[arg-type]
+    return search(mode, questions, _model().embed(questions), made.chunks, DEPTH)  # type: ignore[arg-type]
 
 
 def _words(text: str) -> Counter[str]:

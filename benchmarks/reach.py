@@ -27,8 +27,8 @@ from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.core.fingerprint import fingerprint, text_digest
 from ingestor.embedders.sentence_transformers import SentenceTransformersEmbedder, SentenceTransformersOptions
 from ingestor.model import Record, RecordId, Vectors
-from ingestor.segmentation.fixed_point import fixed
-from ingestor.segmentation.pooling import pooled
+from ingestor.segmentation.fixed_point import to_fixed
+from ingestor.segmentation.pooling import pool
 from ingestor.state.cache import VectorCache
 from ingestor.text.sentences import sentences
 
@@ -194,12 +194,12 @@ def groups(units: int, number: int) -> list[tuple[int, int]]:
 
 def cuts_of(units: Sequence[str], vectors: Vectors, rewrites: int, model: Model | None) -> list[Cut]:
     """Pooled vectors; with a model, those of the groups' texts."""
-    whole, weights = fixed(vectors), np.array([len(text) // 4 + 1 for text in units], np.int64)
+    whole, weights = to_fixed(vectors), np.array([len(text) // 4 + 1 for text in units], np.int64)
     made = []
     for number in range(rewrites):
         spans = groups(len(units), number)
         joined = [" ".join(units[a:b]) for a, b in spans]
-        found = pooled(whole, weights, spans) if model is None else model.embed(joined)
+        found = pool(whole, weights, spans) if model is None else model.embed(joined)
         made.append(
             [
                 Record(RecordId(f"d{n // 40}#{n % 40}"), text, {"n": n}, vector)

@@ -22,7 +22,7 @@ from benchmarks._needs import need
 from benchmarks.evaluate import SOURCE, cut_by
 from benchmarks.retrieval import model, tokens
 from ingestor.evaluate.intervals import Floats, compare
-from ingestor.evaluate.questions.made import made
+from ingestor.evaluate.questions.made import make_questions
 from ingestor.evaluate.ranking.scored import enough
 from ingestor.evaluate.ranking.searched import nearest
 from ingestor.evaluate.reading import Sample, SampledDocument
@@ -126,7 +126,7 @@ def main(most: int = 45_000) -> None:
             len(read),
         )
         cuts = [cut_by(strategy, sample) for strategy in STRATEGIES]
-        for kind, questions in (("sentences", made(read, _COUNT)), ("titles", titles(read))):
+        for kind, questions in (("sentences", make_questions(read, _COUNT)), ("titles", titles(read))):
             if not questions:
                 continue
             rows = [recalls(questions, each.places, each.vectors.astype(np.float64)) for each in cuts]

@@ -12,7 +12,7 @@ from ingestor.chroma.backend import Collections
 from ingestor.chroma.collections import Described
 from ingestor.config.models import Config
 from ingestor.core.entries import Edition
-from ingestor.core.generation import HOME, packed
+from ingestor.core.generation import HOME, pack
 from ingestor.core.shards import separate, shard_names, shard_of
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state import files
@@ -94,7 +94,7 @@ def adopt(config: Config, name: str) -> CollectionInfo:
         if found.elsewhere is not None:
             for each in infos:
                 if each.elsewhere == found.elsewhere:
-                    collections.note(each.uuid, {HOME: packed(here(config))})
+                    collections.note(each.uuid, {HOME: pack(here(config))})
             Requests(journal).arrange()
             return found
         if found.owner == "this ingestor":

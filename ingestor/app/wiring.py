@@ -31,7 +31,7 @@ from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
 from ingestor.model import Fingerprint, Vectors
 from ingestor.nodes.fleet import Fleet
-from ingestor.nodes.ray_cluster import connected
+from ingestor.nodes.ray_cluster import connect
 from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import prepare
@@ -257,7 +257,7 @@ def _preparation(parts: Parts, state: StateFiles, ports: Ports) -> Iterator[Prep
         answers = CachedAnswers(state.cache)
         stack.callback(embedding.close)
         stack.callback(parts.isolation.close)
-        cluster = stack.enter_context(connected(workers)) if workers.kind == "ray" else None
+        cluster = stack.enter_context(connect(workers)) if workers.kind == "ray" else None
         stack.callback(pool.close)
 
         parts.isolation.take_turns(pool.resting, pool.behind)

@@ -77,7 +77,7 @@ class Budget:
         self._bytes += unpacked
 
     def foresee(self, members: int, unpacked: int) -> None:
-        """Raises TooMuch if so much more would exceed the limits."""
+        """Raise TooMuch if these members and bytes would exceed the limits."""
         total = self._bytes + unpacked
         if self._members + members > MOST_MEMBERS:
             raise TooMuch(

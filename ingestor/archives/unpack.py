@@ -1,4 +1,4 @@
-"""Unpack archives, mailboxes and mails, with those inside them, one member after another.
+"""Unpack archives, mailboxes and mails, nested ones too, one member after another.
 
 Runs in a confined process (sandbox/work.py), because archives may be hostile. Nothing is written, and only
 one member of a container is in memory. Limits are checked against the sizes that an archive declares, and
@@ -93,15 +93,15 @@ def _tree(
     blob: Blob, archives: bool, budget: Budget, prefix: str, depth: int
 ) -> Iterator[FoundMember | BrokenContainer]:
     name = namer()
-    for found in _members(blob, budget):
-        full = prefix + name(found.member.name)
-        member = replace(found.member, name=full)
-        inner = Blob(found.data, full.rpartition("/")[2], member.content_type)
+    for child in _members(blob, budget):
+        full = prefix + name(child.member.name)
+        member = replace(child.member, name=full)
+        inner = Blob(child.data, full.rpartition("/")[2], member.content_type)
         may = depth < DEEPEST and not member.problem and may_hold(full, archives)
         if not may or not holds_members(inner):
-            yield FoundMember(member, found.data)
+            yield FoundMember(member, child.data)
             continue
-        yield FoundMember(replace(member, opened=True), found.data)
+        yield FoundMember(replace(member, opened=True), child.data)
         try:
             yield from _tree(inner, archives, budget, full + INSIDE, depth + 1)
         except TooMuch:
@@ -141,12 +141,12 @@ def _of_zip(data: bytes, budget: Budget) -> Iterator[FoundMember]:
                 continue
             problem = _zip_refusal(info)
             try:
-                content = b"" if problem else _unzipped(archive, info)
+                content = b"" if problem else _unzip(archive, info)
             except _DAMAGED as error:
                 content = b""
                 problem = f"damaged in its archive ({error}); replace the archive by an intact one"
             budget.spend(1, len(content))
-            yield _found(name, content, _zip_time(info), problem=problem, mark=f"{info.CRC:08x}")
+            yield _member_of(name, content, _zip_time(info), problem=problem, mark=f"{info.CRC:08x}")
 
 
 def _chunks(data: bytes, kind: str) -> Iterator[bytes]:
@@ -288,17 +288,17 @@ def _of_one(name: str, stream: _Stream, budget: Budget) -> Iterator[FoundMember]
         pass  # the budget ends an endless stream
     budget.spend(1, 0)
     size = stream.tell()
-    yield _found(PurePosixPath(name).stem or "content", content, None, None, refusal(size), f"{size}")
+    yield _member_of(PurePosixPath(name).stem or "content", content, None, None, refusal(size), f"{size}")
 
 
 def _of_mail(data: bytes, budget: Budget) -> Iterator[FoundMember]:
-    for found in mail.attachments(mail.read(data)):
-        kind = found.content_type if found.content_type == "message/rfc822" else None
-        name = found.name.replace("/", "_")
+    for attachment in mail.attachments(mail.read(data)):
+        kind = attachment.content_type if attachment.content_type == "message/rfc822" else None
+        name = attachment.name.replace("/", "_")
         if kind and not name.lower().endswith(".eml"):
             name += ".eml"
-        budget.spend(1, len(found.data))
-        yield _found(name, found.data, None, kind, refusal(len(found.data)))
+        budget.spend(1, len(attachment.data))
+        yield _member_of(name, attachment.data, None, kind, refusal(len(attachment.data)))
 
 
 def _of_message(data: bytes, budget: Budget) -> Iterator[FoundMember]:
@@ -310,9 +310,11 @@ def _of_message(data: bytes, budget: Budget) -> Iterator[FoundMember]:
     )
 
     with suppress(*_DAMAGED), OleFileIO(io.BytesIO(data)) as file:
-        for found in msg.attachments(file):
-            budget.spend(1, len(found.data))
-            yield _found(found.name.replace("/", "_"), found.data, None, None, refusal(len(found.data)))
+        for attachment in msg.attachments(file):
+            budget.spend(1, len(attachment.data))
+            yield _member_of(
+                attachment.name.replace("/", "_"), attachment.data, None, None, refusal(len(attachment.data))
+            )
 
 
 def _of_mbox(data: bytes, budget: Budget) -> Iterator[FoundMember]:
@@ -331,12 +333,12 @@ def _message(data: bytes, budget: Budget) -> FoundMember:
     content = _ESCAPED_FROM.sub(rb"\1", data.rstrip(b"\r\n") + b"\n")
     budget.spend(1, len(content))
     head = _END_OF_HEAD.split(content, maxsplit=1)[0]
-    found = _MESSAGE_ID.search(head)
-    name = found[1][:200].decode("ascii", "replace").replace("/", "_") if found else digest(content)
-    return _found(f"{name}.eml", content, None, "message/rfc822", refusal(len(content)))
+    match = _MESSAGE_ID.search(head)
+    name = match[1][:200].decode("ascii", "replace").replace("/", "_") if match else digest(content)
+    return _member_of(f"{name}.eml", content, None, "message/rfc822", refusal(len(content)))
 
 
-def _found(
+def _member_of(
     name: str,
     content: bytes,
     modified: float | None,
@@ -359,7 +361,7 @@ def _zip_refusal(info: zipfile.ZipInfo) -> str | None:
     return refusal(info.file_size)
 
 
-def _unzipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+def _unzip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     """Read in small steps: in a large step zipfile may inflate far more than requested."""
     with archive.open(info) as stream:
         return b"".join(iter(lambda: stream.read(_STEP), b""))

@@ -24,7 +24,7 @@ from ingestor.chroma.api import RestApi
 from ingestor.chroma.folder import REMEDY, claim, damaged
 from ingestor.config.hosts import local_address
 from ingestor.confinement.python_child import python_child
-from ingestor.confinement.walls import described
+from ingestor.confinement.walls import describe
 from ingestor.core.entries import ChromaName
 from ingestor.core.events import event
 from ingestor.ports import NeedsHuman, Transient
@@ -333,9 +333,7 @@ def _level(
     open_to = [f"everybody may {may}" for token, may in tokens if token is None]
     who = {"token": "; ".join(open_to)} if tokens else {"this user and root only": without_users}
     exposed = f"{without_namespace}; past the guard, other users reach Chroma on port {port}"
-    return described(
-        {"host and origin checks": "", **who, "network namespace": without_namespace and exposed}
-    )
+    return describe({"host and origin checks": "", **who, "network namespace": without_namespace and exposed})
 
 
 def free_port(host: str) -> int:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ingestor.chroma.index import ChromaIndex
 from ingestor.core.backend import Backend, Model
 from ingestor.core.entries import ChromaName
-from ingestor.core.shards import joined, shard_names, shard_of
+from ingestor.core.shards import join, shard_names, shard_of
 from ingestor.model import Hit, Metadata, Record, RecordId
 from ingestor.ports import Gone, Index, Torn, Transient
 
@@ -114,7 +114,7 @@ class ShardedStore(ShardedIndex):
 
     @property
     def uuid(self) -> str:
-        return joined([store.uuid for store in self.stores])
+        return join([store.uuid for store in self.stores])
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
         shares = divided(ids, str, len(self.stores))
@@ -212,7 +212,7 @@ class ShardedBackend:
         for number, part in enumerate(names):
             with blamed(number):
                 opened.append(self._inner.open(part, model))
-        return ShardedIndex([index for index, _ in opened]), joined([uuid for _, uuid in opened])
+        return ShardedIndex([index for index, _ in opened]), join([uuid for _, uuid in opened])
 
     def delete(self, name: ChromaName) -> None:
         for part in self._parts(name):

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_serializer, model_validator
 
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.core.content_types import code_language
-from ingestor.core.fingerprint import completed, recorded
+from ingestor.core.fingerprint import complete, recipe_options
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Chunker, Collective, Embed, NeedsHuman
@@ -47,7 +47,7 @@ class Pick(Options):
     @model_serializer
     def _recipe(self) -> dict[str, Any]:
         version = find("chunkers", self.strategy).version
-        return {"strategy": self.strategy, "version": version, **recorded(self.options)}
+        return {"strategy": self.strategy, "version": version, **recipe_options(self.options)}
 
 
 def _options(strategy: str, given: dict[str, Any]) -> Options:
@@ -59,7 +59,7 @@ def _options(strategy: str, given: dict[str, Any]) -> Options:
     except (UnknownKind, ImportError) as error:
         raise ValueError(str(error)) from None
     if "version" in given:  # from a recipe
-        given = completed(plugin.options, given)
+        given = complete(plugin.options, given)
     if given.pop("version", plugin.version) != plugin.version:
         raise ValueError(f"{strategy} is of version {plugin.version}")
     collective = "scope" in plugin.options.model_fields

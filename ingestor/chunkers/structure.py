@@ -25,7 +25,7 @@ from ingestor.text.limits import SMALLEST, Ruler
 from ingestor.text.nested_units import INDENTED, groups_by_indentation
 from ingestor.text.packing import pack
 from ingestor.text.sections import sections, units
-from ingestor.text.spans import Span, chunks, owner, trimmed
+from ingestor.text.spans import Span, chunks, owner, trim_all
 from ingestor.text.tokens import Tokens
 
 Extra = tuple[tuple[str, Scalar], ...]
@@ -72,7 +72,7 @@ class Structure:
             fallback = (("fallback", f"{missing}; cut at blank lines"),)
         spans: list[Span] = []
         for group in found:
-            spans += self._packed(text, trimmed(text, [(unit.start, unit.end) for unit in group]))
+            spans += self._packed(text, trim_all(text, [(unit.start, unit.end) for unit in group]))
         named = _Symbols([unit for group in found for unit in group])
         return tuple(
             Chunk(start, end, text[start:end], extra=(*named.within((start, end)), *fallback))

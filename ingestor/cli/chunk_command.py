@@ -53,7 +53,7 @@ def _cuts(
     file: Path, document: Document, choices: Iterable[Choice], reading: CountedEmbedding, look: bool
 ) -> Iterator[Cut]:
     for each in choices:
-        with preview_show.waiting(f"cutting by {each.plugin.kind}"):
+        with preview_show.show_waiting(f"cutting by {each.plugin.kind}"):
             yield cut(file, document, each, reading, look)
 
 

@@ -14,9 +14,9 @@ from ingestor.cli.output import evaluation as output
 from ingestor.cli.strategy_words import named
 from ingestor.config.models import Config
 from ingestor.evaluate import kept
-from ingestor.evaluate.adopt import adopt, recommended
+from ingestor.evaluate.adopt import adopt, recommend
 from ingestor.evaluate.check import Inspection, check
-from ingestor.evaluate.evaluation import Evaluation, evaluate, expected
+from ingestor.evaluate.evaluation import Evaluation, estimate_requests, evaluate
 from ingestor.evaluate.report import as_json as report_json
 from ingestor.evaluate.report import check_as_json as check_json
 from ingestor.evaluate.report import estimate_as_json
@@ -57,7 +57,7 @@ def run(config: Config, request: EvaluationRequest, html: Path | None, *, write:
 def run_estimate(config: Config, request: EvaluationRequest, *, as_json: bool) -> None:
     """Run the command with ``--estimate``."""
     with output.progress(as_json) as progress:
-        found = expected(config, request, progress)
+        found = estimate_requests(config, request, progress)
     print(json.dumps(estimate_as_json(found)) if as_json else found.text)
 
 
@@ -85,7 +85,7 @@ def run_check(
 
 
 def _written(config: Config, found: Evaluation) -> Path | None:
-    wanted = recommended(config, found)
+    wanted = recommend(config, found)
     if not wanted:
         print("the config is unchanged", file=sys.stderr)
         return None

@@ -13,7 +13,7 @@ import threading
 from datetime import UTC, datetime
 from typing import Any
 
-from ingestor.core.escape import spelt
+from ingestor.core.escape import escape_invisible
 from ingestor.core.events import event
 
 _OTHERS = (
@@ -76,7 +76,7 @@ class TextFormatter(logging.Formatter):
         fields = "".join(f" {name}={_quoted(value)}" for name, value in shown.items())
         trace = f"\n{trace.rstrip()}" if trace else ""
         said = f"{at} {record.levelname:7} {record.getMessage()}{fields}{trace}"
-        return spelt(said).replace("\n", "\n    ")
+        return escape_invisible(said).replace("\n", "\n    ")
 
 
 class Json(logging.Formatter):
@@ -92,7 +92,7 @@ class Json(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return spelt(json.dumps(line, ensure_ascii=False, default=str))
+        return escape_invisible(json.dumps(line, ensure_ascii=False, default=str))
 
 
 def _extra(record: logging.LogRecord) -> dict[str, Any]:

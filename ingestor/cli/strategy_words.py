@@ -17,7 +17,7 @@ from ingestor.config.models import Choice, Config, ConfigError
 from ingestor.config.options import Check
 from ingestor.config.servers import Rerank
 from ingestor.config.yaml_tree import ConfigTree
-from ingestor.evaluate.strategies import Strategy, StrategyExtras, configured, distinct
+from ingestor.evaluate.strategies import Strategy, StrategyExtras, configured_strategy, distinct
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import find, kinds
@@ -44,7 +44,7 @@ def _strategy(config: Config, own: Mapping[SourceName, Choice], word: str) -> St
     beside = _beside(config, others, label) if others else StrategyExtras()
     if name != _CONFIGURED:
         return Strategy(choice(name, options, label, _endpoint(config, name)), beside=beside)
-    base = replace(configured(own), configured=not given, beside=beside)
+    base = replace(configured_strategy(own), configured=not given, beside=beside)
     if not options:
         return base
     if base.own:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from ingestor.cli.invocation import DEFAULT_CONFIG
-from ingestor.core.escape import spelt
+from ingestor.core.escape import escape_invisible
 from ingestor.core.events import event
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def fail(message: str, code: int) -> NoReturn:
     if "ingestor.cli.log" in sys.modules and sys.modules["ingestor.cli.log"].is_json():
         logging.getLogger("ingestor").critical(message, extra=event("ended", code=code))
     else:
-        print(spelt(message), file=sys.stderr)
+        print(escape_invisible(message), file=sys.stderr)
     raise SystemExit(code)
 
 
@@ -59,7 +59,7 @@ def read_config(path: Path, *, logged: bool = False) -> "Config":
     close_to_others()
     config = load(path, environ)
     for warning in () if logged else config.warnings:
-        print(spelt(f"{path}: warning: {warning}"), file=sys.stderr)
+        print(escape_invisible(f"{path}: warning: {warning}"), file=sys.stderr)
     return config
 
 
@@ -86,9 +86,9 @@ def to_read(path: Path, *, shown: bool = False) -> "tuple[Project, Config]":
     found = in_force(path, environ)
     if found.error is None:
         for warning in found.config.warnings:
-            print(spelt(f"{path}: warning: {warning}"), file=sys.stderr)
+            print(escape_invisible(f"{path}: warning: {warning}"), file=sys.stderr)
     elif not shown:
-        print(spelt(found.error), file=sys.stderr)
+        print(escape_invisible(found.error), file=sys.stderr)
         print("the previous config stays in force, also for this command", file=sys.stderr)
     return Project.of(found), found.config
 

@@ -70,48 +70,48 @@ class _Types(Options):
 
 def check(tree: ConfigTree, folder: Path) -> Config | tuple[Problem, ...]:
     """The config that the tree means, or its problems by line. ``folder``: where relative paths begin."""
-    found = Check(tree, folder, list(tree.problems))
+    result = Check(tree, folder, list(tree.problems))
     config = None
     if isinstance(tree.data, dict):
-        config = _config(found, tree.data)
-    elif not found.problems:
+        config = _config(result, tree.data)
+    elif not result.problems:
         empty = "is empty; `ingestor init` writes a commented config"
-        found.fault((), empty if tree.data is None else "must be a mapping of keys to values")
-    if config is None or found.problems:
-        return tuple(sorted(set(found.problems), key=lambda problem: (problem.line, str(problem))))
+        result.fault((), empty if tree.data is None else "must be a mapping of keys to values")
+    if config is None or result.problems:
+        return tuple(sorted(set(result.problems), key=lambda problem: (problem.line, str(problem))))
     return config
 
 
-def _config(found: Check, data: Mapped) -> Config | None:
-    settings = found.model(Settings, data, ())
-    chroma = _chroma(found, _section(data, "chroma"))
-    embedding = found.choice(
+def _config(check: Check, data: Mapped) -> Config | None:
+    settings = check.model(Settings, data, ())
+    chroma = _chroma(check, _section(data, "chroma"))
+    embedding = check.choice(
         "embedders", _section(data, "embedding"), ("embedding",), "kind", DEFAULT_EMBEDDER
     )
     base = {"strategy": DEFAULT_STRATEGY, **_section(data, "chunking")}
-    chunking = found.choice("chunkers", base, ("chunking",), "strategy")
-    language_model = found.model(Endpoint, _section(data, _MODEL), (_MODEL,)) if data.get(_MODEL) else None
+    chunking = check.choice("chunkers", base, ("chunking",), "strategy")
+    language_model = check.model(Endpoint, _section(data, _MODEL), (_MODEL,)) if data.get(_MODEL) else None
     sources = {
         index: source
         for index, given in _source_data(data)
-        if (source := _source(found, given, ("sources", index), settings, chunking, base))
+        if (source := _source(check, given, ("sources", index), settings, chunking, base))
     }
-    _names(found, data)
-    _fed(found, data, "metadata")
-    _fed(found, data, "collections")
-    _shards(found, settings, sources)
-    warnings = list(_overlaps(found, sources))
-    workers = _workers(found, settings)
+    _names(check, data)
+    _check_fed(check, data, "metadata")
+    _check_fed(check, data, "collections")
+    _shards(check, settings, sources)
+    warnings = list(_overlaps(check, sources))
+    workers = _workers(check, settings)
     if not (settings and chroma and embedding and chunking and workers):
         return None
     for index, source in sources.items():
-        _own_files(found, ("sources", index, "path"), source, settings.state, chroma)
-    taken = _ports(found, sources, chroma)
-    http = _http(found, data)
+        _own_files(check, ("sources", index, "path"), source, settings.state, chroma)
+    taken = _ports(check, sources, chroma)
+    http = _http(check, data)
     if http is not None and http.port in taken:
         clash = f"{http.port} is also the port of {taken[http.port]}: set `http: {{port: ...}}` to another"
         if "http" in data:
-            found.fault(("http", "port"), clash)
+            check.fault(("http", "port"), clash)
         else:  # the config is older than the service port
             warnings, http = [*warnings, Problem(0, "http", f"no service port: {clash}")], None
     return Config(
@@ -125,7 +125,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
         log=settings.log,
         parsing=settings.parsing,
         max_records=settings.max_records,
-        rechunk=_priced(settings.rechunk, embedding),
+        rechunk=_with_price(settings.rechunk, embedding),
         prune=settings.prune,
         http=http,
         search=settings.search,
@@ -134,7 +134,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
     )
 
 
-def _priced(rechunk: Rechunk, embedding: Choice) -> Rechunk:
+def _with_price(rechunk: Rechunk, embedding: Choice) -> Rechunk:
     """Return the settings with the embedder's price, if it has one."""
     price = embedding.options.price if isinstance(embedding.options, Paid) else 0.0
     return rechunk.model_copy(update={"price": price}) if price else rechunk
@@ -152,11 +152,11 @@ def _source_data(data: Mapped) -> Iterator[tuple[int, Mapped]]:
             yield index, source
 
 
-def _chroma(found: Check, data: Mapped) -> Chroma | None:
+def _chroma(check: Check, data: Mapped) -> Chroma | None:
     at = ("chroma",)
     if not data.keys() & {"path", "hosts"} and data.keys() & _ELSEWHERE:
-        return found.model(RemoteChroma, data, at)
-    supervised = found.model(Supervised, data, at)
+        return check.model(RemoteChroma, data, at)
+    supervised = check.model(Supervised, data, at)
     if supervised:
         tokens: list[tuple[Where, SecretStr | None]] = [((*at, "token"), supervised.token)]
         tokens += [
@@ -164,19 +164,19 @@ def _chroma(found: Check, data: Mapped) -> Chroma | None:
         ]
         for place, token in tokens:
             if token is not None:
-                _check_token(found, token.get_secret_value(), supervised.host, place)
-    return found.model(Embedded, data, at) if supervised and supervised.embedded else supervised
+                _check_token(check, token.get_secret_value(), supervised.host, place)
+    return check.model(Embedded, data, at) if supervised and supervised.embedded else supervised
 
 
-def _http(found: Check, data: Mapped) -> Http | None:
+def _http(check: Check, data: Mapped) -> Http | None:
     given, at = data.get("http", True), ("http",)
     if given is False:
         return None
-    http = found.model(Http, _section(data, "http"), at)
+    http = check.model(Http, _section(data, "http"), at)
     if http and http.token is not None:
-        _check_token(found, http.token.get_secret_value(), http.host, (*at, "token"))
+        _check_token(check, http.token.get_secret_value(), http.host, (*at, "token"))
     if http and http.token is None and not is_loopback(http.host):
-        found.fault(
+        check.fault(
             (*at, "host"),
             f"{http.host} can be reached from other machines: set `token`, or leave `host` out and put a "
             "proxy in front",
@@ -184,52 +184,52 @@ def _http(found: Check, data: Mapped) -> Http | None:
     return http
 
 
-def _workers(found: Check, settings: Settings | None) -> Workers | None:
-    """Read a number as that of threads; without one, take four for each core, since most of them wait."""
+def _workers(check: Check, settings: Settings | None) -> Workers | None:
+    """Read a number of threads; without one, take four for each core, since most threads wait."""
     given, at = settings.workers if settings else 1, ("workers",)
     if given is None:
         return Workers(count=min(THREADS, 4 * (os.cpu_count() or 4)))
     if isinstance(given, int):
         return Workers(count=given)
-    for where in _filled(found, given.get("runtime_env"), (*at, "runtime_env")):
-        found.fault(where, "must not be filled from a variable: everyone who sees Ray's dashboard can see it")
-    return found.model(Workers, given, at)
+    for where in _filled_places(check, given.get("runtime_env"), (*at, "runtime_env")):
+        check.fault(where, "must not be filled from a variable: everyone who sees Ray's dashboard can see it")
+    return check.model(Workers, given, at)
 
 
-def _filled(found: Check, value: object, at: Where) -> Iterator[Where]:
+def _filled_places(check: Check, value: object, at: Where) -> Iterator[Where]:
     """Places beneath ``at`` that hold variables."""
     inner: Iterable[tuple[str | int, object]] = ()
     if isinstance(value, dict):
         inner = value.items()
     elif isinstance(value, list):
         inner = enumerate(value)
-    elif found.tree.is_filled(at):
+    elif check.tree.is_filled(at):
         yield at
     for name, each in inner:
-        yield from _filled(found, each, (*at, name))
+        yield from _filled_places(check, each, (*at, name))
 
 
-def _check_token(found: Check, token: str, host: str, at: Where) -> None:
+def _check_token(check: Check, token: str, host: str, at: Where) -> None:
     if not token:
-        found.fault(at, "must not be empty: leave it out to admit everybody who reaches the port")
+        check.fault(at, "must not be empty: leave it out to admit everybody who reaches the port")
     elif not re.fullmatch(r"[!-~]+", token):
-        found.fault(at, "must be ASCII letters, digits and punctuation: Chroma's clients take no other")
+        check.fault(at, "must be ASCII letters, digits and punctuation: Chroma's clients take no other")
     elif is_guessable(token, host):
-        found.fault(at, f"{host} can be reached from other machines: set {LEAST_TOKEN} characters or more")
+        check.fault(at, f"{host} can be reached from other machines: set {LEAST_TOKEN} characters or more")
 
 
 def _source(
-    found: Check, data: Mapped, at: Where, defaults: Settings | None, chunking: Choice | None, base: Mapped
+    check: Check, data: Mapped, at: Where, defaults: Settings | None, chunking: Choice | None, base: Mapped
 ) -> SourceConfig | None:
     """Check a source and fill in defaults. ``chunking``, ``base``: top level, checked and as written."""
     common = SourceSettings.model_fields.keys() - _of_connector(data)
-    settings = found.model(SourceSettings, {k: v for k, v in data.items() if k in common}, at)
+    settings = check.model(SourceSettings, {k: v for k, v in data.items() if k in common}, at)
     connector = None
     if isinstance(data.get("kind"), str):
-        connector = found.choice("connectors", data, at, "kind", own=common)
-    chosen = _chunking(found, _section(data, "chunking"), (*at, "chunking"), chunking, base)
-    parsing = parsers_of(found, _section(data, "parsing"), (*at, "parsing"))
-    types = types_of(found, _section(data, "parsing"), (*at, "parsing"))
+        connector = check.choice("connectors", data, at, "kind", own=common)
+    chosen = _chunking(check, _section(data, "chunking"), (*at, "chunking"), chunking, base)
+    parsing = parsers_of(check, _section(data, "parsing"), (*at, "parsing"))
+    types = types_of(check, _section(data, "parsing"), (*at, "parsing"))
     if not (settings and connector and chosen and defaults):
         return None
     return SourceConfig(
@@ -260,40 +260,40 @@ def _of_connector(data: Mapped) -> set[str]:
     return {"metadata"} & find("connectors", str(kind)).options.model_fields.keys()
 
 
-def _chunking(found: Check, own: Mapped, at: Where, chunking: Choice | None, base: Mapped) -> Choice | None:
+def _chunking(check: Check, own: Mapped, at: Where, chunking: Choice | None, base: Mapped) -> Choice | None:
     """A source's chunking: the top level's, the same with other options, or another strategy."""
     if "strategy" in own:
-        return found.choice("chunkers", own, at, "strategy")
+        return check.choice("chunkers", own, at, "strategy")
     if own and chunking:
-        return found.choice("chunkers", {**base, **own}, at, "strategy")
+        return check.choice("chunkers", {**base, **own}, at, "strategy")
     return chunking
 
 
-def parsers_of(found: Check, data: Mapped, at: Where) -> tuple[Choice, ...]:
+def parsers_of(check: Check, data: Mapped, at: Where) -> tuple[Choice, ...]:
     """Check the parsers whose options a source sets. ``data``: the ``parsing`` of the source."""
     choices = []
     for kind, options in data.items():
         if kind == "types":
             continue
-        plugin = found.plugin("parsers", kind, (*at, kind))
+        plugin = check.plugin("parsers", kind, (*at, kind))
         if plugin and isinstance(options, dict):
-            choices.append(found.options(plugin, options, (*at, kind)))
+            choices.append(check.options(plugin, options, (*at, kind)))
     return tuple(choice for choice in choices if choice)
 
 
-def types_of(found: Check, data: Mapped, at: Where) -> tuple[tuple[str, str], ...]:
+def types_of(check: Check, data: Mapped, at: Where) -> tuple[tuple[str, str], ...]:
     """The file name patterns of ``data``, the ``parsing`` of a source, with their content types."""
-    own = found.model(_Types, {"types": data["types"]}, at) if "types" in data else None
+    own = check.model(_Types, {"types": data["types"]}, at) if "types" in data else None
     return tuple(own.types.items()) if own else ()
 
 
-def _names(found: Check, data: Mapped) -> None:
+def _names(check: Check, data: Mapped) -> None:
     """Report sources that share a name."""
     first: dict[object, int] = {}
     for index, source in _source_data(data):
         name = source.get("name")
         if isinstance(name, str) and first.setdefault(name, index) != index:
-            found.fault(("sources", index, "name"), f"{name!r} is also the name of sources[{first[name]}]")
+            check.fault(("sources", index, "name"), f"{name!r} is also the name of sources[{first[name]}]")
 
 
 def _profile(settings: Settings, collection: str) -> Profile:
@@ -303,50 +303,50 @@ def _profile(settings: Settings, collection: str) -> Profile:
     return tuple(sorted(set(chosen))) if isinstance(chosen, list) else chosen
 
 
-def _fed(found: Check, data: Mapped, section: str) -> None:
+def _check_fed(check: Check, data: Mapped, section: str) -> None:
     """Report options of collections that no source feeds."""
     fed = sorted({str(source.get("collection")) for _, source in _source_data(data)})
     for name in _section(data, section):
         if name not in fed:
-            found.fault((section, name), f"no source feeds this collection; there are: {', '.join(fed)}")
+            check.fault((section, name), f"no source feeds this collection; there are: {', '.join(fed)}")
 
 
-def _shards(found: Check, settings: Settings | None, sources: Mapping[int, SourceConfig]) -> None:
+def _shards(check: Check, settings: Settings | None, sources: Mapping[int, SourceConfig]) -> None:
     """Report a collection that has the name of another one's shard."""
     divided = settings.collections.items() if settings else ()
     taken = {part: name for name, own in divided for part in shard_names(name, own.shards) if part != name}
     for index, source in sources.items():
         if source.collection in taken:
             whole = taken[source.collection]
-            found.fault(
+            check.fault(
                 ("sources", index, "collection"),
                 f"{source.collection} is a shard of {whole}: choose another name",
             )
 
 
-def _overlaps(found: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Problem]:
+def _overlaps(check: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Problem]:
     """A warning for any two folders that overlap in one collection; the same source twice is a fault."""
     for (i, one), (j, other) in combinations(sources.items(), 2):
         if one.collection != other.collection:
             continue
         if one.connector == other.connector:
             same = f"lists the same documents for the same collection as sources[{i}] ({one.name})"
-            found.fault(("sources", j), f"{same}: remove one of them")
-        elif _nested(one, other):
-            yield found.tree.problem(
+            check.fault(("sources", j), f"{same}: remove one of them")
+        elif _is_nested(one, other):
+            yield check.tree.problem(
                 ("sources", j, "path"),
                 f"overlaps with sources[{i}] ({one.name}), which feeds the same collection: "
                 "files in both are indexed twice",
             )
 
 
-def _nested(one: SourceConfig, other: SourceConfig) -> bool:
+def _is_nested(one: SourceConfig, other: SourceConfig) -> bool:
     paths = [getattr(source.connector.options, "path", None) for source in (one, other)]
     a, b = (Path(normpath(path)) if isinstance(path, Path) else None for path in paths)
     return bool(a and b and (a.is_relative_to(b) or b.is_relative_to(a)))
 
 
-def _own_files(found: Check, at: Where, source: SourceConfig, state: Path, chroma: Chroma) -> None:
+def _own_files(check: Check, at: Where, source: SourceConfig, state: Path, chroma: Chroma) -> None:
     """Report a source that lists files of ingestor or Chroma: it would never stop changing."""
     options = source.connector.options
     own: dict[str, tuple[Path, Sequence[str]]] = {"state": (state, _STATE_FILES)}
@@ -357,10 +357,10 @@ def _own_files(found: Check, at: Where, source: SourceConfig, state: Path, chrom
             inside = folder.relative_to(options.path).as_posix()
             exclude = "" if inside == "." else f"exclude it (exclude: ['/{inside}/']) or "
             written = f"holds {folder} ({key}), whose files would become documents and never stop changing"
-            found.fault(at, f"{written}: {exclude}move it out of source {source.name!r}")
+            check.fault(at, f"{written}: {exclude}move it out of source {source.name!r}")
 
 
-def _ports(found: Check, sources: Mapping[int, SourceConfig], chroma: Chroma) -> dict[int, str]:
+def _ports(check: Check, sources: Mapping[int, SourceConfig], chroma: Chroma) -> dict[int, str]:
     """Report two listeners on one port; return who listens where.
 
     A source that feeds two collections counts once.
@@ -374,5 +374,5 @@ def _ports(found: Check, sources: Mapping[int, SourceConfig], chroma: Chroma) ->
             _, port = options.listens()
             who, other = taken.setdefault(port, (f"sources[{index}]", source.connector))
             if other != source.connector:
-                found.fault(("sources", index, "port"), f"{port} is also the port of {who}: choose another")
+                check.fault(("sources", index, "port"), f"{port} is also the port of {who}: choose another")
     return {port: who for port, (who, _) in taken.items()}

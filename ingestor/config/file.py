@@ -11,10 +11,10 @@ from ingestor.config.yaml_tree import parse
 
 def load(path: Path, env: Mapping[str, str]) -> Config:
     """The config in that file. Raises ConfigError with all its problems."""
-    return checked(path, read(path), env)
+    return check_text(path, read(path), env)
 
 
-def checked(path: Path, text: str, env: Mapping[str, str]) -> Config:
+def check_text(path: Path, text: str, env: Mapping[str, str]) -> Config:
     """The config, if the file held this text. Raises ConfigError."""
     file = path.absolute()
     result = check(parse(text, env), file.parent)

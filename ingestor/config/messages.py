@@ -4,7 +4,6 @@ A message quotes a value as the file has it, never the content of a variable. It
 type where text was expected, because that may be a secret.
 """
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -117,17 +116,17 @@ def _message(errors: list[ErrorDetails], raw: str | None) -> str:
     ]
     if own:
         return own[0].replace(repr(value), repr(raw)).replace(str(value), raw) if raw and value else own[0]
-    first, *others = dict.fromkeys(_wanted(error) for error in errors)
+    first, *others = dict.fromkeys(_describe_wanted(error) for error in errors)
     must = " or ".join(["must " + first, *(other.removeprefix("be ") for other in others)])
     kinds = {error["type"] for error in errors}
     if kinds & set(_WANTED):
-        return f"{must}, not {_quoted(raw or value)}"
+        return f"{must}, not {_quote(raw or value)}"
     if kinds & set(_WANTED_TYPE):
         return f"{must}, not {_type(value)}{_advice(kinds, value)}"
     return must
 
 
-def _wanted(error: ErrorDetails) -> str:
+def _describe_wanted(error: ErrorDetails) -> str:
     kind = error["type"]
     template = _WANTED.get(kind) or _WANTED_TYPE.get(kind)
     if template is None:  # pydantic's own words: "String should have at least 3 characters"
@@ -135,7 +134,7 @@ def _wanted(error: ErrorDetails) -> str:
     return "be " + template.format_map(error.get("ctx", {}))
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     if value is None or isinstance(value, list | dict | bool):
         return _type(value)
     return short(value)
@@ -154,11 +153,7 @@ def _type(value: object) -> str:
 
 
 def _advice(kinds: set[str], value: object) -> str:
-    if "string_type" in kinds and isinstance(value, int | float):
-        return " (put it in quotes)"
-    if "list_type" in kinds and isinstance(value, str) and "${" not in value:
-        return f": write {json.dumps([short(value)[1:-1]], ensure_ascii=False)}"
-    return ""
+    return " (put it in quotes)" if "string_type" in kinds and isinstance(value, int | float) else ""
 
 
 def _fields(model: type[BaseModel], steps: Where) -> set[str]:

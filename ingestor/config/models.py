@@ -69,10 +69,10 @@ class Above:
 
 
 def _approval(value: object) -> Above:
-    found = re.fullmatch(r"above\s+(\d+(?:\.\d+)?)(\s+chunks?)?", str(value).strip())
-    if not found or (found[2] and "." in found[1]):
+    match = re.fullmatch(r"above\s+(\d+(?:\.\d+)?)(\s+chunks?)?", str(value).strip())
+    if not match or (match[2] and "." in match[1]):
         raise ValueError("must be as 'above 1000 chunks', or a cost as 'above 2.50'")
-    return Above(chunks=int(found[1])) if found[2] else Above(cost=float(found[1]))
+    return Above(chunks=int(match[1])) if match[2] else Above(cost=float(match[1]))
 
 
 Approval = Annotated[Above, PlainValidator(_approval), PlainSerializer(str)]

@@ -78,17 +78,17 @@ class Check:
             if isinstance(data[name], bool) and is_number(model.model_fields[name].annotation):
                 self.fault((*at, name), "must be a number, not true or false")  # pydantic takes it for 1 or 0
         try:
-            return self.located(model.model_validate(data), at)
+            return self.locate(model.model_validate(data), at)
         except ValidationError as error:
             self.problems += problems_of(error.errors(include_url=False), model, self.tree, at, tuple(own))
         except (OverflowError, RuntimeError) as error:  # a huge number, or ~ of an unknown user
             self.fault(at, f"can't be used: {error}")
         return None
 
-    def located(self, model: M, at: Where) -> M:
+    def locate(self, model: M, at: Where) -> M:
         """The model with absolute paths, and secrets read from the files that they name."""
         if "secrets" in type(model).model_fields:
-            self._misplaced(dict(model), at)
+            self._report_misplaced(dict(model), at)
         values = {name: (value, self._value(value, (*at, name))) for name, value in model}
         return model.model_copy(update={name: new for name, (old, new) in values.items() if new is not old})
 
@@ -99,18 +99,18 @@ class Check:
             case SecretStr():
                 return self._secret(value, at)
             case BaseModel():
-                return self.located(value, at)
+                return self.locate(value, at)
             case tuple() | list():
                 return type(value)(self._value(inner, (*at, index)) for index, inner in enumerate(value))
             case dict():
                 return {key: self._value(inner, (*at, key)) for key, inner in value.items()}
         return value
 
-    def _misplaced(self, data: Mapped, at: Where) -> None:
+    def _report_misplaced(self, data: Mapped, at: Where) -> None:
         """Report keys that look like secrets in a mapping other than ``secrets``."""
         for name, value in data.items():
             if isinstance(value, dict):
-                self._misplaced(value, (*at, name))
+                self._report_misplaced(value, (*at, name))
             elif (
                 isinstance(value, str)
                 and value

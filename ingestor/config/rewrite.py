@@ -1,4 +1,4 @@
-"""Changes of a config's text that keep everything else of it: comments, order, quotes. Pure."""
+"""Changes of a config's text that keep the rest: comments, order, quotes. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from textwrap import indent
@@ -9,7 +9,7 @@ TOP = ""  # stands for the top level among names of sources
 
 
 class NotRewritable(Exception):
-    """The config is written in a way that cannot be changed line by line; the message says why."""
+    """Error: the config cannot be changed line by line. The message gives the reason."""
 
 
 def places(text: str, sources: Iterable[str]) -> list[str]:

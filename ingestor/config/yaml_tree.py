@@ -57,7 +57,7 @@ class ConfigTree:
 
     def is_filled(self, where: Where) -> bool:
         """Whether the value there holds a variable."""
-        return any(not found["escaped"] for found in _VARIABLE.finditer(self.raw.get(where, "")))
+        return any(not match["escaped"] for match in _VARIABLE.finditer(self.raw.get(where, "")))
 
 
 def key_of(where: Where) -> str:
@@ -214,10 +214,10 @@ def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
         )
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return Problem(0, "", "not valid YAML")
-    said = " ".join(part for part in (error.context, error.problem) if part)
-    said = re.sub(r"(alias|handle) '.*'", r"\1", said)  # it may be the start of a password
-    hint = next((f" ({hint})" for pattern, hint in _HINTS if re.search(pattern, said)), "")
+    reason = " ".join(part for part in (error.context, error.problem) if part)
+    reason = re.sub(r"(alias|handle) '.*'", r"\1", reason)  # it may be the start of a password
+    hint = next((f" ({hint})" for pattern, hint in _HINTS if re.search(pattern, reason)), "")
     mark = error.problem_mark
     if error.problem == _NO_COLON and error.context_mark is not None:
-        mark, said, hint = error.context_mark, "this line has no ':' behind its key", ""
-    return Problem(int(mark.line) + 1, "", f"not valid YAML: {said}{hint}")
+        mark, reason, hint = error.context_mark, "this line has no ':' behind its key", ""
+    return Problem(int(mark.line) + 1, "", f"not valid YAML: {reason}{hint}")

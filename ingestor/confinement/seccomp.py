@@ -112,13 +112,13 @@ def program(architecture: Architecture, process: int) -> bytes:
         _step(_LOAD, _NUMBER),
     ]
     for name, number in architecture.numbers.items():
-        body = _checked(tests.get(name, ()))
+        body = _check_tests(tests.get(name, ()))
         code += [_step(_EQUAL, number, 0, len(body)), *body]
     code += [_step(_AT_LEAST, _RECENT, 0, 1), _step(_RETURN, _ERROR | _ENOSYS)]
     return b"".join([*code, _step(_RETURN, _ERROR | _EPERM)])
 
 
-def _checked(tests: tuple[Test, ...]) -> list[bytes]:
+def _check_tests(tests: tuple[Test, ...]) -> list[bytes]:
     body: list[bytes] = []
     for test in tests:
         body += [_step(_LOAD, _ARGUMENTS + 8 * test.argument), _step(_AND, test.mask)]

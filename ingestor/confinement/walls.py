@@ -104,7 +104,7 @@ def _python() -> list[str]:
     return [*map(str, sys.path), *libraries, *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
 
 
-def described(layers: Mapping[str, str]) -> str:
+def describe(layers: Mapping[str, str]) -> str:
     """A description: the layers in force, then the missing ones with reasons; "" if unknown."""
     held = ", ".join(name for name in layers if not layers[name])
     lost = ", ".join(f"{name} ({why})" for name, why in layers.items() if why)

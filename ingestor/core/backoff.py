@@ -29,7 +29,7 @@ def has_passed(since: float, seconds: float, now: float) -> bool:
 
 
 def retry_after(header: str | None, now: float) -> float | None:
-    """Seconds that a header asks for, as a number or as a date; None where it says nothing.
+    """Return the seconds that a header asks for, as a number or as a date; None without a value.
 
     ``now``: POSIX seconds.
     """

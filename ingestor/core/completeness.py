@@ -1,4 +1,4 @@
-"""Whether a parser extracted all the text of a document, so that none is silently empty. Pure.
+"""Completeness of parsed texts: reports documents that a parser left empty or incomplete. Pure.
 
 A parser that builds its text from markup may report the number of words in the raw content, the words that
 rules left out, and what could not be read (see ``model.Document``). A word is a run of letters, digits and
@@ -64,7 +64,7 @@ def words(text: str) -> int:
     return (b" " + data.translate(_SHAPE)).count(b" w")
 
 
-def expected(document: Document) -> int:
+def expected_words(document: Document) -> int:
     """The least number of words of the text, without those that rules left out."""
     return max(0, (document.raw_words or 0) - sum(count for _, count in document.left_out))
 
@@ -75,21 +75,24 @@ def shortfall(document: Document) -> Shortfall | None:
         return None
     if not document.text.strip():
         return Shortfall("empty", _why_empty(document))
-    reasons = [*document.lost, *filter(None, (_missing(document), _undecoded(document.text)))]
+    reasons = [
+        *document.lost,
+        *filter(None, (_describe_missing(document), _describe_undecoded(document.text))),
+    ]
     return Shortfall("incomplete", "; ".join(reasons)) if reasons else None
 
 
-def _missing(document: Document) -> str | None:
-    wanted = expected(document)
+def _describe_missing(document: Document) -> str | None:
+    wanted = expected_words(document)
     if not wanted:
         return None
-    found = words(document.text)
-    if found >= ENOUGH * wanted or (wanted - found < _FEW and 2 * found >= wanted):
+    present = words(document.text)
+    if present >= ENOUGH * wanted or (wanted - present < _FEW and 2 * present >= wanted):
         return None
-    return f"{found:,} of about {wanted:,} words were read; report it, with the file if you can"
+    return f"{present:,} of about {wanted:,} words were read; report it, with the file if you can"
 
 
-def _undecoded(text: str) -> str | None:
+def _describe_undecoded(text: str) -> str | None:
     unknown = text.count("\ufffd")
     if not unknown or unknown <= (1 - ENOUGH) * sum(map(len, text.split())):
         return None
@@ -101,7 +104,7 @@ def _undecoded(text: str) -> str | None:
 def _why_empty(document: Document) -> str:
     if document.lost:
         return "; ".join(document.lost)
-    if wanted := expected(document):
+    if wanted := expected_words(document):
         return (
             f"none of the {wanted:,} words were found: the file has an unknown form (perhaps another "
             "namespace); save it again with another program"

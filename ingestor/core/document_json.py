@@ -39,7 +39,7 @@ def encode(document: Document) -> dict[str, object]:
 def decode(encoded: dict[str, object]) -> Document:
     """The inverse of ``encode``, after JSON."""
     names = ("blocks", "extra", "left_out", "lost", "inner_breaks")
-    lists: list[list[Any]] = [found for name in names if isinstance(found := encoded.pop(name, []), list)]
+    lists: list[list[Any]] = [values for name in names if isinstance(values := encoded.pop(name, []), list)]
     blocks, extra, left_out, lost, inner_breaks = lists
     return Document(
         **encoded,  # type: ignore[arg-type]

@@ -29,11 +29,13 @@ def describe(error: BaseException) -> str:
         return str(error) or type(error).__name__
     advice = _ADVICE.get(error.errno)
     if advice is not None:
-        return advice.format(_named(error.filename))
-    return f"{_named(error.filename)}: {error.strerror}" if error.filename else error.strerror or str(error)
+        return advice.format(_file_name(error.filename))
+    return (
+        f"{_file_name(error.filename)}: {error.strerror}" if error.filename else error.strerror or str(error)
+    )
 
 
-def _named(filename: object) -> str:
+def _file_name(filename: object) -> str:
     if filename is None:
         return "a file"
     return filename.decode(errors="replace") if isinstance(filename, bytes) else str(filename)

@@ -19,14 +19,14 @@ _SHORT = {r"\n": "\n", r"\t": "\t"}
 _ESCAPED = re.compile(r"\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|u(?!d[89a-f])[0-9a-f]{4}|n|t)")
 
 
-def spelt(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """Text with control and invisible characters escaped as in JSON; tabs and line ends stay."""
     return _CONTROL.sub(lambda match: _as_json(match[0]), text)
 
 
 def line(text: str) -> str:
     """Escape a text, and put it on one line."""
-    return spelt(text).replace("\n", "\\n").replace("\t", "\\t")
+    return escape_invisible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def raw(text: str) -> str:

@@ -59,5 +59,5 @@ Event = Literal[
 
 
 def event(name: Event, **fields: Any) -> dict[str, Any]:
-    """Return what a log call takes as ``extra``. Fields without a value are left out."""
+    """Return the ``extra`` of a log call. Fields without a value are left out."""
     return {"event": name, **{key: value for key, value in fields.items() if value is not None}}

@@ -37,13 +37,13 @@ def vector_digest(vector: Vector) -> bytes:
     """
     import numpy as np
 
-    rounded = halved(vector)
+    rounded = round_to_half(vector)
     if not np.array_equal(rounded, vector):
         return b""
     return blake2b(rounded.astype("<f4").tobytes(), digest_size=8).digest()
 
 
-def halved(vector: Vector) -> Vector:
+def round_to_half(vector: Vector) -> Vector:
     """The nearest vector that is exact in float16, without negative zeros."""
     import numpy as np
 
@@ -66,13 +66,15 @@ def metadata_digest(metadata: Metadata) -> Digest:
 
 def plugin_fingerprint(plugin: Plugin, options: Options) -> Fingerprint:
     """Kind, version and every option that can change the result."""
-    return fingerprint({"kind": plugin.kind, "version": plugin.version, "options": recorded(options)})
+    return fingerprint({"kind": plugin.kind, "version": plugin.version, "options": recipe_options(options)})
 
 
 def embedder_fingerprint(
     plugin: Plugin, options: Options, identity: Mapping[str, object] | None
 ) -> Fingerprint:
-    """Kind, version, and all that decides the vectors; ``identity``: see ports.Pinned, None without one.
+    """Return the fingerprint of kind, version, and all that decides the vectors.
+
+    ``identity``: see ports.Pinned; may be None.
 
     An option counts unless it is declared otherwise, so that one that is forgotten costs time, never truth.
     """
@@ -81,7 +83,7 @@ def embedder_fingerprint(
     whole = {"kind": plugin.kind, "version": plugin.version, "identity": dict(identity)}
     fields = type(options).model_fields
     values = meaningful(options)
-    left = {name: value for name, value in values.items() if not _marked(fields[name], "pinned")}
+    left = {name: value for name, value in values.items() if not _is_marked(fields[name], "pinned")}
     return fingerprint({**whole, "options": left} if left else whole)
 
 
@@ -91,20 +93,20 @@ def fingerprint(value: Any) -> Fingerprint:
 
 
 def meaningful(options: Options) -> dict[str, Any]:
-    """The options less those that only tune speed (see registry.tuning)."""
+    """Return the options without options that only tune speed (see registry.tuning)."""
     fields = type(options).model_fields
     values = options.model_dump(mode="json")
-    return {name: value for name, value in values.items() if not _marked(fields[name], "tuning")}
+    return {name: value for name, value in values.items() if not _is_marked(fields[name], "tuning")}
 
 
-def recorded(options: Options) -> dict[str, Any]:
+def recipe_options(options: Options) -> dict[str, Any]:
     """Return the meaningful options for a recipe, without added fields that keep the former behaviour."""
     former = _former(type(options))
     return {k: v for k, v in meaningful(options).items() if k not in former or v != former[k]}
 
 
-def completed(kind: type[Options], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Recorded options, with those that were left out."""
+def complete(kind: type[Options], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the options that were left out to recorded options."""
     return {**_former(kind), **stored}
 
 
@@ -114,12 +116,12 @@ def _former(kind: type[Options]) -> dict[str, Any]:
     return {name: mark["before"] for name, mark in marks if isinstance(mark, dict) and "before" in mark}
 
 
-def tuned(options: Options) -> dict[str, Any]:
+def tuning_options(options: Options) -> dict[str, Any]:
     """Return the options that change speed only, unchanged."""
     fields = type(options).model_fields
-    return {name: getattr(options, name) for name in fields if _marked(fields[name], "tuning")}
+    return {name: getattr(options, name) for name in fields if _is_marked(fields[name], "tuning")}
 
 
-def _marked(field: FieldInfo, mark: str) -> bool:
+def _is_marked(field: FieldInfo, mark: str) -> bool:
     extra = field.json_schema_extra
     return isinstance(extra, dict) and bool(extra.get(mark))

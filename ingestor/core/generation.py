@@ -41,17 +41,17 @@ NOWHERE = Home()
 
 def stamp(generation: str, home: Home) -> dict[str, str]:
     """The metadata that a collection gets."""
-    return {GENERATION: generation, HOME: packed(home)}
+    return {GENERATION: generation, HOME: pack(home)}
 
 
-def packed(home: Home) -> str:
+def pack(home: Home) -> str:
     """A home as a value of metadata."""
     return json.dumps(asdict(home))
 
 
 def generation_of(facts: Mapping[str, object]) -> str | None:
-    found = facts.get(GENERATION)
-    return found if isinstance(found, str) else None
+    value = facts.get(GENERATION)
+    return value if isinstance(value, str) else None
 
 
 def home_of(facts: Mapping[str, object]) -> Home | None:

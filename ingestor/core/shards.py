@@ -22,7 +22,7 @@ def shard_names(name: str, shards: int) -> tuple[str, ...]:
     return tuple(f"{name}-{number}-of-{shards}" for number in range(shards)) if shards > 1 else (name,)
 
 
-def joined(uuids: Sequence[str]) -> str:
+def join(uuids: Sequence[str]) -> str:
     """Join the UUIDs of all shards into one text; a single UUID is unchanged."""
     return _BETWEEN.join(uuids)
 

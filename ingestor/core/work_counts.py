@@ -32,7 +32,7 @@ class WorkCounts:
     def failed(self, source: str, reason: str) -> None:
         _note(self.failures, source, reason)
 
-    def retried(self, source: str, reason: str) -> None:
+    def add_retry(self, source: str, reason: str) -> None:
         _note(self.retries, source, reason)
 
 

@@ -30,7 +30,7 @@ def rows(length: int, budget: int) -> int:
 
 
 def batches(lengths: Sequence[int], window: int, budget: int) -> list[Batch]:
-    """Longest first, of texts with these numbers of tokens; those without any are in no batch."""
+    """Yield batches of texts with these numbers of tokens, longest first. Empty texts are in no batch."""
     buckets = defaultdict(list)
     for position, length in enumerate(lengths):
         if length:

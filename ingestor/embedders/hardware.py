@@ -19,7 +19,7 @@ def resolve_device(wanted: str) -> str:
 
 
 def is_installed(*packages: str) -> bool:
-    """Whether all of them can be imported; found out without importing them."""
+    """Whether all packages can be imported, without importing them."""
     try:
         return all(find_spec(name) is not None for name in packages)
     except ImportError:  # something forbids it

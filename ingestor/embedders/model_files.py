@@ -30,17 +30,17 @@ class Prompts:
 
 def dimensions(folder: Path) -> int | None:
     """Return the length of the model's vectors; None if the configuration does not state the length."""
-    found = None
+    width = None
     for kind, place in modules(folder):
         config = read_json(place / "config.json")
         if kind == "Pooling":
             each = config.get("embedding_dimension") or config.get("word_embedding_dimension")
-            found = each and each * len(pooling_modes(config))
+            width = each and each * len(pooling_modes(config))
         elif kind == "Dense":
-            found = config.get("out_features")
+            width = config.get("out_features")
         elif kind not in ("Transformer", "Normalize"):
             return None
-    return found
+    return width
 
 
 def window(folder: Path) -> int | None:

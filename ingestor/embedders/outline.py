@@ -1,4 +1,4 @@
-"""Whether a model is one that ``openvino/graph.py`` can build, and what it needs to know of it.
+"""Outline of a model that ``openvino/graph.py`` can build; other models are refused.
 
 Everything that is not known to be covered is refused with a reason. Such a model goes to
 sentence-transformers instead of giving wrong vectors.
@@ -34,7 +34,7 @@ _ON_SENTENCES = {"module_input_name", "module_output_name"}
 
 
 class NotCovered(Exception):
-    """The message says why this model needs sentence-transformers and torch."""
+    """Error: a model needs sentence-transformers and torch. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)

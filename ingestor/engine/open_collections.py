@@ -16,7 +16,7 @@ import numpy as np
 from ingestor.core.backend import Backend, Model, Registrar
 from ingestor.core.entries import ChromaName, Edition, EditionName, Renewal
 from ingestor.core.events import event
-from ingestor.core.fingerprint import halved, metadata_digest, text_digest, vector_digest
+from ingestor.core.fingerprint import metadata_digest, round_to_half, text_digest, vector_digest
 from ingestor.core.generation import NOWHERE, Home, generation_of, home_of, judge
 from ingestor.core.listings.key_set import KeySet
 from ingestor.core.listings.pages import pages
@@ -123,7 +123,7 @@ def is_stale(record: Record, known: Known) -> bool:
     knows."""
     if known.unsure or known.text_key != text_digest(record.text):
         return True
-    restored = halved(record.vector)
+    restored = round_to_half(record.vector)
     same = vector_digest(restored) == known.vector_digest and are_alike(restored, record.vector)
     return bool(known.vector_digest) and not same
 

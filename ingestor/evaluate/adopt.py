@@ -6,7 +6,7 @@ from os import environ
 from pathlib import Path
 from shutil import copymode
 
-from ingestor.config.file import checked
+from ingestor.config.file import check_text
 from ingestor.config.models import Choice, Config, ConfigError
 from ingestor.config.rewrite import NotRewritable, places, with_chunking
 from ingestor.core.fingerprint import plugin_fingerprint
@@ -16,19 +16,25 @@ from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman
 
 
-def recommended(config: Config, found: Evaluation) -> dict[SourceName, Strategy]:
+def recommend(config: Config, evaluation: Evaluation) -> dict[SourceName, Strategy]:
     """Return the strategies that replace configured ones, by source; empty if the config stays.
 
     Raises NeedsHuman if more than the chunking must change.
     """
-    pick = found.outcomes[found.verdict.pick].cut.strategy
+    pick = evaluation.outcomes[evaluation.verdict.pick].cut.strategy
     if pick.extras:
         raise NeedsHuman(
             f"the config is not changed, because {pick.name} sets more than chunking: paste the YAML"
         )
-    own = {each.name: each.chunking for each in config.sources if each.collection == found.request.collection}
+    own = {
+        each.name: each.chunking
+        for each in config.sources
+        if each.collection == evaluation.request.collection
+    }
     wanted = {name: pick for name, choice in own.items() if not _same(choice, pick.of(name))}
-    return wanted | {SourceName(each.source): found.outcomes[each.pick].cut.strategy for each in found.apart}
+    return wanted | {
+        SourceName(each.source): evaluation.outcomes[each.pick].cut.strategy for each in evaluation.apart
+    }
 
 
 def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -> Path:
@@ -39,7 +45,7 @@ def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -
     file, text = config.origin.file.resolve(), config.origin.text
     try:
         changed = with_chunking(text, _blocks(text, wanted), comment)
-        _check(config, checked(file, changed, environ), wanted)
+        _check(config, check_text(file, changed, environ), wanted)
     except (NotRewritable, ConfigError) as error:
         raise NeedsHuman(f"{file} is not changed: {error}; paste the YAML yourself") from error
     if file.read_text("utf-8-sig") != text:
@@ -63,7 +69,7 @@ def _blocks(text: str, wanted: Mapping[SourceName, Strategy]) -> dict[str, str]:
 def _check(old: Config, new: Config, wanted: Mapping[SourceName, Strategy]) -> None:
     """Raises NotRewritable unless the new config differs in nothing but what is wanted."""
     for source in new.sources:
-        expected = wanted[source.name].choice if source.name in wanted else _chunking(old, source.name)
+        expected = wanted[source.name].choice if source.name in wanted else _chunking_of(old, source.name)
         if not _same(expected, source.chunking):
             raise NotRewritable(f"the chunking of source {source.name!r} would not be as recommended")
     sources = tuple(
@@ -73,7 +79,7 @@ def _check(old: Config, new: Config, wanted: Mapping[SourceName, Strategy]) -> N
         raise NotRewritable("more than the chunking would change")
 
 
-def _chunking(config: Config, name: SourceName) -> Choice:
+def _chunking_of(config: Config, name: SourceName) -> Choice:
     return next(source.chunking for source in config.sources if source.name == name)
 
 

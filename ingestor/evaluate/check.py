@@ -15,7 +15,7 @@ from ingestor.config.models import Config
 from ingestor.evaluate.intervals import Interval, compare
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
 from ingestor.evaluate.scores import ChunkPlace, score, within
-from ingestor.evaluate.workplace import Progress, opened, read_questions, same_documents
+from ingestor.evaluate.workplace import Progress, open_workplace, read_questions, same_documents
 from ingestor.model import CollectionName, Hit, Vectors
 from ingestor.ports import Index, NeedsHuman
 from ingestor.state import run_status
@@ -84,16 +84,18 @@ def check(config: Config, inspection: Inspection, progress: Progress, now: float
     The first recall is kept. The result is noted for the daemon's metrics. ``now``: POSIX seconds.
     Raises BadRequest for unusable questions, NeedsHuman if the collection is missing.
     """
-    before = _kept(inspection)
-    with opened(config, inspection.collection, inspection.sample, inspection.questions, progress) as place:
+    before = _last_recall(inspection)
+    with open_workplace(
+        config, inspection.collection, inspection.sample, inspection.questions, progress
+    ) as place:
         (questions,), refused = read_questions(inspection.questions, [place.sample])
         progress(f"asking {counted(len(questions), 'question')}")
         asked = place.parts.query_vectors([question.text for question in questions])
         numbers = {each.uri: at for at, each in enumerate(place.sample.documents)}
-        found = _ask(config, inspection, asked, numbers, place.parts.tokens.counts)
+        rankings = _ask(config, inspection, asked, numbers, place.parts.tokens.counts)
     recalls = [
         score(question.excerpts, list(within(places, inspection.budget))).recall
-        for question, places in zip(questions, found, strict=True)
+        for question, places in zip(questions, rankings, strict=True)
     ]
     mean = compare(np.array([recalls]), same_documents(questions)).means[0]
     recall = {question.text: value for question, value in zip(questions, recalls, strict=True)}
@@ -104,10 +106,10 @@ def check(config: Config, inspection: Inspection, progress: Progress, now: float
     return checked
 
 
-def _result(found: Checked, now: float) -> CheckResult:
-    asked = found.inspection
+def _result(checked: Checked, now: float) -> CheckResult:
+    asked = checked.inspection
     name = asked.questions.name
-    return CheckResult(asked.collection, name, found.mean.mean, found.fell, found.passed, now)
+    return CheckResult(asked.collection, name, checked.mean.mean, checked.fell, checked.passed, now)
 
 
 def _ask(
@@ -125,9 +127,9 @@ def _hits(index: Index, asked: Vectors, budget: int, count: Count) -> list[list[
     """Return enough hits for each question to fill the budget, or all records."""
     every, n = index.count(), _AT_FIRST
     while True:
-        found = index.query(asked, n, None)
-        if n >= every or all(sum(_tokens(hit, count) for hit in hits) >= budget for hits in found):
-            return found
+        results = index.query(asked, n, None)
+        if n >= every or all(sum(_tokens(hit, count) for hit in hits) >= budget for hits in results):
+            return results
         n *= 2
 
 
@@ -142,22 +144,22 @@ def _tokens(hit: Hit, count: Count) -> int:
     return max(1, int(str(hit.metadata.get("token_count") or count([hit.text])[0])))
 
 
-def _kept(inspection: Inspection) -> Recall | None:
+def _last_recall(inspection: Inspection) -> Recall | None:
     if inspection.accept or not inspection.kept.exists():
         return None
     try:
-        said = json.loads(inspection.kept.read_text("utf-8"))
-        kept = {str(text): float(value) for text, value in said["recall"].items()}
+        stored = json.loads(inspection.kept.read_text("utf-8"))
+        kept = {str(text): float(value) for text, value in stored["recall"].items()}
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise BadRequest(f"{inspection.kept} cannot be read; --accept writes it again") from error
-    if (said.get("collection"), said.get("budget")) != (inspection.collection, inspection.budget):
+    if (stored.get("collection"), stored.get("budget")) != (inspection.collection, inspection.budget):
         raise BadRequest(
-            f"{inspection.kept} is about collection {said.get('collection')!r} at {said.get('budget')} "
+            f"{inspection.kept} is about collection {stored.get('collection')!r} at {stored.get('budget')} "
             "tokens; check that one, or write it again with --accept"
         )
     return kept
 
 
 def _keep(inspection: Inspection, recall: Recall) -> None:
-    said = {"collection": inspection.collection, "budget": inspection.budget, "recall": dict(recall)}
-    inspection.kept.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    stored = {"collection": inspection.collection, "budget": inspection.budget, "recall": dict(recall)}
+    inspection.kept.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -65,20 +65,20 @@ def price(amount: float) -> str:
     return f"{amount:,.2f}" if amount >= 0.1 else f"{amount:.2g}"
 
 
-def costs(found: Measured, share: float, price: float) -> StrategyCosts:
+def costs(measured: Measured, share: float, price: float) -> StrategyCosts:
     """Extrapolate the sample's costs to the whole collection.
 
     ``share``: share of the collection's documents that were read.
     ``price``: price of embedding a million tokens; 0 if unknown.
     """
-    records, embedded = round(found.records / share), round(found.embedded / share)
-    asked = found.asked.over(share)
-    disk = needs.disk(records, round(found.text / share), 0, found.dimensions)
+    records, embedded = round(measured.records / share), round(measured.embedded / share)
+    asked = measured.asked.over(share)
+    disk = needs.disk(records, round(measured.text / share), 0, measured.dimensions)
     return StrategyCosts(
         records,
         embedded,
-        found.embedded / max(1, found.tokens),
-        found.seconds / share,
+        measured.embedded / max(1, measured.tokens),
+        measured.seconds / share,
         asked,
         embedded * price / 1e6 + asked.cost if price or asked.cost else None,
         disk.chroma + disk.journal,

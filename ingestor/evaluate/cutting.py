@@ -61,9 +61,9 @@ class Recording:
     def __call__(self, texts: Sequence[str]) -> Vectors:
         begun = perf_counter()
         self.texts.update(texts)
-        found = self._embed(texts)
+        vectors = self._embed(texts)
         self.waited += perf_counter() - begun
-        return found
+        return vectors
 
 
 class RecordedAnswers:
@@ -79,13 +79,13 @@ class RecordedAnswers:
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
         begun = perf_counter()
-        found = self._answers.answer(question, ask)
+        reply = self._answers.answer(question, ask)
         self.waited += perf_counter() - begun
         read = sum(self._count([text for _, text in question.messages]))
-        written = min(read, question.answer_tokens) if found is None else self._count([found])[0]
+        written = min(read, question.answer_tokens) if reply is None else self._count([reply])[0]
         cost = (read * question.prompt_price + written * question.answer_price) / 1e6
-        self._uses[found is not None, question.key] = ModelUse(1, read, written, cost)
-        return found
+        self._uses[reply is not None, question.key] = ModelUse(1, read, written, cost)
+        return reply
 
     def wait(self, seconds: float) -> None:
         self._answers.wait(seconds)
@@ -134,7 +134,7 @@ def cut(
         name: _tools(strategy.of(name), each, recording, tokens, asking) for name, each in tools.items()
     }
     documents = [(cutters[each.source], each.document) for each in sample.documents]
-    chunkings = _chunked(documents, lambda at: progress(sample.documents[at].key))
+    chunkings = _chunk_all(documents, lambda at: progress(sample.documents[at].key))
     chunks = [(at, chunk) for at, chunking in enumerate(chunkings) for chunk in chunking.chunks]
     lines = [
         contexts(document, chunking.chunks, own.context)
@@ -182,7 +182,9 @@ def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: 
     )  # fmt: skip
 
 
-def _chunked(documents: Sequence[tuple[Tools, Document]], progress: Callable[[int], None]) -> list[Chunking]:
+def _chunk_all(
+    documents: Sequence[tuple[Tools, Document]], progress: Callable[[int], None]
+) -> list[Chunking]:
     """Each document beside the sums of the others, where the strategy has a statistic of the collection."""
     alone = list[Chunking]()
     totals: defaultdict[str, Sums] = defaultdict(lambda: np.zeros(1, np.int64))

@@ -23,8 +23,8 @@ from ingestor.evaluate.cutting import SampleCut, cut
 from ingestor.evaluate.intervals import Comparison, compare
 from ingestor.evaluate.questions import csv_file, made
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
-from ingestor.evaluate.questions.readings import located, quoted
-from ingestor.evaluate.ranking.outcomes import StrategyOutcome, scored
+from ingestor.evaluate.questions.readings import locate, quotations
+from ingestor.evaluate.ranking.outcomes import StrategyOutcome, score_cuts
 from ingestor.evaluate.reading import Sample
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.strategies import Strategy
@@ -33,7 +33,7 @@ from ingestor.evaluate.workplace import (
     EvaluationRequest,
     Progress,
     Workplace,
-    opened,
+    open_workplace,
     read_questions,
     same_documents,
 )
@@ -78,36 +78,38 @@ def evaluate(
     Raises BadRequest for an invalid request, and the errors of sources, embedder and language model.
     """
     endpoint = _endpoint(config, request)
-    with _opened(config, request, progress) as place:
-        estimate = expecting.expected(request, place, endpoint)
+    with _open(config, request, progress) as place:
+        estimate = expecting.estimate_requests(request, place, endpoint)
         if estimate is not None:
             tell(estimate)
         readings = _readings(request, place)
         samples = list(readings.values())
         questions, refused = _questions(request, place, endpoint, samples)
         cuts = list(_cuts(request, place, readings))
-        outcomes = scored(place, cuts, dict(zip(readings, questions, strict=True)), request.budgets)
-        found = _concluded(request, samples, quoted(questions, samples), refused, questions[0], outcomes)
+        outcomes = score_cuts(place, cuts, dict(zip(readings, questions, strict=True)), request.budgets)
+        evaluation = _conclude(
+            request, samples, quotations(questions, samples), refused, questions[0], outcomes
+        )
         if endpoint is not None and request.judge:
-            found = _with_judgements(found, place, endpoint)
-        asked = None if estimate is None else expecting.used(place, estimate)
-        return replace(found, asked=asked)
+            evaluation = _with_judgements(evaluation, place, endpoint)
+        asked = None if estimate is None else expecting.count_requests(place, estimate)
+        return replace(evaluation, asked=asked)
 
 
-def expected(config: Config, request: EvaluationRequest, progress: Progress) -> AskingEstimate:
+def estimate_requests(config: Config, request: EvaluationRequest, progress: Progress) -> AskingEstimate:
     """Estimate the requests of ``evaluate`` to language models. Raises BadRequest if there are none."""
     endpoint = _endpoint(config, request)
-    with _opened(config, request, progress) as place:
-        found = expecting.expected(request, place, endpoint)
-    if found is None:
+    with _open(config, request, progress) as place:
+        estimate = expecting.estimate_requests(request, place, endpoint)
+    if estimate is None:
         raise BadRequest("--estimate needs --ask-model, --judge, or a strategy that calls a language model")
-    return found
+    return estimate
 
 
-def _opened(
+def _open(
     config: Config, request: EvaluationRequest, progress: Progress
 ) -> AbstractContextManager[Workplace]:
-    return opened(config, request.collection, request.sample, request.questions, progress)
+    return open_workplace(config, request.collection, request.sample, request.questions, progress)
 
 
 def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
@@ -121,23 +123,25 @@ def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
     return config.language_model
 
 
-def _with_judgements(found: Evaluation, place: Workplace, endpoint: Endpoint) -> Evaluation:
-    request = found.request
-    ranked = [(each.cut, each.scores.ranked) for each in found.outcomes]
-    references = ["\n\n".join(each) for each in found.quoted]
-    judged = judge(place, endpoint, found.questions, references, ranked, request.judge, request.budgets[0])
-    names = [each.name for each in found.outcomes]
-    said = judgement_words(judged, names, found.verdict.pick, found.verdict.than)
-    return replace(found, judged=judged, text=f"{found.text} {said}")
+def _with_judgements(evaluation: Evaluation, place: Workplace, endpoint: Endpoint) -> Evaluation:
+    request = evaluation.request
+    ranked = [(each.cut, each.scores.ranked) for each in evaluation.outcomes]
+    references = ["\n\n".join(each) for each in evaluation.quoted]
+    judged = judge(
+        place, endpoint, evaluation.questions, references, ranked, request.judge, request.budgets[0]
+    )
+    names = [each.name for each in evaluation.outcomes]
+    sentence = judgement_words(judged, names, evaluation.verdict.pick, evaluation.verdict.than)
+    return replace(evaluation, judged=judged, text=f"{evaluation.text} {sentence}")
 
 
 def _readings(request: EvaluationRequest, place: Workplace) -> dict[tuple[str, ...], Sample]:
     """The sample by what strategies say of parsers, as the config has it first."""
-    found: dict[tuple[str, ...], Sample] = {(): place.sample}
+    samples: dict[tuple[str, ...], Sample] = {(): place.sample}
     for each in request.strategies:
-        if each.reading not in found:
-            found[each.reading] = place.read_by(each.beside)
-    return found
+        if each.reading not in samples:
+            samples[each.reading] = place.read_by(each.beside)
+    return samples
 
 
 def _questions(
@@ -146,24 +150,26 @@ def _questions(
     """Return the questions as each sample has them, and the refused ones. Raises BadRequest."""
     refused: list[RefusedQuestion] = []
     if request.questions is not None:
-        found, refused = read_questions(request.questions, samples)
+        questions, refused = read_questions(request.questions, samples)
     else:
         if request.ask_model and endpoint is not None:
             own, refused = asking.ask(place, endpoint, request.make)
         else:
-            own = made.made([each.document for each in place.sample.documents], request.make)
-        found, left = _everywhere(own, samples)
+            own = made.make_questions([each.document for each in place.sample.documents], request.make)
+        questions, left = _everywhere(own, samples)
         refused = [*refused, *left]
-    if not found[0] and refused:
+    if not questions[0] and refused:
         who = "the language model wrote" if request.ask_model else "there is"
         raise BadRequest(f"{who} no question that can be used: {refused[0].reason}")
-    if not found[0]:
+    if not questions[0]:
         raise BadRequest(
             "no questions can be generated: no document holds sentences of 8 to 80 words; use --questions"
         )
     if request.keep is not None:
-        csv_file.write(request.keep, csv_file.rows_of(found[0], quoted(found, samples), place.sample.names))
-    return found, refused
+        csv_file.write(
+            request.keep, csv_file.rows_of(questions[0], quotations(questions, samples), place.sample.names)
+        )
+    return questions, refused
 
 
 def _everywhere(
@@ -172,27 +178,27 @@ def _everywhere(
     """The questions of the first sample, those that all samples can be asked."""
     if len(samples) == 1:
         return [own], []
-    rows = csv_file.rows_of(own, quoted([own], samples[:1]), samples[0].names)
-    return located(rows, samples, everywhere=True)
+    rows = csv_file.rows_of(own, quotations([own], samples[:1]), samples[0].names)
+    return locate(rows, samples, everywhere=True)
 
 
 def _cuts(
     request: EvaluationRequest, place: Workplace, readings: Mapping[tuple[str, ...], Sample]
 ) -> Iterator[SampleCut]:
     """The configured one first: how large its chunks are decides what is worth comparing with it."""
-    chosen, found = list(request.strategies), list[SampleCut]()
+    chosen, cuts = list(request.strategies), list[SampleCut]()
     if not chosen:
         base = place.configured
         first = _cut(base, place.sample, place, "")
-        found.append(first)
+        cuts.append(first)
         documents = [each.document for each in place.sample.documents]
         chosen = [base, *strategies.worth_comparing(base, first.mean_tokens, documents)]
     for number, strategy in enumerate(chosen, start=1):
-        known = next((each for each in found if strategy.cuts_as(each.strategy)), None)
+        known = next((each for each in cuts if strategy.cuts_as(each.strategy)), None)
         which = f" ({number} of {len(chosen)})"
         made = known or _cut(strategy, readings[strategy.reading], place, which)
-        found.append(made)
-        for each in strategy.searched(request.modes):
+        cuts.append(made)
+        for each in strategy.with_modes(request.modes):
             yield replace(made, strategy=each)
 
 
@@ -202,15 +208,15 @@ def _cut(strategy: Strategy, sample: Sample, place: Workplace, which: str) -> Sa
         place.progress(f"cutting by {strategy.name}{which}: {key}{embedded}")
 
     try:
-        found = cut(strategy, sample, place.tools, place.parts.tokens, place.answers, progress)
+        made = cut(strategy, sample, place.tools, place.parts.tokens, place.answers, progress)
     except BadDocument as error:
         raise BadRequest(f"{strategy.name}: {error}") from error
-    if not found.places:
+    if not made.places:
         raise BadRequest(f"{strategy.name} makes no chunks of these documents")
-    return found
+    return made
 
 
-def _concluded(
+def _conclude(
     request: EvaluationRequest,
     samples: Sequence[Sample],
     texts: Sequence[Sequence[str]],
@@ -228,8 +234,8 @@ def _concluded(
     cuts = [each.cut for each in outcomes]
     current = next((at for at, each in enumerate(cuts) if each.strategy.configured), None)
     decisive = comparisons[request.budgets[0]]
-    found = verdict(decisive, current)
-    exceptions = apart(_by_source(outcomes, questions, sample, request.budgets[0]), found.pick)
+    decision = verdict(decisive, current)
+    exceptions = apart(_by_source(outcomes, questions, sample, request.budgets[0]), decision.pick)
     facts = Facts(
         [each.name for each in outcomes],
         [each.embedded_tokens for each in cuts],
@@ -239,11 +245,11 @@ def _concluded(
         sum(question.origin == "made" for question in questions),
         sum(question.origin == "model" for question in questions),
         request.budgets[0],
-        outcomes[found.pick].mode,
+        outcomes[decision.pick].mode,
     )
-    text = words(found, decisive, facts, exceptions)
+    text = words(decision, decisive, facts, exceptions)
     return Evaluation(
-        request, sample, questions, texts, refused, outcomes, comparisons, found, exceptions, text
+        request, sample, questions, texts, refused, outcomes, comparisons, decision, exceptions, text
     )
 
 

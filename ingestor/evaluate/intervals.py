@@ -61,7 +61,7 @@ class Comparison:
             if (each.a, each.b) == (a, b):
                 return each
             if (each.a, each.b) == (b, a):
-                return _turned(each)
+                return _turn(each)
         raise KeyError((a, b))
 
 
@@ -74,14 +74,14 @@ def compare(scores: Floats, documents: Sequence[int], groups: int = 1) -> Compar
     draws = _Draws(np.asarray(documents))
     pairs = list(combinations(range(len(scores)), 2))
     means = tuple(_within(draws.interval(row, 1), row) for row in scores)
-    found = tuple(_difference(draws, scores, a, b, groups * len(pairs)) for a, b in pairs)
-    return Comparison(means, found)
+    differences = tuple(_difference(draws, scores, a, b, groups * len(pairs)) for a, b in pairs)
+    return Comparison(means, differences)
 
 
-def _within(found: Interval, values: Floats) -> Interval:
+def _within(interval: Interval, values: Floats) -> Interval:
     """Clip an interval to the range of values: an interval widened for few documents may pass 100 %."""
-    low, high = max(found.low, float(values.min())), min(found.high, float(values.max()))
-    return Interval(found.mean, min(low, found.mean), max(high, found.mean))
+    low, high = max(interval.low, float(values.min())), min(interval.high, float(values.max()))
+    return Interval(interval.mean, min(low, interval.mean), max(high, interval.mean))
 
 
 class _Draws:
@@ -92,8 +92,8 @@ class _Draws:
         _, self._place = np.unique(documents, return_inverse=True)
         self._sizes = np.bincount(self._place).astype(np.float64)
         self._groups = len(self._sizes)
-        self._of_groups = _drawn(random, self._groups)
-        self._of_questions = _drawn(random, len(documents))
+        self._of_groups = _draw(random, self._groups)
+        self._of_questions = _draw(random, len(documents))
 
     def interval(self, values: Floats, comparisons: int) -> Interval:
         """Return the interval of a mean. ``comparisons``: number of intervals that must hold at once."""
@@ -111,30 +111,34 @@ class _Draws:
         return min(float(low), 0.0), max(float(high), 0.0)
 
 
-def _drawn(random: np.random.Generator, count: int) -> Floats:
+def _draw(random: np.random.Generator, count: int) -> Floats:
     """Draw how often each of ``count`` counts; shape (DRAWS, count)."""
     return random.multinomial(count, np.full(count, 1 / count), DRAWS).astype(np.float64)
 
 
 def _difference(draws: _Draws, scores: Floats, a: int, b: int, pairs: int) -> Difference:
     values = scores[a] - scores[b]
-    found, strict = draws.interval(values, 1), draws.interval(values, pairs)
+    plain, strict = draws.interval(values, 1), draws.interval(values, pairs)
     clear = len(values) >= FEWEST and (strict.low > 0 or strict.high < 0)
-    return Difference(a, b, found, clear, _needed(strict, len(values)))
+    return Difference(a, b, plain, clear, _questions_needed(strict, len(values)))
 
 
-def _needed(found: Interval, questions: int) -> int | None:
+def _questions_needed(interval: Interval, questions: int) -> int | None:
     """Intervals narrow with the root of the number of questions."""
-    if not found.mean:
+    if not interval.mean:
         return None
-    arm = found.mean - found.low if found.mean > 0 else found.high - found.mean
-    return max(FEWEST, ceil(questions * (arm / found.mean) ** 2))
+    arm = interval.mean - interval.low if interval.mean > 0 else interval.high - interval.mean
+    return max(FEWEST, ceil(questions * (arm / interval.mean) ** 2))
 
 
-def _turned(found: Difference) -> Difference:
-    ends = found.interval
+def _turn(difference: Difference) -> Difference:
+    ends = difference.interval
     return Difference(
-        found.b, found.a, Interval(-ends.mean, -ends.high, -ends.low), found.clear, found.needed
+        difference.b,
+        difference.a,
+        Interval(-ends.mean, -ends.high, -ends.low),
+        difference.clear,
+        difference.needed,
     )
 
 

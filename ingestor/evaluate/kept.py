@@ -39,6 +39,6 @@ def read(state: Path) -> dict[str, KeptReport]:
 def _read(state: Path) -> Iterator[KeptReport]:
     for file in state.glob(f"{EVALUATION}*.json"):
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-            said = json.loads(read_own(file))
-            if said["format"] == _FORMAT:
-                yield KeptReport(float(said["at"]), said["report"])
+            stored = json.loads(read_own(file))
+            if stored["format"] == _FORMAT:
+                yield KeptReport(float(stored["at"]), stored["report"])

@@ -9,7 +9,7 @@ from time import monotonic
 from ingestor.core.decisions import Scope
 from ingestor.core.error_text import describe
 from ingestor.core.listings.comparison import VersionTable
-from ingestor.evaluate.sample import Listed, ordered
+from ingestor.evaluate.sample import Listed, sort_by_digest
 from ingestor.model import Document, Item, SourceName
 from ingestor.pipeline import limits, listing
 from ingestor.pipeline.limits import until_readable
@@ -77,9 +77,9 @@ def take(sources: Sequence[Source], count: int, named: set[str], progress: Calla
     """
     unread: list[tuple[str, str]] = []
     by_name = {source.name: source for source in sources}
-    found = ordered(_listed(sources, unread))
-    is_named = [bool(named & {item.key, item.uri, f"{name}:{item.key}"}) for name, item in found]
-    first = [*compress(found, is_named), *compress(found, (not each for each in is_named))]
+    listed = sort_by_digest(_list_sources(sources, unread))
+    is_named = [bool(named & {item.key, item.uri, f"{name}:{item.key}"}) for name, item in listed]
+    first = [*compress(listed, is_named), *compress(listed, (not each for each in is_named))]
     taken: list[SampledDocument] = []
     until = monotonic() + limits.PATIENCE
     for name, item in first:
@@ -89,7 +89,7 @@ def take(sources: Sequence[Source], count: int, named: set[str], progress: Calla
         document = _read(by_name[name], (name, item), unread, until)
         if document is not None:
             taken.append(SampledDocument(name, item, document))
-    return Sample(tuple(taken), len(found), tuple(unread))
+    return Sample(tuple(taken), len(listed), tuple(unread))
 
 
 def again(sample: Sample, sources: Sequence[Source], progress: Callable[[str], None]) -> Sample:
@@ -105,16 +105,16 @@ def again(sample: Sample, sources: Sequence[Source], progress: Callable[[str], N
     return Sample(tuple(taken), sample.listed, tuple(unread))
 
 
-def _listed(sources: Sequence[Source], unread: list[tuple[str, str]]) -> Iterator[Listed]:
+def _list_sources(sources: Sequence[Source], unread: list[tuple[str, str]]) -> Iterator[Listed]:
     for source in sources:
         try:
-            found = listing.take(source, Scope(), [VersionTable({})])
+            scan = listing.take(source, Scope(), [VersionTable({})])
         except (NeedsHuman, Transient, OSError) as error:
             unread.append((source.name, describe(error)))
             continue
-        if found.trouble is not None:
-            unread.append((source.name, found.trouble))
-        yield from ((source.name, item) for item in found.changes[0].changed())
+        if scan.trouble is not None:
+            unread.append((source.name, scan.trouble))
+        yield from ((source.name, item) for item in scan.changes[0].changed())
 
 
 def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: float) -> Document | None:

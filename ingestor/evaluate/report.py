@@ -15,78 +15,78 @@ from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.verdict import Apart
 
 
-def as_json(found: Evaluation) -> dict[str, Any]:
+def as_json(evaluation: Evaluation) -> dict[str, Any]:
     """Keys stay; more may be added."""
-    pick = found.outcomes[found.verdict.pick].cut.strategy
+    pick = evaluation.outcomes[evaluation.verdict.pick].cut.strategy
     return {
-        "collection": found.request.collection,
+        "collection": evaluation.request.collection,
         "documents": {
-            "count": len(found.sample.documents),
-            "listed": found.sample.listed,
-            "unread": [{"document": key, "reason": reason} for key, reason in found.sample.unread],
+            "count": len(evaluation.sample.documents),
+            "listed": evaluation.sample.listed,
+            "unread": [{"document": key, "reason": reason} for key, reason in evaluation.sample.unread],
         },
         "questions": {
-            "count": len(found.questions),
-            "origin": origin(found.questions),
-            "refused": _refused(found.refused),
+            "count": len(evaluation.questions),
+            "origin": origin(evaluation.questions),
+            "refused": _refusals(evaluation.refused),
         },
-        "strategies": [_strategy(found, at, each) for at, each in enumerate(found.outcomes)],
-        "differences": _differences(found),
-        "judged": None if found.judged is None else _judged(found, found.judged),
-        "language_model": None if found.asked is None else _asked(found.asked),
+        "strategies": [_strategy(evaluation, at, each) for at, each in enumerate(evaluation.outcomes)],
+        "differences": _differences(evaluation),
+        "judged": None if evaluation.judged is None else _judgements(evaluation, evaluation.judged),
+        "language_model": None if evaluation.asked is None else _usage(evaluation.asked),
         "recommendation": {
             "strategy": pick.choice.plugin.kind,
             "options": pick.options,
-            "search": found.outcomes[found.verdict.pick].mode,
+            "search": evaluation.outcomes[evaluation.verdict.pick].mode,
             "yaml": pick.yaml,
-            "sure": found.verdict.sure,
-            "text": found.text,
-            "sources": [_apart(found, each) for each in found.apart],
+            "sure": evaluation.verdict.sure,
+            "text": evaluation.text,
+            "sources": [_apart(evaluation, each) for each in evaluation.apart],
         },
     }
 
 
-def check_as_json(found: Checked) -> dict[str, Any]:
+def check_as_json(checked: Checked) -> dict[str, Any]:
     """Keys stay; more may be added."""
-    asked = found.inspection
+    asked = checked.inspection
     return {
         "collection": asked.collection,
-        "questions": {"count": len(found.recall), "refused": _refused(found.refused)},
+        "questions": {"count": len(checked.recall), "refused": _refusals(checked.refused)},
         "budget": asked.budget,
-        "recall": _interval(found.mean),
-        "compared": found.before is not None,
-        "fell": percent(found.fell),
+        "recall": _interval(checked.mean),
+        "compared": checked.before is not None,
+        "fell": percent(checked.fell),
         "tolerance": percent(asked.tolerance),
-        "passed": found.passed,
+        "passed": checked.passed,
         "worst": [
             {"question": text, "before": percent(before), "now": percent(now)}
-            for text, before, now in found.worst(10)
+            for text, before, now in checked.worst(10)
         ],
     }
 
 
-def estimate_as_json(found: AskingEstimate) -> dict[str, Any]:
+def estimate_as_json(estimate: AskingEstimate) -> dict[str, Any]:
     """Keys stay; more may be added."""
     return {
-        "model": found.model,
-        **_use(found.use),
+        "model": estimate.model,
+        **_use(estimate.use),
     }
 
 
-def _asked(found: AskingUsage) -> dict[str, Any]:
+def _usage(usage: AskingUsage) -> dict[str, Any]:
     return {
-        "model": found.expected.model,
-        **_use(found.use),
-        "expected": estimate_as_json(found.expected),
+        "model": usage.expected.model,
+        **_use(usage.use),
+        "expected": estimate_as_json(usage.expected),
     }
 
 
-def _use(found: ModelUse) -> dict[str, Any]:
+def _use(use: ModelUse) -> dict[str, Any]:
     return {
-        "calls": found.calls,
-        "prompt_tokens": found.prompt_tokens,
-        "answer_tokens": found.answer_tokens,
-        "cost": round(found.cost, 6),
+        "calls": use.calls,
+        "prompt_tokens": use.prompt_tokens,
+        "answer_tokens": use.answer_tokens,
+        "cost": round(use.cost, 6),
     }
 
 
@@ -100,7 +100,7 @@ def percent(value: float) -> float:
     return round(100 * float(value), 2)
 
 
-def _strategy(found: Evaluation, at: int, outcome: StrategyOutcome) -> dict[str, Any]:
+def _strategy(evaluation: Evaluation, at: int, outcome: StrategyOutcome) -> dict[str, Any]:
     cut, scores = outcome.cut, outcome.scores
     return {
         "name": cut.strategy.choice.plugin.kind,
@@ -110,7 +110,7 @@ def _strategy(found: Evaluation, at: int, outcome: StrategyOutcome) -> dict[str,
         "label": outcome.name,
         "chunks": len(cut.places),
         "mean_tokens": round(cut.mean_tokens, 1),
-        "recall": {str(budget): _interval(each.means[at]) for budget, each in found.comparisons.items()},
+        "recall": {str(budget): _interval(each.means[at]) for budget, each in evaluation.comparisons.items()},
         "recall_n5": percent(scores.recall.mean()),
         "precision_n5": percent(scores.precision.mean()),
         "iou_n5": percent(scores.iou.mean()),
@@ -121,29 +121,29 @@ def _strategy(found: Evaluation, at: int, outcome: StrategyOutcome) -> dict[str,
         "passes": round(outcome.costs.passes, 2),
         "rerank_seconds": None if outcome.rerank_seconds is None else round(outcome.rerank_seconds, 4),
         "collection": _whole(outcome.costs),
-        "judged": None if found.judged is None else _judged_strategy(found.judged, at),
+        "judged": None if evaluation.judged is None else _judged_means(evaluation.judged, at),
     }
 
 
-def _whole(found: StrategyCosts) -> dict[str, Any]:
+def _whole(costs: StrategyCosts) -> dict[str, Any]:
     return {
-        "records": found.records,
-        "embedded_tokens": found.embedded,
-        "seconds": round(found.seconds, 1),
-        "cost": None if found.money is None else round(found.money, 4),
-        "disk": found.disk,
-        "language_model": _use(found.asked) if found.asked.calls else None,
+        "records": costs.records,
+        "embedded_tokens": costs.embedded,
+        "seconds": round(costs.seconds, 1),
+        "cost": None if costs.money is None else round(costs.money, 4),
+        "disk": costs.disk,
+        "language_model": _use(costs.asked) if costs.asked.calls else None,
     }
 
 
-def _judged(found: Evaluation, judged: Judged) -> dict[str, Any]:
-    names = [each.name for each in found.outcomes]
+def _judgements(evaluation: Evaluation, judged: Judged) -> dict[str, Any]:
+    names = [each.name for each in evaluation.outcomes]
     agreement = judged.agreement
     return {
         "questions": judged.questions,
         "compared": judged.compared,
         "unjudged": sum(judged.unjudged),
-        "budget": found.request.budgets[0],
+        "budget": evaluation.request.budgets[0],
         "agreement": None
         if agreement is None
         else {
@@ -162,22 +162,22 @@ def _judged(found: Evaluation, judged: Judged) -> dict[str, Any]:
     }
 
 
-def _judged_strategy(judged: Judged, at: int) -> dict[str, Any]:
+def _judged_means(judged: Judged, at: int) -> dict[str, Any]:
     means = {
         metric: _in_unit(metric, comparison.means[at]) for metric, comparison in judged.comparisons.items()
     }
     return {**means, "unjudged": judged.unjudged[at]}
 
 
-def _in_unit(metric: str, found: Interval) -> dict[str, float]:
+def _in_unit(metric: str, interval: Interval) -> dict[str, float]:
     """Correctness as it is, from 1 to 5; all others in percent."""
     if metric != CORRECTNESS:
-        return _interval(found)
-    return {"mean": round(found.mean, 3), "low": round(found.low, 3), "high": round(found.high, 3)}
+        return _interval(interval)
+    return {"mean": round(interval.mean, 3), "low": round(interval.low, 3), "high": round(interval.high, 3)}
 
 
-def _differences(found: Evaluation) -> list[dict[str, Any]]:
-    names = [each.name for each in found.outcomes]
+def _differences(evaluation: Evaluation) -> list[dict[str, Any]]:
+    names = [each.name for each in evaluation.outcomes]
     return [
         {
             "a": names[each.a],
@@ -186,20 +186,20 @@ def _differences(found: Evaluation) -> list[dict[str, Any]]:
             "clear": each.clear,
             **_interval(each.interval),
         }
-        for budget, comparison in found.comparisons.items()
+        for budget, comparison in evaluation.comparisons.items()
         for each in comparison.differences
     ]
 
 
-def _apart(found: Evaluation, each: Apart) -> dict[str, Any]:
-    strategy = found.outcomes[each.pick].cut.strategy
-    said = {"source": each.source, "strategy": strategy.choice.plugin.kind, "options": strategy.options}
-    return {**said, **_interval(each.difference.interval)}
+def _apart(evaluation: Evaluation, each: Apart) -> dict[str, Any]:
+    strategy = evaluation.outcomes[each.pick].cut.strategy
+    named = {"source": each.source, "strategy": strategy.choice.plugin.kind, "options": strategy.options}
+    return {**named, **_interval(each.difference.interval)}
 
 
-def _refused(rows: Sequence[RefusedQuestion]) -> list[dict[str, Any]]:
+def _refusals(rows: Sequence[RefusedQuestion]) -> list[dict[str, Any]]:
     return [{"line": each.line or None, "question": each.question, "reason": each.reason} for each in rows]
 
 
-def _interval(found: Interval) -> dict[str, float]:
-    return {"mean": percent(found.mean), "low": percent(found.low), "high": percent(found.high)}
+def _interval(interval: Interval) -> dict[str, float]:
+    return {"mean": percent(interval.mean), "low": percent(interval.low), "high": percent(interval.high)}

@@ -14,7 +14,7 @@ from ingestor.model import Item, SourceName
 Listed = tuple[SourceName, Item]
 
 
-def ordered(listed: Iterable[Listed]) -> list[Listed]:
+def sort_by_digest(listed: Iterable[Listed]) -> list[Listed]:
     """Sort the listed documents.
 
     Within a stratum a digest of the name decides, so a new document moves no other.

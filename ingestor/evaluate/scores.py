@@ -55,10 +55,10 @@ class Score:
     iou: float
 
 
-def score(excerpts: Sequence[Excerpt], found: Sequence[ChunkPlace]) -> Score:
+def score(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> Score:
     """Score the chunks that one question retrieved."""
-    hit, wanted = common(excerpts, found), length(excerpts)
-    retrieved = sum(place.length for place in found)
+    hit, wanted = common(excerpts, places), length(excerpts)
+    retrieved = sum(place.length for place in places)
     return Score(hit / wanted, hit / retrieved if retrieved else 0.0, hit / (wanted + retrieved - hit))
 
 
@@ -76,7 +76,7 @@ def ndcg(
     """
     gains = [common(excerpts, [place]) for place in ranked[:n]]
     best = sorted((common(excerpts, [place]) for place in places), reverse=True)[:n]
-    return _discounted(gains) / _discounted(best) if best and best[0] else 0.0
+    return _discount(gains) / _discount(best) if best and best[0] else 0.0
 
 
 def within(ranked: Iterable[ChunkPlace], budget: int) -> Iterator[ChunkPlace]:
@@ -85,25 +85,25 @@ def within(ranked: Iterable[ChunkPlace], budget: int) -> Iterator[ChunkPlace]:
     for place in ranked:
         if left <= 0:
             return
-        yield place if place.tokens <= left else _beginning(place, left / place.tokens)
+        yield place if place.tokens <= left else _take_beginning(place, left / place.tokens)
         left -= place.tokens
 
 
 def length(excerpts: Sequence[Excerpt]) -> int:
     """Characters in at least one of them."""
     documents = {excerpt.document for excerpt in excerpts}
-    return sum(covered((e.start, e.end) for e in excerpts if e.document == each) for each in documents)
+    return sum(count_covered((e.start, e.end) for e in excerpts if e.document == each) for each in documents)
 
 
-def common(excerpts: Sequence[Excerpt], found: Sequence[ChunkPlace]) -> int:
+def common(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> int:
     """Characters of the excerpts that are in at least one of the places."""
     return sum(
-        covered(_overlaps([e for e in excerpts if e.document == each], found))
+        count_covered(_overlaps([e for e in excerpts if e.document == each], places))
         for each in {excerpt.document for excerpt in excerpts}
     )
 
 
-def covered(spans: Iterable[Span]) -> int:
+def count_covered(spans: Iterable[Span]) -> int:
     """Characters in at least one span."""
     total, at = 0, 0
     for start, end in sorted(spans):
@@ -112,9 +112,9 @@ def covered(spans: Iterable[Span]) -> int:
     return total
 
 
-def _overlaps(excerpts: Sequence[Excerpt], found: Sequence[ChunkPlace]) -> Iterator[Span]:
+def _overlaps(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> Iterator[Span]:
     """Yield the overlaps of chunks with excerpts, which belong to one document."""
-    for place in found:
+    for place in places:
         if place.document == excerpts[0].document:
             for low, high in place.spans:
                 for excerpt in excerpts:
@@ -123,7 +123,7 @@ def _overlaps(excerpts: Sequence[Excerpt], found: Sequence[ChunkPlace]) -> Itera
                         yield start, end
 
 
-def _beginning(place: ChunkPlace, share: float) -> ChunkPlace:
+def _take_beginning(place: ChunkPlace, share: float) -> ChunkPlace:
     left, spans = round(place.length * share), list[Span]()
     for start, end in place.spans:
         if left > 0:
@@ -132,5 +132,5 @@ def _beginning(place: ChunkPlace, share: float) -> ChunkPlace:
     return ChunkPlace(place.document, tuple(spans), round(place.tokens * share))
 
 
-def _discounted(gains: Sequence[float]) -> float:
+def _discount(gains: Sequence[float]) -> float:
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1))

@@ -9,7 +9,7 @@ from pydantic import SecretStr, ValidationError
 
 from ingestor.config.models import Choice, SourceConfig
 from ingestor.config.servers import Rerank
-from ingestor.core.fingerprint import meaningful, plugin_fingerprint, tuned
+from ingestor.core.fingerprint import meaningful, plugin_fingerprint, tuning_options
 from ingestor.llm.options import Endpoint
 from ingestor.model import Document, SourceName
 from ingestor.registry import Options, find
@@ -25,12 +25,12 @@ MOST_COMPARED = 8  # strategies, where none are named
 class StrategyExtras:
     """Settings of a strategy besides its chunking.
 
-    ``said``: the settings as KEY=VALUE, as written in ``--strategies``.
+    ``words``: the settings as KEY=VALUE, as written in ``--strategies``.
     ``parsing``, ``types``: like the fields of a source, and stronger than the source's own.
     ``search``: mode of search; None for the modes of the request.
     """
 
-    said: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
     parsing: tuple[Choice, ...] = ()
     types: tuple[tuple[str, str], ...] = ()
     search: Mode | None = None
@@ -38,10 +38,10 @@ class StrategyExtras:
 
     def read(self, source: SourceConfig) -> SourceConfig:
         """The source with these options of parsers."""
-        found = {choice.plugin.kind: choice for choice in source.parsing}
+        parsers = {choice.plugin.kind: choice for choice in source.parsing}
         for choice in self.parsing:
-            found[choice.plugin.kind] = _over(found.get(choice.plugin.kind), choice)
-        return replace(source, parsing=tuple(found.values()), types=(*self.types, *source.types))
+            parsers[choice.plugin.kind] = _over(parsers.get(choice.plugin.kind), choice)
+        return replace(source, parsing=tuple(parsers.values()), types=(*self.types, *source.types))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +58,48 @@ class Strategy:
     @property
     def name(self) -> str:
         """Return the name as written in ``--strategies``, with the options that are set."""
-        options = (f"{key}={_shown(value)}" for key, value in self.options.items())
-        return ":".join([self.choice.plugin.kind, *options, *self.beside.said])
+        options = (f"{key}={_show(value)}" for key, value in self.options.items())
+        return ":".join([self.choice.plugin.kind, *options, *self.beside.words])
 
     @property
     def reading(self) -> tuple[str, ...]:
         """Return the settings of parsers; strategies with the same settings read the same texts."""
-        return tuple(sorted(each for each in self.beside.said if each.startswith("parsing.")))
+        return tuple(sorted(each for each in self.beside.words if each.startswith("parsing.")))
 
     def cuts_as(self, other: "Strategy") -> bool:
         """Whether both make the same chunks and vectors."""
         same = _same(self.choice, other.choice) and self.own == other.own
         return same and self.reading == other.reading
 
-    def searched(self, modes: Sequence[Mode]) -> "list[Strategy]":
+    def with_modes(self, modes: Sequence[Mode]) -> "list[Strategy]":
         """Return the strategy once for each mode of search, or once with its own mode."""
         if self.beside.search is not None:
             return [self]
-        found = []
+        strategies = []
         for mode in modes:
-            said = self.beside.said + ((f"search={mode}",) if len(modes) > 1 else ())
-            beside = replace(self.beside, said=said, search=mode)
-            found.append(replace(self, beside=beside, configured=self.configured and mode == modes[0]))
-        return found
+            words = self.beside.words + ((f"search={mode}",) if len(modes) > 1 else ())
+            beside = replace(self.beside, words=words, search=mode)
+            strategies.append(replace(self, beside=beside, configured=self.configured and mode == modes[0]))
+        return strategies
 
     @property
     def options(self) -> dict[str, Any]:
         """Return the options that are set, without options that change speed alone."""
         options = self.choice.options
-        given = options.model_fields_set - _implied(options)
+        given = options.model_fields_set - _implied_names(options)
         return {key: value for key, value in meaningful(options).items() if key in given}
 
     @property
     def extras(self) -> dict[str, Any]:
         """Return the config's settings besides the chunking: ``parsing`` of a source, and ``search``."""
-        return _nested(self.beside.said)
+        return _nest(self.beside.words)
 
     @property
     def yaml(self) -> str:
         """Return the strategy as YAML for a config."""
-        options = {**self.options, **_tuning(self.choice.options)}
-        said = {"chunking": {"strategy": self.choice.plugin.kind, **options}, **self.extras}
-        return str(yaml.safe_dump(said, sort_keys=False, allow_unicode=True))
+        options = {**self.options, **_tuning_options(self.choice.options)}
+        section = {"chunking": {"strategy": self.choice.plugin.kind, **options}, **self.extras}
+        return str(yaml.safe_dump(section, sort_keys=False, allow_unicode=True))
 
     @property
     def models(self) -> list[str]:
@@ -110,7 +110,7 @@ class Strategy:
         return self.own.get(source, self.choice)
 
 
-def configured(chunkings: Mapping[SourceName, Choice]) -> Strategy:
+def configured_strategy(chunkings: Mapping[SourceName, Choice]) -> Strategy:
     """Build the strategy that the sources of a collection configure; there is at least one source.
 
     The strategy has the name of the most common chunking.
@@ -148,7 +148,7 @@ def distinct(strategies: Sequence[Strategy]) -> list[Strategy]:
     kept: list[Strategy] = []
     for each in strategies:
         if not any(
-            each.cuts_as(other) and sorted(each.beside.said) == sorted(other.beside.said) for other in kept
+            each.cuts_as(other) and sorted(each.beside.words) == sorted(other.beside.words) for other in kept
         ):
             kept.append(each)
     return kept
@@ -162,21 +162,21 @@ def _over(own: Choice | None, given: Choice) -> Choice:
     return Choice(own.plugin, own.options.model_copy(update=values))
 
 
-def _nested(said: Iterable[str]) -> dict[str, Any]:
+def _nest(words: Iterable[str]) -> dict[str, Any]:
     """``rerank.hits=50`` as ``{"search": {"rerank": {"hits": 50}}}``; less what no config says."""
-    found: dict[str, Any] = {}
-    for each in said:
+    tree: dict[str, Any] = {}
+    for each in words:
         key, _, value = each.partition("=")
         *path, last = ["search", *key.split(".")] if key.startswith("rerank.") else key.split(".")
-        inner = found
+        inner = tree
         for step in path:
             inner = inner.setdefault(step, {})
         if path:
             inner[last] = yaml.safe_load(value)
-    return found
+    return tree
 
 
-def _implied(options: Options) -> set[str]:
+def _implied_names(options: Options) -> set[str]:
     """Names of options that count as set without being given, and have the value that they then have.
 
     Those are what a validator fills in, and lists and mappings, which a config's check copies.
@@ -192,9 +192,11 @@ def _implied(options: Options) -> set[str]:
     return {name for name in filled if getattr(options, name) == getattr(bare, name)}
 
 
-def _tuning(options: Options) -> dict[str, Any]:
+def _tuning_options(options: Options) -> dict[str, Any]:
     """Options that are given and change no result; a secret as a variable to put it in."""
-    given = {name: value for name, value in tuned(options).items() if name in options.model_fields_set}
+    given = {
+        name: value for name, value in tuning_options(options).items() if name in options.model_fields_set
+    }
     plain = {name: f"${{{name.upper()}}}" for name, value in given.items() if isinstance(value, SecretStr)}
     return options.model_dump(mode="json", include=set(given)) | plain
 
@@ -220,5 +222,5 @@ def _same(one: Choice, other: Choice) -> bool:
     return plugin_fingerprint(one.plugin, one.options) == plugin_fingerprint(other.plugin, other.options)
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)

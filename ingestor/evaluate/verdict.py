@@ -46,20 +46,20 @@ class Facts:
     search: str = "dense"  # of the picked strategy
 
 
-def verdict(found: Comparison, current: int | None) -> Verdict:
-    """Pick a strategy. ``found``: comparison of one or more strategies by recall at the deciding budget.
+def verdict(comparison: Comparison, current: int | None) -> Verdict:
+    """Pick a strategy. ``comparison``: means of one or more strategies by recall at the deciding budget.
 
     ``current``: number of the configured strategy.
     """
-    order = sorted(range(len(found.means)), key=lambda at: (-found.means[at].mean, at != current))
-    better = [at for at in order if current not in (None, at) and _beats(found, at, current)]
+    order = sorted(range(len(comparison.means)), key=lambda at: (-comparison.means[at].mean, at != current))
+    better = [at for at in order if current not in (None, at) and _beats(comparison, at, current)]
     if better:
         pick, than = better[0], current
     else:
         pick = order[0] if current is None else current
         than = next((at for at in order if at != pick), None)
     others = [at for at in order if at != pick]
-    level = tuple(at for at in others if not found.difference(pick, at).clear)
+    level = tuple(at for at in others if not comparison.difference(pick, at).clear)
     return Verdict(pick, than, bool(better) or (bool(others) and not level), level)
 
 
@@ -77,46 +77,46 @@ def apart(by_source: Mapping[str, Comparison], picked: int) -> list[Apart]:
 
     ``by_source``: comparisons on the questions about each source; ``picked``: strategy for all documents.
     """
-    found: list[Apart] = []
+    exceptions: list[Apart] = []
     for source, comparison in by_source.items():
         better = [
             at for at in range(len(comparison.means)) if at != picked and _beats(comparison, at, picked)
         ]
         if better:
             best = max(better, key=lambda at: comparison.means[at].mean)
-            found.append(Apart(source, best, comparison.difference(best, picked)))
-    return found
+            exceptions.append(Apart(source, best, comparison.difference(best, picked)))
+    return exceptions
 
 
-def words(given: Verdict, found: Comparison, facts: Facts, exceptions: Sequence[Apart] = ()) -> str:
+def words(given: Verdict, comparison: Comparison, facts: Facts, exceptions: Sequence[Apart] = ()) -> str:
     """Describe the verdict in one paragraph."""
     if given.than is None:
         return f"{facts.names[given.pick]} is the only strategy that was compared."
-    said = [_first(given, found, facts), *_between(given, found, facts)]
-    said += [
+    sentences = [_first(given, comparison, facts), *_between(given, comparison, facts)]
+    sentences += [
         f"For source {each.source}, {facts.names[each.pick]} is better: there it finds "
         f"{each.difference.interval.mean * 100:.1f} points more than {facts.names[given.pick]} "
         f"{_interval(each.difference)}."
         for each in exceptions
     ]
     if facts.search != "dense":
-        said.append(f"No config sets the way of search: readers ask for mode {facts.search}.")
+        sentences.append(f"No config sets the way of search: readers ask for mode {facts.search}.")
         if facts.made or facts.written:
-            said.append(
+            sentences.append(
                 "Questions made of the text have its words, which helps search by words: ask real ones."
             )
     if facts.made:
-        said.append(
+        sentences.append(
             f"{_part(facts.made, facts)} made from the documents without a language model: "
             "the order of strategies and their differences can be trusted more than the height of their "
             "recall."
         )
     if facts.written:
-        said.append(
+        sentences.append(
             f"{_part(facts.written, facts)} written by a language model that had the text "
             "before it: they share more of its words than questions of people do."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _part(count: int, facts: Facts) -> str:
@@ -124,16 +124,16 @@ def _part(count: int, facts: Facts) -> str:
     return f"{part} {'was' if part.startswith('1 of') else 'were'}"
 
 
-def _beats(found: Comparison, at: int, other: int | None) -> bool:
+def _beats(comparison: Comparison, at: int, other: int | None) -> bool:
     assert other is not None
-    difference = found.difference(at, other)
+    difference = comparison.difference(at, other)
     return difference.clear and difference.interval.mean > 0
 
 
-def _first(given: Verdict, found: Comparison, facts: Facts) -> str:
+def _first(given: Verdict, comparison: Comparison, facts: Facts) -> str:
     assert given.than is not None
     pick, than, at = facts.names[given.pick], facts.names[given.than], f"at {facts.budget:,} tokens"
-    difference = found.difference(given.pick, given.than)
+    difference = comparison.difference(given.pick, given.than)
     gained = difference.interval.mean * 100
     more, interval = f"{abs(gained):.1f} points more of the excerpts", _interval(difference)
     cost = _cost(given.pick, given.than, facts)
@@ -145,35 +145,36 @@ def _first(given: Verdict, found: Comparison, facts: Facts) -> str:
         return f"Keep {pick}: {at} it finds {more} than the next best, {than} {interval}."
     if gained >= 0:
         return f"Keep {pick}: {at} no other strategy found more of the excerpts."
-    than_pick = found.difference(given.than, given.pick)
+    than_pick = comparison.difference(given.than, given.pick)
     chance = f"maybe by chance {_interval(than_pick)}"
     if than_pick.interval.low > 0:
         chance = (
             f"{_interval(than_pick)[1:-1]}, which among {len(facts.names)} strategies may still be chance"
         )
-    far = f"by the evidence of {_asked(facts)}"
+    far = f"by the evidence of {_count_questions(facts)}"
     return f"Keep {pick}, {far}: {than} found {more} {at}, {chance}."
 
 
-def _between(given: Verdict, found: Comparison, facts: Facts) -> list[str]:
+def _between(given: Verdict, comparison: Comparison, facts: Facts) -> list[str]:
     """Name the strategies without a clear difference, and the number of questions that could show one."""
     if not given.level:
         return []
     if facts.questions < FEWEST:
-        return [f"{_asked(facts).capitalize()} cannot show a difference: ask {FEWEST} at least."]
+        return [f"{_count_questions(facts).capitalize()} cannot show a difference: ask {FEWEST} at least."]
     names = [facts.names[at] for at in given.level]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    needed = found.difference(given.pick, given.level[0]).needed
+    needed = comparison.difference(given.pick, given.level[0]).needed
     enough = max(needed or 0, facts.questions + 1)
     ask = ""
     if needed is not None and enough <= _WORTH_ASKING * facts.questions:
         ask = f": about {_round(enough):,} would separate {names[0]} from it, at the measured difference"
     elif needed is not None:
         ask = f": it would take more than {_WORTH_ASKING} times as many, so choose by what else matters"
-    return [f"Between it and {listed} there is no difference that {_asked(facts)} can show for sure{ask}."]
+    asked = _count_questions(facts)
+    return [f"Between it and {listed} there is no difference that {asked} can show for sure{ask}."]
 
 
-def _asked(facts: Facts) -> str:
+def _count_questions(facts: Facts) -> str:
     return "one question" if facts.questions == 1 else counted(facts.questions, "question")
 
 

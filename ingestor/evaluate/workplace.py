@@ -14,10 +14,10 @@ from ingestor.engine.vectors.embedding import Embedding, Embeddings
 from ingestor.evaluate import reading
 from ingestor.evaluate.questions import csv_file
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
-from ingestor.evaluate.questions.readings import located
+from ingestor.evaluate.questions.readings import locate
 from ingestor.evaluate.reading import Sample
 from ingestor.evaluate.scores import EvalQuestion
-from ingestor.evaluate.strategies import Strategy, StrategyExtras, configured
+from ingestor.evaluate.strategies import Strategy, StrategyExtras, configured_strategy
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.prepare import Tools
@@ -73,7 +73,7 @@ class Workplace:
     def configured(self) -> Strategy:
         """Return the strategy that the config sets for this collection."""
         sources = (each for each in self.parts.config.sources if each.collection == self.collection)
-        return configured({each.name: each.chunking for each in sources})
+        return configured_strategy({each.name: each.chunking for each in sources})
 
     def read_by(self, beside: StrategyExtras) -> Sample:
         """The sample as it is with other options of parsers."""
@@ -85,7 +85,7 @@ class Workplace:
 
 
 @contextmanager
-def opened(
+def open_workplace(
     config: Config, collection: CollectionName, count: int, questions: Path | None, progress: Progress
 ) -> Iterator[Workplace]:
     """Open a collection's parts and read a sample of its documents.
@@ -124,9 +124,9 @@ def read_questions(
 
     Raises BadRequest if no question of the file can be used.
     """
-    found, refused = located(csv_file.read(file), samples, everywhere=False)
-    if found[0]:
-        return found, refused
+    questions, refused = locate(csv_file.read(file), samples, everywhere=False)
+    if questions[0]:
+        return questions, refused
     share = f"{len(samples[0].documents):,} of {counted(samples[0].listed, 'document')}"
     more = "" if samples[0].whole else f"; only {share} were read (--sample)"
     lines = "".join(f"\n  line {each.line}: {each.reason}" for each in refused[:5])

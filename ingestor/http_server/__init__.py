@@ -1,1 +1,1 @@
-"""Servers of HTTP: who may ask, and what bounds every request."""
+"""HTTP servers: access rules, and limits of every request."""

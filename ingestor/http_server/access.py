@@ -97,7 +97,7 @@ def has_token(headers: Sequence[Header], wanted: bytes) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine reach what listens there."""
+    """Whether only programs on this machine reach a server at this address."""
     try:
         return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:

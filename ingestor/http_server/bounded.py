@@ -27,7 +27,7 @@ _CLOSE = {"Connection": "close"}
 
 
 class RequestRefused(Exception):
-    """Answered with this status; the message says what to do."""
+    """Error: a request is refused with this status. The message names the remedy."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)

@@ -19,7 +19,7 @@ _PHRASES = {
 
 
 class Connection(H11Protocol):
-    """A class of its own for each server, made by ``bounded``.
+    """A class of its own for each server, made by ``build_connection_class``.
 
     When places run out, the connection closes that has waited longest for its client. Requests find their
     connection in ``scope["state"]``.

@@ -1,4 +1,4 @@
-"""Asks who sends a request before the application sees it: an ASGI application around another."""
+"""ASGI application around another: checks the sender of a request before the application sees it."""
 
 from collections.abc import Callable, Sequence
 

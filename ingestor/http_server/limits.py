@@ -22,5 +22,5 @@ class ServerLimits:
     grace: float = 3.0  # for requests under way when the server stops
 
     def time_for(self, size: float) -> float:
-        """Seconds that a body of so many bytes may take."""
+        """Return the seconds that a body of ``size`` bytes may take."""
         return self.prompt + size / self.slowest

@@ -1,8 +1,8 @@
-"""A POST that ends: after so many seconds as a whole, and with an answer of so many bytes at most.
+"""POST requests that end: after a limit of seconds in all, and with an answer of limited size.
 
-httpx limits the time between two bytes, so a server that sends one every second is never late. Here each
-read waits until the deadline of its request instead. Answers are asked for uncompressed, and others are
-refused: a megabyte that is sent may be a thousand once it is unpacked.
+httpx limits the time between two bytes, so a server that sends one every second is never late. Here each read
+waits until the deadline of its request instead. Answers are asked for uncompressed, and others are refused: a
+megabyte that is sent may be a thousand once it is unpacked.
 """
 
 import time

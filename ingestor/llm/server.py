@@ -1,4 +1,4 @@
-"""Requests to a server of models with OpenAI's API, and what becomes of them.
+"""Requests to a server of models with OpenAI's API, and their outcomes.
 
 The key is sent as a header, and appears nowhere else: where a server quotes it, it is struck out.
 """
@@ -133,7 +133,7 @@ def token_count(value: object) -> int:
 
 
 def _reason(reply: Reply) -> tuple[str, str]:
-    """The server's message, and its code or type, as far as it sent them."""
+    """Return the server's message, and its code or type, if it sent them."""
     try:
         body = json.loads(reply.content)
         error = body.get("error") or body.get("detail") or body.get("message")

@@ -91,7 +91,7 @@ class Crew:
         return bool(self._all or self._coming)
 
     @property
-    def awaited(self) -> bool:
+    def is_awaited(self) -> bool:
         """Whether a thread waits for a hand."""
         return self._waiting > 0
 
@@ -120,7 +120,7 @@ class Crew:
         there was none. A hand that died is not used again. ``own``: never a borrowed hand. ``behind``: the
         caller waits until no other does.
         """
-        hand, lender = self._taken(avoid, patience, own, behind)
+        hand, lender = self._take(avoid, patience, own, behind)
         if lender is not None:
             try:
                 yield hand
@@ -165,7 +165,7 @@ class Crew:
                 self._lent.add((borrower, hand))
             return hand
 
-    def _borrowed(self, avoid: frozenset[str]) -> tuple[Hand, "Crew"] | None:
+    def _borrow(self, avoid: frozenset[str]) -> tuple[Hand, "Crew"] | None:
         """Return a hand of another crew, if this one has lacked any for ``BORROW`` seconds."""
         now = monotonic()
         if self._all:
@@ -176,7 +176,7 @@ class Crew:
             return None
         return next(((hand, each) for each in self._lenders() if (hand := each._lend(self, avoid))), None)
 
-    def _taken(
+    def _take(
         self, avoid: frozenset[str], patience: float, own: bool, behind: bool
     ) -> tuple[Hand, "Crew | None"]:
         with self._changed:
@@ -185,7 +185,7 @@ class Crew:
             begun = monotonic()
             try:
                 while not self._free or (behind and self._ahead):
-                    if not own and not self._stopped and (borrowed := self._borrowed(avoid)):
+                    if not own and not self._stopped and (borrowed := self._borrow(avoid)):
                         return borrowed
                     self._go_on()
                     if not self._all and monotonic() - max(begun, self._empty) > patience:

@@ -17,22 +17,22 @@ Verdict = Literal["again", "later", "quarantine"]
 @dataclass(frozen=True, slots=True)
 class Death:
     """``cause``: the process ended by itself (crash), its node was lost (node), or the node ended it since it
-    had no memory left (memory). ``said``: what is known of it, for people."""
+    had no memory left (memory). ``reason``: what is known of the death, for people."""
 
     node: str
     cause: Cause
-    said: str = ""
+    reason: str = ""
 
 
 class ProcessLost(Exception):
     """The process is gone, and with it the work that it did."""
 
     def __init__(self, death: Death) -> None:
-        super().__init__(death.said)
+        super().__init__(death.reason)
         self.death = death
 
 
-def judged(deaths: Sequence[Death]) -> Verdict:
+def judge(deaths: Sequence[Death]) -> Verdict:
     """Judge a document by all processes that died while they prepared this version of the document.
 
     A lost node is no fault of the document. A crash on a node that lives on may be: once is chance.
@@ -46,7 +46,7 @@ def judged(deaths: Sequence[Death]) -> Verdict:
     return "later" if lost and lost % LOST_NODES == 0 else "again"
 
 
-def described(deaths: Sequence[Death]) -> str:
+def describe(deaths: Sequence[Death]) -> str:
     """Describe deaths for people: where, and of what; the same death is named once, with a count."""
-    told = Counter(f"{death.node}: {death.said}" if death.said else death.node for death in deaths)
-    return "; ".join(each if times == 1 else f"{each}, {times} times" for each, times in told.items())
+    counts = Counter(f"{death.node}: {death.reason}" if death.reason else death.node for death in deaths)
+    return "; ".join(each if times == 1 else f"{each}, {times} times" for each, times in counts.items())

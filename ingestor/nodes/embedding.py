@@ -11,7 +11,7 @@ import numpy as np
 from ingestor.core.interruptions import Stopped
 from ingestor.model import Answered, Vector, Vectors
 from ingestor.nodes.crew import Crew
-from ingestor.nodes.deaths import Death, ProcessLost, judged
+from ingestor.nodes.deaths import Death, ProcessLost, judge
 from ingestor.nodes.messages import FailedCall, pack, unpack_answer
 from ingestor.nodes.preparing import Setup, teach
 from ingestor.ports import Asymmetric, BadDocument, Embedder, Stop, Transient
@@ -54,12 +54,12 @@ class OnNodesEmbedder:
         """Raises Stopped, too."""
         order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
         parts = [order[start : start + SLICE] for start in range(0, len(order), SLICE)]
-        found: dict[int, Vector | Exception] = {}
+        vectors: dict[int, Vector | Exception] = {}
         for part, answer in zip(
             parts, self._threads.map(lambda part: self._part(texts, part, stop), parts), strict=True
         ):
-            found.update(zip(part, answer, strict=True))
-        return Answered([found[position] for position in range(len(texts))])
+            vectors.update(zip(part, answer, strict=True))
+        return Answered([vectors[position] for position in range(len(texts))])
 
     def _part(self, texts: Sequence[str], part: Sequence[int], stop: Stop) -> list[Vector | Exception]:
         if stop.is_set():
@@ -67,9 +67,9 @@ class OnNodesEmbedder:
         return list(self._vectors([texts[position] for position in part]))
 
     def _vectors(self, texts: Sequence[str]) -> Iterable[Vector | Exception]:
-        """Together; where that fails for what is in the texts, each alone."""
+        """Embed texts together; if their content makes that fail, embed each alone."""
         try:
-            answer = self._asked(texts)
+            answer = self._ask(texts)
         except BadDocument as error:
             answer = error
         if not isinstance(answer, Exception):
@@ -79,7 +79,7 @@ class OnNodesEmbedder:
         half = len(texts) // 2
         return [*self._vectors(texts[:half]), *self._vectors(texts[half:])]
 
-    def _asked(self, texts: Sequence[str]) -> Sequence[Vector] | Exception:
+    def _ask(self, texts: Sequence[str]) -> Sequence[Vector] | Exception:
         deaths: list[Death] = []
         while True:
             try:
@@ -88,7 +88,7 @@ class OnNodesEmbedder:
                     answer = unpack_answer(hand.call("embed", self._setup.key, pack(list(texts))))
             except ProcessLost as died:
                 deaths.append(died.death)
-                verdict = judged(deaths)
+                verdict = judge(deaths)
                 if verdict == "quarantine":
                     raise BadDocument(
                         "crashes the processes that embed the document; exclude or split the document"

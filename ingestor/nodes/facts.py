@@ -17,16 +17,16 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 def versions() -> dict[str, str]:
     """Return the versions of this program, of Python and of the required packages, as installed here."""
-    found = {"ingestor": __version__, "Python": platform.python_version()}
+    known = {"ingestor": __version__, "Python": platform.python_version()}
     own = next(entry.dist for entry in entries("parsers") if entry.module == "ingestor.parsers.text")
     for line in (own.requires if own is not None else None) or ():
         name = _NAME.match(line)
         if name is not None and "extra ==" not in line:
-            found[f"package {name[0]}"] = _installed(name[0])
-    return found
+            known[f"package {name[0]}"] = _version_of(name[0])
+    return known
 
 
-def _installed(name: str) -> str:
+def _version_of(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
@@ -49,6 +49,8 @@ def require_same(ours: Mapping[str, str], theirs: Mapping[str, str], hint: str) 
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     if not names:
         return
-    told = [f"{name} ({theirs.get(name, 'none')} there, {ours.get(name, 'none')} here)" for name in names]
-    more = f", and {len(told) - _MOST} more" if len(told) > _MOST else ""
-    raise NeedsHuman(f"differs from the daemon: {', '.join(told[:_MOST])}{more}: {hint}")
+    differences = [
+        f"{name} ({theirs.get(name, 'none')} there, {ours.get(name, 'none')} here)" for name in names
+    ]
+    more = f", and {len(differences) - _MOST} more" if len(differences) > _MOST else ""
+    raise NeedsHuman(f"differs from the daemon: {', '.join(differences[:_MOST])}{more}: {hint}")

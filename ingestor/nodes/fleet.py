@@ -12,7 +12,7 @@ from ingestor.core.entries import Feed
 from ingestor.core.events import event
 from ingestor.model import Fingerprint
 from ingestor.nodes.crew import IDLE, Crew, NoRoom
-from ingestor.nodes.deaths import LOST_STARTS, Death, ProcessLost, described
+from ingestor.nodes.deaths import LOST_STARTS, Death, ProcessLost, describe
 from ingestor.nodes.embedding import OnNodesEmbedder
 from ingestor.nodes.facts import MODEL
 from ingestor.nodes.preparing import Behind, OnNodes, Resting, Setup, teach
@@ -27,7 +27,7 @@ _AT_ONCE = 16  # nodes that are checked at the same time
 
 
 class Fleet:
-    """``tools_of``, ``embedder_of``: make on a node what a packed setup describes."""
+    """``tools_of``, ``embedder_of``: make the tools that a packed setup describes, on a node."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class Fleet:
             return
         with ThreadPoolExecutor(_AT_ONCE, "check") as threads:
             nodes = self._cluster.nodes(Room(self._workers.cpus))
-            told = [each for each in threads.map(self._checked_node, nodes) if each]
-        if told:
-            raise NeedsHuman("; ".join(told))
+            problems = [each for each in threads.map(self._check_node, nodes) if each]
+        if problems:
+            raise NeedsHuman("; ".join(problems))
         self._checked = True
 
     def stop(self) -> None:
@@ -101,19 +101,19 @@ class Fleet:
     def _crews_that_embed(self) -> list[Crew]:
         return [crew for crew, _ in [*self._desks.values()]]
 
-    def _checked_node(self, node: str) -> str | None:
+    def _check_node(self, node: str) -> str | None:
         """Return what is wrong with the node. If its processes are lost, it is checked when it gets work."""
         lost: list[Death] = []
         while len(lost) < LOST_STARTS:
             try:
-                self._hired(Room(0), node=node).dismiss()
+                self._hire_process(Room(0), node=node).dismiss()
                 return None
             except ProcessLost as died:
                 lost.append(died.death)
             except (NeedsHuman, Transient) as error:
                 return str(error)
         log.warning("node %s not checked: processes ended while starting (%s)",
-                    node[:8], described(lost), extra=event("node"))  # fmt: skip
+                    node[:8], describe(lost), extra=event("node"))  # fmt: skip
         return None
 
     def _needs(self, recipe: Fingerprint) -> bool:
@@ -121,12 +121,12 @@ class Fleet:
         asked = {setup.recipes.get(MODEL) for setup in [*self._setups.values()]}
         return recipe in asked and self.crew.active
 
-    def _needed(self) -> list[Crew]:
+    def _needed_crews(self) -> list[Crew]:
         return [crew for recipe, (crew, _) in [*self._desks.items()] if self._needs(recipe)]
 
     def _keeps(self, recipe: Fingerprint) -> bool:
         """Return whether a model keeps its processes: they are needed, and no awaited model has none."""
-        return self._needs(recipe) and all(crew.size or not crew.awaited for crew in self._needed())
+        return self._needs(recipe) and all(crew.size or not crew.is_awaited for crew in self._needed_crews())
 
     def _hire_preparing(self) -> RayHand:
         """Start a process that prepares documents, and before that a needed process that embeds.
@@ -134,12 +134,12 @@ class Fleet:
         The process that embeds stays: processes that wait for its vectors would leave no room for a new one.
         """
         with self._reserving:
-            while (needed := self._needed()) and not any(crew.size for crew in needed):
+            while (needed := self._needed_crews()) and not any(crew.size for crew in needed):
                 with suppress(NoRoom), needed[0].hand(patience=IDLE, own=True):
                     pass
         return self._hire(Room(self._workers.cpus), self.crew.wanted)
 
-    def _hired(
+    def _hire_process(
         self,
         room: Room,
         wanted: Callable[[], bool] = lambda: True,
@@ -169,15 +169,15 @@ class Fleet:
         lost: list[Death] = []
         while len(lost) < LOST_STARTS:
             try:
-                return self._hired(room, wanted, only=only, spread=bool(lost))
+                return self._hire_process(room, wanted, only=only, spread=bool(lost))
             except ProcessLost as died:
                 lost.append(died.death)
                 log.info(
                     "process ended while starting on %s; starting another",
-                    described(lost[-1:]),
+                    describe(lost[-1:]),
                     extra=event("node"),
                 )
             except NeedsHuman:
                 if not self._cluster.nodes(room):
                     raise
-        raise Transient(f"processes end while they start on nodes ({described(lost)})")
+        raise Transient(f"processes end while they start on nodes ({describe(lost)})")

@@ -94,28 +94,28 @@ class FailedCall:
 
     def error(self, where: str = "") -> Exception:
         """The error. That of a defect carries the traceback of the other process as a note."""
-        found = self.kind.__new__(self.kind, *self.arguments)
-        found.args = self.arguments
-        found.__dict__.update(self.attributes)
-        if not isinstance(found, _TELLING):
-            found.add_note(f"in a process on {where or 'a node'}:\n{self.trace}")
-        return found
+        rebuilt = self.kind.__new__(self.kind, *self.arguments)
+        rebuilt.args = self.arguments
+        rebuilt.__dict__.update(self.attributes)
+        if not isinstance(rebuilt, _TELLING):
+            rebuilt.add_note(f"in a process on {where or 'a node'}:\n{self.trace}")
+        return rebuilt
 
 
 TaskAnswer = WantedVectors | Done | FailedCall  # of a process, to its task and to each reply
 Reply = Sequence[Any] | FailedCall  # rows of vectors, or the error of those who were asked for them
 
 
-def failed(panic: BaseException, lines: Sequence[LogLine] = ()) -> FailedCall:
+def failed_call(panic: BaseException, lines: Sequence[LogLine] = ()) -> FailedCall:
     error, trace = as_exception(panic), "".join(traceback.format_exception(panic))
-    found = FailedCall(type(error), error.args, dict(error.__dict__), trace, lines)
+    call = FailedCall(type(error), error.args, dict(error.__dict__), trace, lines)
     try:
-        unpack_answer(pack(found)).error()
+        unpack_answer(pack(call)).error()
     except Exception:  # noqa: BLE001 - an error that cannot travel is told in words
         kind = next((known for known in _TELLING if isinstance(error, known)), RuntimeError)
         text = f"{type(error).__name__}: {error}" if kind is RuntimeError else str(error)
         return FailedCall(kind, (text,), {}, trace, lines)
-    return found
+    return call
 
 
 def pack(value: object) -> bytes:
@@ -169,10 +169,10 @@ class _Answers(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if (module == "builtins" or module.startswith(_VALUES)) and "." not in name:
-            found = super().find_class(module, name)
-            if found is array_of:
-                return found
-            value = is_dataclass(found) and found.__module__ == module
-            if value or (isinstance(found, type) and issubclass(found, Exception)):
-                return found
+            kind = super().find_class(module, name)
+            if kind is array_of:
+                return kind
+            value = is_dataclass(kind) and kind.__module__ == module
+            if value or (isinstance(kind, type) and issubclass(kind, Exception)):
+                return kind
         raise pickle.UnpicklingError(f"{module}.{name} is no part of an answer")

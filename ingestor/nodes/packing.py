@@ -12,7 +12,7 @@ from ingestor.registry import Group, Plugin, UnknownKind, find, kinds
 _REMOVED = SecretStr("removed")
 
 
-def packed(value: object) -> bytes:
+def pack(value: object) -> bytes:
     """The value; a plugin in it goes as its name."""
     stream = BytesIO()
     _Packer(stream, 5).dump(value)
@@ -20,7 +20,7 @@ def packed(value: object) -> bytes:
 
 
 def without_secrets(value: Any) -> Any:
-    """Options without what they keep secret: fingerprints are the same."""
+    """Return options without their secrets: fingerprints are the same."""
     if isinstance(value, SecretStr):
         return _REMOVED
     if isinstance(value, BaseModel):
@@ -35,7 +35,7 @@ def without_secrets(value: Any) -> Any:
 class _Packer(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, Plugin):
-            return installed, (_group(value), value.kind)
+            return installed_plugin, (_group(value), value.kind)
         return NotImplemented
 
 
@@ -46,7 +46,7 @@ def _group(plugin: Plugin) -> Group:
     )
 
 
-def installed(group: Group, kind: str) -> Plugin:
+def installed_plugin(group: Group, kind: str) -> Plugin:
     """The plugin of that name where this is called. Raises NeedsHuman if there is none."""
     try:
         return find(group, kind)

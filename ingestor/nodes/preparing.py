@@ -19,7 +19,7 @@ from ingestor.core.events import event
 from ingestor.core.interruptions import Stopped
 from ingestor.model import Blob, Item
 from ingestor.nodes.crew import Crew, Hand, NoRoom
-from ingestor.nodes.deaths import Death, ProcessLost, described, judged
+from ingestor.nodes.deaths import Death, ProcessLost, describe, judge
 from ingestor.nodes.messages import (
     Done,
     FailedCall,
@@ -28,7 +28,7 @@ from ingestor.nodes.messages import (
     Task,
     TaskAnswer,
     WantedVectors,
-    failed,
+    failed_call,
     pack,
     unpack_answer,
 )
@@ -86,7 +86,7 @@ class OnNodes:
         task = _read(job, setup, tools, predecessor)
         if isinstance(task, Prepared):
             return task
-        prepared = self._sent(task, setup, tools, _size(task))
+        prepared = self._send(task, setup, tools, _size(task))
         if job.others_by_now is not None and prepared.receipt.sums is not None:
             job.others_by_now(prepared.receipt.sums)
         return prepared
@@ -96,9 +96,9 @@ class OnNodes:
         self._budget.stop()
         self.crew.stop()
 
-    def _sent(self, task: Task, setup: Setup, tools: Tools, size: int) -> Prepared:
+    def _send(self, task: Task, setup: Setup, tools: Tools, size: int) -> Prepared:
         with _Turn(self._budget.taken(size), self._resting):
-            done = self._done(task, setup, tools)
+            done = self._run_to_end(task, setup, tools)
         for kept in done.keep:
             if tools.reader.memory is not None:
                 tools.reader.memory.keep(kept.source, kept.key, kept.stamp, kept.parsed)
@@ -107,31 +107,31 @@ class OnNodes:
         self.sent += 1
         return done.prepared
 
-    def _done(self, task: Task, setup: Setup, tools: Tools) -> Done:
+    def _run_to_end(self, task: Task, setup: Setup, tools: Tools) -> Done:
         """Prepare a document in the first process that lives to the end."""
         while True:
             deaths = self._deaths_of(task.job.entry)
             try:
-                said, where = self._talked(task, setup, tools, frozenset(death.node for death in deaths))
+                answer, where = self._talk(task, setup, tools, frozenset(death.node for death in deaths))
             except ProcessLost as died:
                 self._blame(task.job.entry, died.death)
                 continue
             self._forget(task.job.entry)
-            _tell(said.lines)
-            if isinstance(said, FailedCall):
-                raise said.error(where)
-            return said
+            _tell(answer.lines)
+            if isinstance(answer, FailedCall):
+                raise answer.error(where)
+            return answer
 
-    def _talked(
+    def _talk(
         self, task: Task, setup: Setup, tools: Tools, avoid: frozenset[str]
     ) -> tuple[Done | FailedCall, str]:
         """Talk with one process to the end; return its answer and its node. Raises ProcessLost."""
         with _Turn(self.crew.hand(avoid, behind=self._behind()), self._resting) as hand:
             teach(hand, setup)
-            said: TaskAnswer = unpack_answer(hand.call("begin", pack(task)))
-            while isinstance(said, WantedVectors):
-                said = unpack_answer(hand.call("resume", pack(_reply(tools, said))))
-            return said, hand.node
+            answer: TaskAnswer = unpack_answer(hand.call("begin", pack(task)))
+            while isinstance(answer, WantedVectors):
+                answer = unpack_answer(hand.call("resume", pack(_reply(tools, answer))))
+            return answer, hand.node
 
     def _deaths_of(self, entry: Entry) -> Sequence[Death]:
         with self._lock:
@@ -151,18 +151,18 @@ class OnNodes:
             "%s (%s): process ended while preparing the document (%s)",
             entry.key,
             entry.source,
-            described([death]),
+            describe([death]),
             extra=event("node", source=str(entry.source), document=entry.key),
         )
-        verdict = judged(deaths)
+        verdict = judge(deaths)
         if verdict == "quarantine":
             self._forget(entry)
             raise BadDocument(
-                f"crashes the processes that prepare the document ({described(deaths)}); "
+                f"crashes the processes that prepare the document ({describe(deaths)}); "
                 "exclude or split the document; to retry: `ingestor retry`"
             )
         if verdict == "later":
-            raise Transient(f"the processes that prepared the document ended ({described(deaths)})")
+            raise Transient(f"the processes that prepared the document ended ({describe(deaths)})")
 
 
 def teach(hand: Hand, setup: Setup) -> None:
@@ -219,7 +219,7 @@ def _reply(tools: Tools, wanted: WantedVectors) -> Reply:
     except (Stopped, NoRoom):
         raise
     except Exception as error:  # noqa: BLE001 - the process goes on, and fails as it would here
-        return failed(error)
+        return failed_call(error)
 
 
 def _size(task: Task) -> int:

@@ -173,15 +173,15 @@ class RayCluster:
         try:
             check()
         except NeedsHuman as error:
-            told = f"node {hand.node}: {error}"
-            if self._refused.setdefault(hand.node_id, told) is told:
-                log.error("%s; the node gets no more work", told, extra=event("node"))
-            raise NeedsHuman(told) from None
+            problem = f"node {hand.node}: {error}"
+            if self._refused.setdefault(hand.node_id, problem) is problem:
+                log.error("%s; the node gets no more work", problem, extra=event("node"))
+            raise NeedsHuman(problem) from None
 
     def death(self, hand: RayHand, error: Exception) -> Death:
         """Return the cause of a process's end: a crash, the loss of its node, or lack of memory."""
-        told = str(error).lower()
-        if any(word in told for word in _MEMORY):
+        words = str(error).lower()
+        if any(word in words for word in _MEMORY):
             return Death(hand.node, "memory", "the node ran out of memory")
         if not self._lives(hand.node_id):
             return Death(hand.node, "node", "the node was lost")
@@ -200,15 +200,15 @@ class RayCluster:
         return True
 
     def _began(self, actor: Any, room: Room, wanted: Callable[[], bool]) -> Any:
-        asked, since, told = actor.about.remote(), monotonic(), False
+        asked, since, reported = actor.about.remote(), monotonic(), False
         while not self._stopped.is_set():
             try:
                 began = self.ray.get(asked, timeout=_TICK)
             except self.ray.exceptions.GetTimeoutError:
                 if not wanted():
                     raise Withdrawn from None
-                if not told and monotonic() - since > _PATIENCE:
-                    told = True
+                if not reported and monotonic() - since > _PATIENCE:
+                    reported = True
                     if self._short.setdefault(room, actor) is actor:
                         log.warning(
                             "no node has had room for a process of %g CPUs and %g GPUs for %d seconds",
@@ -237,7 +237,7 @@ def _alive() -> bool:
 
 
 def _short(error: Exception) -> str:
-    """The line that says most: the last one."""
+    """Return the last line of an error, which says most."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:500] if lines else type(error).__name__
 
@@ -247,7 +247,7 @@ def _name(host: str, node: str) -> str:
 
 
 @contextmanager
-def connected(options: Workers) -> Iterator[RayCluster]:
+def connect(options: Workers) -> Iterator[RayCluster]:
     """The cluster, until the context ends. Raises NeedsHuman when there is no Ray, or no such cluster."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     own: dict[str, Any] = {"runtime_env": options.runtime_env} if options.runtime_env else {}
@@ -255,7 +255,7 @@ def connected(options: Workers) -> Iterator[RayCluster]:
         own["include_dashboard"] = False
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # Ray's switch for loopback alone
     with _ours_kept():
-        ray = _joined(options.address, own)
+        ray = _join(options.address, own)
     cluster = RayCluster(ray)
     try:
         yield cluster
@@ -278,14 +278,14 @@ def require_answer(address: str) -> None:
         ) from None
 
 
-def _joined(address: str, more: dict[str, Any]) -> Any:
+def _join(address: str, more: dict[str, Any]) -> Any:
     try:
         import ray
         import ray.util.scheduling_strategies
     except ImportError:
         raise NeedsHuman(_MISSING) from None
     require_answer(address)
-    _told_by_log(ray)
+    _log_errors_of(ray)
     try:
         ray.init(address=address, log_to_driver=False, configure_logging=False, **more)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
@@ -293,7 +293,7 @@ def _joined(address: str, more: dict[str, Any]) -> Any:
     return ray
 
 
-def _told_by_log(ray: Any) -> None:
+def _log_errors_of(ray: Any) -> None:
     """Ray prints errors of nodes on standard output, where commands answer, and has no option against it."""
 
     def tell(data: Mapping[str, Any], *_: object, **__: object) -> None:

@@ -26,7 +26,7 @@ from ingestor.nodes.messages import (
     Task,
     TaskAnswer,
     WantedVectors,
-    failed,
+    failed_call,
     pack,
     unpack,
 )
@@ -68,7 +68,7 @@ class Workshop:
                 require_same(ours, recipes_of(tools), "the config or a package differs")
                 self._tools[setup] = tools
         except BaseException as error:  # noqa: BLE001 - who asked decides what it means
-            return pack(failed(error))
+            return pack(failed_call(error))
         return b""
 
     def embed(self, setup: str, packed: bytes) -> bytes:
@@ -76,7 +76,7 @@ class Workshop:
         try:
             return pack(self._embedders[setup].embed(unpack(packed)))
         except BaseException as error:  # noqa: BLE001 - who asked decides what it means
-            return pack(failed(error))
+            return pack(failed_call(error))
 
     def begin(self, packed: bytes) -> bytes:
         """Begin a packed task; one that was begun before and abandoned ends. Returns a packed TaskAnswer."""
@@ -94,29 +94,29 @@ class Workshop:
 
     def _next(self) -> bytes:
         assert self._document is not None
-        said = self._document.next()
-        if not isinstance(said, WantedVectors):
+        answer = self._document.next()
+        if not isinstance(answer, WantedVectors):
             self._document = None
-        return pack(said)
+        return pack(answer)
 
 
 class _Document:
     """Document that is prepared on a thread of its own."""
 
     def __init__(self, task: Task, tools: Tools) -> None:
-        self._said: SimpleQueue[TaskAnswer] = SimpleQueue()
-        self._told: SimpleQueue[Any] = SimpleQueue()
+        self._answers: SimpleQueue[TaskAnswer] = SimpleQueue()
+        self._replies: SimpleQueue[Any] = SimpleQueue()
         self._thread = Thread(target=self._prepare, args=(task, tools), name="document", daemon=True)
         self._thread.start()
 
     def next(self) -> TaskAnswer:
-        return self._said.get()
+        return self._answers.get()
 
     def tell(self, reply: Any) -> None:
-        self._told.put(reply)
+        self._replies.put(reply)
 
     def abandon(self) -> None:
-        self.tell(failed(Stopped()))
+        self.tell(failed_call(Stopped()))
         self._thread.join()
 
     def _prepare(self, task: Task, tools: Tools) -> None:
@@ -125,15 +125,15 @@ class _Document:
         try:
             ours = replace(tools, embed=self._embed, times=times, reader=_reader(task, tools, kept))
             prepared = prepare(task.job, ours, lambda edition, content: task.predecessor)
-            self._said.put(Done(prepared, kept, tuple(times.seconds.items()), lines.seen))
+            self._answers.put(Done(prepared, kept, tuple(times.seconds.items()), lines.seen))
         except BaseException as error:  # noqa: BLE001 - it is the answer
-            self._said.put(failed(error, lines.seen))
+            self._answers.put(failed_call(error, lines.seen))
         finally:
             log.removeHandler(lines)
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
-        self._said.put(WantedVectors(list(texts)))
-        reply = self._told.get()
+        self._answers.put(WantedVectors(list(texts)))
+        reply = self._replies.get()
         if isinstance(reply, FailedCall):
             raise reply.error("the head")
         vectors: Vectors = np.asarray(reply, np.float32)
@@ -141,7 +141,7 @@ class _Document:
 
 
 class _Lines(logging.Handler):
-    """Keeps what is logged, for the log of the daemon: that of this process may be read by others."""
+    """Handler that keeps log lines for the daemon: other users may read the log of this process."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -152,7 +152,7 @@ class _Lines(logging.Handler):
 
 
 class _Carried:
-    """The parsed document that came with a task; what is to be kept goes back with the answer."""
+    """Parsed document that came with a task; documents to keep go back with the answer."""
 
     def __init__(self, parsed: Parsed | None, kept: list[Keep]) -> None:
         self._parsed, self._kept = parsed, kept
@@ -167,9 +167,9 @@ class _Carried:
 
 def _reader(task: Task, tools: Tools, kept: list[Keep]) -> Any:
     reader = replace(tools.reader, memory=_Carried(task.parsed, kept))
-    return reader if task.blob is None else replace(reader, fetch=partial(_given, task.blob))
+    return reader if task.blob is None else replace(reader, fetch=partial(_keep_blob, task.blob))
 
 
-def _given(blob: Blob, item: Item) -> Blob:
+def _keep_blob(blob: Blob, item: Item) -> Blob:
     del item
     return blob

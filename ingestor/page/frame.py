@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from ingestor import __version__
 from ingestor.page.shown import words
-from ingestor.preview.view import shown
+from ingestor.preview.view import show_controls
 from ingestor.units import counted
 
 HEADERS: Mapping[str, str] = {
@@ -53,7 +53,7 @@ def _environment() -> Environment:
 
 def _spelt(value: object) -> object:
     """Applied to every value that a template shows."""
-    return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return show_controls(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache

@@ -12,7 +12,7 @@ from ingestor.core.content_types import code_language
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
-from ingestor.parsers.text import trimmed
+from ingestor.parsers.text import trim
 from ingestor.registry import Options, Plugin
 from ingestor.text.code_units import Unit, groups, versions
 
@@ -34,12 +34,12 @@ class CodeParser:
 
 def _blocks(text: str, language: str) -> Iterator[Block]:
     units = chain.from_iterable(groups(text, language, lambda span: span[1] - span[0] <= _SMALL))
-    for unit in _joined(units):
-        for start, end in trimmed(text, unit.start, unit.end):
+    for unit in _join(units):
+        for start, end in trim(text, unit.start, unit.end):
             yield Block("code", start, end, language=language, symbol=unit.symbol)
 
 
-def _joined(units: Iterable[Unit]) -> Iterator[Unit]:
+def _join(units: Iterable[Unit]) -> Iterator[Unit]:
     """Neighbours without a name of their own together."""
     last: Unit | None = None
     for unit in units:

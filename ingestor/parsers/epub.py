@@ -45,8 +45,8 @@ class EpubParser:
             text=composer.text,
             blocks=tuple(composer.blocks),
             content_type=_CONTENT_TYPE,
-            title=_said(about, "title") or composer.title,
-            language=_said(about, "language"),
+            title=_text_of(about, "title") or composer.title,
+            language=_text_of(about, "language"),
             extra=tuple(_extra(about)),
             raw_words=raw_words,
             left_out=composer.left_out,
@@ -83,30 +83,30 @@ def _chapters(package: Package, book: Element, name: str) -> list[str]:
         if item.get("media-type") in _PAGES and "nav" not in item.get("properties", "").split()
     }
     order = [pages.get(entry.get("idref", ""), "") for entry in book.iter(f"{_OPF}itemref")]
-    found = [page for page in order if page in package]
-    found = found or sorted(page for page in package.names if page.endswith(_SUFFIXES))
-    locked = _encrypted(package)
-    if any(page in locked for page in found):
+    known = [page for page in order if page in package]
+    known = known or sorted(page for page in package.names if page.endswith(_SUFFIXES))
+    locked = _encrypted_names(package)
+    if any(page in locked for page in known):
         raise BadDocument("is protected by digital rights management; use a free copy, or exclude it")
-    return found
+    return known
 
 
-def _encrypted(package: Package) -> set[str]:
+def _encrypted_names(package: Package) -> set[str]:
     """Return the names of encrypted parts. Encrypted fonts do not matter."""
     references = package.optional(_ENCRYPTION).iter("{http://www.w3.org/2001/04/xmlenc#}CipherReference")
     return {unquote(reference.get("URI", "")) for reference in references}
 
 
-def _said(about: Element | None, name: str) -> str | None:
-    found = None if about is None else about.find(f"{_DC}{name}")
-    return None if found is None else " ".join((found.text or "").split()) or None
+def _text_of(about: Element | None, name: str) -> str | None:
+    element = None if about is None else about.find(f"{_DC}{name}")
+    return None if element is None else " ".join((element.text or "").split()) or None
 
 
 def _extra(about: Element | None) -> Iterator[tuple[str, Scalar]]:
     creators = () if about is None else about.findall(f"{_DC}creator")
     if authors := ", ".join(" ".join((creator.text or "").split()) for creator in creators):
         yield "author", authors
-    if date := _said(about, "date"):
+    if date := _text_of(about, "date"):
         yield "created", date
 
 

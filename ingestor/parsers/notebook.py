@@ -41,7 +41,7 @@ class NotebookParser:
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is no notebook."""
-        notebook = _loaded(blob)
+        notebook = _load(blob)
         about = _mapping(notebook.get("metadata"))
         language = _language(about)
         composer, title = Composer(), _text(about.get("title"))
@@ -92,7 +92,7 @@ def _add(composer: Composer, text: str, blocks: Sequence[Block]) -> None:
         )  # fmt: skip
 
 
-def _loaded(blob: Blob) -> Mapping[str, Any]:
+def _load(blob: Blob) -> Mapping[str, Any]:
     try:
         notebook = json.loads(decode(blob.data) or "{}")
     except (ValueError, RecursionError) as error:

@@ -17,7 +17,7 @@ from ingestor.model import Blob, Document
 from ingestor.parsers.office.tree import TAB, mark_number, read_tree, style_mark
 from ingestor.parsers.shared.decode import codec
 from ingestor.parsers.shared.flow import Flow
-from ingestor.parsers.shared.numbers import raised
+from ingestor.parsers.shared.numbers import raise_digits
 from ingestor.registry import Options, Plugin
 
 _CONTENT_TYPE = "application/rtf"
@@ -190,7 +190,7 @@ class _Preparation:
         if self._mark:
             self.out.append(_unicode(self._mark))
             self._mark = ""
-        high = raised(shown) if state.is_raised else shown
+        high = raise_digits(shown) if state.is_raised else shown
         self.out.append(written if high == shown else _unicode(high))
 
 
@@ -215,18 +215,22 @@ def _styles(source: str) -> dict[str, tuple[int | None, str]]:
     """Return the outline level of each style, from 0, its own or inherited, and its mark."""
     begin = source.find(r"{\stylesheet")
     own: dict[str, tuple[int | None, str, str]] = {}
-    for found in _STYLE.finditer(source, begin, begin + _STYLES) if begin >= 0 else ():
-        settings = found[2]
+    for match in _STYLE.finditer(source, begin, begin + _STYLES) if begin >= 0 else ():
+        settings = match[2]
         name = _CONTROL.sub("", settings).strip().lower()
-        said, named, based = _OUTLINE.search(settings), _HEADING.fullmatch(name), _BASED.search(settings)
-        outline = int(said[1]) if said else int(named[1]) - 1 if named else None
-        own.setdefault(found[1], (outline, based[1] if based else "", name))
+        level_mark, named, based = (
+            _OUTLINE.search(settings),
+            _HEADING.fullmatch(name),
+            _BASED.search(settings),
+        )
+        outline = int(level_mark[1]) if level_mark else int(named[1]) - 1 if named else None
+        own.setdefault(match[1], (outline, based[1] if based else "", name))
 
     def level(number: str) -> int | None:
         for _ in range(_LONGEST):
-            found, number, _ = own.get(number, (None, "", ""))
-            if found is not None:
-                return found
+            match, number, _ = own.get(number, (None, "", ""))
+            if match is not None:
+                return match
         return None
 
     return {number: (level(number), style_mark([name])) for number, (_, _, name) in own.items()}
@@ -240,22 +244,22 @@ def _about(source: str) -> Iterator[tuple[str, str]]:
         codec(f"cp{page[1]}" if page and page[1] != "65001" else "utf-8" if page else "cp1252") or "cp1252"
     )
     for name in ("title", "author"):
-        if found := re.search(rf"\{{\\{name} ?((?:[^{{}}\\]|\\.)*)\}}", info, re.DOTALL):
-            yield name, " ".join(_decoded(found[1], encoding).split())
+        if match := re.search(rf"\{{\\{name} ?((?:[^{{}}\\]|\\.)*)\}}", info, re.DOTALL):
+            yield name, " ".join(_decode(match[1], encoding).split())
     for word, name in _DATES:
-        if found := re.search(rf"\{{\\{word}((?:\\[a-z]+\d+)+)", info):
-            parts = {part: int(number) for part, number in re.findall(r"\\([a-z]+)(\d{1,4})", found[1])}
+        if match := re.search(rf"\{{\\{word}((?:\\[a-z]+\d+)+)", info):
+            parts = {part: int(number) for part, number in re.findall(r"\\([a-z]+)(\d{1,4})", match[1])}
             year, month, day, hour, minute = (parts.get(part, 0) for part in ("yr", "mo", "dy", "hr", "min"))
             if year and month and day:
                 yield name, f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00"
 
 
-def _decoded(text: str, encoding: str) -> str:
+def _decode(text: str, encoding: str) -> str:
     """Return text whose characters stand as bytes or numbers."""
     parts = re.split(r"\\u(-?\d{1,6}) ?(?:\\'..|[^\\])?", text)
     parts[1::2] = [chr(int(number) & 0xFFFF) for number in parts[1::2]]
     for at in range(0, len(parts), 2):
-        raw = re.sub(r"\\'([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), parts[at])
+        raw = re.sub(r"\\'([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), parts[at])
         plain = re.sub(r"\\[a-z]+-?\d* ?|\\", "", raw).encode("latin-1", "replace")
         parts[at] = plain.decode(encoding, "replace")
     return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

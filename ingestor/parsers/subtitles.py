@@ -63,8 +63,8 @@ def _cues(text: str) -> Iterator[_Cue]:
     shown, over = list[str](), 0.0  # lines of the cue before, and when it ended
     for cue, after in zip_longest(times, times[1:]):
         end = after.start() if after else len(text)
-        said = text[cue.end() + 1 : end].split("\n\n", 1)[0]
-        words = unescape(_TAG.sub("", _VOICE.sub(r"\1: ", said)))
+        body = text[cue.end() + 1 : end].split("\n\n", 1)[0]
+        words = unescape(_TAG.sub("", _VOICE.sub(r"\1: ", body)))
         lines = [line for one in words.split("\n") if (line := " ".join(one.split()))]
         rolls = _seconds(cue, 1) - over <= _ROLLING
         again = next((n for n in range(len(lines), 0, -1) if rolls and lines[:n] == shown[-n:]), 0)

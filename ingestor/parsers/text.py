@@ -33,12 +33,12 @@ def paragraphs(text: str) -> Iterator[tuple[int, int]]:
     """The spans between blank lines, each from the start of a line to its last visible character."""
     start = 0
     for gap in _GAP.finditer(text):
-        yield from trimmed(text, start, gap.start())
+        yield from trim(text, start, gap.start())
         start = gap.end()
-    yield from trimmed(text, start, len(text))
+    yield from trim(text, start, len(text))
 
 
-def trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def trim(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The span less blank lines before it and whitespace behind it, unless nothing is left.
 
     The indentation of the first line stays, for it means something in code and lists.

@@ -55,7 +55,7 @@ class Reader:
         known = self._remembered(item)
         if known is not None and self.recipes.get(known.parser) == known.recipe:
             return Reading(known.content, known.parser, lambda: known.document)
-        blob = detect.told(self.fetch(item), item.key, self.types)
+        blob = detect.with_type(self.fetch(item), item.key, self.types)
         content, parser = digest(blob.data), detect.parser_of(blob)
 
         def parse() -> Document:
@@ -74,7 +74,7 @@ class Reader:
 
         Names that promise a cheap parser are not looked up: reading the item costs less.
         """
-        promised = None if self.types else detect.promised(item.key)
+        promised = None if self.types else detect.parser_of_name(item.key)
         if self.memory is None or (promised is not None and promised not in self.costly):
             return None
         return self.memory.find(self.source, item.key, self._stamp(item))

@@ -12,8 +12,8 @@ import numpy as np
 
 from ingestor.model import Vectors
 from ingestor.ports import Embed, Embedder
-from ingestor.segmentation.fixed_point import fixed
-from ingestor.segmentation.pooling import pooled
+from ingestor.segmentation.fixed_point import to_fixed
+from ingestor.segmentation.pooling import pool
 
 Beyond = Callable[[Sequence[str]], list[bool]]  # whether each text is longer than the window
 
@@ -50,7 +50,7 @@ def embed_whole(texts: Sequence[str], embed: Embed, beyond: Beyond) -> Vectors:
     vectors = found[[start for start, _ in members]]
     weights = np.array([len(part) for part in flat], np.int64)
     if several:
-        vectors[several] = pooled(fixed(found), weights, [members[at] for at in several])
+        vectors[several] = pool(to_fixed(found), weights, [members[at] for at in several])
     return vectors
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 from operator import itemgetter
 
-from ingestor.preview.view import Beside, Part, shown
+from ingestor.preview.view import Beside, Part, show_controls
 
 Run = tuple[int, int]  # from, to
 
@@ -17,7 +17,7 @@ _ALIKE = "mean similarity of its parts with each other, and with those of the ne
 
 def item(
     number: int,
-    said: Beside,
+    beside: Beside,
     text: Sequence[Part],
     aligned: Sequence[Run] = (),
     spans: Sequence[Run] = (),
@@ -27,17 +27,17 @@ def item(
 ) -> str:
     """A chunk as an element of the list.
 
-    ``said``: its margin. ``aligned``: tables and code of the document. ``anchor``: its id in the page.
+    ``beside``: its margin. ``aligned``: tables and code of the document. ``anchor``: its id in the page.
     """
-    path = "".join(f"<span>{safe(title)}</span>" for title in said.headings)
-    notes = "".join(f"<span>{safe(note)}</span>" for note in said.notes)
+    path = "".join(f"<span>{safe(title)}</span>" for title in beside.headings)
+    notes = "".join(f"<span>{safe(note)}</span>" for note in beside.notes)
     near = f'<span class="alike-inside" title="{_ALIKE}">{alike}</span>' if alike else ""
     named = f' id="{safe(anchor)}"' if anchor else ""
     return (
         f'<li{named} class="{"even" if number % 2 else "odd"}" tabindex="{0 if number == 1 else -1}"'
         f' data-spans="{_pairs(spans)}" data-units="{_pairs(units)}">'
-        f'<div class="beside"><b>{number}</b> <span>{said.tokens}</span> <span>{safe(said.lines)}</span> '
-        f'<span class="path" title="{safe(" › ".join(said.headings))}">{path}</span>{notes}{near}</div>'
+        f'<div class="beside"><b>{number}</b> <span>{beside.tokens}</span> <span>{safe(beside.lines)}</span> '
+        f'<span class="path" title="{safe(" › ".join(beside.headings))}">{path}</span>{notes}{near}</div>'
         f'<div class="body" dir="auto">{"".join(_part(part, aligned) for part in text)}</div></li>'
     )
 
@@ -47,7 +47,7 @@ def _pairs(spans: Sequence[Run]) -> str:
 
 
 def _part(part: Part, aligned: Sequence[Run]) -> str:
-    text = _aligned(part, aligned)
+    text = _align(part, aligned)
     match part.role:
         case "before":
             return f'<mark title="also in the chunk before">{text}</mark>'
@@ -58,7 +58,7 @@ def _part(part: Part, aligned: Sequence[Run]) -> str:
     return text
 
 
-def _aligned(part: Part, aligned: Sequence[Run]) -> str:
+def _align(part: Part, aligned: Sequence[Run]) -> str:
     """The part with its tables and code in a font whose columns line up."""
     if part.start is None:
         return safe(part.text)
@@ -76,4 +76,4 @@ def _aligned(part: Part, aligned: Sequence[Run]) -> str:
 
 def safe(value: object) -> str:
     """Text for any place in HTML, with control characters and marks of direction spelt out."""
-    return escape(shown(str(value)))
+    return escape(show_controls(str(value)))

@@ -37,12 +37,12 @@ def views(saw: "Seen", units: Sequence[Sequence[Run]], lent_by: str | None) -> t
     low, high = preview_plot.scale(saw.distances, bounds)
     ends = f'<span class="high">{high:.2f}</span><span class="low">{low:.2f}</span>'
     plot = f'<div class="plot">{preview_plot.curve(saw.distances, bounds, units)}{ends}</div>'
-    said = (
+    captions = (
         _meaning(saw)
         if lent_by is None
         else f"This strategy looks at no vectors: above is what {lent_by} saw."
     )
-    return matrix, _figure("course", plot, escape(said))
+    return matrix, _figure("course", plot, escape(captions))
 
 
 def units_of(spans: Sequence[Run], chunks: Iterable[Chunk]) -> list[list[Run]]:
@@ -50,9 +50,7 @@ def units_of(spans: Sequence[Run], chunks: Iterable[Chunk]) -> list[list[Run]]:
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
     return [
         list(
-            _joined(
-                (bisect_right(ends, start), bisect_left(starts, end)) for start, end in chunk_spans(chunk)
-            )
+            _join((bisect_right(ends, start), bisect_left(starts, end)) for start, end in chunk_spans(chunk))
         )
         for chunk in chunks
     ]
@@ -88,25 +86,25 @@ def _towards(own: Floats, after: Floats) -> str:
 
 def _meaning(saw: "Seen") -> str:
     count = len(saw.spans)
-    said = f"{count:,} {saw.unit}s. {saw.meaning[0].upper()}{saw.meaning[1:]}."
+    words = f"{count:,} {saw.unit}s. {saw.meaning[0].upper()}{saw.meaning[1:]}."
     if saw.bounds is not None and len(set(saw.bounds.tolist())) == 1 and np.isfinite(saw.bounds[0]):
-        said += f" The line is at {saw.bounds[0]:.2f}."
+        words += f" The line is at {saw.bounds[0]:.2f}."
     pixel, point = (
         preview_plot.share(count, preview_plot.PIXELS),
         preview_plot.share(count - 1, preview_plot.POINTS),
     )
     if pixel > 1:
-        said += f" Each pixel above is the mean of {pixel} by {pixel} {saw.unit}s."
+        words += f" Each pixel above is the mean of {pixel} by {pixel} {saw.unit}s."
     if point > 1:
-        said += f" Each point of the curve is the greatest of {point}."
-    return said
+        words += f" Each point of the curve is the greatest of {point}."
+    return words
 
 
 def _figure(kind: str, drawn: str, caption: str) -> str:
     return f'<figure class="{kind}">{drawn}<figcaption>{caption}</figcaption></figure>'
 
 
-def _joined(runs: Iterable[Run]) -> Iterator[Run]:
+def _join(runs: Iterable[Run]) -> Iterator[Run]:
     """Ascending runs, those that touch as one, empty ones left out."""
     now = (0, 0)
     for first, end in runs:

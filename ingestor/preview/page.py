@@ -17,7 +17,7 @@ from ingestor.model import Document
 from ingestor.preview.chunk_list import item, safe
 from ingestor.preview.figures import alikeness, chunk_spans, sizes, units_of, views
 from ingestor.preview.plot import Run
-from ingestor.preview.view import beside, flowing, parts
+from ingestor.preview.view import beside, flow_lines, parts
 from ingestor.units import counted
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ class _Sheet:
 def page(name: str, document: Document, cuts: Sequence["Cut"], assets: Assets) -> str:
     """Render the page. ``name``: name of the document."""
     sheet = _Sheet(
-        flowing(document),
+        flow_lines(document),
         [(block.start, block.end) for block in document.blocks if block.kind in ("table", "code")],
-        _extremes([size for found in cuts for size in found.tokens]),
-        next((found for found in cuts if found.seen), None),
+        _extremes([size for cut in cuts for size in cut.tokens]),
+        next((cut for cut in cuts if cut.seen), None),
     )
     return Template(assets.frame).substitute(
         name=safe(name),
@@ -60,7 +60,7 @@ def page(name: str, document: Document, cuts: Sequence["Cut"], assets: Assets) -
         style=assets.style,
         script=assets.script,
         script_digest=b64encode(sha256(assets.script.encode()).digest()).decode(),
-        strategies="\n".join(_strategy(at, sheet, found) for at, found in enumerate(cuts)),
+        strategies="\n".join(_strategy(at, sheet, cut) for at, cut in enumerate(cuts)),
         several="several" if len(cuts) > 1 else "alone",
     )
 
@@ -72,60 +72,60 @@ def _facts(document: Document) -> str:
     return safe(f"{title}{document.content_type} · {length}")
 
 
-def _strategy(at: int, sheet: _Sheet, found: "Cut") -> str:
-    looked = found if found.seen else sheet.lender
+def _strategy(at: int, sheet: _Sheet, cut: "Cut") -> str:
+    looked = cut if cut.seen else sheet.lender
     matrix = curve = ""
-    units: Sequence[Sequence[Run]] = [()] * len(found.chunks)
-    alike: Sequence[str] = [""] * len(found.chunks)
+    units: Sequence[Sequence[Run]] = [()] * len(cut.chunks)
+    alike: Sequence[str] = [""] * len(cut.chunks)
     if looked and looked.seen:
-        units = units_of(looked.seen.spans, found.chunks)
+        units = units_of(looked.seen.spans, cut.chunks)
         alike = alikeness(looked.seen, units)
-        matrix, curve = views(looked.seen, units, None if looked is found else looked.strategy)
-    share = getattr(found.choice.options, "neighbours", 0.0)
+        matrix, curve = views(looked.seen, units, None if looked is cut else looked.strategy)
+    share = getattr(cut.choice.options, "neighbours", 0.0)
     return (
         f'<section class="strategy" aria-labelledby="name{at}" data-neighbours="{share:g}">'
-        f"<header>{_head(at, found, share)}</header>"
-        f'<div class="figures">{matrix}{sizes(found.tokens, sheet.scale)}{curve}</div>'
-        f'<div class="text" role="region" aria-label="chunks of {safe(found.strategy)}" tabindex="0">'
-        f"{_listed(sheet, found, units, alike)}</div></section>"
+        f"<header>{_head(at, cut, share)}</header>"
+        f'<div class="figures">{matrix}{sizes(cut.tokens, sheet.scale)}{curve}</div>'
+        f'<div class="text" role="region" aria-label="chunks of {safe(cut.strategy)}" tabindex="0">'
+        f"{_list(sheet, cut, units, alike)}</div></section>"
     )
 
 
-def _head(at: int, found: "Cut", share: float) -> str:
-    tokens = found.tokens or [0]
-    spent = f" ({found.embedding:.2f} embedding)" if found.embedding else ""
+def _head(at: int, cut: "Cut", share: float) -> str:
+    tokens = cut.tokens or [0]
+    spent = f" ({cut.embedding:.2f} embedding)" if cut.embedding else ""
     facts = {
-        "chunks": f"{len(found.chunks):,}",
+        "chunks": f"{len(cut.chunks):,}",
         "tokens": f"{min(tokens)} to {max(tokens)}, mean {mean(tokens):.0f}",
-        "seconds": f"{found.seconds:.2f}{spent}",
+        "seconds": f"{cut.seconds:.2f}{spent}",
     }
     rows = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
     mixed = (
         f"<p>Vectors take {share:g} of either neighbour, {share / 2:g} of the next ones.</p>" if share else ""
     )
-    return f'<h2 id="name{at}">{safe(found.strategy)}</h2><dl>{rows}</dl>{_options(found)}{mixed}'
+    return f'<h2 id="name{at}">{safe(cut.strategy)}</h2><dl>{rows}</dl>{_options(cut)}{mixed}'
 
 
-def _options(found: "Cut") -> str:
+def _options(cut: "Cut") -> str:
     """Render the options: changed options in the summary, all options on demand."""
-    values = found.choice.options.model_dump(mode="json")
-    changed = found.choice.options.model_dump(mode="json", exclude_defaults=True)
+    values = cut.choice.options.model_dump(mode="json")
+    changed = cut.choice.options.model_dump(mode="json", exclude_defaults=True)
     glance = " · ".join(f"{key} {value}" for key, value in changed.items()) or "default options"
     rows = "".join(f"<dt>{safe(key)}</dt><dd>{safe(value)}</dd>" for key, value in values.items())
     return f"<details><summary>{safe(glance)}</summary><dl>{rows}</dl></details>"
 
 
-def _listed(sheet: _Sheet, found: "Cut", units: Sequence[Sequence[Run]], alike: Sequence[str]) -> str:
-    if not found.chunks:
+def _list(sheet: _Sheet, cut: "Cut", units: Sequence[Sequence[Run]], alike: Sequence[str]) -> str:
+    if not cut.chunks:
         return '<p class="note">No chunks: the document has no text.</p>'
-    count = len(list(takewhile(lambda chunk: chunk.start < SHOWN, found.chunks[:LISTED])))
-    texts = parts(sheet.text, found.chunks[: count + 1])
-    rows = zip(found.chunks, found.metadata, texts, units, alike, strict=False)
+    count = len(list(takewhile(lambda chunk: chunk.start < SHOWN, cut.chunks[:LISTED])))
+    texts = parts(sheet.text, cut.chunks[: count + 1])
+    rows = zip(cut.chunks, cut.metadata, texts, units, alike, strict=False)
     items = "".join(
         item(number, beside(chunk, meta), text, sheet.aligned, chunk_spans(chunk), where, near)
         for number, (chunk, meta, text, where, near) in enumerate(islice(rows, count), start=1)
     )
-    left = len(found.chunks) - count
+    left = len(cut.chunks) - count
     note = (
         f'<p class="note">{counted(left, "more chunk")} not shown; the figures are of all.</p>'
         if left
@@ -134,5 +134,5 @@ def _listed(sheet: _Sheet, found: "Cut", units: Sequence[Sequence[Run]], alike: 
     return f"<ol>{items}</ol>{note}"
 
 
-def _extremes(found: Sequence[int]) -> Run:
-    return (min(found), max(found)) if found else (1, 1)
+def _extremes(sizes: Sequence[int]) -> Run:
+    return (min(sizes), max(sizes)) if sizes else (1, 1)

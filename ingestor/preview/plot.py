@@ -30,15 +30,15 @@ def matrix(vectors: Fixed, chunks: Sequence[Sequence[Run]]) -> str:
     """Draw how alike any two units are, darker for more, with a square for each chunk."""
     count = len(vectors)
     each = share(count, PIXELS)
-    found, low, high = _alike(vectors, each)
-    side = len(found) * each
+    shades, low, high = _alike(vectors, each)
+    side = len(shades) * each
     squares = "".join(
         f"M{a} {a}H{b}V{b}H{a}z" for runs in chunks for a, b in runs if (b - a) * 2 * PIXELS >= count
     )
     return (
         f'<svg class="matrix {_density(count)}" viewBox="0 0 {count} {count}" {_IMAGE}>'
         f"<title>Similarity of any two of {count}, {low:.2f} to {high:.2f}, darker for more alike</title>"
-        f'<image width="{side}" height="{side}" preserveAspectRatio="none" href="{_png(found)}"/>'
+        f'<image width="{side}" height="{side}" preserveAspectRatio="none" href="{_png(shades)}"/>'
         f'<path class="squares" d="{squares}"/><path class="mark"/></svg>'
     )
 
@@ -102,10 +102,10 @@ def _alike(vectors: Fixed, each: int) -> tuple[Floats, float, float]:
     starts = np.arange(0, len(vectors), each)
     sums = np.add.reduceat(vectors.astype(np.float64) / SCALE, starts)
     means = sums / np.diff(np.append(starts, len(vectors)))[:, None]
-    found = means @ means.T
-    others = found[~np.eye(len(found), dtype=bool)] if len(found) > 1 else found.ravel()
+    products = means @ means.T
+    others = products[~np.eye(len(products), dtype=bool)] if len(products) > 1 else products.ravel()
     low, high = (float(value) for value in np.percentile(others, [2, 99]))
-    return np.clip((found - low) / max(high - low, 1e-6), 0, 1), low, high
+    return np.clip((products - low) / max(high - low, 1e-6), 0, 1), low, high
 
 
 def _png(values: Floats) -> str:
@@ -153,8 +153,8 @@ def _steps(bounds: Floats, each: int, low: float, high: float) -> str:
 def _heights(values: Floats, low: float, high: float) -> list[float]:
     """Scale values to heights: 100 is the lower edge, 0 the upper; values that are not finite lie beyond."""
     finite = np.nan_to_num(values, posinf=high + (high - low), neginf=low - (high - low))
-    found: list[float] = np.round(100 - 100 * (finite - low) / (high - low), 1).tolist()
-    return found
+    heights: list[float] = np.round(100 - 100 * (finite - low) / (high - low), 1).tolist()
+    return heights
 
 
 def _bands(chunks: Iterable[Sequence[Run]], count: int) -> str:

@@ -86,7 +86,7 @@ def setting(file: Path, config: Config | None) -> Setting:
         return Setting(_default("embedders", DEFAULT_EMBEDDER), _default("chunkers", DEFAULT_STRATEGY))
     for source in config.sources:
         options = source.connector.options
-        if isinstance(options, Filtered) and options.takes(_located(file)):
+        if isinstance(options, Filtered) and options.takes(_absolute(file)):
             return Setting(config.embedding, source.chunking, source.parsing, source.types)
     return Setting(config.embedding, config.chunking, types=tuple(config.parsing.types.items()))
 
@@ -95,7 +95,7 @@ def read(
     file: Path, parsing: Iterable[Choice], config: Config | None = None, types: detect.Types = ()
 ) -> Document:
     """The file as the pipeline would read it, within the config's limits. Raises BadDocument, and OSError."""
-    blob = detect.told(Blob(file.read_bytes(), file.name), file.as_posix(), types)
+    blob = detect.with_type(Blob(file.read_bytes(), file.name), file.as_posix(), types)
     try:
         kind = detect.parser_of(blob)
         chosen = {choice.plugin.kind: choice for choice in parsing}
@@ -197,7 +197,7 @@ class CountedEmbedding:
         return embedder
 
 
-def _located(file: Path) -> Path:
+def _absolute(file: Path) -> Path:
     return Path(normpath(file.absolute()))
 
 
@@ -210,7 +210,7 @@ def _metadata(
     file: Path, document: Document, chunks: Sequence[Chunk], counts: Sequence[int], choice: Choice
 ) -> list[Metadata]:
     about = file.stat()
-    item = Item(file.name, "", str(_located(file)), about.st_size, about.st_mtime)
+    item = Item(file.name, "", str(_absolute(file)), about.st_size, about.st_mtime)
     nobody = DocumentId("")
     rows = metadata.build(
         identified(document), item, nobody, chunks, [RecordId("")] * len(chunks),

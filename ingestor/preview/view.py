@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ingestor.core.escape import line, spelt
+from ingestor.core.escape import escape_invisible, line
 from ingestor.model import Chunk, Document, Metadata
 
 Role = Literal["own", "before", "after", "gap"]  # also in the chunk before, or after; text left out between
@@ -33,7 +33,7 @@ class Beside:
     notes: tuple[str, ...]  # "level: sentences"
 
 
-def flowing(document: Document) -> str:
+def flow_lines(document: Document) -> str:
     """The text with a space for each line end that Markdown takes for one; as long as the text."""
     if document.content_type != "text/markdown":
         return document.text
@@ -61,7 +61,7 @@ def _parts(text: str, chunk: Chunk, before: Chunk | None, after: Chunk | None) -
     if chunk.rewritten:
         yield Part(chunk.text, "own")
     elif chunk.spans:
-        yield from _scattered(text, chunk.spans)
+        yield from _parts_with_gaps(text, chunk.spans)
     else:
         head = min(max(before.end, chunk.start), chunk.end) if before else chunk.start
         tail = min(max(after.start, head), chunk.end) if after else chunk.end
@@ -75,7 +75,7 @@ def _part(text: str, start: int, end: int, role: Role) -> Iterator[Part]:
         yield Part(text[start:end], role, start)
 
 
-def _scattered(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[Part]:
+def _parts_with_gaps(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[Part]:
     reached = spans[0][0]
     for start, end in spans:
         if text[reached:start].strip():
@@ -104,6 +104,6 @@ def _is_short(value: object) -> bool:
     return value is not None and len(str(value)) <= 40
 
 
-def shown(text: str) -> str:
+def show_controls(text: str) -> str:
     """The text with line ends as a newline, and with control characters spelt out."""
-    return spelt(text.replace("\r\n", "\n").replace("\r", "\n"))
+    return escape_invisible(text.replace("\r\n", "\n").replace("\r", "\n"))

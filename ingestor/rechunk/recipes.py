@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ingestor.config.models import Choice, Config, SourceConfig
-from ingestor.core.fingerprint import completed, recorded, tuned
+from ingestor.core.fingerprint import complete, recipe_options, tuning_options
 from ingestor.core.metadata_keys import Profile
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.registry import Group, UnknownKind, find, kinds
@@ -145,8 +145,8 @@ def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
         return today
     try:
         plugin = find(group, stored["kind"])
-        tuning = tuned(today.options) if today.plugin.kind == plugin.kind else {}
-        options = plugin.options.model_validate({**tuning, **completed(plugin.options, stored["options"])})
+        tuning = tuning_options(today.options) if today.plugin.kind == plugin.kind else {}
+        options = plugin.options.model_validate({**tuning, **complete(plugin.options, stored["options"])})
     except (UnknownKind, ValidationError) as error:
         raise NotReproducible(f"{stored['kind']}: {error}") from error
     if plugin.version != stored["version"]:
@@ -156,7 +156,7 @@ def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
 
 def _stored(choice: Choice) -> dict[str, Any]:
     plugin = choice.plugin
-    return {"kind": plugin.kind, "version": plugin.version, "options": recorded(choice.options)}
+    return {"kind": plugin.kind, "version": plugin.version, "options": recipe_options(choice.options)}
 
 
 def _default(parser: str) -> Choice:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from ingestor.confinement.walls import confine
 
-_SAID = 2**16  # bytes of a message why it does not start
+_MOST_WORDS = 2**16  # bytes of a message why it does not start
 
 
 def main(memory: int, folders: list[str]) -> None:
@@ -41,7 +41,7 @@ def _go_first() -> None:
 def _limit_files() -> None:
     for what, most in (
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, _SAID),
+        (resource.RLIMIT_FSIZE, _MOST_WORDS),
         (resource.RLIMIT_NOFILE, 64),
     ):
         resource.setrlimit(what, (most, most))

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from ingestor.archives.members import LARGEST, MOST_BYTES, MOST_MEMBERS, Member
 from ingestor.archives.spool import Unpacked
 from ingestor.archives.unpack import holds_members
-from ingestor.confinement.walls import described
+from ingestor.confinement.walls import describe
 from ingestor.core.document_json import decode
 from ingestor.core.events import event
 from ingestor.core.fingerprint import digest
@@ -81,14 +81,14 @@ class Isolation:
     @property
     def level(self) -> str:
         """Describe how well the processes are confined; "" before the first was started."""
-        return described(self._layers)
+        return describe(self._layers)
 
     def parse(self, kind: str, options: Options, blob: Blob) -> Document:
-        """The document that this parser makes of it.
+        """Parse a blob in a confined process.
 
-        Raises BadDocument, also for what exceeded a limit or crashed; Defect for any other exception of
-        the parser, Transient when no process can be started or the machine is too busy, Slow when another
-        attempt may have more time, Stopped after ``stop``.
+        Raises BadDocument, also for what exceeded a limit or crashed; Defect for any other exception of the
+        parser, Transient when no process can be started or the machine is too busy, Slow when another attempt
+        may have more time, Stopped after ``stop``.
         """
         request = ["parse", kind, options.model_dump_json(), blob.name, blob.content_type, blob.told]
 
@@ -96,7 +96,7 @@ class Isolation:
             process.ask(request, blob.data, seconds)
             return process.answer(DOCUMENT)
 
-        document = _checked(self._in_turn(blob, ask))["document"]
+        document = _raise_problem(self._in_turn(blob, ask))["document"]
         assert isinstance(document, dict)
         return decode(document)
 
@@ -117,18 +117,18 @@ class Isolation:
     def _in_turn(self, blob: Blob, ask: Callable[[Process, float], T]) -> T:
         whole, first = self._limits.seconds, self._first
         if first is None or first >= whole:
-            return self._waited(self._quick, lambda process: ask(process, whole))
+            return self._wait_and_run(self._quick, lambda process: ask(process, whole))
         content = digest(blob.data)
         if content in self._known_slow:
             self._known_slow.discard(content)
-            return self._waited(self._slow, lambda process: ask(process, whole))
+            return self._wait_and_run(self._slow, lambda process: ask(process, whole))
         try:
-            return self._waited(self._quick, lambda process: ask(process, first))
+            return self._wait_and_run(self._quick, lambda process: ask(process, first))
         except (TookTooLong, TurnLost):
             self._known_slow.add(content)
             raise Slow(f"takes more than {first:g} s of CPU time") from None
 
-    def _waited(self, turns: ProcessTurns, ask: Callable[[Process], T]) -> T:
+    def _wait_and_run(self, turns: ProcessTurns, ask: Callable[[Process], T]) -> T:
         behind = self._behind()
         if not turns.take_free(behind=behind):
             with self._resting():
@@ -141,9 +141,9 @@ class Isolation:
     @property
     def unpack(self) -> "Opener":
         """Opens archives, mailboxes and mails."""
-        return Opener(self._unpacked, f"{self._limits.memory} {self._limits.seconds:g}")
+        return Opener(self._unpack, f"{self._limits.memory} {self._limits.seconds:g}")
 
-    def _unpacked(self, blob: Blob, archives: bool) -> Unpacked | None:
+    def _unpack(self, blob: Blob, archives: bool) -> Unpacked | None:
         if not holds_members(blob):
             return None
         request = ["unpack", blob.name, blob.content_type, archives]
@@ -155,15 +155,15 @@ class Isolation:
                 answer = process.answer(DESCRIPTIONS)
                 if "members" not in answer:
                     return unpacked, answer
-                told = answer["members"]
-                _add(unpacked, told, process.frame(LARGEST + BATCH))
+                listed = answer["members"]
+                _add(unpacked, listed, process.frame(LARGEST + BATCH))
             raise ValueError("the listing has no end")
 
         try:
             unpacked, answer = self._run(self._opening, ask)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise BadDocument(f"the list of members is invalid ({error}); exclude the file") from error
-        _checked(answer)
+        _raise_problem(answer)
         return unpacked
 
     def stop(self) -> None:
@@ -200,13 +200,13 @@ class Isolation:
             if self._stopped.is_set():
                 raise Stopped
             kept = None
-            kept, found = self._asked(process, ask)
+            kept, result = self._asked(process, ask)
         finally:
             if kept is not None and self._stopped.is_set():
                 self._end(kept)
                 kept = None
             lane.put(kept)
-        return found
+        return result
 
     def _asked(self, process: Process | None, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
         """Ask a process; if it dies of what earlier documents left behind, ask a fresh process."""
@@ -217,7 +217,7 @@ class Isolation:
                 except Died as died:
                     if isinstance(died, TooSlow | Starved):
                         raise
-            return self._ask(self._started(), ask)
+            return self._ask(self._start(), ask)
         except Killed as killed:
             raise Defect(str(killed)) from None
         except TooSlow as slow:
@@ -228,18 +228,18 @@ class Isolation:
             raise BadDocument(str(died)) from None
 
     def _ask(self, process: Process, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
-        """The process, if it can be asked again, and what it said."""
+        """Return the process, if it can be asked again, and its answer."""
         try:
-            found = ask(process)
+            result = ask(process)
         except BaseException:
             self._end(process)
             raise
         if not process.over:
-            return process, found
+            return process, result
         self._end(process)
-        return None, found
+        return None, result
 
-    def _started(self) -> Process:
+    def _start(self) -> Process:
         process = Process(self._limits, self._stopped)
         with self._lock:
             self._running.add(process)
@@ -249,8 +249,8 @@ class Isolation:
             log.log(
                 logging.WARNING if weak else logging.DEBUG,
                 "isolation of the processes that parse: %s",
-                described(process.layers),
-                extra=event("isolation", walls=described(process.layers)),
+                describe(process.layers),
+                extra=event("isolation", walls=describe(process.layers)),
             )
         return process
 
@@ -313,22 +313,22 @@ def _idle(lane: _Lane) -> Iterator[Process]:
             yield process
 
 
-def _add(unpacked: Unpacked, told: list[list[Any]], content: bytes) -> None:
+def _add(unpacked: Unpacked, listed: list[list[Any]], content: bytes) -> None:
     """Add members in order: a broken container follows the members that came out of it."""
     members: list[Member] = []
     rest = memoryview(content)
-    for row in told:
+    for row in listed:
         if len(row) != 2:
             members.append(_member(*row))
             continue
-        rest = _added(unpacked, members, rest)
+        rest = _take_members(unpacked, members, rest)
         unpacked.drop(str(row[0]), str(row[1]))
         members = []
-    if _added(unpacked, members, rest):
+    if _take_members(unpacked, members, rest):
         raise ValueError("more bytes than announced")
 
 
-def _added(unpacked: Unpacked, members: list[Member], content: memoryview) -> memoryview:
+def _take_members(unpacked: Unpacked, members: list[Member], content: memoryview) -> memoryview:
     """Add the members, and return the content that belongs to later members."""
     size = sum(member.size for member in members if not member.problem)
     unpacked.add(members, content[: max(size, 0)])
@@ -344,7 +344,7 @@ def _member(
     return Member(str(name), str(version), int(size), time, kind, problem, bool(opened))
 
 
-def _checked(answer: dict[str, Any]) -> dict[str, Any]:
+def _raise_problem(answer: dict[str, Any]) -> dict[str, Any]:
     if "bad" in answer:
         raise BadDocument(str(answer["bad"]))
     if "defect" in answer:

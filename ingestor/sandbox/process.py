@@ -50,7 +50,7 @@ class Limits:
 
 
 class Died(Exception):
-    """The process ended without an answer; the message says why."""
+    """Error: the process ended without an answer. The message gives the reason."""
 
 
 class TooSlow(Died):
@@ -92,18 +92,18 @@ class Process:
         words = ["-m", "ingestor.sandbox.child", str(self._limits.memory), *_plugin_folders()]
         child = python_child(*words, variables={"OPENBLAS_NUM_THREADS": "1"})  # enough to load numpy
         with ExitStack() as undo:
-            self._said: IO[bytes] = undo.enter_context(tempfile.TemporaryFile())
+            self._errors: IO[bytes] = undo.enter_context(tempfile.TemporaryFile())
             self._pipe, theirs = socket.socketpair()
             undo.enter_context(self._pipe)
             with theirs:
                 self._child = child.start(
-                    stdin=theirs.fileno(), stdout=self._said, stderr=self._said,
+                    stdin=theirs.fileno(), stdout=self._errors, stderr=self._errors,
                     start_new_session=True,  # a terminal's Ctrl-C is for the daemon
                 )  # fmt: skip
             undo.pop_all()
 
     def ask(self, request: list[Any], data: bytes, seconds: float) -> None:
-        """Begin one request of so many CPU seconds; ``frame`` gives the answers. Raises Died."""
+        """Begin a request with a limit of CPU seconds; ``frame`` returns the answers. Raises Died."""
         if len(data) > LARGEST:
             raise TooSlow(f"has more than {LARGEST:,} bytes; exclude it")
         deed, *words = request
@@ -113,18 +113,18 @@ class Process:
         try:
             send_watched(self._pipe, self._watch, pack([deed, seconds, *words]), data)
         except OSError:
-            raise self._ended() from None
+            raise self._cause_of_end() from None
         except (TooSlow, Starved):
             raise Killed(
                 "the parser did not accept the document; the machine may be short of memory"
             ) from None
 
     def answer(self, most: int) -> dict[str, Any]:
-        """The next frame of JSON, of at most so many bytes. Raises Died, Stopped."""
-        found: dict[str, Any] = json.loads(self.frame(most))
-        if found.pop("last", False):
+        """Read the next frame of JSON, of at most ``most`` bytes. Raises Died, Stopped."""
+        reply: dict[str, Any] = json.loads(self.frame(most))
+        if reply.pop("last", False):
             self.end()
-        return found
+        return reply
 
     def frame(self, most: int) -> bytes:
         """The next frame. Raises Died or Stopped soon after the deadline or the stop."""
@@ -134,7 +134,7 @@ class Process:
             self.end()
             raise Died(f"the parser's answer is too large ({error}); exclude it") from None
         except (EOFError, OSError):
-            raise self._ended() from None
+            raise self._cause_of_end() from None
 
     def _watch(self) -> None:
         if self._stopped.is_set():
@@ -150,17 +150,17 @@ class Process:
             raise late
 
     def kill(self) -> None:
-        """Kill it, from any thread. A waiting caller gets Stopped."""
+        """Kill the process, from any thread. A waiting caller gets Stopped."""
         self._child.kill()
 
     def end(self) -> None:
         self.over = True
         self._pipe.close()
-        self._said.close()
+        self._errors.close()
         self._child.kill()
         self._child.wait()
 
-    def _ended(self) -> Died:
+    def _cause_of_end(self) -> Died:
         """Return the cause of the child's end. Raises Stopped."""
         if self._stopped.is_set():
             self.end()
@@ -169,7 +169,7 @@ class Process:
             status = self._child.wait(5)
         except subprocess.TimeoutExpired:
             status = -signal.SIGKILL
-        said = _last_line(self._said)
+        reason = _last_line(self._errors)
         self.end()
         if status in (OUT_OF_MEMORY, -signal.SIGABRT):  # native code that gets no memory aborts
             sure = "" if status == OUT_OF_MEMORY else "crashed (SIGABRT), most likely because it "
@@ -180,7 +180,7 @@ class Process:
         if status == -signal.SIGKILL:
             return Killed("the parser was killed: the machine may be short of memory")
         what = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        return Died(f"the parser crashed ({what}{f': {said}' if said else ''}); exclude it")
+        return Died(f"the parser crashed ({what}{f': {reason}' if reason else ''}); exclude it")
 
     def _late(self) -> Died:
         """Return why the deadline passed: the process works and lacks CPU time, or waits for nothing."""
@@ -204,20 +204,20 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def _unstartable(error: OSError) -> str:
-    said = "the process that reads binary formats can't be started"
+    message = "the process that reads binary formats can't be started"
     if error.errno == errno.ENOENT and error.filename is None:  # tempfile found none
-        return f"{said}: {error.strerror}; make room on their disks, or set TMPDIR to a folder to write in"
-    return f"{said}: {describe(error)}"
+        return f"{message}: {error.strerror}; make room on their disks, or set TMPDIR to a folder to write in"
+    return f"{message}: {describe(error)}"
 
 
 @cache
 def _plugin_folders() -> list[str]:
     """Folders of installed parsers, also outside the search path, for the child to read."""
     tops = {"ingestor", *(entry.module.partition(".")[0] for entry in entry_points(group="ingestor.parsers"))}
-    found: list[str] = []
+    folders: list[str] = []
     for spec in filter(None, map(find_spec, sorted(tops))):
-        found += spec.submodule_search_locations or filter(None, [spec.origin])
-    return found
+        folders += spec.submodule_search_locations or filter(None, [spec.origin])
+    return folders
 
 
 def _last_line(file: IO[bytes]) -> str:

@@ -21,9 +21,9 @@ class ProcessTurns:
     def take_free(self, *, behind: bool) -> bool:
         """Take a turn if one is free now. Returns whether it did."""
         with self._changed:
-            found = self._may_take(behind)
-            self._taken[behind] += found
-            return found
+            may_take = self._may_take(behind)
+            self._taken[behind] += may_take
+            return may_take
 
     def take(self, *, behind: bool) -> None:
         """Wait for a turn; work that is behind waits until no other does. Raises Stopped."""

@@ -60,8 +60,9 @@ def take(stream: IO[bytes]) -> bytes:
 
 
 def receive(pipe: socket.socket, most: int, watch: Callable[[], None]) -> bytes:
-    """The next frame, of at most so many bytes. ``watch`` is called after each part of it, and every ``TICK``
-    seconds; what it raises ends the waiting.
+    """Read the next frame, of at most ``most`` bytes.
+
+    ``watch`` is called after each part of it, and every ``TICK`` seconds; what it raises ends the waiting.
 
     Raises EOFError when the other side is gone, Oversized.
     """

@@ -28,7 +28,7 @@ from ingestor.sandbox.wire import BATCH, CROWD, DOCUMENT, EXTENSIONS, OUT_OF_MEM
 _DOCUMENTS = 200  # until the process is replaced, because libraries leak memory
 _ALLOCATIONS = 100_000  # between two collections: a document is a tree that grows, with no cycles to find
 _TEXT = 100_000_000  # characters
-_SAID = 10_000  # characters of a reason, or of a traceback
+_LONGEST_REASON = 10_000  # characters of a reason, or of a traceback
 
 
 def serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
@@ -60,7 +60,7 @@ def _serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
         _allow(seconds)
         answer = _answer(pipe, deed, words, data)
         signal.alarm(0)
-        last = parsed == _DOCUMENTS or _held() > memory // 4
+        last = parsed == _DOCUMENTS or _memory_used() > memory // 4
         packed = pack({**answer, "last": last})
         if len(packed) > DOCUMENT:
             bad = f"gives more than {DOCUMENT:,} bytes; exclude it, or split it"
@@ -80,21 +80,21 @@ def _allow(seconds: float) -> None:
 
 def _answer(pipe: socket.socket, deed: str, words: list[Any], data: bytes) -> dict[str, object]:
     try:
-        return _parsed(words, data) if deed == "parse" else _opened(pipe, words, data)
+        return _parse(words, data) if deed == "parse" else _unpack(pipe, words, data)
     except BadDocument as bad:
-        return {"bad": str(bad)[:_SAID]}
+        return {"bad": str(bad)[:_LONGEST_REASON]}
     except RecursionError:
         return {"bad": "is nested too deeply; exclude it"}
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     except Exception as error:  # noqa: BLE001 - a defect of the parser: the parent says so
-        said = f"{type(error).__name__}: {error}"
-        return {"defect": said[:_SAID], "trace": traceback.format_exc()[-_SAID:]}
+        reason = f"{type(error).__name__}: {error}"
+        return {"defect": reason[:_LONGEST_REASON], "trace": traceback.format_exc()[-_LONGEST_REASON:]}
 
 
-def _parsed(words: list[Any], data: bytes) -> dict[str, object]:
-    kind, options, name, content_type, told = words
-    document: Document = _parser(kind, options).parse(Blob(data, name, content_type, told))
+def _parse(words: list[Any], data: bytes) -> dict[str, object]:
+    kind, options, name, content_type, metadata = words
+    document: Document = _parser(kind, options).parse(Blob(data, name, content_type, metadata))
     if len(document.text) > _TEXT:
         raise BadDocument(f"gives more than {_TEXT:,} characters of text; exclude it, or split it")
     return {"document": encode(document)}
@@ -107,7 +107,7 @@ def _parser(kind: str, options: str) -> Parser:
     return parser
 
 
-def _opened(pipe: socket.socket, words: list[Any], data: bytes) -> dict[str, object]:
+def _unpack(pipe: socket.socket, words: list[Any], data: bytes) -> dict[str, object]:
     from ingestor.archives.unpack import unpack  # most processes open nothing
 
     name, content_type, archives = words
@@ -136,13 +136,13 @@ def _send(pipe: socket.socket, batch: list[bytes], content: list[bytes]) -> None
     send(pipe, b'{"members":[' + b",".join(batch) + b"]}", b"".join(content))
 
 
-def _held() -> int:
+def _memory_used() -> int:
     """Bytes of memory that this process holds now; 0 where the system does not tell.
 
     Not ru_maxrss, which starts with the parent's memory.
     """
     try:
-        with open("/proc/self/statm") as told:
-            return int(told.read().split()[1]) * resource.getpagesize()
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
     except OSError:
         return 0

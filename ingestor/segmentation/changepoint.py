@@ -59,21 +59,21 @@ def penalties(*numbers: float) -> Integers:
 @cache
 def grid() -> Integers:
     """The penalties of all levels."""
-    found = penalties(*(2.0 ** (_LOWEST + level / DOUBLING) for level in range(LEVELS)))
-    found.flags.writeable = False
-    return found
+    prices = penalties(*(2.0 ** (_LOWEST + level / DOUBLING) for level in range(LEVELS)))
+    prices.flags.writeable = False
+    return prices
 
 
-def smoothed(units: Fixed) -> Fixed:
+def smooth(units: Fixed) -> Fixed:
     """Each vector with half of either neighbour's added, of unit length again."""
-    found = np.empty(units.shape, np.int32)
+    result = np.empty(units.shape, np.int32)
     for part in blocks(len(units)):
         total = 2 * units[part].astype(np.int64)
         low, high = max(part.start, 1), min(part.stop, len(units) - 1)
         total[low - part.start :] += units[low - 1 : part.stop - 1]
         total[: high - part.start] += units[part.start + 1 : high + 1]
-        found[part] = unit(total)
-    return found
+        result[part] = unit(total)
+    return result
 
 
 def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
@@ -86,12 +86,12 @@ def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
     alone = squares(vectors) * tokens
     before = tokens[np.maximum(np.arange(len(tokens))[:, None] - np.arange(1, widest), 0)]
     pairs = lagged_products(vectors, widest - 1) * before * tokens[:, None]
-    found = running_sums(alone, widest) - sums_within(alone * tokens, 2 * pairs) // mass
-    found[:, 1:][mass[:, 1:] > most] = _NEVER
-    return found
+    costs = running_sums(alone, widest) - sums_within(alone * tokens, 2 * pairs) // mass
+    costs[:, 1:][mass[:, 1:] > most] = _NEVER
+    return costs
 
 
-def weighed(costs: Integers, bound: Sequence[bool], begins: Sequence[bool]) -> Integers:
+def add_prices(costs: Integers, bound: Sequence[bool], begins: Sequence[bool]) -> Integers:
     """The costs, with a price for parting what belongs together and for putting sections together.
 
     ``bound``: whether a unit belongs to the one after it; ``begins``: whether a section begins with it.
@@ -102,8 +102,8 @@ def weighed(costs: Integers, bound: Sequence[bool], begins: Sequence[bool]) -> I
     last = np.arange(units)[:, None]
     first = np.maximum(last - np.arange(widest), 0)
     borders = sums[last + 1] - sums[first + 1]
-    found: Integers = costs + ends[:, None] + borders * penalties(_SECTION)
-    return found
+    prices: Integers = costs + ends[:, None] + borders * penalties(_SECTION)
+    return prices
 
 
 def _widest(tokens: Integers, most: int) -> int:
@@ -135,7 +135,7 @@ class Solutions:
 
 
 @cache
-def undivided() -> Solutions:
+def undivided_solutions() -> Solutions:
     """Return the solutions of a single unit: one chunk at every level, as ``solve`` finds at some cost."""
     sizes = np.ones((1, LEVELS), np.uint8)
     sizes.flags.writeable = False

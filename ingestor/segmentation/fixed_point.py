@@ -22,16 +22,16 @@ _LONGEST = 1.05  # a unit vector whose coordinates were rounded, say to float16,
 _BLOCK = 256  # rows that stay in the processor's cache
 
 
-def fixed(vectors: Vectors) -> Fixed:
+def to_fixed(vectors: Vectors) -> Fixed:
     """Round unit vectors (or zero ones) to fixed point. Raises ValueError for longer ones and for NaN."""
-    found = np.empty(vectors.shape, np.int32)
+    rows = np.empty(vectors.shape, np.int32)
     for part in blocks(len(vectors)):
         scaled = vectors[part] * np.float32(SCALE)
         np.rint(scaled, out=scaled)
         if not np.einsum("ij,ij->i", scaled, scaled).max(initial=0) <= (_LONGEST * SCALE) ** 2:
             raise ValueError("the embedder returned a vector that is not of unit length")
-        found[part] = scaled
-    return found
+        rows[part] = scaled
+    return rows
 
 
 def blocks(rows: int) -> Iterator[slice]:
@@ -41,8 +41,8 @@ def blocks(rows: int) -> Iterator[slice]:
 
 def squares(rows: Fixed | Integers) -> Integers:
     """The squared length of each row, which must fit in the rows' own type; shape (n,)."""
-    found: Integers = np.einsum("ij,ij->i", rows, rows).astype(np.int64)
-    return found
+    sums: Integers = np.einsum("ij,ij->i", rows, rows).astype(np.int64)
+    return sums
 
 
 def lengths(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
@@ -52,10 +52,10 @@ def lengths(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
 
 def unit(rows: Integers) -> Fixed:
     """Each row scaled to unit length; a zero row stays zero."""
-    found = np.empty(rows.shape, np.int32)
+    scaled_rows = np.empty(rows.shape, np.int32)
     for part in blocks(len(rows)):
-        found[part] = np.rint(directions(rows[part]) * SCALE)
-    return found
+        scaled_rows[part] = np.rint(directions(rows[part]) * SCALE)
+    return scaled_rows
 
 
 def directions(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
@@ -66,8 +66,8 @@ def directions(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
     largest = np.abs(rows).max(axis=1, initial=0).astype(np.float64)
     excess = np.maximum(np.frexp(largest)[1] - 24, 0)
     narrow = rows.astype(np.int64) >> excess[:, None]
-    found: npt.NDArray[np.float64] = narrow / np.maximum(lengths(narrow), 1)[:, None]
-    return found
+    result: npt.NDArray[np.float64] = narrow / np.maximum(lengths(narrow), 1)[:, None]
+    return result
 
 
 def lagged_products(rows: Fixed | Integers, lags: int) -> Integers:
@@ -105,5 +105,5 @@ def running_sums(values: Integers, widest: int) -> Integers:
     """``[i, s - 1]``: the sum of the s values that end with value i, or of all up to i; shape (n, widest)."""
     sums = np.concatenate([[0], np.cumsum(values)])
     ends = np.arange(1, len(values) + 1)[:, None]
-    found: Integers = sums[ends] - sums[np.maximum(ends - np.arange(1, widest + 1), 0)]
-    return found
+    totals: Integers = sums[ends] - sums[np.maximum(ends - np.arange(1, widest + 1), 0)]
+    return totals

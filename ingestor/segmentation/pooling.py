@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from ingestor.model import Vectors
 from ingestor.segmentation.cluster import Segment
-from ingestor.segmentation.fixed_point import Fixed, Integers, blocks, directions, fixed
+from ingestor.segmentation.fixed_point import Fixed, Integers, blocks, directions, to_fixed
 
 _SHARES = 1024  # neighbours count in multiples of 1/1024
 
 
-def pooled(
+def pool(
     units: Fixed, tokens: Integers, members: Sequence[Segment], besides: Integers | None = None
 ) -> Vectors:
     """The token-weighted mean of each chunk's units, scaled to unit length; one row a chunk.
@@ -28,7 +28,7 @@ def pooled(
     sums = weighted_sums(units, tokens, members)
     if besides is not None:
         sums += besides
-    return _rounded(sums, units[[end - 1 for _, end in members]])
+    return _round(sums, units[[end - 1 for _, end in members]])
 
 
 def weighted_sums(units: Fixed, tokens: Integers, members: Sequence[Segment]) -> Integers:
@@ -49,28 +49,28 @@ def mix(
     """
     if not weight:
         return vectors
-    own = fixed(vectors)
+    own = to_fixed(vectors)
     total = 2 * _SHARES * own  # 28 bits hold it, and what is added
     for distance, part in ((1, 2), (2, 1))[: len(own) - 1]:
         shares = part * _between(apart, distance, len(own) - distance, weight, across)[:, None]
         total[distance:] += shares * own[:-distance]
         total[:-distance] += shares * own[distance:]
-    return _rounded(total, own)
+    return _round(total, own)
 
 
 def _between(
     apart: Sequence[tuple[object, object]], distance: int, pairs: int, weight: float, across: float
 ) -> npt.NDArray[np.int32]:
     """Return the share, in 1 / _SHARES, that two rows at ``distance`` take from each other."""
-    found = np.full(max(pairs, 0), round(weight * _SHARES), np.int32)
+    weights = np.full(max(pairs, 0), round(weight * _SHARES), np.int32)
     parted = [before[1] != after[0] for before, after in zip(apart, apart[distance:], strict=False)]
-    found[np.flatnonzero(parted)] = round(weight * across * _SHARES)
-    return found
+    weights[np.flatnonzero(parted)] = round(weight * across * _SHARES)
+    return weights
 
 
-def _rounded(rows: Fixed | Integers, otherwise: Fixed) -> Vectors:
+def _round(rows: Fixed | Integers, otherwise: Fixed) -> Vectors:
     rounded = np.empty(rows.shape, np.float32)
     for part in blocks(len(rows)):
-        found = np.where(rows[part].any(axis=1, keepdims=True), rows[part], otherwise[part])
-        rounded[part] = directions(found).astype(np.float16)
+        row = np.where(rows[part].any(axis=1, keepdims=True), rows[part], otherwise[part])
+        rounded[part] = directions(row).astype(np.float16)
     return rounded

@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, create_model
 from starlette.applications import Starlette
 
 from ingestor import __version__
-from ingestor.core.escape import raw, spelt
+from ingestor.core.escape import escape_invisible, raw
 from ingestor.search.values import Expand, Mode
 from ingestor.service.client import Ask, DaemonAway
 
@@ -48,7 +48,7 @@ class _StrictTool(RegisteredTool):  # type: ignore[misc]
             if not isinstance(error.__cause__, ValidationError):
                 raise
             wrong = "; ".join(self._explain(each) for each in error.__cause__.errors(include_url=False))
-            raise ToolError(f"{self.name}: {spelt(wrong)}") from error
+            raise ToolError(f"{self.name}: {escape_invisible(wrong)}") from error
 
     def _explain(self, mistake: Mapping[str, Any]) -> str:
         place = ".".join(map(str, mistake["loc"]))[:100]
@@ -121,7 +121,7 @@ def _answers(ask: Ask) -> Answers:
 def _escape(value: Any) -> Any:
     """Escape what a person would not see and a model would read, names of documents included."""
     if isinstance(value, str):
-        return spelt(value)
+        return escape_invisible(value)
     if isinstance(value, list):
         return [_escape(each) for each in value]
     return {key: _escape(each) for key, each in value.items()} if isinstance(value, dict) else value

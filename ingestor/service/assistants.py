@@ -54,7 +54,7 @@ class _Endpoint:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """A body that was read already, then what ``receive`` has."""
+    """Return a ``receive`` that repeats a body, then continues with ``receive``."""
     messages: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive_again() -> Message:

@@ -24,7 +24,7 @@ class DaemonAway(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DaemonReply:
-    """``body``: as JSON; None if it is none."""
+    """Reply of the daemon. ``body``: parsed JSON; None if it is no JSON."""
 
     status: int
     body: Any
@@ -55,7 +55,7 @@ class DaemonClient:
             connection.close()
 
     def search(self, question: Question) -> Answer | None:
-        """The daemon's answer; None unless it has one: then others find out why."""
+        """Return the daemon's answer; None without one: the caller then finds the reason."""
         try:
             answer = self.ask("POST", "/search", asdict(question))
             return answer_of(answer.body) if answer.status == 200 else None

@@ -1,4 +1,6 @@
-"""``GET /documents``: what a collection holds. ``GET /documents/ID``: a document's text, by its records.
+"""``GET /documents``: the documents of a collection.
+
+``GET /documents/ID``: a document's text, by its records.
 
 The text is that of the records in Chroma: exactly what search finds, and no file is opened.
 """

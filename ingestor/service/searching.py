@@ -59,7 +59,7 @@ class Turns:
         self._taken = 0  # requests at work and waiting: the limiter counts a request only after it yields
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Raises RequestProblem, and what else ``work`` raises."""
+        """Run ``work`` in turn. Raises RequestProblem, and errors of ``work``."""
         if self._taken >= AT_ONCE + WAITING:
             raise RequestProblem.at(None, 429, "too many requests wait: try again")
         self._taken += 1
@@ -100,7 +100,7 @@ def require_owner(daemon: DaemonView, request: Request) -> None:
 
 
 def answer_question(daemon: DaemonView, question: Question) -> Answer:
-    """Raises RequestProblem, and what Chroma, the embedder and the journal raise."""
+    """Answer a question. Raises RequestProblem, and errors of Chroma, the embedder and the journal."""
     names = names_of(question.collection, (row[0] for row in daemon.journal.select(_LIVE)))
     if names is None:
         assert isinstance(question.collection, str)
@@ -154,7 +154,7 @@ def collection_of(daemon: DaemonView, wanted: str) -> Collection:
 
 @contextmanager
 def problems() -> Iterator[None]:
-    """Turn what a search raises into a RequestProblem; defects pass."""
+    """Turn the errors of a search into a RequestProblem; defects pass."""
     try:
         yield
     except RequestRefused as refused:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from os.path import normpath
 from pathlib import Path
 
-from ingestor.config.file import checked, load, read
+from ingestor.config.file import check_text, load, read
 from ingestor.config.models import Config, ConfigError, Settings
 from ingestor.ports import NeedsHuman
 from ingestor.state.files import open_own, write_own
@@ -100,7 +100,7 @@ def _running(
             if kept["file"] != str(path.absolute()) or not held(folder / "lock"):
                 continue
             same = read_now is not None and kept["text"] == read_now.origin.text
-            config = read_now if read_now is not None and same else checked(path, kept["text"], env)
+            config = read_now if read_now is not None and same else check_text(path, kept["text"], env)
             if config.state == folder:
                 return config, float(kept["since"])
     return None

@@ -25,8 +25,8 @@ def stretches(document: Document, parts: Sequence[Span], sizes: Sequence[int], r
     """Runs [first, end) of the parts, divided at anchors; ``reach`` is in the units of ``sizes``."""
     if not parts:
         return []
-    found = anchors(ranks(document, parts), sizes, reach)
-    edges = [0, *(at for at in found if at), len(parts)]
+    places = anchors(ranks(document, parts), sizes, reach)
+    edges = [0, *(at for at in places if at), len(parts)]
     return list(pairwise(edges))
 
 
@@ -47,10 +47,10 @@ def anchors(ranks: Sequence[Rank], sizes: Sequence[int], reach: int) -> list[int
     Positions nearer than ``reach`` to either end are left out.
     """
     *begins, total = accumulate(sizes, initial=0)
-    found = []
+    places = []
     for at in range(bisect_left(begins, reach), bisect_right(begins, total - reach)):
         first, end = bisect_left(begins, begins[at] - reach), bisect_right(begins, begins[at] + reach)
         others = (*ranks[first:at], *ranks[at + 1 : end])
         if ranks[at] > max(others, default=(-1, 0)):
-            found.append(at)
-    return found
+            places.append(at)
+    return places

@@ -18,7 +18,7 @@ from ingestor.text.limits import count, limit
 from ingestor.text.outline import LEADING
 from ingestor.text.sections import label_spans
 from ingestor.text.sentences import paragraphs, sentences
-from ingestor.text.spans import Span, owner, trim, trimmed
+from ingestor.text.spans import Span, owner, trim, trim_all
 from ingestor.text.table_headers import header_end
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def announces(text: str, span: Span, following: Span) -> bool:
     return text.endswith(_COLONS, *span) and ("\n" in gap or "\r" in gap)
 
 
-def bound(document: Document, spans: Sequence[Span], tokens: "Tokens", longest: int) -> list[bool]:
+def bonds(document: Document, spans: Sequence[Span], tokens: "Tokens", longest: int) -> list[bool]:
     """Whether each of the ordered, trimmed spans belongs to the one after it; the last belongs to none.
 
     ``longest``: tokens of the longest sentence that is kept whole.
@@ -97,7 +97,7 @@ def settle(
         for begin in tails.begins(span) if waiting else ():
             following = (min(begin, waiting[-1][0]), waiting[-1][1])
             parts = [following] if following == waiting[-1] or fits(following) else []
-            if parts := parts or _divided(document, following, tails, fits):
+            if parts := parts or _divide(document, following, tails, fits):
                 waiting[-1:] = parts[::-1]
                 span = trim(text, (span[0], begin))
                 break
@@ -109,18 +109,18 @@ def settle(
 def leads(document: Document) -> list[Span]:
     """The spans that belong to the text after them: trimmed, in order, none within another."""
     text, blocks = document.text, document.blocks
-    found = label_spans(document)
+    marked = label_spans(document)
     for at, block in enumerate(blocks):
         labels = list(_labels(document, at)) if block.kind == "table" else []
-        found += labels
+        marked += labels
         if block.kind == "definition":
-            found.append((block.start, block.end))
+            marked.append((block.start, block.end))
         elif block.kind == "table" and (end := header_end(text, block)) < block.end:
-            found.append((block.start, end))
+            marked.append((block.start, end))
         if at > len(labels):
-            found += _introduction(document, blocks[at - len(labels) - 1], block.kind)
+            marked += _introduction(document, blocks[at - len(labels) - 1], block.kind)
     ordered: list[Span] = []
-    for span in sorted(trimmed(text, found)):
+    for span in sorted(trim_all(text, marked)):
         if not ordered or span[0] >= ordered[-1][1]:
             ordered.append(span)
     return ordered
@@ -153,7 +153,7 @@ def _introduction(document: Document, block: Block, kind: str) -> list[Span]:
     return last if kept else []
 
 
-def _divided(document: Document, span: Span, tails: "Tails", fits: Callable[[Span], bool]) -> list[Span]:
+def _divide(document: Document, span: Span, tails: "Tails", fits: Callable[[Span], bool]) -> list[Span]:
     """The span in two that fit, near its middle: between blocks, else rows or sentences, else words.
 
     Empty if it begins with a lead that leaves no room.
@@ -190,14 +190,14 @@ class Tails:
 
     def begins(self, span: Span) -> list[int]:
         """Return where the leads begin that a trimmed span ends with, or ends in; the outermost first."""
-        at, found = span[1], list[int]()
+        at, starts = span[1], list[int]()
         while at > span[0] and (place := bisect_left(self._starts, at) - 1) >= 0:
             start, end = self.leads[place]
             if end <= span[0] or self._text[end:at].strip():
                 break
             at = max(start, span[0])
-            found.append(at)
-        return found[::-1]
+            starts.append(at)
+        return starts[::-1]
 
 
 class _Sentences:
@@ -207,15 +207,15 @@ class _Sentences:
         self._document, self._tokens, self._longest = document, tokens, longest
         self._paragraphs = paragraphs(document.text)
         self._starts = [start for start, _ in self._paragraphs]
-        self._of = lru_cache(maxsize=4)(self._found)
+        self._of = lru_cache(maxsize=4)(self._split)
 
     def holds(self, at: int) -> bool:
         """Whether a cut there would part a sentence."""
         place = owner(self._starts, at)
         if place < 0 or not self._starts[place] < at < self._paragraphs[place][1]:
             return False
-        starts, found = self._of(place)
-        start, end = found[max(owner(starts, at), 0)]
+        starts, spans = self._of(place)
+        start, end = spans[max(owner(starts, at), 0)]
         return start < at < end and self._fits((start, end))
 
     def _fits(self, span: Span) -> bool:
@@ -223,6 +223,6 @@ class _Sentences:
             return False
         return count(self._document.text, span, self._tokens) <= self._longest
 
-    def _found(self, place: int) -> tuple[list[int], list[Span]]:
-        found = sentences(self._document.text, self._paragraphs[place], self._document.language)
-        return [start for start, _ in found], found
+    def _split(self, place: int) -> tuple[list[int], list[Span]]:
+        spans = sentences(self._document.text, self._paragraphs[place], self._document.language)
+        return [start for start, _ in spans], spans

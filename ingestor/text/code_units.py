@@ -97,7 +97,7 @@ class _Walk:
     def groups(self, nodes: Sequence[Any], span: Span, outer: str | None, depth: int) -> Iterator[list[Unit]]:
         run: list[Unit] = []
         for item in self._items(nodes, span):
-            unit = Unit(item.start, item.end, _dotted(outer, _symbol(item.node)))
+            unit = Unit(item.start, item.end, _join_names(outer, _symbol(item.node)))
             if self.fits((item.start, item.end)):
                 run.append(unit)
                 continue
@@ -127,7 +127,7 @@ class _Walk:
         return bool(_LEADING.search(node.type)) or "\n" not in self.text[self._span(node)[0] : end]
 
     def _parts(self, node: Any) -> list[Any]:
-        """The members of a class, the entries of a table: what is inside a node that does not fit."""
+        """Return the parts of a node that does not fit: members of a class, entries of a table."""
         if self.fits(self._span(node)):  # only the comments before it are too long
             return []
         parts = [node]
@@ -167,7 +167,7 @@ def _name(node: Any) -> str | None:
     return name.text.decode("utf-8", "replace") if name is not None else None
 
 
-def _dotted(outer: str | None, name: str | None) -> str | None:
+def _join_names(outer: str | None, name: str | None) -> str | None:
     return f"{outer}.{name}" if outer and name else name or outer
 
 

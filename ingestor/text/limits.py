@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from ingestor.text.spans import Span, boundary, break_before, trim, trimmed, union
-from ingestor.text.token_borders import certain, torn
+from ingestor.text.spans import Span, boundary, break_before, trim, trim_all, union
+from ingestor.text.token_borders import certain, is_torn
 
 if TYPE_CHECKING:
     from ingestor.text.tokens import Tokens
@@ -28,11 +28,11 @@ def limit(
     text: str, spans: Iterable[Span], tokens: "Tokens", minimum: int | None, maximum: int | None
 ) -> list[Span]:
     """The spans, trimmed, with the limits held. They are ordered; one within the one before is left out."""
-    kept = _beyond(trimmed(text, spans))
+    kept = _beyond(trim_all(text, spans))
     if maximum is not None:
         kept = _cut(text, kept, tokens, maximum)
     if minimum is not None:
-        kept = _joined(text, kept, tokens, minimum, maximum)
+        kept = _join(text, kept, tokens, minimum, maximum)
     if minimum is not None and maximum is not None:
         kept = _cut(text, kept, tokens, maximum)  # joining trusts sums of counts where they are small
     return kept
@@ -75,7 +75,7 @@ class Ruler:
         measured = text[start : self.end]
         self.edges: Sequence[int] = (start + tokens.offsets(measured)).tolist()
         self.text, self.tokens = text, tokens
-        self._torn = torn(measured)
+        self._torn = is_torn(measured)
 
     def index(self, at: int) -> int:
         """Count the tokens that begin before ``at``."""
@@ -113,7 +113,7 @@ class Ruler:
         return boundary(self.text, edge, -1)
 
     def _count(self, start: int, end: int) -> int:
-        """Tokens of the window's own text; only those at its edges may differ from what was measured."""
+        """Count the tokens of a window's own text; only tokens at its edges may differ from the measure."""
         text, tokens = self.text, self.tokens
         start, end = trim(text, (start, end))
         middle = None if self._torn else certain(text, (start, end))
@@ -148,11 +148,11 @@ def _cut(text: str, spans: list[Span], tokens: "Tokens", maximum: int) -> list[S
     return _beyond(sorted(kept))
 
 
-def _joined(text: str, spans: list[Span], tokens: "Tokens", minimum: int, maximum: int | None) -> list[Span]:
+def _join(text: str, spans: list[Span], tokens: "Tokens", minimum: int, maximum: int | None) -> list[Span]:
     kept: list[_Sized] = []
     for now in zip(spans, tokens.counts([text[start:end] for start, end in spans]), strict=True):
         if kept and kept[-1][1] < minimum:
-            both = _fitting(text, kept[-1], now, tokens, minimum, maximum)
+            both = _join_if_fits(text, kept[-1], now, tokens, minimum, maximum)
             if both:
                 kept[-1] = both
                 continue
@@ -164,14 +164,14 @@ def _joined(text: str, spans: list[Span], tokens: "Tokens", minimum: int, maximu
 
 
 def _join_back(text: str, kept: list[_Sized], tokens: "Tokens", minimum: int, maximum: int | None) -> None:
-    if len(kept) > 1 and (both := _fitting(text, kept[-2], kept[-1], tokens, minimum, maximum)):
+    if len(kept) > 1 and (both := _join_if_fits(text, kept[-2], kept[-1], tokens, minimum, maximum)):
         kept[-2:] = [both]
 
 
-def _fitting(
+def _join_if_fits(
     text: str, first: _Sized, second: _Sized, tokens: "Tokens", minimum: int, maximum: int | None
 ) -> _Sized | None:
-    """The two as one, with its size, if that keeps the maximum."""
+    """Join two spans, with the joined size, if that keeps the maximum."""
     both = union(first[0], second[0])
     size = first[1] + second[1] + max(second[0][0] - first[0][1], 0)  # seldom less than the count
     if size >= minimum:

@@ -60,7 +60,7 @@ class _Walk:
 
 
 def _blocks(lines: Sequence[_Line], span: Span) -> Iterator[tuple[Span, Sequence[_Line]]]:
-    """Each with the lines inside it."""
+    """Yield each line with the lines inside it."""
     least = min((indent for _, indent in lines), default=0)
     begins = [index for index, (_, indent) in enumerate(lines) if indent == least] or [0]
     starts = [span[0], *(lines[index][0] for index in begins[1:]), span[1]]
@@ -91,8 +91,8 @@ def _of_xml(text: str, span: Span) -> Iterator[_Line]:
             depth += -1 if tag[1] else 1
 
 
-def _closed(text: str, span: Span) -> Iterator[_Line]:
+def _no_lines(text: str, span: Span) -> Iterator[_Line]:
     return iter(())
 
 
-INDENTED = {"json": _of_json, "jsonl": _of_json, "xml": _of_xml, "yaml": _closed}
+INDENTED = {"json": _of_json, "jsonl": _of_json, "xml": _of_xml, "yaml": _no_lines}

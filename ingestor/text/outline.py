@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"((?:[A-Z]|\d{1,3})(?:\.\d{1,3})+|\d{1,2})[.)]?\s+\S")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands under it up to the next heading; all None before the first heading.
+    """A heading and the text under it up to the next heading; all None before the first heading.
 
     ``number`` is the document's own ("2.1"), else its parent's and its place among its siblings.
     """
@@ -72,8 +72,8 @@ class Outline:
 
     def first_visible(self, start: int, end: int) -> int:
         """The first character of the span that is not whitespace; ``start`` if there is none."""
-        found = _VISIBLE.search(self.text, start, end)
-        return found.start() if found else start
+        match = _VISIBLE.search(self.text, start, end)
+        return match.start() if match else start
 
     def section_of(self, chunk: Chunk) -> int:
         """The section that holds most of the chunk's characters; of equal ones the first."""
@@ -90,7 +90,9 @@ class Outline:
 
 
 def outline(document: Document) -> Outline:
-    headings = [(_visible_start(document.text, first), block) for first, block in opened(document.blocks)]
+    headings = [
+        (_visible_start(document.text, first), block) for first, block in section_openings(document.blocks)
+    ]
     return Outline(
         text=document.text,
         blocks=document.blocks,
@@ -107,7 +109,7 @@ def _lines(document: Document) -> list[int]:
     return [start for start in line_starts(document.text) if start - 1 not in inner]
 
 
-def opened(blocks: Iterable[Block]) -> Iterator[tuple[Block, Block]]:
+def section_openings(blocks: Iterable[Block]) -> Iterator[tuple[Block, Block]]:
     """Yield the first block of each section (a label, a comment or the heading) and the section's heading."""
     first: Block | None = None
     for block in blocks:
@@ -125,8 +127,8 @@ def line_starts(text: str) -> list[int]:
 
 def heading_number(title: str) -> str | None:
     """``2.1`` of ``2.1 Methods``; None where the title brings no number of its own."""
-    found = _NUMBER.match(title)
-    return found[1] if found else None
+    match = _NUMBER.match(title)
+    return match[1] if match else None
 
 
 def sections(headings: Iterable[Block]) -> Iterator[Section]:
@@ -154,5 +156,5 @@ def sections(headings: Iterable[Block]) -> Iterator[Section]:
 
 def _visible_start(text: str, block: Block) -> int:
     """A chunk that begins behind the heading's indentation still begins with the heading."""
-    found = _VISIBLE.search(text, block.start, block.end)
-    return found.start() if found else block.start
+    match = _VISIBLE.search(text, block.start, block.end)
+    return match.start() if match else block.start

@@ -53,20 +53,20 @@ def pieces(
     No piece reaches across one of the ascending ``breaks``. ``language``: as in text/sentences.py.
     """
 
-    def divided(span: Span, level: int) -> Iterator[Span]:
+    def divide(span: Span, level: int) -> Iterator[Span]:
         parts = split(span, _cuts(text, span, level, language))
         sized = zip(parts, _sizes(text, parts, tokens), strict=True)
         for small, run in groupby(sized, lambda part: part[1] <= size):
             if small:
-                yield from _packed(text, run, size)
+                yield from _pack(text, run, size)
                 continue
             for part, _ in run:
-                yield from divided(part, level + 1) if level < _FINEST else [part]
+                yield from divide(part, level + 1) if level < _FINEST else [part]
 
-    found = (
-        piece for span in split((0, len(text)), breaks) if span[1] > span[0] for piece in divided(span, 0)
+    spans = (
+        piece for span in split((0, len(text)), breaks) if span[1] > span[0] for piece in divide(span, 0)
     )
-    return limit(text, found, tokens, None, size)
+    return limit(text, spans, tokens, None, size)
 
 
 def _cuts(text: str, span: Span, level: int, language: str | None) -> Iterator[int]:
@@ -96,7 +96,7 @@ def _sizes(text: str, parts: Sequence[Span], tokens: "Tokens") -> list[int]:
     return tokens.counts([text[a:b] for a, b in zip([parts[0][0], *ends], ends, strict=False)])
 
 
-def _packed(text: str, parts: Iterable[tuple[Span, int]], size: int) -> Iterator[Span]:
+def _pack(text: str, parts: Iterable[tuple[Span, int]], size: int) -> Iterator[Span]:
     pack, total = (0, 0), 0
     for (start, end), count in parts:
         if total and total + count > size:

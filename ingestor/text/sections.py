@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ingestor.model import Document
-from ingestor.text.outline import LEADING, opened
+from ingestor.text.outline import LEADING, section_openings
 from ingestor.text.sentences import paragraphs
-from ingestor.text.spans import Span, owner, split, trimmed
+from ingestor.text.spans import Span, owner, split, trim_all
 
 _LATEX = frozenset({"text/x-tex", "text/x-latex", "application/x-tex", "application/x-latex"})
 _REST = frozenset({"text/x-rst", "text/prs.fallenstein.rst", "text/restructuredtext"})
@@ -35,13 +35,15 @@ def headings(document: Document) -> list[Heading]:
 
     Levels are the format's; reStructuredText's levels are by first appearance.
     """
-    found = [Heading(first.start, block.end, block.level) for first, block in opened(document.blocks)]
-    if found:
-        return found
+    marked = [
+        Heading(first.start, block.end, block.level) for first, block in section_openings(document.blocks)
+    ]
+    if marked:
+        return marked
     if document.content_type in _LATEX:
         matches = _COMMAND.finditer(document.text)
         return [Heading(match.start(), match.end(), _COMMANDS.index(match[1]) + 1) for match in matches]
-    return list(_underlined(document.text)) if document.content_type in _REST else []
+    return list(_underlined_titles(document.text)) if document.content_type in _REST else []
 
 
 def sections(document: Document, depth: int) -> list[Span]:
@@ -49,10 +51,10 @@ def sections(document: Document, depth: int) -> list[Span]:
 
     Levels are counted among those that occur: ``depth`` 1 is the outermost that the document uses.
     """
-    text, found = document.text, headings(document)
-    deepest = sorted({heading.level for heading in found})[:depth]
-    cuts = [heading.start for heading in found if heading.level in deepest]
-    return trimmed(text, _with_bodies(split((0, len(text)), cuts), _bodies(text, found)))
+    text, marked = document.text, headings(document)
+    deepest = sorted({heading.level for heading in marked})[:depth]
+    cuts = [heading.start for heading in marked if heading.level in deepest]
+    return trim_all(text, _with_bodies(split((0, len(text)), cuts), _bodies(text, marked)))
 
 
 def label_spans(document: Document) -> list[Span]:
@@ -80,7 +82,7 @@ def units(document: Document) -> list[Span]:
     starts = {block.start for block, kind in zip(blocks, before, strict=False) if kind not in LEADING}
     starts = starts or {start for start, _ in paragraphs(text)}
     starts |= {heading.start for heading in headings(document)}
-    return trimmed(text, split((0, len(text)), sorted(starts)))
+    return trim_all(text, split((0, len(text)), sorted(starts)))
 
 
 def _with_bodies(parts: list[Span], bodies: Sequence[int]) -> Iterator[Span]:
@@ -92,17 +94,17 @@ def _with_bodies(parts: list[Span], bodies: Sequence[int]) -> Iterator[Span]:
             begin = end
 
 
-def _bodies(text: str, found: Sequence[Heading]) -> list[int]:
+def _bodies(text: str, marked: Sequence[Heading]) -> list[int]:
     """Return the starts of texts between one heading and the next, or before the first."""
     gaps = zip(
-        [0, *(heading.end for heading in found)],
-        [*(heading.start for heading in found), len(text)],
+        [0, *(heading.end for heading in marked)],
+        [*(heading.start for heading in marked), len(text)],
         strict=True,
     )
-    return [start for start, _ in trimmed(text, gaps)]
+    return [start for start, _ in trim_all(text, gaps)]
 
 
-def _underlined(text: str) -> Iterator[Heading]:
+def _underlined_titles(text: str) -> Iterator[Heading]:
     """Titles of reStructuredText: a line with a rule under it as long, or with equal rules around it."""
     styles: dict[tuple[str, bool], int] = {}
     for rule in _RULE.finditer(text):

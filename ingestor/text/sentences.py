@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from sentencex import get_sentence_boundaries
 
-from ingestor.text.spans import Span, is_boundary, split, trimmed
+from ingestor.text.spans import Span, is_boundary, split, trim_all
 
 _WINDOW = 2048  # code points
 _BLANK = re.compile(r"(?>\r\n?|\n)[^\S\r\n]*+[\r\n]\s*+")  # possessive, hence linear
@@ -26,7 +26,7 @@ def paragraphs(text: str, span: Span | None = None) -> list[Span]:
     """The stretches between blank lines, trimmed; of the whole text or of a part of it."""
     start, end = span or (0, len(text))
     cuts = (match.end() for match in _BLANK.finditer(text, start, end))
-    return trimmed(text, split((start, end), cuts))
+    return trim_all(text, split((start, end), cuts))
 
 
 def sentences(text: str, span: Span | None = None, language: str | None = None) -> list[Span]:
@@ -36,7 +36,7 @@ def sentences(text: str, span: Span | None = None, language: str | None = None) 
         sentence
         for paragraph in paragraphs(text, span)
         for line in split(paragraph, _line_cuts(text, paragraph))
-        for sentence in trimmed(text, split(line, _sentence_starts(text, line, code)))
+        for sentence in trim_all(text, split(line, _sentence_starts(text, line, code)))
     ]
 
 
@@ -66,8 +66,8 @@ def _sentence_starts(text: str, span: Span, language: str) -> Iterator[int]:
 def _starts(text: str, language: str) -> list[int]:
     """Return where the second and later sentences of a short text begin."""
     try:
-        found = [boundary["start_index"] for boundary in get_sentence_boundaries(language, text)]
-        return [_after_markup(text, at) for at in found[1:]]
+        starts = [boundary["start_index"] for boundary in get_sentence_boundaries(language, text)]
+        return [_after_markup(text, at) for at in starts[1:]]
     except UnicodeEncodeError:  # a lone surrogate, which sentencex can't read
         return [match.end() for match in _END.finditer(text) if match.end() < len(text)]
 

@@ -35,8 +35,8 @@ def trim(text: str, span: Span) -> Span:
     return start, start + len(body.rstrip())
 
 
-def trimmed(text: str, spans: Iterable[Span]) -> list[Span]:
-    """Every span trimmed, those of whitespace only left out."""
+def trim_all(text: str, spans: Iterable[Span]) -> list[Span]:
+    """Trim every span; drop spans of whitespace only."""
     cut = (trim(text, span) for span in spans)
     return [(start, end) for start, end in cut if end > start]
 
@@ -90,7 +90,7 @@ def is_boundary(text: str, at: int) -> bool:
         start = at
         while start > max(0, at - _MANY_FLAGS) and _is_flag_half(text[start - 1]):
             start -= 1
-    return any(found.end() == at for found in _CLUSTER.finditer(text, start, at + 1))
+    return any(match.end() == at for match in _CLUSTER.finditer(text, start, at + 1))
 
 
 def boundary(text: str, at: int, low: int) -> int:
@@ -138,10 +138,10 @@ def clusters(text: str, span: Span) -> Iterator[int]:
     """The boundaries inside the span, its ends included; no two further apart than a patience."""
     start, end = span
     yield start
-    for found in _CLUSTER.finditer(text, start, end):
-        yield from range(found.start() + _PATIENCE, found.end(), _PATIENCE)
-        if found.end() < end:
-            yield found.end()
+    for match in _CLUSTER.finditer(text, start, end):
+        yield from range(match.start() + _PATIENCE, match.end(), _PATIENCE)
+        if match.end() < end:
+            yield match.end()
     yield end
 
 

@@ -24,8 +24,8 @@ def pieces(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def torn(text: str) -> bool:
-    """Whether some piece ends where there is no border."""
+def is_torn(text: str) -> bool:
+    """Whether some piece ends at no border."""
     return any(len(piece) == _PIECE for piece in pieces(text))
 
 
@@ -47,6 +47,6 @@ def certain(text: str, span: Span) -> Span | None:
 
 
 def _between_words(text: str, at: int) -> bool:
-    """Whether a space stands there, between two characters that are none."""
+    """Whether there is a space at a position, between two other characters."""
     around = text[at - 1 : at + 2]
     return len(around) == 3 and around[1] == " " and not (around[0].isspace() or around[2].isspace())

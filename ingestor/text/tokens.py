@@ -60,14 +60,14 @@ class Tokens:
         return [self.count(text) for text in texts]
 
     def offsets(self, text: str) -> Offsets:
-        """The code point at which each token starts; of a token that starts inside one, that code point."""
-        found, start, parts = [np.zeros(0, np.int64)], 0, list(pieces(_encodable(text)))
+        """Return the code point at which, or in which, each token starts."""
+        counts, start, parts = [np.zeros(0, np.int64)], 0, list(pieces(_encodable(text)))
         for first in range(0, len(parts), _TOGETHER):  # a long text at once would take thirty times its size
             self.check()
             some = parts[first : first + _TOGETHER]
-            found.append(start + self._offsets(some))
+            counts.append(start + self._offsets(some))
             start += sum(map(len, some))
-        return np.concatenate(found)
+        return np.concatenate(counts)
 
     def _offsets(self, some: Sequence[str]) -> Offsets:
         encode = self._loaded.encode_to_numpy

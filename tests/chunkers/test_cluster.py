@@ -13,7 +13,7 @@ from ingestor.chunkers.semantic.cluster import PLUGIN, Cluster, ClusterOptions, 
 from ingestor.model import Block, Document, Vectors
 from ingestor.ports import BadDocument, Collective
 from ingestor.segmentation.cluster import FARTHEST, MEAN_BITS, Cuts, contribution, mean, programme, segments
-from ingestor.segmentation.fixed_point import SCALE, fixed
+from ingestor.segmentation.fixed_point import SCALE, to_fixed
 from ingestor.text.pieces import pieces
 from tests.chunkers.collective import MADE_AT_ONCE, keep
 from tests.chunkers.golden import corpus
@@ -65,7 +65,7 @@ def published(vectors: Vectors, longest: int) -> Cuts:
 def test_cuts_are_the_published_ones(n: int, longest: int, noise: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     raw = rng.normal(size=(n // 5 + 1, 32)).repeat(5, axis=0)[:n] + noise * rng.normal(size=(n, 32))
-    pieces = fixed((raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float32))
+    pieces = to_fixed((raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float32))
     cuts = programme(pieces, longest).cuts(mean(contribution(pieces)))
     assert cuts == published(pieces / SCALE, longest)
 

@@ -91,7 +91,7 @@ COMMENTED = [at for at, line in enumerate(TEMPLATE_LINES) if re.match(r" *# \w+:
 
 
 @pytest.mark.parametrize("at", COMMENTED)
-def test_what_the_template_has_commented_out_can_be_used(at: int, tmp_path: Path) -> None:
+def test_commented_lines_of_the_template_are_valid(at: int, tmp_path: Path) -> None:
     line = TEMPLATE_LINES[at].replace("# ", "", 1)
     lines = [*TEMPLATE_LINES[:at], line, *TEMPLATE_LINES[at + 1 :]]
     file = tmp_path / "config.yaml"

@@ -107,7 +107,7 @@ def test_a_secret_that_can_not_be_had(content: bytes | None, reason: str, tmp_pa
          "No module named 'heavy'"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_inside_options(keys: str, said: str) -> None:
+def test_mistakes_inside_options_are_located(keys: str, said: str) -> None:
     assert result(keys) == [f"c:5: {said}"]
 
 

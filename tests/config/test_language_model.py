@@ -18,7 +18,7 @@ def checked(**section: Any) -> Any:
     return check(parse(text, {"MODEL_KEY": "sk-1"}), Path("/somewhere"))
 
 
-def test_it_may_be_left_out() -> None:
+def test_language_model_is_optional() -> None:
     config = checked()
     assert isinstance(config, Config)
     assert config.language_model is None

@@ -21,7 +21,7 @@ def test_a_reranker_that_is_refused(rerank: str, message: str) -> None:
     assert problem.startswith(message), problem
 
 
-def test_it_is_off_by_default_and_its_key_is_a_secret() -> None:
+def test_reranker_is_off_by_default_and_its_key_is_a_secret() -> None:
     assert checked(SOURCE).search.rerank is None
     given = "{url: 'http://127.0.0.1:80/rerank', api_key: '${KEY}', timeout: 500ms}"
     rerank = checked(f"search: {{rerank: {given}}}\n{SOURCE}", {"KEY": "s3cret"}).search.rerank

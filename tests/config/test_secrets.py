@@ -90,7 +90,7 @@ SECRETS = ["s3cret", "s3cret\\", "s3'cr\"et", "s3\ncret"]
         "chunking: '${S}'",
     ],
 )
-def test_what_a_variable_holds_is_never_said(place: str, secret: str) -> None:
+def test_value_of_a_variable_is_never_shown(place: str, secret: str) -> None:
     text = "\n".join(said(f"{place}\n{SOURCE}", {"S": secret}))
     for shown in (secret, repr(secret)[1:-1], "s3"):
         assert shown not in text

@@ -33,7 +33,7 @@ def two(first: str, second: str, collection: str = "abc") -> str:
 
 
 @pytest.mark.parametrize("path", ["x", "./x/", "y/../x", "/conf/x"])
-def test_one_folder_feeds_a_collection_once(path: str) -> None:
+def test_folder_feeds_a_collection_once(path: str) -> None:
     same = "lists the same documents for the same collection as sources[0] (a): remove one of them"
     assert said(two("path: x", f"path: {path}")) == [f"3: sources[1]: {same}"]
     assert checked(two("path: x", f"path: {path}", "other")).warnings == ()
@@ -79,7 +79,7 @@ def test_no_two_listen_on_one_port(port: int, who: str) -> None:
 
 
 @pytest.mark.parametrize(("folder", "port"), [("x", 8100), ("y", 8101)])
-def test_one_that_feeds_two_collections_is_one(folder: str, port: int) -> None:
+def test_endpoint_that_feeds_two_collections_is_accepted(folder: str, port: int) -> None:
     assert len(checked(pushes(folder, port)).sources) == 2
 
 

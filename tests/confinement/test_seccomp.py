@@ -51,7 +51,7 @@ FORBIDDEN = {
 
 @BOTH
 @pytest.mark.parametrize("call", FORBIDDEN)
-def test_what_could_do_harm_fails(machine: str, call: str) -> None:
+def test_harmful_call_fails(machine: str, call: str) -> None:
     number = FORBIDDEN[call][list(ARCHITECTURES).index(machine)]
     assert judged(machine, number) == EPERM
 
@@ -113,5 +113,5 @@ def test_arguments_decide(machine: str, call: str, arguments: tuple[int, ...], v
 
 
 @BOTH
-def test_it_is_short_enough_for_the_kernel(machine: str) -> None:
+def test_filter_is_short_enough_for_the_kernel(machine: str) -> None:
     assert len(program(ARCHITECTURES[machine], OURS)) // 8 <= 4096

@@ -209,7 +209,7 @@ class ConnectorLaws:
             assert item.version and item.uri
             assert item.size in (None, len(contents[key]))
 
-    def test_what_did_not_change_keeps_its_version(self, world: World) -> None:
+    def test_unchanged_item_keeps_its_version(self, world: World) -> None:
         world.put("a.md", b"one")
         first = listed(world.connector)
         fetched(world.connector, first["a.md"])
@@ -226,13 +226,13 @@ class ConnectorLaws:
         assert after["a.md"].version != before["a.md"].version
         assert after["b.md"] == before["b.md"]
 
-    def test_what_is_deleted_is_not_listed(self, world: World) -> None:
+    def test_deleted_item_is_not_listed(self, world: World) -> None:
         world.put("a.md", b"one")
         world.put("b.md", b"two")
         world.delete("a.md")
         assert listed(world.connector).keys() == {"b.md"}
 
-    def test_what_moved_is_listed_where_it_is(self, world: World) -> None:
+    def test_moved_item_is_listed_at_its_new_place(self, world: World) -> None:
         world.put("a.md", b"one")
         world.move("a.md", "sub/b.md")
         items = listed(world.connector)
@@ -245,9 +245,7 @@ class ConnectorLaws:
         blob = fetched(world.connector, listed(world.connector)["sub/a.bin.md"])
         assert (blob.data, blob.name) == (data, "a.bin.md")
 
-    def test_what_changed_since_it_was_listed_comes_as_it_was_listed_or_not_at_all(
-        self, world: World
-    ) -> None:
+    def test_item_changed_since_its_listing_is_fetched_as_listed_or_not_at_all(self, world: World) -> None:
         world.put("a.md", b"one")
         item = listed(world.connector)["a.md"]
         _later()
@@ -255,9 +253,7 @@ class ConnectorLaws:
         assert _fetched_or_stale(world.connector, item) in (b"one", None)
         assert fetched(world.connector, listed(world.connector)["a.md"]).data == b"two"
 
-    def test_what_vanished_since_it_was_listed_comes_as_it_was_listed_or_not_at_all(
-        self, world: World
-    ) -> None:
+    def test_item_vanished_since_its_listing_is_fetched_as_listed_or_not_at_all(self, world: World) -> None:
         world.put("a.md", b"one")
         item = listed(world.connector)["a.md"]
         world.delete("a.md")
@@ -314,7 +310,7 @@ class ConnectorLaws:
         world.relent()
         assert fetched(world.connector, listed(world.connector)["a.md"]).data == b"one"
 
-    def test_what_is_cut_off_is_never_taken_for_the_whole(self, world: World) -> None:
+    def test_truncated_content_is_never_taken_for_complete(self, world: World) -> None:
         if not isinstance(world, Cutting):
             pytest.skip("comes whole")
         contents = {f"{number}/{number}.md": random.Random(number).randbytes(30_000) for number in range(10)}
@@ -337,7 +333,7 @@ class ConnectorLaws:
         found = {key: fetched(world.connector, item).data for key, item in listed(world.connector).items()}
         assert found == contents
 
-    def test_what_did_not_change_is_not_read_again(self, world: World) -> None:
+    def test_unchanged_item_is_not_read_again(self, world: World) -> None:
         if not isinstance(world, Counting):
             pytest.skip("does not count")
         for key in ("a.md", "sub/b.md"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.core.completeness import Shortfall, expected, shortfall, words
+from ingestor.core.completeness import Shortfall, expected_words, shortfall, words
 from ingestor.model import HOLDER, Blob, Document
 from ingestor.parsers.office import tree
 from ingestor.parsers.shared.detect import parser_of
@@ -104,14 +104,14 @@ def test_documents_without_text_say_why(data: bytes, reason: str) -> None:
     assert re.search(reason, found.reason), found.reason
 
 
-def test_what_named_rules_leave_out_is_counted() -> None:
+def test_words_left_out_by_rules_are_counted() -> None:
     page = (
         b"<!doctype html><body><nav>Home News</nav><main><p>" + b"word " * 50 + b"</p><aside>Other pages"
         b"</aside><button>Press</button></main><p>Imprint</p>"
     )
     document = read(page)
     assert dict(document.left_out) == {"navigation and hidden parts": 4, "what surrounds the main content": 1}
-    assert (document.raw_words, expected(document)) == (55, 50)
+    assert (document.raw_words, expected_words(document)) == (55, 50)
 
 
 @given(

@@ -26,5 +26,5 @@ def test_no_error_is_told_by_its_number(number: int) -> None:
         (ValueError(), "ValueError"),
     ],
 )
-def test_what_where_and_what_to_do(error: Exception, words: str) -> None:
+def test_description_of_an_error_names_cause_place_and_remedy(error: Exception, words: str) -> None:
     assert describe(error).startswith(words)

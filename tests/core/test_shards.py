@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from ingestor.core.entries import Edition
-from ingestor.core.shards import joined, separate, shard_names, shard_of
+from ingestor.core.shards import join, separate, shard_names, shard_of
 
 
 def test_a_record_stays_in_the_shard_of_its_document() -> None:
@@ -28,11 +28,11 @@ def test_names_carry_the_number_of_shards() -> None:
 
 
 def test_an_edition_has_a_place_for_each_shard() -> None:
-    edition = Edition("docs--2", "docs", "staging", '{"shards": 2}', uuid=joined(["one", "two"]))  # type: ignore[arg-type]
+    edition = Edition("docs--2", "docs", "staging", '{"shards": 2}', uuid=join(["one", "two"]))  # type: ignore[arg-type]
     assert edition.places == (("one", "docs--2-0-of-2"), ("two", "docs--2-1-of-2"))
     assert Edition("docs", "docs", uuid="one").places == (("one", "docs"),)  # type: ignore[arg-type]
     assert Edition("docs", "docs", choices='{"shards": 2}').places == (
         ("", "docs-0-of-2"),
         ("", "docs-1-of-2"),
     )  # type: ignore[arg-type]
-    assert separate(joined(["one", "two"])) == ("one", "two")
+    assert separate(join(["one", "two"])) == ("one", "two")

@@ -9,7 +9,7 @@ TEXTS = st.lists(st.text(max_size=30), max_size=6)
 EMBEDDER = PLUGIN.build(HashingOptions())
 
 
-def test_it_is_found_by_its_name():
+def test_embedder_is_registered_by_its_name():
     assert find("embedders", "hashing") is PLUGIN
 
 

@@ -23,6 +23,6 @@ def test_zeros_become_the_first_axis():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_no_number_is_refused(bad):
+def test_vector_without_numbers_is_refused(bad):
     with pytest.raises(ValueError, match="not a number"):
         unit(np.array([[1.0, bad]]))

@@ -82,7 +82,7 @@ def test_the_law_holds_for_real_documents_in_random_batches(embedder):
             assert np.array_equal(found, expected[chosen])
 
 
-def test_it_is_found_by_its_name():
+def test_embedder_is_registered_by_its_name():
     assert find("embedders", "sentence-transformers") is PLUGIN
 
 
@@ -175,7 +175,7 @@ def test_counts_are_whole_and_include_special_tokens_and_the_prompt(embedder):
     assert build(prompt="two words ").count(["", "word"]) == [4, 5]
 
 
-def test_what_is_beyond_the_window_is_not_seen(embedder):
+def test_text_beyond_the_window_is_not_read(embedder):
     assert embedder.window == 256
     one, same, other = embedder.embed(["word " * 400, "word " * 254 + "else", "word " * 253 + "else"])
     assert np.array_equal(one, same) and not np.array_equal(one, other)

@@ -166,7 +166,7 @@ def test_questions_are_kept_edited_and_asked_again(samples: Project, ask: Ask, t
     assert again["documents"]["count"] > 1  # those that the file names are read, whatever the sample
 
 
-def test_one_question_is_told_to_show_nothing(samples: Project, ask: Ask, tmp_path: Path) -> None:
+def test_single_question_shows_no_difference(samples: Project, ask: Ask, tmp_path: Path) -> None:
     file = tmp_path / "questions.csv"
     file.write_text("question,excerpt\nWhat is a fungus in still air?,in wet still air\n")
     answer = ask("evaluate", "--questions", str(file), "--strategies", "configured,fixed:size=200")
@@ -180,7 +180,7 @@ def test_an_interrupted_run_says_how_it_goes_on(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cutting, "_chunked", interrupted)
+    monkeypatch.setattr(cutting, "_chunk_all", interrupted)
     answer = ask("evaluate")
     assert (answer.code, answer.out) == (130, "")
     assert answer.err == "interrupted: run the same command again to resume\n"

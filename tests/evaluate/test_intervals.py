@@ -91,7 +91,7 @@ def test_a_better_strategy_is_recommended_and_by_how_much() -> None:
     assert "than S0, which is configured (95 % interval +" in text
 
 
-def test_what_is_configured_stays_where_nothing_is_clear() -> None:
+def test_configured_strategy_stays_without_a_clear_difference() -> None:
     scores, about = drawn(3, 30, 10, [0.0, 0.02])
     text = said(scores, about, 0)
     assert text.startswith("Keep S0")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ingestor.evaluate.asking.judgements import JudgedAnswer, Judgement, judged, words
-from ingestor.evaluate.asking.prompts import asking, context, judging, verdict
+from ingestor.evaluate.asking.judgements import JudgedAnswer, Judgement, compare_judgements, words
+from ingestor.evaluate.asking.prompts import answer_request, context, judge_request, verdict
 from ingestor.evaluate.cutting import SampleCut
 from ingestor.evaluate.scores import ChunkPlace
 from tests.e2e.conftest import ask, project
@@ -37,12 +37,14 @@ def test_a_context_fills_its_budget_and_no_more() -> None:
 
 
 def test_a_second_judgement_has_the_same_parts_in_another_order() -> None:
-    one, other = (judging("Q?", "Ref.", "Con.", "Ans.", turned=turned)[1][1] for turned in (False, True))
+    one, other = (
+        judge_request("Q?", "Ref.", "Con.", "Ans.", turned=turned)[1][1] for turned in (False, True)
+    )
     assert one != other
     assert parts(one) == parts(other) == {
         "Question": "Q?", "Reference": "Ref.", "Context": "Con.", "Answer to judge": "Ans.",
     }  # fmt: skip
-    assert asking("Q?", "Con.")[1][1] == "Excerpts:\nCon.\n\nQuestion: Q?"
+    assert answer_request("Q?", "Con.")[1][1] == "Excerpts:\nCon.\n\nQuestion: Q?"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_a_second_judgement_has_the_same_parts_in_another_order() -> None:
         ('{"correctness": 4, "relevant": true, "faithful": "yes"}', "true or false"),
     ],
 )
-def test_what_is_no_verdict_says_why(answer: str, reason: str) -> None:
+def test_answer_without_a_verdict_is_refused_with_a_reason(answer: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         verdict(answer)
 
@@ -79,7 +81,7 @@ def rows(*correctness: list[int | None]) -> list[list[Judgement]]:
 
 
 def test_strategies_are_compared_by_questions_that_all_have_judged() -> None:
-    found = judged(rows([5, 5, None, 1], [1, 3, 5, None]), [0, 1, 2, 3])
+    found = compare_judgements(rows([5, 5, None, 1], [1, 3, 5, None]), [0, 1, 2, 3])
     assert (found.questions, found.compared, found.unjudged) == (4, 2, (1, 1))
     assert [each.mean for each in found.comparisons["correctness"].means] == [5, 2]
     assert found.comparisons["correctness"].difference(0, 1).interval.mean == 3
@@ -87,7 +89,7 @@ def test_strategies_are_compared_by_questions_that_all_have_judged() -> None:
 
 
 def test_nothing_judged_is_said() -> None:
-    found = judged(rows([None], [5]), [0])
+    found = compare_judgements(rows([None], [5]), [0])
     assert (found.compared, found.comparisons) == (0, {})
     assert words(found, ["A", "B"], 0, 1) == "No answer could be judged."
 
@@ -99,7 +101,7 @@ def test_the_agreement_of_the_judge_with_itself() -> None:
         ((1, True, True), (5, True, True)),
     ]
     row = [Judgement(JudgedAnswer(*one), JudgedAnswer(*other)) for one, other in pairs]
-    found = judged([row, rows([2, 2, 2])[0]], [0, 1, 2])
+    found = compare_judgements([row, rows([2, 2, 2])[0]], [0, 1, 2])
     assert found.agreement is not None
     shares = (found.agreement.correctness, found.agreement.near, found.agreement.relevancy)
     assert found.agreement.count == 3
@@ -109,7 +111,7 @@ def test_the_agreement_of_the_judge_with_itself() -> None:
 @pytest.mark.parametrize(("gain", "clear"), [(0, False), (2, True)])
 def test_a_clear_difference_and_one_that_is_none_are_told_apart(gain: int, clear: bool) -> None:
     low = [1 + at % 3 for at in range(60)]
-    found = judged(rows([each + gain for each in low], low), list(range(60)))
+    found = compare_judgements(rows([each + gain for each in low], low), list(range(60)))
     said = words(found, ["A", "B"], 0, 1)
     assert ("no clear difference" not in said) == clear
     assert said.startswith("Answers from the context of A were judged")

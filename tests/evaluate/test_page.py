@@ -71,6 +71,6 @@ def test_figures_stay_inside_their_frame() -> None:
     assert differences(["S0"], compare(scores[:1], about), 0) == ""
 
 
-def test_one_budget_is_drawn_too() -> None:
+def test_single_budget_is_drawn() -> None:
     scores, about = drawn(1, 40, 5, [0.0, 0.1])
     assert curves(["A", "B"], {800: compare(scores, about)}, 0).count("<polyline") == 2

@@ -7,8 +7,8 @@ import pytest
 from ingestor.app.queries import BadRequest
 from ingestor.evaluate.questions import csv_file
 from ingestor.evaluate.questions.excerpts import Searchable, locate
-from ingestor.evaluate.questions.made import made
-from ingestor.evaluate.sample import ordered
+from ingestor.evaluate.questions.made import make_questions
+from ingestor.evaluate.sample import sort_by_digest
 from ingestor.evaluate.scores import Excerpt
 from ingestor.model import Block, Document, Item, SourceName
 from tests.e2e.test_looking import SAMPLES
@@ -89,8 +89,8 @@ def sample_documents() -> list[Document]:
 
 def test_made_questions_are_the_same_every_time_and_come_back_from_their_file(tmp_path: Path) -> None:
     documents = sample_documents()
-    questions = made(documents, 100)
-    assert questions == made(documents, 100)
+    questions = make_questions(documents, 100)
+    assert questions == make_questions(documents, 100)
     assert len({each.text for each in questions}) == 100
     names, texts = [str(number) for number in range(len(documents))], [each.text for each in documents]
     quoted = [[texts[e.document][e.start : e.end] for e in question.excerpts] for question in questions]
@@ -110,7 +110,7 @@ def test_made_questions_ask_about_what_stands_once_and_is_prose() -> None:
         Document(f"{code}\n\n{twice}\n\n{once}", (Block("code", 0, len(code)),)),
     ]
     end = len(documents[1].text)
-    found = made(documents, 10)
+    found = make_questions(documents, 10)
     assert [each.excerpts for each in found] == [(Excerpt(1, documents[1].text.index(twice), end),)]
     assert set(found[0].text.split()) <= set(once.replace(",", "").replace(".", "").split())
 
@@ -122,7 +122,7 @@ def test_an_excerpt_ends_where_another_part_begins() -> None:
     text = one + heading + " ".join(others)
     at = len(one) + 2
     document = Document(text, (Block("heading", at, at + len(heading.strip()), 1, "The second part"),))
-    found = {text[e.start : e.end] for question in made([document], 9) for e in question.excerpts}
+    found = {text[e.start : e.end] for question in make_questions([document], 9) for e in question.excerpts}
     assert found
     assert all(each == one or heading.strip() not in each for each in found)
     assert max(each.count("Sentence") for each in found) == 4  # one on either side of two
@@ -131,7 +131,7 @@ def test_an_excerpt_ends_where_another_part_begins() -> None:
 def test_a_sample_holds_of_each_stratum_its_share() -> None:
     names = [f"{number}.md" for number in range(80)] + [f"{number}.txt" for number in range(19)] + ["a.pdf"]
     listed = [(SourceName("docs"), Item(name, "1", name)) for name in names]
-    order = [item.key for _, item in ordered(listed)]
+    order = [item.key for _, item in sort_by_digest(listed)]
     assert sorted(order) == sorted(names)
     for count in (3, 10, 50):
         taken = order[:count]

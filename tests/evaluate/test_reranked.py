@@ -7,7 +7,7 @@ import pytest
 
 from ingestor.config.servers import Rerank
 from ingestor.evaluate.ranking import reranked as module
-from ingestor.evaluate.ranking.reranked import Reranking, reranked
+from ingestor.evaluate.ranking.reranked import Reranking, rerank_best
 from ingestor.ports import Transient
 from ingestor.state.cache import VectorCache
 
@@ -44,7 +44,7 @@ def by(
     questions: Sequence[str] = QUESTIONS, hits: int = 2, found: Sequence[Sequence[int]] = FOUND,
 ) -> Reranking:  # fmt: skip
     monkeypatch.setattr(module, "scores_of", lambda options, patient: weights)
-    return reranked(Rerank(model="m", hits=hits), questions, TEXTS, found, cache, lambda at: None)
+    return rerank_best(Rerank(model="m", hits=hits), questions, TEXTS, found, cache, lambda at: None)
 
 
 def test_only_the_first_hits_are_put_in_order(cache: VectorCache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_other_weights_of_the_same_name_are_asked_anew(
 
 
 @pytest.mark.parametrize("change", ["question", "text"])
-def test_what_was_not_asked_before_is_asked(
+def test_question_not_in_the_cache_is_reranked(
     change: str, cache: VectorCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by(Weights(), cache, monkeypatch)

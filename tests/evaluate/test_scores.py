@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.evaluate.scores import ChunkPlace, Excerpt, common, covered, length, ndcg, omega, score, within
+from ingestor.evaluate.scores import (
+    ChunkPlace,
+    Excerpt,
+    common,
+    count_covered,
+    length,
+    ndcg,
+    omega,
+    score,
+    within,
+)
 
 
 def place(start: int, end: int, document: int = 0, tokens: int = 10) -> ChunkPlace:
@@ -89,4 +99,4 @@ def test_scores_are_shares_and_iou_is_the_least(wanted: tuple[int, int], found: 
 
 @given(st.lists(spans, max_size=8))
 def test_covered_counts_characters(found: list[tuple[int, int]]) -> None:
-    assert covered(found) == len({at for start, end in found for at in range(start, end)})
+    assert count_covered(found) == len({at for start, end in found for at in range(start, end)})

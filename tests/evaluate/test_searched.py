@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ingestor.evaluate.ranking.searched import Chunks, nearest, searched
+from ingestor.evaluate.ranking.searched import Chunks, nearest, search
 from ingestor.search.values import MODES
 from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
@@ -18,20 +18,20 @@ CHUNKS = Chunks(TEXTS, VECTORS, [0, 0, 1], [{"language": "en"}] * 3)
 
 def test_vectors_words_and_both() -> None:
     asked = np.array([[0.6, 0.5, 0.0]], np.float32)  # nearest to the first chunk; the words are the second's
-    assert searched("dense", ["ERR_4711"], asked, CHUNKS, 2) == [[0, 1]]
-    assert searched("lexical", ["ERR_4711"], asked, CHUNKS, 2) == [[1]]
-    assert searched("hybrid", ["ERR_4711"], asked, CHUNKS, 3) == [[1, 0, 2]]
+    assert search("dense", ["ERR_4711"], asked, CHUNKS, 2) == [[0, 1]]
+    assert search("lexical", ["ERR_4711"], asked, CHUNKS, 2) == [[1]]
+    assert search("hybrid", ["ERR_4711"], asked, CHUNKS, 3) == [[1, 0, 2]]
 
 
 def test_words_are_stemmed_by_the_language_of_their_document() -> None:
-    assert searched("lexical", ["who borrows a book?"], VECTORS[[0]], CHUNKS, 5)[0][0] == 2
+    assert search("lexical", ["who borrows a book?"], VECTORS[[0]], CHUNKS, 5)[0][0] == 2
     other = Chunks(TEXTS, VECTORS, [0, 0, 1], [{}] * 3)
-    assert searched("lexical", ["borrows"], VECTORS[[0]], other, 5) == [[]]
+    assert search("lexical", ["borrows"], VECTORS[[0]], other, 5) == [[]]
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_words_that_no_chunk_has_find_nothing_or_what_vectors_find(mode: str) -> None:
-    found = searched(mode, ["zzz"], VECTORS[[2]], CHUNKS, 1)  # type: ignore[arg-type]
+    found = search(mode, ["zzz"], VECTORS[[2]], CHUNKS, 1)  # type: ignore[arg-type]
     assert found == ([[]] if mode == "lexical" else [[2]])
 
 

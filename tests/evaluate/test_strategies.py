@@ -7,7 +7,7 @@ import yaml
 from pydantic import SecretStr
 
 from ingestor.cli.chunk_command import choice
-from ingestor.evaluate.strategies import Strategy, configured, distinct, worth_comparing
+from ingestor.evaluate.strategies import Strategy, configured_strategy, distinct, worth_comparing
 from ingestor.model import Block, Document, SourceName
 
 
@@ -31,7 +31,7 @@ def test_a_strategy_is_called_what_was_given(name: str) -> None:
     assert yaml.safe_load(strategy(name).yaml) == {"chunking": {"strategy": kind, **given}}
 
 
-def test_what_a_config_needs_beside_options_of_the_result_is_in_its_yaml() -> None:
+def test_yaml_of_a_strategy_has_all_that_a_config_needs() -> None:
     """An address is no part of a recipe, and a secret is not shown."""
     given = {"base_url": "http://127.0.0.1:80/v1", "model": "small", "prompt_price": 0.5}
     words = [f"{key}={value}" for key, value in given.items()]
@@ -63,7 +63,7 @@ def test_other_strategies_have_about_the_configured_size() -> None:
 
 def test_sources_that_are_cut_otherwise_keep_their_own() -> None:
     own = {name: strategy(kind).choice for name, kind in [("a", "fixed"), ("b", "recursive"), ("c", "fixed")]}
-    found = configured({SourceName(name): choice for name, choice in own.items()})
+    found = configured_strategy({SourceName(name): choice for name, choice in own.items()})
     assert found.of(SourceName("a")).plugin.kind == found.of(SourceName("new")).plugin.kind == "fixed"
     assert found.of(SourceName("b")).plugin.kind == "recursive"
     assert len(distinct([found, strategy("fixed"), strategy("fixed:size=200")])) == 2

@@ -13,7 +13,7 @@ from ingestor.config.file import load
 from ingestor.evaluate.cutting import SampleCut
 from ingestor.evaluate.evaluation import Evaluation, EvaluationRequest, evaluate
 from ingestor.evaluate.intervals import Floats, compare
-from ingestor.evaluate.questions.made import made
+from ingestor.evaluate.questions.made import make_questions
 from ingestor.evaluate.reading import Sample
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.strategies import Strategy
@@ -125,7 +125,7 @@ def test_a_bad_strategy_is_not_recommended_by_real_questions(report: Report) -> 
 @pytest.mark.timeout(1800)
 def test_made_questions_order_strategies_as_real_ones_do(report: Report) -> None:
     """By recall at 600 tokens; the benchmark has more strategies, of which none is planted."""
-    ours = made([each.document for each in report.sample.documents], 10_000)
+    ours = make_questions([each.document for each in report.sample.documents], 10_000)
     for number, name in enumerate(report.sample.names):
         kinds = [[q for q in kind if q.excerpts[0].document == number] for kind in (ours, report.questions)]
         orders = [

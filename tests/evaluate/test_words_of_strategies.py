@@ -45,7 +45,7 @@ def test_a_word_is_one_strategy_that_is_called_so(project: Project, word: str, n
     assert not found.configured
 
 
-def test_what_a_config_says_beside_the_chunking_is_in_the_yaml(project: Project) -> None:
+def test_yaml_has_settings_beside_the_chunking(project: Project) -> None:
     words = "configured:parsing.html.links=true:rerank.url=http://h/r:rerank.hits=9:search=hybrid"
     (found,) = strategies(project, words)
     assert yaml.safe_load(found.yaml) == {
@@ -66,7 +66,7 @@ def test_options_of_a_parser_leave_its_others_as_they_are(project: Project) -> N
     assert choice.options.model_dump() == {"comments": True, "hidden_sheets": True}
 
 
-def test_what_is_the_same_is_taken_once(project: Project) -> None:
+def test_equal_strategies_are_compared_once(project: Project) -> None:
     words = "configured,recursive:size=60,configured:search=dense,recursive:search=dense:size=60"
     assert [each.name for each in strategies(project, words)] == [
         "recursive:size=60",

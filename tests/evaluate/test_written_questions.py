@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.evaluate.questions.filters import duplicates, misfits
 from ingestor.evaluate.questions.passages import LONGEST, passages
-from ingestor.evaluate.questions.written import Manner, filtered, messages, read, written
+from ingestor.evaluate.questions.written import Manner, filter_questions, messages, read, write_questions
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.llm.client import Messages
 
@@ -77,7 +77,7 @@ def test_the_model_is_told_of_earlier_questions_and_of_what_was_wrong() -> None:
         asked.append(given)
         return next(replies)
 
-    questions, refused = written([TEXT], {0: [(0, len(TEXT))] * 3}, manner(ask))
+    questions, refused = write_questions([TEXT], {0: [(0, len(TEXT))] * 3}, manner(ask))
     assert [question.text for question in questions] == ["When?", "Who?"]
     assert [each.reason for each in refused] == [
         "no valid answer of the model: the answer is not a JSON object"
@@ -93,7 +93,7 @@ def test_documents_are_asked_about_at_the_same_time_and_come_in_order() -> None:
     def ask(given: Messages) -> str:
         return answer("A?", "the river") if "river" in given[1][1] else answer("B?", "no wheel")
 
-    questions, refused = written([TEXT, LATER], {0: [(0, 50)], 1: [(0, 40)]}, manner(ask, threads=2))
+    questions, refused = write_questions([TEXT, LATER], {0: [(0, 50)], 1: [(0, 40)]}, manner(ask, threads=2))
     assert [question.text for question in questions] == ["A?", "B?"]
     assert refused == []
 
@@ -136,7 +136,7 @@ def test_questions_whose_excerpt_is_foreign_are_left_out() -> None:
     )  # nothing to compare with
 
 
-def test_what_is_left_out_has_a_reason() -> None:
+def test_refused_question_has_a_reason() -> None:
     random = np.random.default_rng(2)
     known = {str(at): random.normal(0, 1, 40) for at in range(12)}
     questions = [EvalQuestion(f"q{at}", (Excerpt(0, at, at + 1),), "model") for at in range(9)]
@@ -149,7 +149,7 @@ def test_what_is_left_out_has_a_reason() -> None:
     def embed_questions(texts: Sequence[str]) -> np.ndarray:  # type: ignore[type-arg]
         return unit(*(known[each[1]] if each != "q3" else known["11"] for each in texts))
 
-    kept, refused = filtered(questions, [text], embed, embed_questions)
+    kept, refused = filter_questions(questions, [text], embed, embed_questions)
     assert [each.text for each in kept] == [f"q{at}" for at in range(9) if at != 3]
     assert [(each.question, each.reason) for each in refused] == [
         ("q3", "an excerpt fits the question badly"),

@@ -260,7 +260,7 @@ def test_client_that_does_not_read_is_cut_off() -> None:
         assert received < 30_000_000
 
 
-def test_it_stops_in_time_though_clients_hang() -> None:
+def test_server_stops_in_time_while_clients_hang() -> None:
     with serving(ServerLimits(grace=1)) as port:
         hanging = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(3)]
         hanging[0].sendall(b"POST /echo HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{")

@@ -85,7 +85,7 @@ def test_without_a_key_none_is_sent() -> None:
         refused(400, "too long", code="context_length_exceeded"),
     ],
 )
-def test_what_can_not_be_used_is_no_answer(reply: Reply) -> None:
+def test_unusable_answer_is_none(reply: Reply) -> None:
     answer, endpoint, noted = asked(in_turn([reply]))
     assert answer == ""
     assert endpoint.calls == 1
@@ -176,7 +176,7 @@ def test_unreachable_server_is_transient() -> None:
         (refused(422, "x" * 5000), "(422): " + "x" * 299 + "…"),
     ],
 )
-def test_what_someone_must_mend(reply: Reply, words: str) -> None:
+def test_refused_request_needs_a_person(reply: Reply, words: str) -> None:
     error, endpoint, _ = failure(in_turn([reply]))
     assert isinstance(error, NeedsHuman)
     assert str(error).endswith(words)
@@ -255,6 +255,6 @@ def test_addresses(given: str, kept: str) -> None:
         ("https://example.com/v1?key=secret", "a key belongs in api_key"),
     ],
 )
-def test_what_is_no_address(given: str, words: str) -> None:
+def test_invalid_address_is_refused(given: str, words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         options(given)

@@ -80,7 +80,7 @@ class PreparingLaws:
         assert 0 < len(direct.records) < len(first.records)
         assert shop.plain(preparing(job, tools, nobody)) == shop.plain(direct)
 
-    def test_what_did_not_change_is_only_noted(self, preparing: Preparing) -> None:
+    def test_unchanged_document_is_only_noted(self, preparing: Preparing) -> None:
         tools = shop.tools("sentence", shop.Texts({"a.txt": shop.TEXT}))
         receipt = prepare(Job(shop.entry("a.txt")), tools, nobody).receipt
         entry = replace(

@@ -11,8 +11,8 @@ from ingestor.config.workers import Workers
 from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName
 from ingestor.nodes.facts import MODEL, recipes_of, require_same
-from ingestor.nodes.packing import installed
-from ingestor.nodes.ray_cluster import connected, require_answer
+from ingestor.nodes.packing import installed_plugin
+from ingestor.nodes.ray_cluster import connect, require_answer
 from ingestor.pipeline.listing import Source
 from ingestor.ports import NeedsHuman
 from tests.config.written import checked, source
@@ -59,7 +59,7 @@ def test_a_strategy_that_asks_a_language_model_stays_here() -> None:
 
 def test_a_missing_plugin_is_named() -> None:
     with pytest.raises(NeedsHuman, match="has no usable plugin 'wiki' of the group parsers"):
-        installed("parsers", "wiki")
+        installed_plugin("parsers", "wiki")
 
 
 def test_differences_are_named_with_both_versions() -> None:
@@ -72,7 +72,7 @@ def test_without_the_package_the_command_is_told(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(NeedsHuman, match=r"pip install 'chroma-ingestor\[ray\]'"),
-        connected(Workers(kind="ray")),
+        connect(Workers(kind="ray")),
     ):
         pass
 

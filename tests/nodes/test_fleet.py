@@ -370,7 +370,7 @@ def used(crew: Crew) -> None:
         Event().wait(0.05)
 
 
-def test_one_stays_while_it_is_needed() -> None:
+def test_process_stays_while_needed() -> None:
     needed = Event()
     needed.set()
     crew = Crew(shop.LocalHand, 2, idle=0.05, kept=needed.is_set)

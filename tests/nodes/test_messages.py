@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingestor.nodes.messages import FailedCall, LogLine, WantedVectors, array_of, failed, pack, unpack_answer
+from ingestor.nodes.messages import (
+    FailedCall,
+    LogLine,
+    WantedVectors,
+    array_of,
+    failed_call,
+    pack,
+    unpack_answer,
+)
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import BadDocument, Transient
 
@@ -83,10 +91,10 @@ def test_answers_come_back_as_they_were_sent() -> None:
     vectors = np.arange(6, dtype=np.float32).reshape(2, 3)
     assert np.array_equal(unpack_answer(pack(vectors)), vectors)
     assert unpack_answer(pack(WantedVectors(["a", "\ud800"]))) == WantedVectors(["a", "\ud800"])
-    told = unpack_answer(pack(failed(BadDocument("torn"), [LogLine(20, "x")])))
+    told = unpack_answer(pack(failed_call(BadDocument("torn"), [LogLine(20, "x")])))
     assert isinstance(told.error(), BadDocument)
     assert told.lines == [LogLine(20, "x")]
     foreign = type("Foreign", (Exception,), {})("of a plugin")
-    assert str(failed(foreign).error()) == "Foreign: of a plugin"
-    later = failed(type("Busy", (Transient,), {})("come again")).error()
+    assert str(failed_call(foreign).error()) == "Foreign: of a plugin"
+    later = failed_call(type("Busy", (Transient,), {})("come again")).error()
     assert (type(later), str(later)) == (Transient, "come again"), "what follows is that of the known class"

@@ -5,7 +5,7 @@ import pytest
 from benchmarks._pipeline_model import Stages, bound, simulated
 
 
-def test_one_process_does_one_thing_after_another() -> None:
+def test_process_of_the_model_works_in_sequence() -> None:
     found = simulated(Stages(0.0, 3.0, 1.0, 0.0, 0.0), 1, 1, 100)
     assert found.per_second == pytest.approx(1 / 4)
     assert found.busy["embed"] == pytest.approx(1 / 4)

@@ -10,7 +10,7 @@ import pytest
 
 from ingestor.core.entries import Feed
 from ingestor.nodes.crew import Crew, Hand
-from ingestor.nodes.deaths import Cause, Death, described, judged
+from ingestor.nodes.deaths import Cause, Death, describe, judge
 from ingestor.nodes.preparing import OnNodes, Setup
 from ingestor.pipeline.prepare import Job, Preparing, Tools, prepare
 from ingestor.ports import NeedsHuman, Transient
@@ -64,12 +64,12 @@ def causes(*names: Cause) -> list[Death]:
     ],
 )
 def test_the_verdict_on_a_document(deaths: list[Death], verdict: str) -> None:
-    assert judged(deaths) == verdict
+    assert judge(deaths) == verdict
 
 
 def test_deaths_are_told_with_their_nodes() -> None:
-    assert described([Death("a", "crash", "status 3"), Death("b", "node")]) == "a: status 3; b"
-    assert described([Death("a", "crash", "status 3")] * 2) == "a: status 3, 2 times"
+    assert describe([Death("a", "crash", "status 3"), Death("b", "node")]) == "a: status 3; b"
+    assert describe([Death("a", "crash", "status 3")] * 2) == "a: status 3, 2 times"
 
 
 def test_a_lost_node_is_no_fault_of_the_document() -> None:
@@ -138,7 +138,7 @@ def test_the_bytes_on_their_way_are_bounded() -> None:
     assert most[0] > 2, "without the bound more are under way"
 
 
-def test_what_a_process_logs_is_logged_here(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_of_a_process_are_logged_here(caplog: pytest.LogCaptureFixture) -> None:
     on_nodes = made(shop.LocalHand)
     tools = shop.tools("sentence", shop.Texts({"a.txt": shop.TEXT}))
     with caplog.at_level(logging.INFO):

@@ -10,7 +10,7 @@ from ingestor.config.workers import Workers
 from ingestor.nodes.crew import Crew
 from ingestor.nodes.deaths import ProcessLost
 from ingestor.nodes.preparing import OnNodes
-from ingestor.nodes.ray_cluster import RayCluster, Room, connected
+from ingestor.nodes.ray_cluster import RayCluster, Room, connect
 from ingestor.nodes.workshop import Workshop
 from ingestor.pipeline.prepare import Job
 from tests.nodes import shop
@@ -30,7 +30,7 @@ def raylets() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def connection(raylets: Any) -> Iterator[RayCluster]:
-    with connected(Workers(kind="ray", address=raylets.address)) as found:
+    with connect(Workers(kind="ray", address=raylets.address)) as found:
         yield found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingestor.config.workers import Workers
-from ingestor.nodes.ray_cluster import connected
+from ingestor.nodes.ray_cluster import connect
 from tests.e2e.project import Project
 from tests.nodes.autoscaling import autoscaling, nodes
 from tests.nodes.test_ray_runs import ODD, by_threads, project, synced, write
@@ -68,7 +68,7 @@ def test_documents_bring_nodes_up_and_rest_lets_them_go(tmp_path: Path) -> None:
         write(one, 6)
         daemon = one.start(as_people_do=True)
         try:
-            with connected(Workers(kind="ray", address=address)) as cluster:
+            with connect(Workers(kind="ray", address=address)) as cluster:
                 assert not nodes(cluster.ray)
                 for documents in (6, 9):
                     write(one, documents)

@@ -60,7 +60,7 @@ def test_every_kind_of_block() -> None:
     ]
 
 
-def test_what_blocks_and_the_document_know() -> None:
+def test_blocks_and_document_have_their_facts() -> None:
     document = parse(PAGE)
     assert (document.title, document.language) == ("A study", "en-US")
     assert document.extra == (("author", "Ada Bo"), ("date", "2024-01-02"))

@@ -79,7 +79,7 @@ def test_notebooks_of_version_3() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"cells": 1}', b'{"cells": [1, {}, {"cell_type": []}]}'])
-def test_what_holds_no_cells_is_empty(data: bytes) -> None:
+def test_notebook_without_cells_is_empty(data: bytes) -> None:
     document = obeys_laws(PARSER, Blob(data, "a.ipynb"))
     assert document is not None
     assert document.text == ""
@@ -88,7 +88,7 @@ def test_what_holds_no_cells_is_empty(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [b"[]", b"words", b"[" * 200_000, b'{"a": ' * 100_000, b'{"cells": [', b"\0\1\2" * 9]
 )
-def test_what_is_no_notebook_is_refused(data: bytes) -> None:
+def test_invalid_notebook_is_refused(data: bytes) -> None:
     with pytest.raises(BadDocument):
         PARSER.parse(Blob(data, "a.ipynb"))
 

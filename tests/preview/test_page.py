@@ -25,7 +25,7 @@ from ingestor.model import Block, Chunk, Document
 from ingestor.preview import plot
 from ingestor.preview.page import LISTED, SHOWN, page
 from ingestor.preview.preview import CountedEmbedding, Cut, cut, read
-from ingestor.preview.view import flowing, parts
+from ingestor.preview.view import flow_lines, parts
 from ingestor.registry import find
 
 TEXTS = Path(__file__).parents[1] / "chunkers/golden/texts"
@@ -77,7 +77,7 @@ class Page(HTMLParser):
             self.data[tag][-1] += data
 
 
-def test_it_loads_nothing_and_runs_only_its_own_script() -> None:
+def test_page_loads_nothing_and_runs_only_its_own_script() -> None:
     document = read(TEXTS / "hydroponics.md", ())
     text = page("soil", document, made(document, TEXTS / "hydroponics.md", chosen("cluster")), assets())
     found = Page(text)
@@ -150,8 +150,8 @@ def test_parts_are_the_chunk(pairs: list[tuple[int, int]]) -> None:
 def test_a_soft_line_end_is_a_space_and_a_hard_one_stays() -> None:
     text = "One\ntwo  \nthree\\\nfour\n\n| a |\n| b |"
     document = Document(text, (Block("paragraph", 0, 21), Block("table", 23, 34)), "text/markdown")
-    assert flowing(document) == "One two  \nthree\\\nfour\n\n| a |\n| b |"
-    assert flowing(replace(document, content_type="text/plain")) == text
+    assert flow_lines(document) == "One two  \nthree\\\nfour\n\n| a |\n| b |"
+    assert flow_lines(replace(document, content_type="text/plain")) == text
 
 
 def units(count: int) -> Any:

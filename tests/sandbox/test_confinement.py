@@ -121,7 +121,7 @@ def test_the_filter_alone_holds_all_but_reading(place: Place) -> None:
     assert "landlock (Function not implemented)" in told["level"]
 
 
-def test_what_is_missing_is_said_once(place: Place) -> None:
+def test_missing_layer_is_logged_once(place: Place) -> None:
     """Though the second process lacks it as the first did."""
     told = run(place, [], ["exit", "threads"], (LANDLOCK, 38), (UNSHARE, 1))
     assert told["found"]["threads"] == "xxx"

@@ -75,7 +75,7 @@ def test_a_process_is_used_again_until_it_has_grown(parse: Parse) -> None:
         ("refuse", r"no good"),
     ],
 )
-def test_it_costs_one_document_with_its_reason(parse: Parse, deed: str, reason: str) -> None:
+def test_failing_process_costs_one_document_with_its_reason(parse: Parse, deed: str, reason: str) -> None:
     with pytest.raises(BadDocument, match=f"^{reason}"):
         parse(deed)
     assert parse("the next one") == "the next one"
@@ -89,7 +89,7 @@ def test_defects_are_no_fault_of_the_document(parse: Parse) -> None:
         parse("kill")
 
 
-def test_it_neither_reaches_the_network_nor_writes_files_nor_sees_secrets(
+def test_process_reaches_no_network_writes_no_files_and_sees_no_secrets(
     parse: Parse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -134,7 +134,7 @@ def test_a_document_does_not_pay_for_those_before_it(parse: Parse) -> None:
     assert parse("frail") == "well"
 
 
-def test_what_announces_too_much_is_not_waited_for(parse: Parse) -> None:
+def test_answer_announced_too_large_is_not_awaited(parse: Parse) -> None:
     with pytest.raises(BadDocument, match=r"the parser's answer is too large \(536,870,912 bytes"):
         parse("boast")
 

@@ -62,7 +62,9 @@ def _children() -> list[str]:
     return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
 
 
-def test_what_does_not_start_is_tried_again_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_process_that_does_not_start_is_retried_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho no python here >&2\nexit 5\n")
     broken.chmod(0o755)

@@ -14,18 +14,18 @@ from ingestor.segmentation.changepoint import (
     LEVELS,
     WHOLE,
     Solutions,
+    add_prices,
     contribution,
     grid,
     interval,
     level,
     penalties,
-    smoothed,
+    smooth,
     solve,
-    undivided,
-    weighed,
+    undivided_solutions,
 )
 from ingestor.segmentation.cluster import Cuts, walk_back
-from ingestor.segmentation.fixed_point import Fixed, Integers, fixed, unit
+from ingestor.segmentation.fixed_point import Fixed, Integers, to_fixed, unit
 
 small = st.integers(0, 12).flatmap(
     lambda n: st.tuples(
@@ -132,7 +132,7 @@ def test_counts_are_those_of_the_cuts_and_the_sum_of_weights_never_grows(
 def solved_of(drawn: tuple[list[list[int]], list[int]], weights: list[int] | None = None) -> Solutions:
     vectors, tokens = document(drawn)
     each = None if weights is None else np.array(weights[: len(tokens)], np.int64)
-    return solve(changepoint.scatter(smoothed(vectors), tokens, 100), grid(), each)
+    return solve(changepoint.scatter(smooth(vectors), tokens, 100), grid(), each)
 
 
 @given(small, st.integers(0, LEVELS - 1), weighings)
@@ -185,7 +185,7 @@ def test_the_grid_doubles_every_sixteen_levels() -> None:
 
 
 def test_smoothing_takes_half_of_either_neighbour() -> None:
-    found = smoothed(fixed(np.eye(3, dtype=np.float32)))
+    found = smooth(to_fixed(np.eye(3, dtype=np.float32)))
     expected = np.array([[2, 1, 0], [1, 2, 1], [0, 1, 2]])
     assert (found == unit(expected)).all()
 
@@ -196,34 +196,36 @@ def test_the_mean_chunk_comes_near_the_target(target: int) -> None:
     topics = rng.normal(size=(200, 24)).repeat(5, axis=0) + rng.normal(size=(1000, 24))
     vectors = unit(np.rint(topics * 1000).astype(np.int64))
     tokens = rng.integers(3, 12, 1000)
-    solved = solve(changepoint.scatter(smoothed(vectors), tokens, target * 5 // 2), grid())
+    solved = solve(changepoint.scatter(smooth(vectors), tokens, target * 5 // 2), grid())
     own = contribution(tokens, solved)
     assert 0.93 < own[0] / (len(solved.cuts(level(own, target))) * target) < 1.07
 
 
-def test_what_is_bound_is_parted_only_where_it_does_not_fit() -> None:
-    rows = fixed(np.eye(8, dtype=np.float32)[[0, 0, 1, 1, 1, 1]])
+def test_bound_units_are_parted_only_if_they_do_not_fit() -> None:
+    rows = to_fixed(np.eye(8, dtype=np.float32)[[0, 0, 1, 1, 1, 1]])
     costs, price, none = changepoint.scatter(rows, np.array([10] * 6), 40), penalties(0.5), [False] * 6
-    assert np.array_equal(weighed(costs, none, none), costs)
+    assert np.array_equal(add_prices(costs, none, none), costs)
     assert solve(costs, price).cuts(0) == (2, 6)
-    assert 2 not in solve(weighed(costs, [False, True, *none[2:]], none), price).cuts(0)
-    assert len(solve(weighed(costs, [True] * 5 + [False], none), price).cuts(0)) == 2, "only four fit"
+    assert 2 not in solve(add_prices(costs, [False, True, *none[2:]], none), price).cuts(0)
+    assert len(solve(add_prices(costs, [True] * 5 + [False], none), price).cuts(0)) == 2, "only four fit"
 
 
 def test_cuts_are_preferred_where_a_section_begins() -> None:
-    rows = fixed(np.eye(8, dtype=np.float32)[[0, 0, 0, 1, 1, 1]])
+    rows = to_fixed(np.eye(8, dtype=np.float32)[[0, 0, 0, 1, 1, 1]])
     costs, begins = (
         changepoint.scatter(rows, np.array([10] * 6), 60),
         [False, False, True, False, True, False],
     )
-    alike = changepoint.scatter(fixed(np.eye(8, dtype=np.float32)[[0] * 6]), np.array([10] * 6), 60)
-    assert solve(weighed(alike, [False] * 6, begins), penalties(0.1)).cuts(0) == (2, 4, 6)
-    assert solve(weighed(alike, [False] * 6, begins), penalties(2)).cuts(0) == (6,)
-    assert solve(weighed(100 * costs, [False] * 6, begins), penalties(9)).cuts(0) == (3, 6), "a subject ends"
+    alike = changepoint.scatter(to_fixed(np.eye(8, dtype=np.float32)[[0] * 6]), np.array([10] * 6), 60)
+    assert solve(add_prices(alike, [False] * 6, begins), penalties(0.1)).cuts(0) == (2, 4, 6)
+    assert solve(add_prices(alike, [False] * 6, begins), penalties(2)).cuts(0) == (6,)
+    assert solve(add_prices(100 * costs, [False] * 6, begins), penalties(9)).cuts(0) == (3, 6), (
+        "a subject ends"
+    )
 
 
 def test_a_cut_of_less_weight_is_taken_first() -> None:
-    costs = changepoint.scatter(fixed(np.eye(8, dtype=np.float32)[[0] * 6]), np.array([10] * 6), 40)
+    costs = changepoint.scatter(to_fixed(np.eye(8, dtype=np.float32)[[0] * 6]), np.array([10] * 6), 40)
     for cheap in (2, 3, 4):
         weights = np.array([600 if end == cheap else WHOLE for end in range(1, 7)])
         assert solve(costs, penalties(0.1), weights).cuts(0) == (cheap, 6)
@@ -236,17 +238,17 @@ def test_a_weight_of_one_is_none() -> None:
 
 @given(tokens=st.integers(1, 5000), section=st.booleans(), weight=st.sampled_from([500, WHOLE]))
 def test_a_single_unit_needs_no_search(tokens: int, section: bool, weight: int) -> None:
-    costs = changepoint.scatter(fixed(np.array([[0.6, 0.8]], np.float32)), np.array([tokens]), 300)
-    found = solve(weighed(costs, [False], [section]), grid(), np.array([weight]))
-    assert np.array_equal(found.sizes, undivided().sizes)
-    assert found.sizes.dtype == undivided().sizes.dtype
+    costs = changepoint.scatter(to_fixed(np.array([[0.6, 0.8]], np.float32)), np.array([tokens]), 300)
+    found = solve(add_prices(costs, [False], [section]), grid(), np.array([weight]))
+    assert np.array_equal(found.sizes, undivided_solutions().sizes)
+    assert found.sizes.dtype == undivided_solutions().sizes.dtype
 
 
 def test_long_documents_need_little_memory_besides_their_vectors() -> None:
     vectors = np.tile(unit(np.random.default_rng(1).integers(-999, 999, (100, 64))), (200, 1))
     tracemalloc.start()
     try:
-        changepoint.scatter(smoothed(vectors), np.full(len(vectors), 50), 125)
+        changepoint.scatter(smooth(vectors), np.full(len(vectors), 50), 125)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

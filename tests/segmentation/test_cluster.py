@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ingestor.model import Sums
 from ingestor.segmentation.cluster import FARTHEST, MEAN_BITS, Cuts, Programme, contribution, mean, programme
-from ingestor.segmentation.fixed_point import Fixed, fixed, lagged_products, squares, sums_within, unit
+from ingestor.segmentation.fixed_point import Fixed, lagged_products, squares, sums_within, to_fixed, unit
 
 LONGEST = 4
 
@@ -26,7 +26,7 @@ SUMS = "the sums are those of the batch"
 def rows(turns: list[int]) -> Fixed:
     """Unit vectors in the plane at right angles: means and crossings often coincide exactly."""
     around = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]], dtype=np.float32)
-    return fixed(around[np.array(turns, dtype=np.int64)])
+    return to_fixed(around[np.array(turns, dtype=np.int64)])
 
 
 few_pieces = st.lists(st.integers(0, 3), max_size=8).map(rows)
@@ -162,8 +162,8 @@ def test_sums_within_counts_each_row_and_each_pair_once() -> None:
 def test_vectors_that_are_not_unit_vectors_are_refused() -> None:
     for wrong in ([[1.2, 0.0]], [[float("nan"), 0.0]], [[float("inf"), 0.0]]):
         with pytest.raises(ValueError, match="unit length"):
-            fixed(np.array(wrong, dtype=np.float32))
-    assert fixed(np.zeros((1, 2), dtype=np.float32)).tolist() == [[0, 0]]
+            to_fixed(np.array(wrong, dtype=np.float32))
+    assert to_fixed(np.zeros((1, 2), dtype=np.float32)).tolist() == [[0, 0]]
 
 
 class Incremental:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Vectors
-from ingestor.segmentation.fixed_point import fixed
-from ingestor.segmentation.pooling import mix, pooled
+from ingestor.segmentation.fixed_point import to_fixed
+from ingestor.segmentation.pooling import mix, pool
 
 WIDTH = 16
 
@@ -27,7 +27,7 @@ def near(found: Vectors, expected: np.ndarray) -> bool:
 
 def test_pooled_is_the_token_weighted_mean() -> None:
     vectors, tokens = some(5), np.array([3, 50, 7, 1, 20])
-    found = pooled(fixed(vectors), tokens, [(0, 2), (2, 5)])
+    found = pool(to_fixed(vectors), tokens, [(0, 2), (2, 5)])
     weighted = vectors.astype(np.float64) * tokens[:, None]
     assert near(found, normalised(np.stack([weighted[:2].sum(axis=0), weighted[2:].sum(axis=0)])))
 
@@ -43,7 +43,7 @@ def test_mixing_takes_its_share_of_two_neighbours_on_either_side() -> None:
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_few_chunks_have_few_neighbours(n: int) -> None:
     assert mix(some(n), 0.5).shape == (n, WIDTH)
-    assert pooled(fixed(some(1)), np.array([1]), [(0, 1)] * n).shape == (n, WIDTH)
+    assert pool(to_fixed(some(1)), np.array([1]), [(0, 1)] * n).shape == (n, WIDTH)
 
 
 def test_no_share_changes_nothing() -> None:
@@ -63,7 +63,7 @@ def test_a_row_depends_on_two_neighbours_alone(n: int, seed: int, weight: float,
 @given(st.integers(1, 40), st.integers(0, 2**32))
 def test_vectors_are_of_unit_length_and_survive_float16(n: int, seed: int) -> None:
     vectors = some(n, seed)
-    for found in (mix(vectors, 0.3), pooled(fixed(vectors), np.arange(1, n + 1), [(0, n)])):
+    for found in (mix(vectors, 0.3), pool(to_fixed(vectors), np.arange(1, n + 1), [(0, n)])):
         assert found.dtype == np.float32
         assert (found == found.astype(np.float16)).all()
         assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=1e-3)
@@ -72,7 +72,7 @@ def test_vectors_are_of_unit_length_and_survive_float16(n: int, seed: int) -> No
 def test_opposites_that_cancel_out_leave_a_vector_all_the_same() -> None:
     one = np.eye(1, WIDTH, dtype=np.float32)
     against = np.concatenate([one, -one])
-    assert (pooled(fixed(against), np.array([5, 5]), [(0, 2)]) == -one).all()
+    assert (pool(to_fixed(against), np.array([5, 5]), [(0, 2)]) == -one).all()
     assert (mix(against, 1.0) == against).all()
 
 

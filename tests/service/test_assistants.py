@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from ingestor.core.escape import spelt
+from ingestor.core.escape import escape_invisible
 from ingestor.service import assistants
 from tests.search.test_search import TEXTS
 from tests.service.test_searching import chroma as chroma
@@ -121,7 +121,7 @@ def test_answers_show_assistants_what_people_do_not_see() -> None:
         for text in (shown, str(resource)):
             assert "Hours." in text or "documents" in text
             assert not [c for c in text if ord(c) >= 0xE0000 or c in "\u202e\u2066"]
-        await made.call_tool("read", {"document_id": spelt(f"a{hidden}.md")})
+        await made.call_tool("read", {"document_id": escape_invisible(f"a{hidden}.md")})
         assert quote(f"a{hidden}.md") in asked[-1]
 
     asyncio.run(work())
@@ -177,12 +177,14 @@ def test_there_are_no_sessions_and_no_streams(client: httpx.Client, method: str)
         (b"{}", {"Mcp-Protocol-Version": "1999-01-01"}, 400),
     ],
 )
-def test_what_is_refused(client: httpx.Client, content: bytes, headers: dict[str, str], status: int) -> None:
+def test_invalid_call_is_refused(
+    client: httpx.Client, content: bytes, headers: dict[str, str], status: int
+) -> None:
     whole = {"Content-Type": "application/json", **HEADERS, **headers}
     assert client.post("/mcp", content=content, headers=whole).status_code == status
 
 
-def test_it_asks_for_the_token(daemon: Daemon) -> None:
+def test_endpoint_requires_the_token(daemon: Daemon) -> None:
     with served(daemon, token="t0ken") as client:
         assert client.post("/mcp", json=LIST, headers=HEADERS).status_code == 401
         bearer = {"Authorization": "Bearer t0ken"}

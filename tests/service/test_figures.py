@@ -135,14 +135,14 @@ def test_kinds_of_reasons_are_few() -> None:
         (Situation(sources={"a": SourceFigures()}), []),
     ],
 )
-def test_what_keeps_it_from_being_ready(found: Situation, reasons: list[str]) -> None:
+def test_obstacles_of_readiness_are_named(found: Situation, reasons: list[str]) -> None:
     assert obstacles(found) == reasons
 
 
 def test_reasons_of_retries_are_few_and_name_no_document() -> None:
     counts = WorkCounts()
     for number in range(50):
-        counts.retried("docs", f"/home/ada/{number}.txt: no answer in {number} s")
+        counts.add_retry("docs", f"/home/ada/{number}.txt: no answer in {number} s")
         counts.failed("docs", "".join(chr(97 + int(digit)) for digit in str(number)))
     assert list(counts.retries.values()) == [50]
     for number in range(2 * MOST_REASONS):

@@ -75,7 +75,7 @@ def test_questions_in_openais_form(client: httpx.Client) -> None:
         ("/v1/embeddings", {"input": "a", "dimensions": 7}, 400),
     ],
 )
-def test_what_is_refused(client: httpx.Client, address: str, body: object, status: int) -> None:
+def test_invalid_request_is_refused(client: httpx.Client, address: str, body: object, status: int) -> None:
     said = client.post(address, content=json.dumps(body).encode())
     assert said.status_code == status
     assert said.json()["error"]

@@ -195,7 +195,7 @@ def test_a_mistake_is_told_with_its_place(
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'"query"', b"[" * 100_000, b"\xff\xfe"])
-def test_what_is_no_object_is_refused(client: httpx.Client, body: bytes) -> None:
+def test_body_without_an_object_is_refused(client: httpx.Client, body: bytes) -> None:
     assert client.post("/search", content=body).status_code == 400
 
 

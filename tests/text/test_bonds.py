@@ -3,7 +3,7 @@
 import pytest
 
 from ingestor.model import Block, Document
-from ingestor.text.bonds import announces, bound, leads, settle
+from ingestor.text.bonds import announces, bonds, leads, settle
 from ingestor.text.spans import Span
 from tests.chunkers.laws import TOKENS
 
@@ -54,12 +54,12 @@ def test_a_line_that_ends_with_a_colon_announces(text: str, expected: bool) -> N
 def test_sentences_comments_and_decorators(text: str, kind: str, expected: list[bool]) -> None:
     whole, spans = parts(text)
     document = Document(whole, (Block(kind, 0, len(whole)),))
-    assert bound(document, spans, TOKENS, 100) == expected
+    assert bonds(document, spans, TOKENS, 100) == expected
 
 
 def test_nothing_is_bound_in_nothing() -> None:
-    assert bound(Document(""), [], TOKENS, 100) == []
-    assert bound(
+    assert bonds(Document(""), [], TOKENS, 100) == []
+    assert bonds(
         Document("Without blocks a |sentence is one.".replace("|", "")), [(0, 16), (17, 33)], TOKENS, 9
     ) == [
         True,

@@ -95,7 +95,9 @@ def test_the_maximum_holds_always_the_minimum_where_it_can(parts: list[str], mos
 
 @settings(deadline=None)
 @given(pieces, st.integers(5, 40), st.integers(1, 30), st.integers(SMALLEST, 12), st.integers(1, 12))
-def test_what_overlaps_stays_in_order(parts: list[str], step: int, back: int, most: int, least: int) -> None:
+def test_overlapping_spans_stay_in_order(
+    parts: list[str], step: int, back: int, most: int, least: int
+) -> None:
     text = "".join(parts)
     spans = [(max(at - back, 0), min(at + step, len(text))) for at in range(0, len(text), step)]
     found = limit(text, spans, TOKENS, min(least, most), most)
@@ -142,7 +144,7 @@ def test_a_ruler_measures_parts_of_its_span() -> None:
     st.booleans(),
     st.sampled_from(["", "x" * 5000 + " and more ", " " * 5000, "=- " * 2000]),
 )
-def test_what_is_taken_from_the_measure_of_the_whole_changes_no_window(
+def test_counts_taken_from_the_whole_text_change_no_window(
     parts: list[str], size: int, overlap: int, soft: bool, desert: str
 ) -> None:
     text = "".join(parts) + desert + "".join(parts)

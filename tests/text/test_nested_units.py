@@ -34,7 +34,7 @@ def test_units_cover_the_text_in_order(text: str, language: str, most: int) -> N
     assert "".join(text[unit.start : unit.end] for unit in units) == text
 
 
-def test_what_fits_is_one_unit_and_what_does_not_is_opened() -> None:
+def test_node_that_fits_is_one_unit_and_a_larger_one_is_opened() -> None:
     text = "a:\n  b: 1\n  c:\n    d: 2\n    e: 3\nf: 4\n"
 
     def shown(most: int) -> list[list[str]]:
@@ -83,7 +83,7 @@ ONE_LINE = {
 
 
 @pytest.mark.parametrize("kind", ONE_LINE)
-def test_what_is_written_in_one_line_is_cut_at_its_elements(kind: str) -> None:
+def test_document_of_one_line_is_cut_at_its_elements(kind: str) -> None:
     text, opens, closes = ONE_LINE[kind]
     chunks = [chunk.text for chunk in cut(PLUGIN, Document(text, content_type=kind), max_tokens=100)]
     assert len(chunks) > 5

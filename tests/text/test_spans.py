@@ -27,7 +27,7 @@ def test_trim(text: str, span: spans.Span, expected: spans.Span) -> None:
 
 
 def test_spans_of_whitespace_only_are_left_out() -> None:
-    assert spans.trimmed(" a  b ", [(0, 3), (3, 4), (4, 6)]) == [(1, 2), (4, 5)]
+    assert spans.trim_all(" a  b ", [(0, 3), (3, 4), (4, 6)]) == [(1, 2), (4, 5)]
 
 
 @pytest.mark.parametrize(

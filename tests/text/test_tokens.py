@@ -16,7 +16,7 @@ from tiktoken_ext.openai_public import o200k_base, r50k_pat_str
 from ingestor.ports import NeedsHuman
 from ingestor.text import token_borders
 from ingestor.text import tokens as module
-from ingestor.text.token_borders import certain, pieces, torn
+from ingestor.text.token_borders import certain, is_torn, pieces
 from ingestor.text.tokens import Tokens, load
 from tests.examples import examples
 
@@ -154,8 +154,8 @@ def test_the_end_of_a_part_is_a_certain_border_where_one_word_ends_and_another_b
 
 
 def test_a_text_is_torn_where_a_piece_has_no_border():
-    assert not torn("word " * 5000)
-    assert torn("word " * 5000 + "x" * 5000)
+    assert not is_torn("word " * 5000)
+    assert is_torn("word " * 5000 + "x" * 5000)
 
 
 @given(TEXTS.map(lambda text: text * 40), st.integers(8, 200))
@@ -196,7 +196,7 @@ def test_an_encoding_out_of_reach_says_what_to_do():
         Tokens("no-such-encoding").count("x")
 
 
-def test_it_is_loaded_on_first_use_only():
+def test_encoding_is_loaded_on_first_use_only():
     assert "_loaded" not in vars(Tokens())
 
 

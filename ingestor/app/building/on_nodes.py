@@ -12,7 +12,7 @@ from ingestor.llm.client import Asking
 from ingestor.model import Blob, Fingerprint, Item, Vectors
 from ingestor.nodes.facts import MODEL, recipes_of
 from ingestor.nodes.messages import unpack
-from ingestor.nodes.packing import packed, without_secrets
+from ingestor.nodes.packing import pack, without_secrets
 from ingestor.nodes.preparing import Setup
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.prepare import Tools
@@ -32,13 +32,13 @@ def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
         _for_nodes(parts.config, source), parts.embedder_recipe, feed.edition, tools.reader.origin, near
     )
     key = combine(feed, tools.recipe(""), parts.config.max_records)
-    return Setup(key, packed(told), recipes_of(tools))
+    return Setup(key, pack(told), recipes_of(tools))
 
 
 def embedder_setup(parts: Parts) -> Setup:
     """How a process on a node makes the embedder."""
     told = OnNode(_for_nodes(parts.config, None), parts.embedder_recipe, EditionName(""))
-    return Setup(parts.embedder_recipe, packed(told), {MODEL: parts.embedder_recipe})
+    return Setup(parts.embedder_recipe, pack(told), {MODEL: parts.embedder_recipe})
 
 
 def _for_nodes(config: Config, source: SourceConfig | None) -> Config:

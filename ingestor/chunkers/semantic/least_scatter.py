@@ -11,20 +11,20 @@ from ingestor.ports import Embed
 from ingestor.segmentation.changepoint import (
     DOUBLING,
     Solutions,
+    add_prices,
     contribution,
     grid,
     interval,
     level,
     penalties,
     scatter,
-    smoothed,
+    smooth,
     solve,
-    undivided,
-    weighed,
+    undivided_solutions,
 )
 from ingestor.segmentation.cluster import Cuts
 from ingestor.segmentation.fixed_point import Integers
-from ingestor.text.bonds import bound, settle
+from ingestor.text.bonds import bonds, settle
 from ingestor.text.tokens import Tokens
 
 
@@ -46,13 +46,13 @@ class Changepoint:
 
     def _solved(self, document: Document, found: Units, prices: Integers) -> Solutions:
         most = self._options.most
-        together = bound(document, found.spans, self._tokens, most // 2)
+        together = bonds(document, found.spans, self._tokens, most // 2)
         begins = begun(document, found.spans)
-        costs = weighed(scatter(smoothed(found.vectors), found.tokens, most), together, begins)
+        costs = add_prices(scatter(smooth(found.vectors), found.tokens, most), together, begins)
         return solve(costs, prices, weights(document, found.spans, begins, self._options.structure))
 
     def _balanced(self, document: Document, found: Units, embed: Embed, others: Sums | None) -> Chunking:
-        solved = self._solved(document, found, grid()) if len(found.spans) > 1 else undivided()
+        solved = self._solved(document, found, grid()) if len(found.spans) > 1 else undivided_solutions()
         own = contribution(found.tokens, solved)
         at = level(own if others is None else own + others, self._options.target)
         made = self._made(document, found, solved.cuts(at), embed)

@@ -22,9 +22,9 @@ from ingestor.chunkers.semantic.vectors import Stretches, cosines
 from ingestor.model import Document
 from ingestor.ports import Embed
 from ingestor.registry import Options
-from ingestor.segmentation.changepoint import smoothed
+from ingestor.segmentation.changepoint import smooth
 from ingestor.segmentation.cluster import MEAN_BITS, Segment, contribution, mean
-from ingestor.segmentation.fixed_point import Fixed, fixed
+from ingestor.segmentation.fixed_point import Fixed, to_fixed
 from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span
 from ingestor.text.tokens import Tokens
@@ -128,7 +128,7 @@ def _cluster(document: Document, options: ClusterOptions, embed: Embed, tokens: 
 
 def _changepoint(document: Document, options: ChangepointOptions, embed: Embed, tokens: Tokens) -> Seen:
     spans = small_pieces(document, tokens, options.piece, options.most)
-    vectors = smoothed(_embedded(document.text, spans, embed))
+    vectors = smooth(_embedded(document.text, spans, embed))
     meaning = (
         "the distance of each piece from the next, both smoothed. No line decides: the cuts are those that "
         "leave least scatter inside the chunks, at a price for every chunk"
@@ -145,7 +145,7 @@ def _kmeans(document: Document, options: KmeansOptions, embed: Embed, tokens: To
 
 
 def _embedded(text: str, spans: Sequence[Span], embed: Embed) -> Fixed:
-    return fixed(embed([text[start:end] for start, end in spans]))
+    return to_fixed(embed([text[start:end] for start, end in spans]))
 
 
 def _own(stretches: Stretches) -> Fixed:

@@ -20,8 +20,8 @@ from ingestor.chunkers.semantic.options import SemanticOptions
 from ingestor.model import Chunking, Document
 from ingestor.ports import Embed
 from ingestor.segmentation.cluster import Segment
-from ingestor.segmentation.fixed_point import Fixed, Integers, blocks, fixed, squares, unit
-from ingestor.segmentation.pooling import mix, pooled, weighted_sums
+from ingestor.segmentation.fixed_point import Fixed, Integers, blocks, squares, to_fixed, unit
+from ingestor.segmentation.pooling import mix, pool, weighted_sums
 from ingestor.text.context import Lines, contexts
 from ingestor.text.spans import Span, chunks
 from ingestor.text.tokens import Tokens
@@ -45,7 +45,9 @@ class Units:
 
 def units(text: str, spans: Sequence[Span], embed: Embed, tokens: Tokens) -> Units:
     """Embeds each span."""
-    return Units(spans, sizes(text, spans, tokens), fixed(embed([text[start:end] for start, end in spans])))
+    return Units(
+        spans, sizes(text, spans, tokens), to_fixed(embed([text[start:end] for start, end in spans]))
+    )
 
 
 def sizes(text: str, spans: Sequence[Span], tokens: Tokens) -> Integers:
@@ -78,7 +80,7 @@ def finished(
         return Chunking(made)
     dimensions = found.vectors.shape[1]
     before = _weighted(contexts(document, made, options.context), dimensions, embed, tokens)
-    own = pooled(found.vectors, found.tokens, _members(found.spans, spans), before)
+    own = pool(found.vectors, found.tokens, _members(found.spans, spans), before)
     apart = touched(document, spans) if structure else ()
     return Chunking(made, mix(own, options.neighbours, apart, 1 - structure))
 
@@ -94,7 +96,7 @@ def _weighted(lines: Sequence[Lines], dimensions: int, embed: Embed, tokens: Tok
     found = np.zeros((len(lines), dimensions), np.int64)
     distinct = sorted({line for each in lines for line in each})
     if distinct:
-        rows = fixed(embed(distinct)) * (_FRONT * np.array(tokens.counts(distinct), np.int64))[:, None]
+        rows = to_fixed(embed(distinct)) * (_FRONT * np.array(tokens.counts(distinct), np.int64))[:, None]
         places = {line: at for at, line in enumerate(distinct)}
         for at, each in enumerate(lines):
             found[at] = rows[[places[line] for line in each]].sum(axis=0)
@@ -118,7 +120,7 @@ class Stretches:
     def rows(self, wanted: Sequence[Segment]) -> Fixed:
         """Return a unit vector for each stretch, as rows."""
         if self.units is None:
-            return fixed(self._embed([self._text[a:b] for a, b in map(self.span, wanted)]))
+            return to_fixed(self._embed([self._text[a:b] for a, b in map(self.span, wanted)]))
         found = np.empty((len(wanted), self.units.vectors.shape[1]), np.int32)
         for part in blocks(len(wanted)):
             found[part] = unit(weighted_sums(self.units.vectors, self.units.tokens, wanted[part]))

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ingestor.core.escape import spelt
+from ingestor.core.escape import escape_invisible
 from ingestor.evaluate.asking.estimate import AskingUsage
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
@@ -40,13 +40,13 @@ def progress(quiet: bool) -> Iterator[Progress]:
         yield lambda what: None
         return
     with err.status("listing the sources") as status:
-        yield lambda what: status.update(Text(spelt(what)))
+        yield lambda what: status.update(Text(escape_invisible(what)))
 
 
 def show(found: Evaluation) -> None:
     out = Console(highlight=False, soft_wrap=True)
     for line in _facts(found):
-        out.print(Text(spelt(line)))
+        out.print(Text(escape_invisible(line)))
     _print(out, _found(found), found.verdict.pick)
     whole = "" if found.sample.whole else ", extrapolated from the documents that were read"
     out.print(f"\nCost for the whole collection{whole}:\n")
@@ -62,7 +62,7 @@ def show_check(found: Checked) -> None:
     out = Console(highlight=False, soft_wrap=True)
     asked, mean = found.inspection, found.mean
     for each in found.refused[:3]:
-        out.print(Text(spelt(f"question skipped: line {each.line}: {each.reason}")))
+        out.print(Text(escape_invisible(f"question skipped: line {each.line}: {each.reason}")))
     if len(found.refused) > 3:
         out.print(f"questions skipped: {len(found.refused) - 3:,} more (--json lists them)")
     out.print(
@@ -75,7 +75,7 @@ def show_check(found: Checked) -> None:
         return
     out.print(f"Recall {_moved(found.fell)} since the stored check: {_verdict(found)}.")
     for text, before, now in found.worst(0 if found.passed else 5):
-        out.print(Text(spelt(f"  {100 * before:.0f} -> {100 * now:.0f}  {text}")))
+        out.print(Text(escape_invisible(f"  {100 * before:.0f} -> {100 * now:.0f}  {text}")))
 
 
 def _moved(fell: float) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ingestor.cli.invocation import command
 from ingestor.cli.output.console import out, print_wrapped
-from ingestor.core.escape import line, spelt
+from ingestor.core.escape import escape_invisible, line
 from ingestor.search.values import NOT_RERANKED, heading_of, place_of
 from ingestor.search.values import as_json as as_parsed
 from ingestor.units import counted
@@ -64,7 +64,7 @@ def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
         out.print(Text(line(_place(where)), "cyan"))
         if passage.heading_path:
             out.print(Text(line(passage.heading_path), "bold"))
-        out.print(Text(spelt(passage.text)))
+        out.print(Text(escape_invisible(passage.text)))
         _tell_copies(passage.also_in, "")
         out.print()
     if not answer.passages:
@@ -119,7 +119,7 @@ def _print_chunks(found: Shown, as_json: bool) -> None:
         out.print(Text(line(_span(str(record.id), record.metadata)), "bold cyan"))
         if context := record.metadata.get("context"):
             print_wrapped(Text(line(f"in front: {' | '.join(str(context).splitlines())}"), "dim"))
-        out.print(Text(spelt(record.text), "yellow" if number % 2 else "default"))
+        out.print(Text(escape_invisible(record.text), "yellow" if number % 2 else "default"))
     if not found.records:
         print("the document has no records")
 
@@ -129,7 +129,9 @@ def excerpt(text: str, width: int) -> list[str]:
 
     Wrapped paragraphs are joined; tables, lists, headings and code keep their lines.
     """
-    wrapped = [part for paragraph in _paragraphs(spelt(text)) for part in _wrapped(paragraph, width)]
+    wrapped = [
+        part for paragraph in _paragraphs(escape_invisible(text)) for part in _wrapped(paragraph, width)
+    ]
     if len(wrapped) <= LINES:
         return wrapped
     *whole, last = wrapped[:LINES]

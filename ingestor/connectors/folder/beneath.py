@@ -1,8 +1,8 @@
-"""Open what lies beneath a folder, component by component, so that no symbolic link can lead outside.
+"""Open files beneath a folder, component by component, so that no symbolic link can lead outside.
 
 ``root`` is a descriptor of the folder. A *real* path holds no symbolic link: relative to ``root``, or
-absolute where the options allow a link out of the folder. A component that turns out to be a link
-was swapped in meanwhile, and raises OSError (ELOOP or ENOTDIR).
+absolute where the options allow a link out of the folder. A component that turns out to be a link was swapped
+in meanwhile, and raises OSError (ELOOP or ENOTDIR).
 """
 
 import os

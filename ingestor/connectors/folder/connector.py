@@ -193,7 +193,10 @@ class Folder:
         return Item(key, version, f"{self._uri}/{key}", status.st_size, status.st_mtime, values)
 
     def _sidecar(self, root: int, key: str) -> tuple[str, sidecar.Values, str]:
-        """The version of the file beside a document, its values, and why it has none. Raises OSError."""
+        """Return the version of the file beside a document, its values, and the reason if there are none.
+
+        Raises OSError.
+        """
         if self._options.sidecar is None:
             return "", (), ""
         path = "/".join(names_of(key)) + self._options.sidecar
@@ -237,7 +240,7 @@ class Folder:
         return Transient(f"the folder {self._uri} can't be read now, will be retried: {error.strerror}")
 
     def _still_there(self, root: int) -> None:
-        """An unmounted or deleted folder lists as empty through a descriptor of it."""
+        """Raise NeedsHuman if the folder was unmounted or deleted: its descriptor then lists it as empty."""
         try:
             now = Path(self._path).stat()
         except OSError as error:

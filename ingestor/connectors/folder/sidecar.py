@@ -17,17 +17,17 @@ def values_of(data: bytes) -> Values:
     if len(data) > LARGEST:
         raise ValueError(f"has more than {LARGEST:,} bytes")
     try:
-        found = yaml.safe_load(data.decode("utf-8-sig"))
+        values = yaml.safe_load(data.decode("utf-8-sig"))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ValueError(f"line {line}: {error.problem or 'is no YAML'}") from error
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError("is neither YAML nor JSON in UTF-8") from error
-    if found is None:
+    if values is None:
         return ()
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise ValueError("must hold keys and values, such as `team: library`")
-    return tuple((text(str(key)), _value(value)) for key, value in found.items() if value not in (None, []))
+    return tuple((text(str(key)), _value(value)) for key, value in values.items() if value not in (None, []))
 
 
 def _value(value: object) -> Scalar | tuple[str, ...]:

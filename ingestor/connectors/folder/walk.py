@@ -180,7 +180,7 @@ class Walk:
         return bool(verdict)
 
     def _ignores(self, place: _Place, descriptor: int) -> Ignores:
-        """The rules of the ignore files here, followed by those of the directories above."""
+        """The rules of the ignore files here, followed by the rules of the directories above."""
         names = reversed(self._selection.ignore_files)
         rules_here = [
             rules for name in names if (rules := _rules(name, descriptor, f"{self._path}/{place.path}"))
@@ -210,7 +210,9 @@ def _too_large(why: str) -> OSError:
 
 
 def _rules(name: str, descriptor: int, where: str) -> IgnoreRules | None:
-    """The rules of an ignore file; None if there is none. Raises OSError if it is unreadable or too large.
+    """Return the rules of an ignore file; None if the file is missing.
+
+    Raises OSError if it is unreadable or too large.
 
     The files that it leaves out must not be listed, so after an error the whole directory stays unknown.
     """
@@ -227,7 +229,7 @@ def _rules(name: str, descriptor: int, where: str) -> IgnoreRules | None:
 
 
 def _read(name: str, descriptor: int) -> bytes | None:
-    """An ignore file's bytes, None if there is none. Raises OSError, ELOOP for a link."""
+    """Return an ignore file's bytes; None if the file is missing. Raises OSError, ELOOP for a link."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     try:
         opened = os.open(name, flags, dir_fd=descriptor)

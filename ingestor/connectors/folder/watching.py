@@ -64,7 +64,7 @@ class ChangedKeys:
             self._keys.add(key)
 
     def take(self) -> set[str]:
-        """The changed keys, once the changes have paused; none before."""
+        """Return the changed keys once the changes have paused; before that an empty set."""
         now = time.monotonic()
         if now - self._last < self._settle and now - self._first < LONGEST:
             return set()

@@ -218,7 +218,7 @@ class Git:
 
 
 def steps_of(log: bytes, *, combined: bool = False) -> Iterator[LoggedCommit]:
-    """The commits in what ``git log -z --name-only`` printed in our format.
+    """Parse the output of ``git log -z --name-only`` in our format into commits.
 
     Fields end in NUL. A commit follows an empty field, and a line feed precedes its first path. In a log of
     combined differences an empty field stands in place of the line feed.

@@ -67,7 +67,7 @@ class Body:
         return rest
 
     def _window(self, piece: bytes) -> int:
-        """Servers send deflate with zlib's two bytes in front, as the standard says, or without."""
+        """Return zlib's window bits. Servers send deflate with zlib's header, as standard, or without."""
         if self.encoding != "deflate":
             return _GZIP
         return (

@@ -98,7 +98,10 @@ class WebClient:
         raise AddressRefused(f"{url} redirects more than {MOST_HOPS} times")
 
     def _to_wait(self, answer: HttpAnswer) -> float | None:
-        """Seconds to wait; None: use the answer. A 503 without Retry-After concerns one page only."""
+        """Return the seconds to wait before a retry; None if the answer can be used.
+
+        A 503 without Retry-After concerns one page only.
+        """
         if answer.status not in _BUSY:
             return None
         wait = retry_after(answer.headers.get("retry-after"), self._outside.now())

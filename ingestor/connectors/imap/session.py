@@ -307,7 +307,7 @@ def _secure(imap: imaplib.IMAP4, server: ImapServer) -> None:
 
 
 def _human(server: ImapServer, error: Exception) -> NeedsHuman | None:
-    """The error for people, if it does not pass by itself; else None."""
+    """Return the error for people, if it needs a person; else None."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return NeedsHuman(
             f"the certificate of {server} can't be trusted ({error.verify_message}): check `host`, or set"

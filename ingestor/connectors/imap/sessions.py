@@ -36,7 +36,7 @@ class ImapSessions:
 
     @contextmanager
     def one(self, *, retry: bool = False) -> Iterator[Session]:
-        """A connection; waits for a free one. ``retry``: connect even if that failed a moment ago."""
+        """Lend a connection; wait until one is free. ``retry``: connect even if that failed a moment ago."""
         with self._places:
             session = self._take_idle() or self._make(retry)
             try:

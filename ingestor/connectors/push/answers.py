@@ -195,7 +195,7 @@ def _metadata(field: str | None) -> Metadata:
 
 
 def _is_scalar(value: object) -> bool:
-    """A number must fit where Chroma keeps it: 64 bits."""
+    """Whether Chroma can store a value: numbers have at most 64 bits."""
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
     return isinstance(value, str | float)

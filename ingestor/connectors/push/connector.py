@@ -74,7 +74,7 @@ class PushOptions(Options):
 
 
 class Push:
-    """Connector, Watchable, Scoped and Identified for what was pushed."""
+    """Connector, Watchable, Scoped and Identified for pushed documents."""
 
     near = True
 

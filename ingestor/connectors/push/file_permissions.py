@@ -1,4 +1,4 @@
-"""Files and folders of a connector's own, closed to other users: they hold what documents say."""
+"""Files and folders of a connector's own, closed to other users: they hold the text of documents."""
 
 import logging
 import stat
@@ -10,7 +10,7 @@ _log = logging.getLogger(__name__)
 
 
 def close(*paths: Path) -> None:
-    """Take from others what they may do with them, and say so. What is not there is passed over."""
+    """Remove the rights of other users, and log that. What is not there is passed over."""
     for path in paths:
         try:
             mode = stat.S_IMODE(path.stat().st_mode)

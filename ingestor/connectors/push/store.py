@@ -65,7 +65,7 @@ class PushStore:
         self.path = folder / "documents.sqlite3"
 
     def put(self, key: str, data: bytes, content_type: str | None, metadata: Metadata) -> tuple[str, Outcome]:
-        """Durable when it returns: the version, and what that did."""
+        """Store a document durably; return its version, and whether it was created or changed."""
         facts = json.dumps(sorted(metadata))
         version = _version(data, content_type, facts)
         with self._transaction() as db:

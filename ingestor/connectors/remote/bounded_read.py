@@ -1,4 +1,4 @@
-"""Read and list what a remote server sends, within bounds of size, number and time.
+"""Read files and list folders of a remote server, within bounds of size, number and time.
 
 The size in a listing may be wrong: a file may be larger, or have no end. Only the requested bytes are kept.
 """
@@ -56,7 +56,7 @@ async def _read_bounded(stream: Any, most: int) -> bytes:
 
 
 async def _s3_listing(system: Any, place: str) -> dict[str, dict[str, Any]]:
-    """Pages may repeat keys, or never end, so every key counts, not only new ones."""
+    """List a path of S3. Pages may repeat keys, or never end, so every key counts, not only new keys."""
     from botocore.exceptions import ClientError
     from s3fs.errors import translate_boto_error
 

@@ -1,4 +1,4 @@
-"""The facts that file systems tell about a file, in one form. Pure.
+"""Facts about a file, in one form for all file systems. Pure.
 
 File systems use many names for the same fact, and some give times as text. The version from a listing must
 equal the version from a request for the single file.
@@ -23,7 +23,7 @@ _TIMES = (
 
 
 def version(info: Mapping[str, Any]) -> str | None:
-    """Differs whenever the content may differ; None if only the size is known."""
+    """Return a version that differs whenever the content may differ; None if only the size is known."""
     mark = next((str(info[name]) for name in _MARKS if _says(info, name)), None)
     changed = modified_at(info)
     if mark is None and changed is None:
@@ -48,7 +48,7 @@ def size(info: Mapping[str, Any]) -> int | None:
 
 
 def modified_at(info: Mapping[str, Any]) -> float | None:
-    """POSIX seconds."""
+    """Return the time of the last change, in POSIX seconds."""
     return next((time for name in _TIMES if (time := _seconds(info.get(name))) is not None), None)
 
 

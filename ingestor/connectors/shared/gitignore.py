@@ -91,7 +91,7 @@ class IgnoreRules:
 
 
 def rules(patterns: Iterable[str]) -> IgnoreRules:
-    """Compile patterns; blank ones, comments and those that git finds invalid match nothing."""
+    """Compile patterns. Blank patterns, comments and patterns that git finds invalid match nothing."""
     lines = [line for pattern in patterns if (line := _line(pattern))]
     return IgnoreRules(
         tuple(reversed(lines)),
@@ -132,7 +132,7 @@ _large = lru_cache(maxsize=32)(_of_file)
 
 
 def too_long(pattern: str) -> str | None:
-    """The problem with the length of a pattern; None if there is none."""
+    """Return the problem with the length of a pattern, if any."""
     return f"has more than {_LONGEST:,} characters" if len(pattern) > _LONGEST else None
 
 

@@ -67,11 +67,13 @@ class FeedConnector:
             raise PartialScan(message, list(unread))
 
     def fetch(self, item: Item) -> Blob:
-        """Gives what was listed. Raises Stale or BadDocument (too large)."""
+        """Return the document as it was listed. Raises Stale or BadDocument (too large)."""
         return self._mirror.fetch(item)
 
     def _update(self, client: WebClient) -> dict[str, Exception]:
-        """Make what is kept agree with the feed; why articles could not be read, by the entry's key."""
+        """Update the kept entries from the feed; return the reasons of unreadable articles, by the entry's
+        key.
+        """
         answer = self._request(client)
         if answer.status == 304:
             return {}

@@ -22,7 +22,7 @@ _MOMENTS = ("updated_parsed", "published_parsed")
 
 
 class NoFeed(Exception):
-    """The bytes are something else, or cut off; the message says what is wrong."""
+    """Error: the bytes are no feed, or truncated. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +81,25 @@ class KnownEntry:
 
 
 def number_keys(
-    found: Sequence[FeedEntry], known: Sequence[KnownEntry], version: Callable[[FeedEntry], str]
+    listed: Sequence[FeedEntry], known: Sequence[KnownEntry], version: Callable[[FeedEntry], str]
 ) -> dict[str, FeedEntry]:
-    """The entries by key: those that share an id are ``id``, ``id#2`` and so on.
+    """Return the entries by key. Entries that share an id have the keys ``id``, ``id#2`` and so on.
 
     An entry keeps the key that its content has, else the key that its link alone has. So entries may come and
     go before it. An id that was never shared is a key whatever content and link are.
     """
-    counts = Counter(entry.key for entry in found)
+    counts = Counter(entry.key for entry in listed)
     ids = {one.key: base for one in known if (base := _shared_id(one.key, counts))}
     shared = {*ids.values(), *(key for key, count in counts.items() if count > 1)}
-    chosen = {place: entry.key for place, entry in enumerate(found) if entry.key not in shared}
-    links = Counter((entry.key, entry.link) for entry in found)
+    chosen = {place: entry.key for place, entry in enumerate(listed) if entry.key not in shared}
+    links = Counter((entry.key, entry.link) for entry in listed)
     taken = set(chosen.values())
     for by_link in (False, True):
         places: dict[tuple[str, str], list[str]] = {}
         for one in reversed(known):
             if (fact := one.link if by_link else one.version) and one.key not in taken:
                 places.setdefault((ids.get(one.key, one.key), fact), []).append(one.key)
-        for place, entry in enumerate(found):
+        for place, entry in enumerate(listed):
             fact = entry.link if by_link else version(entry)
             if place in chosen or (by_link and links[entry.key, entry.link] > 1):
                 continue
@@ -108,7 +108,7 @@ def number_keys(
                 chosen[place] = key
     taken |= {one.key for one in known}
     last: Counter[str] = Counter()
-    for place, entry in enumerate(found):
+    for place, entry in enumerate(listed):
         if place not in chosen:
             key = entry.key
             while key in taken or (key != entry.key and key in counts):
@@ -116,7 +116,7 @@ def number_keys(
                 key = f"{entry.key}#{last[entry.key] + 1}"
             taken.add(key)
             chosen[place] = key
-    return {chosen[place]: entry for place, entry in enumerate(found)}
+    return {chosen[place]: entry for place, entry in enumerate(listed)}
 
 
 def _shared_id(key: str, ids: Collection[str]) -> str | None:
@@ -188,7 +188,7 @@ def _paragraphs(text: str) -> str:
 
 
 def _in_utc(moment: tuple[int, ...]) -> float | None:
-    """POSIX seconds; None of a moment that is none, as databases' 0000-00-00."""
+    """Return POSIX seconds; None for an invalid moment, such as 0000-00-00 of databases."""
     try:
         return float(calendar.timegm(moment))
     except ValueError:

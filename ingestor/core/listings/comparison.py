@@ -73,7 +73,7 @@ class Differing(NamedTuple):
 
 
 class DifferingPages(Protocol):
-    """Pages of what differs, in the order in which they are added; a list is one."""
+    """Pages of differing items, in the order in which they are added; a list is such pages."""
 
     def append(self, page: list[Differing], /) -> None: ...
     def __getitem__(self, number: int, /) -> list[Differing]: ...
@@ -113,8 +113,10 @@ class ListingChanges:
 
 
 class ListingComparison:
-    """A listing that is under way, against what one edition knows. Of a key that is listed twice the first
-    counts. ``pages``: holds what differs."""
+    """A listing under way, compared with the items that one edition knows.
+
+    Of a key that is listed twice the first counts. ``pages``: holds what differs.
+    """
 
     def __init__(self, known: KnownVersions, pages: DifferingPages) -> None:
         self._known, self._pages = known, pages
@@ -134,9 +136,9 @@ class ListingComparison:
             self._listed.add(item.key)
             self._number += 1
 
-    def _note(self, found: Differing) -> None:
-        self._page.append(found)
-        self._new += found.new
+    def _note(self, differing: Differing) -> None:
+        self._page.append(differing)
+        self._new += differing.new
         if len(self._page) >= _PAGE:
             self._turn()
 

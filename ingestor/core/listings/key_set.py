@@ -35,11 +35,11 @@ class KeySet:
 
     def __len__(self) -> int:
         """Number of different keys."""
-        return len(self._sorted())
+        return len(self._sort())
 
     def absent(self, keys: Iterable[str]) -> Iterator[str]:
         """Yield the keys that were not added, in the given order."""
-        added = self._sorted()
+        added = self._sort()
         for page in pages(keys, _PAGE):
             yield from (key for key, there in zip(page, _within(added, page), strict=True) if not there)
 
@@ -47,14 +47,14 @@ class KeySet:
         """Return how many keys had been added before each of ``keys`` was first added. Each was added."""
         if self._first is None:
             self._different, self._first = np.unique(np.array(self._hashes, np.int64), return_index=True)
-        return [int(at) for at in self._first[np.searchsorted(self._sorted(), _hashes(keys))]]
+        return [int(at) for at in self._first[np.searchsorted(self._sort(), _hashes(keys))]]
 
-    def _sorted(self) -> Hashes:
+    def _sort(self) -> Hashes:
         if self._different is None:
-            found = np.array(self._hashes, np.int64)
-            found.sort()  # in place: np.unique takes twice the memory
-            again = found[1:] == found[:-1]
-            self._different = found[np.append(True, ~again)] if again.any() else found
+            hashes = np.array(self._hashes, np.int64)
+            hashes.sort()  # in place: np.unique takes twice the memory
+            again = hashes[1:] == hashes[:-1]
+            self._different = hashes[np.append(True, ~again)] if again.any() else hashes
         return self._different
 
 

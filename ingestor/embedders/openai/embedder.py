@@ -62,7 +62,7 @@ def resolve(batch: Positions, send: Send, check: Callable[[str], None]) -> Outco
 
 
 def _send_once(batch: Positions, send: Send) -> tuple[Outcome, list[Positions], str]:
-    """Vectors by position, what is to be sent again, and why."""
+    """Send a batch once; return vectors by position, the parts to send again, and the reason."""
     try:
         rows = send(batch)
     except TextsRefused as refused:

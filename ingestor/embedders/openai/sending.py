@@ -109,7 +109,7 @@ class Sent:
 
 
 def earliest(sent: Sequence[Sent], limits: RateLimits, now: float, tokens: int) -> float:
-    """The time from which a request of so many tokens may be sent, ``now`` or later.
+    """Return the time from which a request of ``tokens`` tokens may be sent, ``now`` or later.
 
     ``sent``: earlier ones in their order, those that still wait for their time included; none overtakes
     another. A request of more tokens than a minute may have waits until it has a minute for itself.
@@ -139,7 +139,7 @@ class Pace:
         self._resumes = 0.0
 
     def take(self, tokens: int) -> float:
-        """Reserve a request of so many tokens. Returns the seconds to wait before it is sent."""
+        """Reserve a request of ``tokens`` tokens. Returns the seconds to wait before it is sent."""
         with self._lock:
             now = self._clock()
             begin = max(now, self._resumes)
@@ -149,7 +149,7 @@ class Pace:
             return at - now
 
     def pause(self, seconds: float) -> None:
-        """Reserve none before so many seconds have passed."""
+        """Reserve no request before ``seconds`` have passed."""
         with self._lock:
             self._resumes = max(self._resumes, self._clock() + seconds)
 
@@ -176,7 +176,7 @@ class EmbeddingAnswer:
 
 
 def longest(texts: int, dimensions: int | None) -> int:
-    """Bytes of an answer about so many texts, at most."""
+    """Return the most bytes of an answer about ``texts`` texts."""
     return _ENVELOPE + texts * (dimensions or 8192) * _DIGITS
 
 
@@ -247,7 +247,7 @@ _ABOUT_TEXTS = (400, 413, 422)  # statuses that one text of many may be the reas
 
 
 class TextsRefused(Exception):
-    """The server did not take these texts; the message says why."""
+    """Error: the server refused these texts. The message gives the reason."""
 
 
 class Sender:
@@ -343,7 +343,7 @@ class Call:
         return answer.vectors
 
     def check(self, reason: str) -> None:
-        """See batching.resolved."""
+        """See embedder.resolve."""
         if self._harmless_passed:
             return
         describe = self._sender.describe

@@ -41,7 +41,7 @@ def of_questions(endpoint: Endpoint, calls: int, prompt_tokens: int) -> ModelUse
 
     ``calls``: requests that the cache cannot answer; ``prompt_tokens``: tokens of these requests.
     """
-    return _priced(endpoint, calls, prompt_tokens, calls * _QUESTION)
+    return _price(endpoint, calls, prompt_tokens, calls * _QUESTION)
 
 
 def of_judgements(endpoint: Endpoint, questions: int, strategies: int, budget: int) -> ModelUse:
@@ -52,9 +52,9 @@ def of_judgements(endpoint: Endpoint, questions: int, strategies: int, budget: i
     answers = questions * strategies
     verdicts = answers + answers // TWICE
     prompts = answers * (budget + _TASKS // 2) + verdicts * (budget + _TASKS)
-    return _priced(endpoint, answers + verdicts, prompts, answers * _ANSWER + verdicts * _VERDICT)
+    return _price(endpoint, answers + verdicts, prompts, answers * _ANSWER + verdicts * _VERDICT)
 
 
-def _priced(endpoint: Endpoint, calls: int, prompts: int, answers: int) -> ModelUse:
+def _price(endpoint: Endpoint, calls: int, prompts: int, answers: int) -> ModelUse:
     cost = prompts * endpoint.prompt_price + answers * endpoint.answer_price
     return ModelUse(calls, prompts, answers, cost / 1e6)

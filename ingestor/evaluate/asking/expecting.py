@@ -12,7 +12,7 @@ from ingestor.llm.options import Endpoint
 from ingestor.pipeline.answers import DryRunAnswers
 
 
-def expected(
+def estimate_requests(
     request: EvaluationRequest, place: Workplace, endpoint: Endpoint | None
 ) -> AskingEstimate | None:
     """Estimate the requests that the cache cannot answer; None if no model is asked.
@@ -24,13 +24,13 @@ def expected(
     use = _by(compared, place)
     if endpoint is not None:
         names = [endpoint.model, *names]
-        use += of_judgements(endpoint, _judged(request), _most(request), request.budgets[0])
+        use += of_judgements(endpoint, _judged_questions(request), _most(request), request.budgets[0])
         if request.ask_model:
-            use += asking.expected(place, endpoint, request.make)
+            use += asking.estimate_requests(place, endpoint, request.make)
     return AskingEstimate(", ".join(dict.fromkeys(names)), use) if names else None
 
 
-def used(place: Workplace, estimate: AskingEstimate) -> AskingUsage:
+def count_requests(place: Workplace, estimate: AskingEstimate) -> AskingUsage:
     """Return the requests that were sent, once the evaluation has asked everything."""
     sent = place.answers
     use = ModelUse(sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
@@ -44,7 +44,7 @@ def _by(strategies: Sequence[Strategy], place: Workplace) -> ModelUse:
     return answers.unanswered
 
 
-def _judged(request: EvaluationRequest) -> int:
+def _judged_questions(request: EvaluationRequest) -> int:
     """Return the number of questions whose answers are judged."""
     return request.judge if request.questions is not None else min(request.judge, request.make)
 
@@ -54,5 +54,5 @@ def _most(request: EvaluationRequest) -> int:
 
     The strategies themselves are unknown until the documents are cut, unless they are named.
     """
-    named = sum(len(each.searched(request.modes)) for each in request.strategies)
+    named = sum(len(each.with_modes(request.modes)) for each in request.strategies)
     return named or MOST_COMPARED * len(request.modes)

@@ -74,7 +74,7 @@ _METRICS: Mapping[str, Callable[[Judgement, JudgedAnswer], float]] = {
 }
 
 
-def judged(rows: Sequence[Sequence[Judgement]], about: Sequence[int]) -> Judged:
+def compare_judgements(rows: Sequence[Sequence[Judgement]], about: Sequence[int]) -> Judged:
     """Compare the strategies by the questions for which every strategy has a judged answer.
 
     ``rows``: for each strategy, a judgement for each question; ``about``: each question's document.
@@ -90,28 +90,29 @@ def judged(rows: Sequence[Sequence[Judgement]], about: Sequence[int]) -> Judged:
     return Judged(len(about), len(whole), unjudged, comparisons, _agreement(rows))
 
 
-def words(found: Judged, names: Sequence[str], pick: int, than: int | None) -> str:
+def words(judged: Judged, names: Sequence[str], pick: int, than: int | None) -> str:
     """Describe the judgements in one or two sentences. ``pick`` and ``than``: strategies by number."""
-    if not found.comparisons:
+    if not judged.comparisons:
         return "No answer could be judged."
-    correctness = found.comparisons[CORRECTNESS]
+    correctness = judged.comparisons[CORRECTNESS]
     mean = correctness.means[pick].mean
-    said = f"Answers from the context of {names[pick]} were judged {mean:.2f} of 5 correct"
+    sentence = f"Answers from the context of {names[pick]} were judged {mean:.2f} of 5 correct"
     if than is not None:
         difference = correctness.difference(pick, than)
         ends = difference.interval
         clear = "" if difference.clear else ", which is no clear difference"
-        said += (
+        sentence += (
             f", {abs(ends.mean):.2f} {'more' if ends.mean >= 0 else 'less'} than from that of {names[than]} "
             f"(95 % interval {ends.low:+.2f} to {ends.high:+.2f}){clear}"
         )
-    return said + "." + ("" if found.agreement is None else f" {_trust(found.agreement)}")
+    return sentence + "." + ("" if judged.agreement is None else f" {_trust(judged.agreement)}")
 
 
-def _trust(found: Agreement) -> str:
+def _trust(agreement: Agreement) -> str:
+    answers, same, near = counted(agreement.count, "answer"), agreement.correctness, agreement.near
     return (
-        f"Of {counted(found.count, 'answer')} judged twice, {100 * found.correctness:.0f} % got the same "
-        f"correctness and {100 * found.near:.0f} % one at most 1 apart."
+        f"Of {answers} judged twice, {100 * same:.0f} % got the same correctness"
+        f" and {100 * near:.0f} % one at most 1 apart."
     )
 
 

@@ -10,8 +10,8 @@ from itertools import count
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.evaluate.asking.estimate import TWICE
-from ingestor.evaluate.asking.judgements import Judged, Judgement, judged
-from ingestor.evaluate.asking.prompts import asking, context, judging, verdict
+from ingestor.evaluate.asking.judgements import Judged, Judgement, compare_judgements
+from ingestor.evaluate.asking.prompts import answer_request, context, judge_request, verdict
 from ingestor.evaluate.cutting import SampleCut
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.workplace import Workplace, same_documents
@@ -31,7 +31,7 @@ def judge(
     endpoint: Endpoint,
     questions: Sequence[EvalQuestion],
     references: Sequence[str],
-    found: Sequence[tuple[SampleCut, Ranked]],
+    rankings: Sequence[tuple[SampleCut, Ranked]],
     number: int,
     budget: int,
 ) -> Judged:
@@ -40,9 +40,9 @@ def judge(
     The same questions are chosen every time. ``references``: for each question, the excerpts that answer it.
     ``budget``: tokens of a context. Raises Transient or NeedsHuman.
     """
-    chosen = _chosen(questions, number)
+    chosen = _choose(questions, number)
     model, done = LanguageModel(endpoint, place.answers), count(1)
-    pairs = [(at, cut, ranked) for at in chosen for cut, ranked in found]
+    pairs = [(at, cut, ranked) for at in chosen for cut, ranked in rankings]
 
     def one(pair: tuple[int, SampleCut, Ranked]) -> tuple[str, Judgement]:
         at, cut, ranked = pair
@@ -54,11 +54,11 @@ def judge(
     made = in_parallel(one, pairs, endpoint.concurrency, Stop(), place.answers.stop)
     similar = _similarities(place, [answer for answer, _ in made], [references[at] for at, _, _ in pairs])
     judgements = [replace(each, similarity=value) for (_, each), value in zip(made, similar, strict=True)]
-    rows = [judgements[at :: len(found)] for at in range(len(found))]
-    return judged(rows, same_documents([questions[at] for at in chosen]))
+    rows = [judgements[at :: len(rankings)] for at in range(len(rankings))]
+    return compare_judgements(rows, same_documents([questions[at] for at in chosen]))
 
 
-def _chosen(questions: Sequence[EvalQuestion], number: int) -> list[int]:
+def _choose(questions: Sequence[EvalQuestion], number: int) -> list[int]:
     """Choose ``number`` questions; a larger choice contains every smaller one."""
     order = sorted(range(len(questions)), key=lambda at: text_digest(questions[at].text))
     return sorted(order[:number])
@@ -66,12 +66,14 @@ def _chosen(questions: Sequence[EvalQuestion], number: int) -> list[int]:
 
 def _judgement(model: Ask, question: str, reference: str, shown: str) -> tuple[str, Judgement]:
     """Return the answer ("" if there is none) and its judgement, still without similarity."""
-    answer = (model(asking(question, shown)) or "").rpartition("</think>")[2].strip()
+    answer = (model(answer_request(question, shown)) or "").rpartition("</think>")[2].strip()
     if not answer:
         return "", Judgement(None)
     twice = int(text_digest(question), 16) % TWICE == 0
     verdicts = [
-        ask_until_valid(model, judging(question, reference, shown, answer, turned=turned), verdict, _TIMES)
+        ask_until_valid(
+            model, judge_request(question, reference, shown, answer, turned=turned), verdict, _TIMES
+        )
         for turned in ((False, True) if twice else (False,))
     ]
     return answer, Judgement(verdicts[0], verdicts[1] if twice else None)

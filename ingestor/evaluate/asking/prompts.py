@@ -39,11 +39,11 @@ def context(cut: SampleCut, ranked: Sequence[int], budget: int) -> str:
     return "\n\n".join(shown)
 
 
-def asking(question: str, context: str) -> Messages:
+def answer_request(question: str, context: str) -> Messages:
     return ("system", _ANSWER), ("user", f"Excerpts:\n{context}\n\nQuestion: {question}")
 
 
-def judging(question: str, reference: str, context: str, answer: str, *, turned: bool) -> Messages:
+def judge_request(question: str, reference: str, context: str, answer: str, *, turned: bool) -> Messages:
     """Build the request to judge an answer. ``turned``: reverses the parts after the question."""
     parts = [
         f"Question: {question}",
@@ -56,10 +56,10 @@ def judging(question: str, reference: str, context: str, answer: str, *, turned:
 
 def verdict(answer: str) -> JudgedAnswer:
     """Raises ValueError, in words for the model."""
-    found = json_object(answer)
-    if found.keys() != _KEYS:
+    fields = json_object(answer)
+    if fields.keys() != _KEYS:
         raise ValueError("the object must have the keys correctness, relevant and faithful")
-    correctness, relevant, faithful = found["correctness"], found["relevant"], found["faithful"]
+    correctness, relevant, faithful = fields["correctness"], fields["relevant"], fields["faithful"]
     if type(correctness) is not int or not 1 <= correctness <= 5:
         raise ValueError("correctness must be a whole number from 1 to 5")
     if not (isinstance(relevant, bool) and isinstance(faithful, bool)):

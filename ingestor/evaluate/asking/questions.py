@@ -6,7 +6,7 @@ from ingestor.evaluate.asking.estimate import of_questions
 from ingestor.evaluate.costs import ModelUse
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
 from ingestor.evaluate.questions.passages import passages
-from ingestor.evaluate.questions.written import Manner, filtered, written
+from ingestor.evaluate.questions.written import Manner, filter_questions, write_questions
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.workplace import Workplace
 from ingestor.llm.client import LanguageModel
@@ -27,17 +27,17 @@ def ask(
         place.answers.stop,
         lambda: place.progress(f"asking {endpoint.model}: {next(done):,} of {counted(number, 'question')}"),
     )
-    found, refused = written(texts, passages(texts, number), manner)
-    kept, others = filtered(found, texts, place.embedding, place.parts.query_vectors)
+    questions, refused = write_questions(texts, passages(texts, number), manner)
+    kept, others = filter_questions(questions, texts, place.embedding, place.parts.query_vectors)
     return kept, [*refused, *others]
 
 
-def expected(place: Workplace, endpoint: Endpoint, number: int) -> ModelUse:
+def estimate_requests(place: Workplace, endpoint: Endpoint, number: int) -> ModelUse:
     """Estimate the requests for ``number`` questions without sending any."""
     texts = _texts(place)
     dry_run = DryRunAnswers(place.cache, place.parts.tokens.counts)
     manner = Manner(LanguageModel(endpoint, dry_run), 1, lambda: None, lambda: None)
-    written(texts, passages(texts, number), manner)
+    write_questions(texts, passages(texts, number), manner)
     return of_questions(endpoint, dry_run.calls, dry_run.prompt_tokens)
 
 

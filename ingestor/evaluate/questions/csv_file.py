@@ -82,18 +82,18 @@ def resolve(
     ``numbers``: of the documents, by every name that a file may call them.
     """
     searched = [Searchable(text) for text in texts]
-    found: dict[str, list[Excerpt]] = {}
+    by_question: dict[str, list[Excerpt]] = {}
     refused: dict[str, RefusedQuestion] = {}
     for row in rows:
         where = _locate(row, numbers, searched)
         if isinstance(where, Excerpt):
-            found.setdefault(row.question, []).append(where)
+            by_question.setdefault(row.question, []).append(where)
         else:
             refused.setdefault(row.question, RefusedQuestion(row.line, row.question, where))
     origins: dict[str, Origin] = {row.question: known for row in rows if (known := _NOTED.get(row.origin))}
     questions = [
         EvalQuestion(text, tuple(excerpts), origins.get(text, "file"))
-        for text, excerpts in found.items()
+        for text, excerpts in by_question.items()
         if text not in refused
     ]
     return questions, sorted(refused.values(), key=lambda each: each.line)

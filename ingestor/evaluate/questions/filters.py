@@ -46,9 +46,9 @@ def duplicates(questions: Vectors) -> dict[int, int]:
     pairs = similar[np.triu_indices(len(questions), 1)]
     median = float(np.median(pairs)) if len(pairs) >= _FEWEST else 0.0
     bound = median + _ALIKE * (1 - median)
-    found: dict[int, int] = {}
+    originals: dict[int, int] = {}
     for at in range(1, len(questions)):
-        earlier = [n for n in range(at) if n not in found and similar[n, at] > bound]
+        earlier = [n for n in range(at) if n not in originals and similar[n, at] > bound]
         if earlier:
-            found[at] = max(earlier, key=lambda n: similar[n, at])
-    return found
+            originals[at] = max(earlier, key=lambda n: similar[n, at])
+    return originals

@@ -28,13 +28,13 @@ _GAP = 2  # characters between two sentences of one excerpt
 _SKIPPED = frozenset({"heading", "code", "table", "front_matter", "rule", "html", "comment", "label"})
 
 
-def made(documents: Sequence[Document], count: int) -> list[EvalQuestion]:
+def make_questions(documents: Sequence[Document], count: int) -> list[EvalQuestion]:
     """Make at most ``count`` questions, in proportion to the prose of each document."""
     whole = "\n".join(document.text for document in documents)
     candidates = sorted(
         (text_digest(f"{number} {document.text[start:end]}"), number, (start, end), excerpt)
         for number, document in enumerate(documents)
-        for (start, end), excerpt in _drawn(document)
+        for (start, end), excerpt in _draw(document)
     )
     asked = (
         _question(seed, documents[number].text[start:end], Excerpt(number, *excerpt))
@@ -44,28 +44,28 @@ def made(documents: Sequence[Document], count: int) -> list[EvalQuestion]:
     return list(islice(filter(None, asked), count))
 
 
-def _drawn(document: Document) -> Iterator[tuple[Span, Span]]:
+def _draw(document: Document) -> Iterator[tuple[Span, Span]]:
     """Sentences of prose, none twice, by turns one alone and two together; and each with those around it."""
     other = [(block.start, block.end) for block in document.blocks if block.kind in _SKIPPED]
-    found = [span for span in sentences(document.text, language=document.language) if not inside(other, span)]
+    prose = [span for span in sentences(document.text, language=document.language) if not inside(other, span)]
     at, pair = 0, False
-    while at < len(found):
-        last = at + 1 if pair and _together(found, at) else at
-        start, end = found[at][0], found[last][1]
+    while at < len(prose):
+        last = at + 1 if pair and _together(prose, at) else at
+        start, end = prose[at][0], prose[last][1]
         if _FEWEST <= len(_WORD.findall(document.text[start:end])) <= _MOST:
-            yield (start, end), _widened(found, at, last)
+            yield (start, end), _widen(prose, at, last)
         at, pair = last + 1, not pair
 
 
-def _widened(found: Sequence[Span], first: int, last: int) -> Span:
-    first -= first > 0 and _together(found, first - 1)
-    last += _together(found, last)
-    return found[first][0], found[last][1]
+def _widen(spans: Sequence[Span], first: int, last: int) -> Span:
+    first -= first > 0 and _together(spans, first - 1)
+    last += _together(spans, last)
+    return spans[first][0], spans[last][1]
 
 
-def _together(found: Sequence[Span], at: int) -> bool:
+def _together(spans: Sequence[Span], at: int) -> bool:
     """Whether a sentence and the next one follow each other."""
-    return at + 1 < len(found) and found[at + 1][0] - found[at][1] <= _GAP
+    return at + 1 < len(spans) and spans[at + 1][0] - spans[at][1] <= _GAP
 
 
 def _question(seed: str, text: str, excerpt: Excerpt) -> EvalQuestion | None:

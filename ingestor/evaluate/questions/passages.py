@@ -19,10 +19,10 @@ def passages(texts: Sequence[str], count: int) -> Mapping[int, list[Span]]:
     weights = {at: max(1.0, len(text) / LONGEST) for at, text in enumerate(texts) if len(text) >= _SHORTEST}
     most = {at: _share(weights, at, count) for at in weights}
     turns = sorted(((n + 0.5) / weights[at], at, n) for at in weights for n in range(most[at]))
-    found: defaultdict[int, list[Span]] = defaultdict(list)
+    spans: defaultdict[int, list[Span]] = defaultdict(list)
     for _, at, n in turns[:count]:
-        found[at].append(_passage(texts[at], n))
-    return dict(sorted(found.items()))
+        spans[at].append(_passage(texts[at], n))
+    return dict(sorted(spans.items()))
 
 
 def _share(weights: Mapping[int, float], at: int, count: int) -> int:

@@ -13,7 +13,7 @@ from ingestor.evaluate.scores import EvalQuestion, Excerpt
 _LOST = "the excerpt is missing in the text that some strategy reads"
 
 
-def located(
+def locate(
     rows: Sequence[CsvRow], samples: Sequence[Sample], *, everywhere: bool
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
     """The same questions for each sample, and those that are not asked.
@@ -26,20 +26,22 @@ def located(
     asked = [
         text for text in dict.fromkeys(row.question for row in rows) if enough(text in one for one in known)
     ]
-    found = [
+    by_sample = [
         [one.get(text) or _beyond(_some(known, text), sample) for text in asked]
         for one, sample in zip(known, samples, strict=True)
     ]
     refused = [each for each in resolved[0][1] if each.question not in asked]
     left = known[0].keys() - set(asked)
-    return found, [*refused, *(RefusedQuestion(0, text, _LOST) for text in known[0] if text in left)]
+    return by_sample, [*refused, *(RefusedQuestion(0, text, _LOST) for text in known[0] if text in left)]
 
 
-def quoted(found: Sequence[Sequence[EvalQuestion]], samples: Sequence[Sample]) -> list[tuple[str, ...]]:
+def quotations(
+    readings: Sequence[Sequence[EvalQuestion]], samples: Sequence[Sample]
+) -> list[tuple[str, ...]]:
     """The excerpts of each question, in the words of the first sample that has them."""
     return [
         next(filter(None, map(_quotations, same, samples)))
-        for same in zip(*found, strict=True)
+        for same in zip(*readings, strict=True)
     ]  # fmt: skip
 
 

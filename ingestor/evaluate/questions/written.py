@@ -52,19 +52,19 @@ class Manner:
     noted: Callable[[], None]
 
 
-def written(
+def write_questions(
     texts: Sequence[str], wanted: Wanted, manner: Manner
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
     """The questions, and why there is none about some passages. Raises what ``manner.ask`` raises."""
-    found = in_parallel(
+    results = in_parallel(
         lambda at: _about(texts, at, wanted[at], manner), list(wanted), manner.threads, Stop(), manner.stop
     )
-    questions = [each for one, _ in found for each in one]
-    refused = [each for _, other in found for each in other]
+    questions = [each for one, _ in results for each in one]
+    refused = [each for _, other in results for each in other]
     return questions, refused
 
 
-def filtered(
+def filter_questions(
     questions: Sequence[EvalQuestion], texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors],
     embed_questions: Callable[[Sequence[str]], Vectors],
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:  # fmt: skip
@@ -88,8 +88,8 @@ def filtered(
 
 
 def messages(passage: str, earlier: Sequence[str]) -> Messages:
-    told = "".join(f"- {question}\n" for question in earlier[-_EARLIER:])
-    known = f"Questions that were asked before; ask for something else:\n{told}\n" if told else ""
+    listed = "".join(f"- {question}\n" for question in earlier[-_EARLIER:])
+    known = f"Questions that were asked before; ask for something else:\n{listed}\n" if listed else ""
     return ("system", _TASK), ("user", f"{known}The passage:\n{passage}")
 
 
@@ -99,8 +99,8 @@ def read(answer: str, at: int, span: Span, texts: Sequence[str], earlier: Sequen
     ``at``: number of the document; ``span``: place of the passage in its text.
     Raises ValueError with a reason that is sent to the model.
     """
-    found = json_object(answer)
-    text, quoted = found.get("question"), found.get("excerpts")
+    fields = json_object(answer)
+    text, quoted = fields.get("question"), fields.get("excerpts")
     if not (isinstance(text, str) and text.strip() and len(text) <= _LONGEST):
         raise ValueError("question must be a text")
     text = " ".join(text.split())
@@ -120,7 +120,7 @@ def read(answer: str, at: int, span: Span, texts: Sequence[str], earlier: Sequen
 def _about(
     texts: Sequence[str], at: int, spans: Sequence[Span], manner: Manner
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    found, refused, earlier = list[EvalQuestion](), list[RefusedQuestion](), list[str]()
+    questions, refused, earlier = list[EvalQuestion](), list[RefusedQuestion](), list[str]()
     for number, span in enumerate(spans, 1):
         reasons = list[str]()
         question = ask_until_valid(
@@ -131,13 +131,13 @@ def _about(
         )
         manner.noted()
         if question is not None:
-            found.append(question)
+            questions.append(question)
             earlier.append(question.text)
         elif reasons:
             refused.append(RefusedQuestion(0, "", f"no valid answer of the model: {reasons[-1]}"))
         else:  # a dry run, in which the next request has one question more, too
             earlier.append(f"question {number} about this document")
-    return found, refused
+    return questions, refused
 
 
 def _place(number: int, quotation: str, passage: Searchable, start: int, texts: Sequence[str]) -> Span:

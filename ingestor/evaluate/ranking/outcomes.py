@@ -6,9 +6,9 @@ from time import perf_counter
 
 from ingestor.evaluate.costs import Measured, StrategyCosts, costs
 from ingestor.evaluate.cutting import SampleCut
-from ingestor.evaluate.ranking.reranked import Reranking, reranked
+from ingestor.evaluate.ranking.reranked import Reranking, rerank_best
 from ingestor.evaluate.ranking.scored import Scores, enough, scores
-from ingestor.evaluate.ranking.searched import Chunks, searched
+from ingestor.evaluate.ranking.searched import Chunks, search
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.workplace import Workplace
 from ingestor.model import Metadata, Vectors
@@ -45,7 +45,7 @@ class StrategyOutcome:
         return self.cut.strategy.beside.search or "dense"
 
 
-def scored(
+def score_cuts(
     place: Workplace,
     cuts: Sequence[SampleCut],
     questions: Mapping[tuple[str, ...], Sequence[EvalQuestion]],
@@ -58,30 +58,30 @@ def scored(
     texts = [question.text for question in questions[()]]
     place.progress(f"asking {counted(len(texts), 'question')}")
     asked, speed = place.parts.query_vectors(texts), _speed(place, cuts)
-    found = list[StrategyOutcome]()
+    outcomes = list[StrategyOutcome]()
     for cut in cuts:
         own = questions[cut.strategy.reading]
-        best = _ranked(place, cut, texts, asked, enough(cut.places, max(budgets)))
-        anew = _reranked(place, cut, texts, best)
+        best = _rank(place, cut, texts, asked, enough(cut.places, max(budgets)))
+        anew = _rerank(place, cut, texts, best)
         rated = scores(own, anew.ranked if anew else best, cut.places, budgets)
         seconds = cut.seconds + cut.embedded_tokens / speed
         took = anew.seconds if anew else None
-        found.append(StrategyOutcome(cut, own, rated, seconds, took, _costs(place, cut, seconds)))
-    return found
+        outcomes.append(StrategyOutcome(cut, own, rated, seconds, took, _costs(place, cut, seconds)))
+    return outcomes
 
 
-def _ranked(
+def _rank(
     place: Workplace, cut: SampleCut, texts: Sequence[str], asked: Vectors, count: int
 ) -> list[list[int]]:
     """Numbers of chunks for each question, best first; enough of them for a reranker."""
     mode, rerank = cut.strategy.beside.search or "dense", cut.strategy.beside.rerank
     numbers = [each.document for each in cut.places]
-    chunks = Chunks(cut.texts, cut.vectors, numbers, described(cut) if mode != "dense" else [])
-    return searched(mode, texts, asked, chunks, max(count, rerank.hits if rerank else 0))
+    chunks = Chunks(cut.texts, cut.vectors, numbers, describe(cut) if mode != "dense" else [])
+    return search(mode, texts, asked, chunks, max(count, rerank.hits if rerank else 0))
 
 
-def _reranked(
-    place: Workplace, cut: SampleCut, texts: Sequence[str], found: Sequence[Sequence[int]]
+def _rerank(
+    place: Workplace, cut: SampleCut, texts: Sequence[str], rankings: Sequence[Sequence[int]]
 ) -> Reranking | None:
     rerank = cut.strategy.beside.rerank
     if rerank is None:
@@ -90,7 +90,7 @@ def _reranked(
     def progress(at: int) -> None:
         place.progress(f"reranking by {cut.strategy.name}: {at + 1:,} of {counted(len(texts), 'question')}")
 
-    return reranked(rerank, texts, cut.texts, found, place.cache, progress)
+    return rerank_best(rerank, texts, cut.texts, rankings, place.cache, progress)
 
 
 def _costs(place: Workplace, cut: SampleCut, seconds: float) -> StrategyCosts:
@@ -101,7 +101,7 @@ def _costs(place: Workplace, cut: SampleCut, seconds: float) -> StrategyCosts:
     return costs(measured, place.sample.share, place.parts.config.rechunk.price)
 
 
-def described(cut: SampleCut) -> list[Metadata]:
+def describe(cut: SampleCut) -> list[Metadata]:
     """Return the metadata of each chunk that words need."""
     known = [
         {"language": identified(each.document).language, "title": title_of(each.document, each.item)}

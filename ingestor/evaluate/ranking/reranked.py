@@ -29,27 +29,27 @@ class Reranking:
     seconds: float
 
 
-def reranked(
+def rerank_best(
     rerank: Rerank,
     questions: Sequence[str],
     texts: Sequence[str],
-    found: Sequence[Sequence[int]],
+    rankings: Sequence[Sequence[int]],
     cache: VectorCache,
     progress: Callable[[int], None],
 ) -> Reranking:
     """Rerank the best chunks of every question.
 
-    ``texts``: texts of all chunks. ``found``: chunk numbers for each question, best first, before reranking.
+    ``texts``: texts of all chunks. ``rankings``: each question's chunk numbers, best first, before reranking.
     Raises Transient or NeedsHuman, as the reranker does.
     """
     scores = scores_of(rerank.model_copy(update={"timeout": _PATIENCE}), patient=True)
     name = _name(rerank, scores)
     orders, seconds = list[list[int]](), list[float]()
-    for at, (question, best) in enumerate(zip(questions, found, strict=True)):
+    for at, (question, best) in enumerate(zip(questions, rankings, strict=True)):
         progress(at)
         seen, rest = best[: rerank.hits], best[rerank.hits :]
         if seen:
-            rated, took = _rated(scores, name, question, [texts[number] for number in seen], cache)
+            rated, took = _rate(scores, name, question, [texts[number] for number in seen], cache)
             seen = [seen[number] for number in best_first(rated)]
             seconds.append(took)
         orders.append([*seen, *rest])
@@ -62,7 +62,7 @@ def _name(rerank: Rerank, scores: Scores) -> str:
     return json.dumps([rerank.url, rerank.model, probed])
 
 
-def _rated(
+def _rate(
     scores: Scores, name: str, question: str, texts: Sequence[str], cache: VectorCache
 ) -> tuple[list[float], float]:
     """The scores of the texts, and the seconds that they took when they were made."""

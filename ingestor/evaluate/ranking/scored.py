@@ -73,7 +73,7 @@ def _row(
 
 
 def _by_document(places: Iterable[ChunkPlace]) -> Mapping[int, Sequence[ChunkPlace]]:
-    found: defaultdict[int, list[ChunkPlace]] = defaultdict(list)
+    by_number: defaultdict[int, list[ChunkPlace]] = defaultdict(list)
     for place in places:
-        found[place.document].append(place)
-    return found
+        by_number[place.document].append(place)
+    return by_number

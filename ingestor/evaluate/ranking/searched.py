@@ -39,7 +39,7 @@ class Chunks:
         return [RecordId(f"{document}#{at}") for at, document in enumerate(self.documents)]
 
 
-def searched(
+def search(
     mode: Mode, questions: Sequence[str], vectors: Vectors, chunks: Chunks, count: int
 ) -> list[list[int]]:
     """The best ``count`` chunks for each question, best first; fewer where words find fewer.
@@ -49,23 +49,23 @@ def searched(
     if mode == "dense":
         return nearest(vectors, chunks.vectors, count)
     with _words(chunks) as (db, number):
-        found = [ranked(db, number, question, max(DEPTH, count)) for question in questions]
+        by_words = [ranked(db, number, question, max(DEPTH, count)) for question in questions]
         if mode == "lexical":
-            return [[_place(id_) for id_, _ in each.order[:count]] for each in found]
+            return [[_place(id_) for id_, _ in each.order[:count]] for each in by_words]
         ids = chunks.ids
         return [
-            _fused(vector, chunks.vectors, ids, words, count)
-            for vector, words in zip(vectors, found, strict=True)
+            _fuse(vector, chunks.vectors, ids, words, count)
+            for vector, words in zip(vectors, by_words, strict=True)
         ]
 
 
 def nearest(asked: Vectors, vectors: Vectors, count: int) -> list[list[int]]:
     """The ``count`` chunks of the greatest cosine for each question; of equals the first."""
-    found: list[list[int]] = []
+    best: list[list[int]] = []
     for start in range(0, len(asked), _BLOCK):
         similar = asked[start : start + _BLOCK] @ vectors.T
-        found += np.argsort(-similar, axis=1, kind="stable")[:, :count].tolist()
-    return found
+        best += np.argsort(-similar, axis=1, kind="stable")[:, :count].tolist()
+    return best
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
             yield db, number
 
 
-def _fused(
+def _fuse(
     vector: Vectors, vectors: Vectors, ids: Sequence[RecordId], words: ByWords, count: int
 ) -> list[int]:
     cosines = vectors @ vector

@@ -31,9 +31,9 @@ def curves(names: Sequence[str], comparisons: Mapping[int, Comparison], pick: in
     )
 
 
-def differences(names: Sequence[str], found: Comparison, base: int) -> str:
+def differences(names: Sequence[str], comparison: Comparison, base: int) -> str:
     """Each strategy's recall less that of ``base``, with its 95 % interval, in points."""
-    rows = [(at, found.difference(at, base)) for at in range(len(names)) if at != base]
+    rows = [(at, comparison.difference(at, base)) for at in range(len(names)) if at != base]
     if not rows:
         return ""
     most = max(1.0, *(100 * max(-d.interval.low, d.interval.high) for _, d in rows))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ingestor.core.escape import spelt
+from ingestor.core.escape import escape_invisible
 from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.questions.readings import has
 from ingestor.evaluate.ranking.outcomes import StrategyOutcome
@@ -19,35 +19,37 @@ _CHUNKS = 2  # of each strategy
 _LONGEST = 1500  # characters of a chunk; of a longer one the middle is left out
 
 
-def differing(found: Evaluation) -> list[int]:
+def differing_questions(evaluation: Evaluation) -> list[int]:
     """The questions on which recall at the first budget differs most."""
-    recall = np.array([each.scores.at[found.request.budgets[0]] for each in found.outcomes])
+    recall = np.array([each.scores.at[evaluation.request.budgets[0]] for each in evaluation.outcomes])
     spread = recall.max(axis=0) - recall.min(axis=0)
     order = np.lexsort((np.arange(len(spread)), -recall.std(axis=0), -spread))
     return [int(at) for at in order[:_SHOWN] if spread[at] > 0]
 
 
-def shown(found: Evaluation, at: int) -> str:
+def render(evaluation: Evaluation, at: int) -> str:
     """Render a question that readers can unfold."""
-    budget = found.request.budgets[0]
+    budget = evaluation.request.budgets[0]
     shares = "".join(
         f'<span class="share" style="--share:{each.scores.at[budget][at]:.2f};--own:var(--{colour(number)})"'
         f' title="{_safe(each.name)}">{100 * each.scores.at[budget][at]:.0f}</span>'
-        for number, each in enumerate(found.outcomes)
+        for number, each in enumerate(evaluation.outcomes)
     )
     strategies = "".join(
         f'<section><h4><i style="background:var(--{colour(number)})"></i>{_safe(each.name)}: '
         f"{100 * each.scores.at[budget][at]:.0f} %</h4>"
-        f"{''.join(_found(each, at, budget, found.quoted[at]))}</section>"
-        for number, each in enumerate(found.outcomes)
+        f"{''.join(_excerpts_and_chunks(each, at, budget, evaluation.quoted[at]))}</section>"
+        for number, each in enumerate(evaluation.outcomes)
     )
     return (
-        f'<details><summary><span class="question">{_safe(found.questions[at].text)}</span>'
+        f'<details><summary><span class="question">{_safe(evaluation.questions[at].text)}</span>'
         f'<span class="shares">{shares}</span></summary><div class="strategies">{strategies}</div></details>'
     )
 
 
-def _found(outcome: StrategyOutcome, at: int, budget: int, quoted: Sequence[str]) -> Iterator[str]:
+def _excerpts_and_chunks(
+    outcome: StrategyOutcome, at: int, budget: int, quoted: Sequence[str]
+) -> Iterator[str]:
     """The excerpts, with what was missed; then the best chunks, with what was hit."""
     cut, excerpts = outcome.cut, outcome.questions[at].excerpts
     places = [cut.places[number] for number in outcome.scores.ranked[at]]
@@ -56,9 +58,9 @@ def _found(outcome: StrategyOutcome, at: int, budget: int, quoted: Sequence[str]
         spans = [span for place in held if place.document == excerpt.document for span in place.spans]
         text = cut.sample.documents[excerpt.document].document.text
         if has(cut.sample, excerpt):
-            marked = _marked(text, (excerpt.start, excerpt.end), spans, ("mark", "del"))
+            marked = _mark(text, (excerpt.start, excerpt.end), spans, ("mark", "del"))
         else:
-            marked = f"<small>Not in what it reads.</small>\n{_tagged(words, 'del')}"
+            marked = f"<small>Not in what it reads.</small>\n{_tag(words, 'del')}"
         yield f'<div class="excerpt">{marked}</div>'
     for rank, place in enumerate(places[:_CHUNKS], start=1):
         document = cut.sample.documents[place.document]
@@ -68,24 +70,24 @@ def _found(outcome: StrategyOutcome, at: int, budget: int, quoted: Sequence[str]
 
 def _chunk(text: str, place: ChunkPlace, excerpts: Sequence[Excerpt]) -> str:
     own = [(e.start, e.end) for e in excerpts if e.document == place.document]
-    return " … ".join(_shortened(text, span, own) for span in place.spans)
+    return " … ".join(_shorten(text, span, own) for span in place.spans)
 
 
-def _shortened(text: str, span: Span, own: Sequence[Span]) -> str:
+def _shorten(text: str, span: Span, own: Sequence[Span]) -> str:
     start, end = span
     if end - start <= _LONGEST or any(max(a, start) < min(b, end) for a, b in own):
-        return _marked(text, span, own, ("mark", ""))
+        return _mark(text, span, own, ("mark", ""))
     half = _LONGEST // 2
     return f"{_safe(text[start : start + half])} … {_safe(text[end - half : end])}"
 
 
-def _marked(text: str, span: Span, held: Sequence[Span], tags: tuple[str, str]) -> str:
+def _mark(text: str, span: Span, held: Sequence[Span], tags: tuple[str, str]) -> str:
     """The text of the span. ``tags``: around what is held, and around the rest."""
     start, end = span
     edges = sorted({start, end, *(each for pair in held for each in pair if start < each < end)})
     inside, outside = tags
     return "".join(
-        _tagged(
+        _tag(
             text[a:b],
             inside if any(low <= a and b <= high for low, high in held) else outside,
         )
@@ -93,9 +95,9 @@ def _marked(text: str, span: Span, held: Sequence[Span], tags: tuple[str, str]) 
     )
 
 
-def _tagged(text: str, tag: str) -> str:
+def _tag(text: str, tag: str) -> str:
     return f"<{tag}>{_safe(text)}</{tag}>" if tag else _safe(text)
 
 
 def _safe(value: str) -> str:
-    return escape(spelt(value))
+    return escape(escape_invisible(value))

@@ -12,9 +12,9 @@ _COSTS = [
 ]  # fmt: skip
 
 
-def costs(found: Evaluation) -> Rows:
+def costs(evaluation: Evaluation) -> Rows:
     """Return the table of each strategy's costs, without columns that are empty for all strategies."""
-    rows = [_costs(each) for each in found.outcomes]
+    rows = [_costs(each) for each in evaluation.outcomes]
     kept = [at for at in range(len(_COSTS)) if any(row[at] for row in rows)]
     return [[row[at] for at in kept] for row in (_COSTS, *rows)]
 
@@ -25,15 +25,15 @@ def row_head(outcome: StrategyOutcome) -> str:
 
 
 def _costs(outcome: StrategyOutcome) -> list[str]:
-    found, asked = outcome.costs, outcome.costs.asked
+    costs, asked = outcome.costs, outcome.costs.asked
     return [
         row_head(outcome),
-        f"{found.records:,}",
-        f"{found.disk / 1e6:,.1f}",
-        f"{found.passes:.1f}",
-        f"{found.embedded:,}",
-        f"{found.seconds:,.0f}",
+        f"{costs.records:,}",
+        f"{costs.disk / 1e6:,.1f}",
+        f"{costs.passes:.1f}",
+        f"{costs.embedded:,}",
+        f"{costs.seconds:,.0f}",
         *(f"{each:,}" if each else "" for each in (asked.calls, asked.prompt_tokens, asked.answer_tokens)),
-        "" if found.money is None else price(found.money),
+        "" if costs.money is None else price(costs.money),
         "" if outcome.rerank_seconds is None else f"{outcome.rerank_seconds:.2g}",
     ]

@@ -13,7 +13,7 @@ from pyromark import Options as Dialect
 from pyromark import events_with_range
 
 from ingestor.lexical.terms import places
-from ingestor.preview.view import shown
+from ingestor.preview.view import show_controls
 
 Span = tuple[int, int]
 
@@ -97,7 +97,11 @@ def _markdown(text: str, start: int, end: int, found: Sequence[Span]) -> Iterato
             first, last = (start + len(raw[: place[at]].decode()) for at in ("start", "end"))
             at = text.find(str(about), first, last)  # no entity or escape stands for it
             shows = at >= 0
-            said = _marked(text, at, at + len(about), found) if shows else Markup("{}").format(shown(about))
+            said = (
+                _marked(text, at, at + len(about), found)
+                if shows
+                else Markup("{}").format(show_controls(about))
+            )
             yield Markup("<code>{}</code>").format(said) if kind == "Code" else said
 
 
@@ -121,6 +125,6 @@ def _marked(text: str, start: int, end: int, found: Iterable[Span]) -> Markup:
     made, at = Markup(), start
     for a, b in found:
         if a >= at and b <= end:
-            made += Markup("{}<mark>{}</mark>").format(shown(text[at:a]), shown(text[a:b]))
+            made += Markup("{}<mark>{}</mark>").format(show_controls(text[at:a]), show_controls(text[a:b]))
             at = b
-    return made + Markup("{}").format(shown(text[at:end]))
+    return made + Markup("{}").format(show_controls(text[at:end]))

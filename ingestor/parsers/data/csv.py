@@ -43,7 +43,7 @@ class CsvParser:
             rows = list(_rows(text, named[1] if named else tabs or _delimiter(text)))
         except csv.Error:
             rows = []
-        if not rows or _ragged(rows):
+        if not rows or _is_ragged(rows):
             rows = []
             for start, end in paragraphs(text):
                 composer.add("paragraph", text[start:end])
@@ -102,7 +102,7 @@ def _tables(rows: list[list[str]]) -> Iterator[list[Sequence[str]]]:
         yield [header, *part]
 
 
-def _ragged(rows: list[list[str]]) -> bool:
+def _is_ragged(rows: list[list[str]]) -> bool:
     """Whether filling short rows up would make most of the text."""
     return max(map(len, rows)) * len(rows) > _RAGGED * sum(map(len, rows)) + _SAMPLE
 

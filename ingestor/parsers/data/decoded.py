@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from ingestor.model import Document
-from ingestor.parsers.text import trimmed
+from ingestor.parsers.text import trim
 
 Edit = tuple[int, int, str]
 
@@ -26,15 +26,15 @@ _SIGNS |= {"t": "\t", "_": "\xa0", "\n": "\n", "\r": "\r"}
 
 def escapes(text: str, start: int, end: int) -> Iterator[Edit]:
     """The escapes of JSON, YAML and TOML in a string that lies between ``start`` and ``end``."""
-    for found in _ESCAPE.finditer(text, start, end):
-        four, low, eight, two, new_line, sign = found.groups()
+    for match in _ESCAPE.finditer(text, start, end):
+        four, low, eight, two, new_line, sign = match.groups()
         if four and low and 0xD800 <= int(four, 16) < 0xDC00:
             point = 0x10000 + ((int(four, 16) & 0x3FF) << 10) + (int(low, 16) & 0x3FF)
-            yield *found.span(), character(point)
+            yield *match.span(), character(point)
         elif number := four or eight or two:
-            yield *found.span(), character(int(number, 16)) + ("\ufffd" if low else "")
+            yield *match.span(), character(int(number, 16)) + ("\ufffd" if low else "")
         elif new_line or sign in _SIGNS:
-            yield *found.span(), "\n" if new_line else _SIGNS[sign]
+            yield *match.span(), "\n" if new_line else _SIGNS[sign]
 
 
 def character(point: int) -> str:
@@ -46,17 +46,17 @@ def character(point: int) -> str:
     return chr(point) if point <= 0x10FFFF and not 0xD800 <= point < 0xE000 else "\ufffd"
 
 
-def unescaped(text: str) -> str:
-    return _edited(text, [*escapes(text, 0, len(text))])
+def unescape(text: str) -> str:
+    return _edit(text, [*escapes(text, 0, len(text))])
 
 
-def decoded(document: Document, edits: Iterable[Edit]) -> Document:
+def apply_edits(document: Document, edits: Iterable[Edit]) -> Document:
     """The document with these edits, which are in order and apart. Blocks that are emptied are dropped."""
     made = [edit for edit in edits if document.text[edit[0] : edit[1]] != edit[2]]
     if not made:
         return document
     starts = [start for start, _, _ in made]
-    shifts = [0, *accumulate(len(said) - (end - start) for start, end, said in made)]
+    shifts = [0, *accumulate(len(words) - (end - start) for start, end, words in made)]
 
     def place(position: int) -> int:
         at = bisect_right(starts, position)
@@ -64,25 +64,25 @@ def decoded(document: Document, edits: Iterable[Edit]) -> Document:
             return starts[at - 1] + shifts[at - 1]
         return position + shifts[at]
 
-    text = _edited(document.text, made)
+    text = _edit(document.text, made)
     blocks = [
         replace(block, start=start, end=end)
         for block in document.blocks
-        for start, end in trimmed(text, place(block.start), place(block.end))
+        for start, end in trim(text, place(block.start), place(block.end))
     ]
     breaks = (
         start + shifts[at] + offset
-        for at, (start, end, said) in enumerate(made)
-        if said.count("\n") != document.text.count("\n", start, end)
-        for offset, sign in enumerate(said)
+        for at, (start, end, words) in enumerate(made)
+        if words.count("\n") != document.text.count("\n", start, end)
+        for offset, sign in enumerate(words)
         if sign == "\n"
     )
     return replace(document, text=text, blocks=tuple(blocks), inner_breaks=tuple(breaks))
 
 
-def _edited(text: str, edits: list[Edit]) -> str:
+def _edit(text: str, edits: list[Edit]) -> str:
     parts, at = list[str](), 0
-    for start, end, said in edits:
-        parts += text[at:start], said
+    for start, end, words in edits:
+        parts += text[at:start], words
         at = end
     return "".join([*parts, text[at:]])

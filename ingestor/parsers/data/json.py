@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.data.decoded import decoded, escapes, unescaped
+from ingestor.parsers.data.decoded import apply_edits, escapes, unescape
 from ingestor.parsers.data.nested import Cutter
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
-from ingestor.parsers.text import trimmed
+from ingestor.parsers.text import trim
 from ingestor.registry import Options, Plugin
 from ingestor.text.outline import line_starts
 
@@ -34,14 +34,14 @@ class JsonParser:
         text, kind = decode(blob.data), content_type(blob)
         blocks = tuple(_lines(text) if kind == _LINES else _blocks(text))
         strings = _STRING.finditer(text) if "\\" in text else ()
-        edits = (edit for found in strings for edit in escapes(text, *found.span()))
-        return decoded(Document(text, blocks, kind), edits)
+        edits = (edit for literal in strings for edit in escapes(text, *literal.span()))
+        return apply_edits(Document(text, blocks, kind), edits)
 
 
 def _lines(text: str) -> Iterator[Block]:
     starts = [*line_starts(text), len(text)]
     for begin, after in pairwise(starts):
-        for start, end in trimmed(text, begin, after):
+        for start, end in trim(text, begin, after):
             yield Block("code", start, end, language="json")
 
 
@@ -70,7 +70,7 @@ def _blocks(text: str) -> Iterator[Block]:
 
 
 def _key(text: str, span: tuple[int, int]) -> str:
-    return " ".join(unescaped(text[span[0] + 1 : span[1] - 1])[:_LONGEST].split())
+    return " ".join(unescape(text[span[0] + 1 : span[1] - 1])[:_LONGEST].split())
 
 
 PLUGIN = Plugin(kind="json", version=2, options=Options, build=JsonParser)

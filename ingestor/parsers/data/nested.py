@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ingestor.model import Block
-from ingestor.parsers.text import trimmed
+from ingestor.parsers.text import trim
 
 _LARGE = 1500  # characters of a node that is opened
 _SMALL = 300  # characters of neighbours that share a block
@@ -88,5 +88,5 @@ def blocks(text: str, cuts: list[tuple[int, str]], language: str) -> Iterator[Bl
     """Yield the blocks between cuts. ``cuts``: start and path of each block, ascending."""
     kept = cuts if cuts and not text[: cuts[0][0]].strip() else [(0, ""), *cuts]
     for (begin, path), (end, _) in pairwise([*kept, (len(text), "")]):
-        for start, last in trimmed(text, begin, end):
+        for start, last in trim(text, begin, end):
             yield Block("code", start, last, language=language, symbol=path.strip("./") or None)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.data.decoded import Edit, decoded, escapes, unescaped
+from ingestor.parsers.data.decoded import Edit, apply_edits, escapes, unescape
 from ingestor.parsers.data.nested import blocks
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
@@ -36,7 +36,7 @@ class TomlParser:
         text, kind = decode(blob.data), content_type(blob)
         language = "toml" if kind == "application/toml" else "ini"
         document = Document(text, tuple(blocks(text, list(_tables(text)), language)), kind)
-        return decoded(document, _escapes(text, blob.name, language)) if "\\" in text else document
+        return apply_edits(document, _escapes(text, blob.name, language)) if "\\" in text else document
 
 
 def _escapes(text: str, name: str, language: str) -> Iterator[Edit]:
@@ -46,8 +46,8 @@ def _escapes(text: str, name: str, language: str) -> Iterator[Edit]:
             if string[0][0] == '"':
                 yield from escapes(text, *string.span())
     elif name.lower().endswith(".properties"):
-        for found in _JAVA.finditer(text):
-            yield from escapes(text, *found.span())
+        for match in _JAVA.finditer(text):
+            yield from escapes(text, *match.span())
 
 
 def _tables(text: str) -> Iterator[tuple[int, str]]:
@@ -58,8 +58,8 @@ def _tables(text: str) -> Iterator[tuple[int, str]]:
             runs = _COMMENTS.finditer(text, max(after, table.start() - _NEAR), table.start())
             comments = next((run for run in runs if run.end() == table.start()), table)
             name = table["name"]
-            said = unescaped(name).replace('"', "") if '"' in name else name
-            yield comments.start(), said.strip()
+            bare = unescape(name).replace('"', "") if '"' in name else name
+            yield comments.start(), bare.strip()
         after = table.end()
 
 

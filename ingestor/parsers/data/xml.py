@@ -11,7 +11,7 @@ from dataclasses import replace
 from html import unescape
 
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.data.decoded import Edit, character, decoded
+from ingestor.parsers.data.decoded import Edit, apply_edits, character
 from ingestor.parsers.data.nested import Cutter
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
@@ -68,8 +68,8 @@ class XmlParser:
             language=language[1] if language else None,
         )
         if kind not in _BOOKS:
-            return decoded(document, _edits(text, bare=False))
-        prose = decoded(document, _edits(text, bare=True))
+            return apply_edits(document, _edits(text, bare=False))
+        prose = apply_edits(document, _edits(text, bare=True))
         spans = ((end - len(prose.text[start:end].lstrip()), end) for start, end in paragraphs(prose.text))
         return replace(prose, blocks=tuple(Block("paragraph", *span) for span in spans))
 
@@ -79,19 +79,19 @@ def _edits(text: str, *, bare: bool) -> Iterator[Edit]:
 
     The end of a paragraph becomes a blank line then, and tags next to each other a space.
     """
-    for found in (_TAGS if bare else _MARKUP).finditer(text):
-        start, end, kind = *found.span(), found.lastgroup
+    for match in (_TAGS if bare else _MARKUP).finditer(text):
+        start, end, kind = *match.span(), match.lastgroup
         lines = "\n" * text.count("\n", start, end)
         if kind == "reference":
-            said = unescape(found[0])
-            yield start, end, said if len(said) > 1 else character(ord(said))
+            words = unescape(match[0])
+            yield start, end, words if len(words) > 1 else character(ord(words))
         elif kind == "cdata":
             yield start, start + len("<![CDATA["), ""
             yield end - len("]]>"), end, ""
         elif kind == "binary":
             if end - start >= _PICTURE:
                 yield start, end, lines
-        elif bare and found[0].endswith(">"):
+        elif bare and match[0].endswith(">"):
             apart = text[start - 1 : start] != ">" and text[end : end + 1] == "<"
             yield start, end, "\n\n" if kind == "paragraph" else lines or (" " if apart else "")
 

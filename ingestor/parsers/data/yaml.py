@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.data.decoded import Edit, decoded, escapes
+from ingestor.parsers.data.decoded import Edit, apply_edits, escapes
 from ingestor.parsers.data.nested import Cutter
 from ingestor.parsers.markup.lines import Lines, indent, lines_of
 from ingestor.parsers.shared.decode import decode
@@ -33,7 +33,7 @@ class YamlParser:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
         document = Document(text, tuple(_blocks(lines_of(text))), "application/yaml")
-        return decoded(document, _escapes(text)) if _ESCAPED.search(text) else document
+        return apply_edits(document, _escapes(text)) if _ESCAPED.search(text) else document
 
 
 def _escapes(text: str) -> Iterator[Edit]:
@@ -51,7 +51,7 @@ def _escapes(text: str) -> Iterator[Edit]:
             if isinstance(token, yaml.ScalarToken) and token.style in ("'", '"'):
                 start, end = token.start_mark.index, token.end_mark.index
                 quotes = _TWO_QUOTES.finditer(text, start + 1, end - 1) if token.style == "'" else ()
-                yield from ((*found.span(), "'") for found in quotes)
+                yield from ((*match.span(), "'") for match in quotes)
                 yield from escapes(text, start, end) if token.style == '"' else ()
     except (yaml.YAMLError, ValueError):
         return

@@ -9,7 +9,7 @@ from typing import Any
 
 from ingestor.core.completeness import words as count_words
 from ingestor.parsers.html.tags import check, words
-from ingestor.parsers.shared.numbers import raised
+from ingestor.parsers.shared.numbers import raise_digits
 from ingestor.ports import BadDocument
 
 Node = Any  # selectolax.lexbor.LexborNode
@@ -90,9 +90,9 @@ class HtmlPage:
         """
         root = self.root
         for marked in ("main, [role=main]", "article"):
-            found = self.tree.css(marked)
-            if len(found) == 1 and _says_enough(found[0].text()):
-                content = _with_title(found[0])
+            marks = self.tree.css(marked)
+            if len(marks) == 1 and _says_enough(marks[0].text()):
+                content = _with_title(marks[0])
                 inside = {heading.mem_id for heading in content.css("h1")}
                 nodes = {
                     one.mem_id: one if one.tag != "h1" else _lead(one)
@@ -100,16 +100,16 @@ class HtmlPage:
                     if one.mem_id == content.mem_id or (one.tag == "h1" and one.mem_id not in inside)
                 }
                 distinct = [*{node.mem_id: node for node in nodes.values()}.values()]
-                said = sum(map(raw_words, distinct))
-                self.left_out["what surrounds the main content"] = max(0, raw_words(root) - said)
+                size = sum(map(raw_words, distinct))
+                self.left_out["what surrounds the main content"] = max(0, raw_words(root) - size)
                 return distinct
         return [root]
 
     def _each(self, *selectors: str) -> Iterator[Node]:
         """The elements that fit, the last first, so that each can be taken away or replaced."""
         present = [one for one in selectors if self._may_occur(one)]
-        found = reversed(self.tree.css(", ".join(present))) if present else ()
-        return iter({node.mem_id: node for node in found}.values())
+        nodes = reversed(self.tree.css(", ".join(present))) if present else ()
+        return iter({node.mem_id: node for node in nodes}.values())
 
     def _may_occur(self, selector: str) -> bool:
         """Judge by its first word: each look through the tree takes time."""
@@ -138,7 +138,7 @@ class HtmlPage:
                 "hidden" in attributes
                 or attributes.get("aria-hidden") == "true"
                 or any(style.get(name, "").startswith(value) for name, value in _HIDING)
-                or (tag == "a" and not _ANCHORS.isdisjoint(_named(attributes)))
+                or (tag == "a" and not _ANCHORS.isdisjoint(_class_names(attributes)))
                 or (main and _surrounds(tag, attributes, titled=node.mem_id in titled))
             ):
                 self._count("navigation and hidden parts", node)
@@ -155,15 +155,15 @@ class HtmlPage:
             noted = math.css_first("annotation[encoding*=tex]")
             math.replace_with(_in_tex(math.attributes.get("alttext") or (noted or math).text()))
         for picture in self._each("img"):
-            said = _in_tex(picture.attributes.get("alt") or "")
-            picture.replace_with("" if _FILE.fullmatch(said) else f" {said} ")
+            description = _in_tex(picture.attributes.get("alt") or "")
+            picture.replace_with("" if _FILE.fullmatch(description) else f" {description} ")
         for ruby in self._each("ruby"):
             _set_behind(ruby)
         for high in self._each(
             "sup", *(f"a[{name}*=noteref]" for name in _NOTED if "noteref" in self._source)
         ):
             text = high.text().strip()  # once for each, not for all that are in each other
-            if len(text) < 20 and (number := raised(text)) != text:
+            if len(text) < 20 and (number := raise_digits(text)) != text:
                 high.replace_with(number)
         bare = {link.mem_id for link in self.tree.css("h1 a, h2 a, h3 a, h4 a, h5 a, h6 a, dt a, caption a")}
         for link in self._each("a[href]") if links else ():
@@ -181,7 +181,7 @@ def _selectors(names: Iterable[str]) -> Iterator[str]:
     return (f"{mark}{name}" for name in names for mark in ".#")
 
 
-def _named(attributes: Mapping[str, str | None]) -> list[str]:
+def _class_names(attributes: Mapping[str, str | None]) -> list[str]:
     return f"{attributes.get('class') or ''} {attributes.get('id') or ''}".split()
 
 
@@ -193,13 +193,13 @@ def _surrounds(tag: str, attributes: Mapping[str, str | None], *, titled: bool) 
     if tag == "nav" or role == "navigation":
         return True
     around = tag in ("aside", "footer") or role in _AROUND_ROLES
-    return not titled and (around or not _AROUND_NAMES.isdisjoint(_named(attributes)))
+    return not titled and (around or not _AROUND_NAMES.isdisjoint(_class_names(attributes)))
 
 
 def styles(attributes: Mapping[str, str | None]) -> dict[str, str]:
     """The properties that the attribute ``style`` sets."""
-    said = (attributes.get("style") or "").lower().split(";")
-    pairs = (declaration.partition(":") for declaration in said)
+    rules = (attributes.get("style") or "").lower().split(";")
+    pairs = (declaration.partition(":") for declaration in rules)
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
@@ -219,10 +219,10 @@ def one_line(text: str) -> str:
     return " ".join(text.replace(BREAK, " ").replace("\xad", "").split())
 
 
-def _in_tex(said: str) -> str:
-    said = said.strip()
-    last = said.rfind("}") + 1  # behind it each beginning would be followed to the end, in vain
-    return _STYLED.sub(r"\1", said[:last]) + said[last:]
+def _in_tex(description: str) -> str:
+    description = description.strip()
+    last = description.rfind("}") + 1  # behind it each beginning would be followed to the end, in vain
+    return _STYLED.sub(r"\1", description[:last]) + description[last:]
 
 
 def _figure_of(picture: Node) -> Node | None:
@@ -245,10 +245,10 @@ def _set_behind(ruby: Node) -> None:
         if part.tag != "rp":
             readings.append(one_line(text))
         part.decompose()
-    said = [reading for reading in readings if reading]
-    apart = "" if all(ord(reading[0]) >= _FROM_EAST for reading in said) else " "
-    if said:
-        ruby.insert_after(f"({apart.join(said)})")
+    texts = [reading for reading in readings if reading]
+    apart = "" if all(ord(reading[0]) >= _FROM_EAST for reading in texts) else " "
+    if texts:
+        ruby.insert_after(f"({apart.join(texts)})")
 
 
 def _with_title(content: Node) -> Node:
@@ -272,4 +272,4 @@ def _lead(heading: Node) -> Node:
 
 
 def _says_enough(text: str) -> bool:
-    return any(len(one_line(said)) >= _ENOUGH for said in (text[: 10 * _ENOUGH], text))
+    return any(len(one_line(part)) >= _ENOUGH for part in (text[: 10 * _ENOUGH], text))

@@ -17,7 +17,7 @@ from ingestor.parsers.html.tags import words
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.grid import SpannedCell, grid
-from ingestor.parsers.shared.numbers import written
+from ingestor.parsers.shared.numbers import write_number
 from ingestor.registry import Options, Plugin
 from ingestor.text.outline import heading_number
 
@@ -241,18 +241,18 @@ class _Walk:
                     lines[-1][1].append(" ")
                     todo.append(" ")
                 todo += _last_first(node)
-        said = ((mark, " ".join("".join(parts).split())) for mark, parts in lines)
-        return "\n".join(f"{mark}{text}" for mark, text in said if text)
+        texts = ((mark, " ".join("".join(parts).split())) for mark, parts in lines)
+        return "\n".join(f"{mark}{text}" for mark, text in texts if text)
 
 
 def _last_first(node: Node) -> list[Node | str]:
     """Return the children of a node, last first, as a stack takes them."""
-    found: list[Node | str] = []
+    nodes: list[Node | str] = []
     child = node.last_child
     while child is not None:
-        found.append(child)
+        nodes.append(child)
         child = child.prev
-    return found
+    return nodes
 
 
 def _text(root: Node) -> str:
@@ -294,8 +294,8 @@ def _cell(node: Node) -> SpannedCell:
 
 
 def _whole(text: str | None, default: int) -> int:
-    found = _NUMBER.match(text or "")
-    return int(found[1]) if found else default
+    match = _NUMBER.match(text or "")
+    return int(match[1]) if match else default
 
 
 def _marks(root: Node) -> dict[int, str]:
@@ -310,7 +310,7 @@ def _marks(root: Node) -> dict[int, str]:
         number = _whole(attributes.get("start"), len(items) if step < 0 else 1)
         for item in items:
             number = _whole(item.attributes.get("value"), number)
-            marks[item.mem_id] = f"{written(number, _NUMBERED.get(kind, 'decimal'))}. "
+            marks[item.mem_id] = f"{write_number(number, _NUMBERED.get(kind, 'decimal'))}. "
             number += step
     return marks
 
@@ -319,18 +319,18 @@ def _language(pre: Node) -> str | None:
     """Return the language of code, named by a class of ``pre``, its ``code`` or its ancestors."""
     near = [pre, pre.css_first("code"), pre.parent, pre.parent.parent if pre.parent else None]
     classes = " ".join((node.attributes.get("class") or "") for node in near if node is not None)
-    named = (found[1].lower() for found in _LANGUAGE.finditer(classes))
+    named = (match[1].lower() for match in _LANGUAGE.finditer(classes))
     return next((name for name in named if name not in _NO_LANGUAGE), None)
 
 
 def _about(page: HtmlPage) -> dict[str, str]:
     """The page's meta elements, the first of each name."""
-    found: dict[str, str] = {}
+    about: dict[str, str] = {}
     for meta in page.tree.css("meta[content]"):
         attributes = meta.attributes
         name = attributes.get("name") or attributes.get("property") or attributes.get("http-equiv") or ""
-        found.setdefault(name.lower(), one_line(attributes.get("content") or ""))
-    return found
+        about.setdefault(name.lower(), one_line(attributes.get("content") or ""))
+    return about
 
 
 PLUGIN = Plugin(kind="html", version=4, options=HtmlOptions, build=HtmlParser)

@@ -56,8 +56,8 @@ def check(source: str) -> dict[str, str]:
 
 
 def _name(tag: str) -> str:
-    found = _NAME.match(tag)
-    return found[0].lower() if found else ""
+    match = _NAME.match(tag)
+    return match[0].lower() if match else ""
 
 
 def is_plain(tags: Sequence[str], names: Mapping[str, str]) -> bool:

@@ -52,7 +52,7 @@ def add_letter(
     read.
     """
     composer.heading(subject, 1)
-    heads = "\n".join(f"{role}: {_shortened(names)}" for role, names in people.items() if names)
+    heads = "\n".join(f"{role}: {_shorten(names)}" for role, names in people.items() if names)
     composer.add("paragraph", heads)
     count = words(subject) + words(heads)
     problem = next((body.problem for body in bodies if body.problem), None)
@@ -82,11 +82,11 @@ def _is_filled(bodies: Sequence[MailBody]) -> bool:
 
 
 def _says_more(bodies: Sequence[MailBody], others: Sequence[MailBody]) -> bool:
-    said, known = (frozenset(_WORD.findall(" ".join(b.text.lower() for b in of))) for of in (bodies, others))
-    return len(said - known) > _NEW * len(said) + 1
+    words, known = (frozenset(_WORD.findall(" ".join(b.text.lower() for b in of))) for of in (bodies, others))
+    return len(words - known) > _NEW * len(words) + 1
 
 
-def _shortened(names: str) -> str:
+def _shorten(names: str) -> str:
     return names if len(names) <= _MOST else f"{names[:_MOST]} …"
 
 
@@ -102,6 +102,6 @@ def paragraphs(body: str) -> Iterator[tuple[str, str]]:
     yield kind, "\n".join(run)
 
 
-def written(name: str, address: str) -> str:
+def format_address(name: str, address: str) -> str:
     """``Ada <ada@example.org>``, or the one that is known."""
     return f"{name} <{address}>" if name and address else name or address

@@ -45,11 +45,11 @@ def read(data: bytes) -> "Message[str, str]":
 
 def header(message: "Message[str, str]", name: str) -> str:
     """Return a header in one line of readable text; "" if it is missing."""
-    found = (str(value) for key, value in message.raw_items() if key.lower() == name.lower())
-    return " ".join(_decoded(next(found, "")[:_LONGEST]).split())
+    values = (str(value) for key, value in message.raw_items() if key.lower() == name.lower())
+    return " ".join(_decode(next(values, "")[:_LONGEST]).split())
 
 
-def _decoded(value: str) -> str:
+def _decode(value: str) -> str:
     """Encoded words as text, and bare bytes as UTF-8; invalid bytes become U+FFFD."""
     value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     try:
@@ -86,8 +86,8 @@ def bodies(part: "Message[str, str]", depth: int = 0) -> Sequence[MailBody]:
     kind = part.get_content_type()
     if kind != "message/rfc822" and isinstance(payload, list):
         parts = [inner for inner in payload if isinstance(inner, Message)] if depth < _DEEPEST else []
-        found = [bodies(inner, depth + 1) for inner in parts]
-        return best(found) if kind == "multipart/alternative" else [*chain.from_iterable(found)]
+        alternatives = [bodies(inner, depth + 1) for inner in parts]
+        return best(alternatives) if kind == "multipart/alternative" else [*chain.from_iterable(alternatives)]
     if kind not in ("text/plain", "text/html") or _is_attachment(part):
         return []
     text = _text(part)
@@ -131,7 +131,7 @@ def _is_inline(part: "Message[str, str]") -> bool:
 
 def _name(part: "Message[str, str]") -> str:
     try:
-        return " ".join(_decoded(part.get_filename() or "").split())
+        return " ".join(_decode(part.get_filename() or "").split())
     except (LookupError, ValueError, TypeError):
         return ""
 

@@ -6,7 +6,7 @@ all read. Attachments are documents of their own (see ingestor/archives/unpack.p
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.mail import message as mail
-from ingestor.parsers.mail.bodies import add_letter, written
+from ingestor.parsers.mail.bodies import add_letter, format_address
 from ingestor.parsers.shared.compose import Composer
 from ingestor.registry import Options, Plugin
 
@@ -23,7 +23,7 @@ class MailParser:
         subject = mail.header(message, "Subject")
         sender = mail.addresses(message, "From")
         people = {
-            key: ", ".join(written(*pair) for pair in mail.addresses(message, key))
+            key: ", ".join(format_address(*pair) for pair in mail.addresses(message, key))
             for key in ("from", "to", "cc")  # names of headers and of metadata
         }
         composer = Composer()

@@ -40,12 +40,12 @@ class AsciiDocParser:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
         lines = lines_of(text)
-        found = tuple(blocks(lines, _Rules(lines)))
+        parsed = tuple(blocks(lines, _Rules(lines)))
         about = _about(lines)
-        title = next((block.title for block in found if block.kind == "heading"), None)
+        title = next((block.title for block in parsed if block.kind == "heading"), None)
         return Document(
             text=text,
-            blocks=found,
+            blocks=parsed,
             content_type="text/asciidoc",
             title=about.get("title") or title,
             language=about.get("lang"),
@@ -59,12 +59,12 @@ class _Rules:
 
     def __call__(self, at: int) -> FoundBlock | None:
         row = self._lines.rows[at]
-        if row[0] in "[.:" and (about := self._attributed(at)):
+        if row[0] in "[.:" and (about := self._block_with_attributes(at)):
             return about
         if row.startswith("//") and not row.startswith("////"):
             return FoundBlock("comment", self._lines.while_(at, lambda row: row.startswith("//")))
-        if found := self._heading(at, row) or self._fenced(at, at, row):
-            return found
+        if block := self._heading(at, row) or self._fenced_block(at, at, row):
+            return block
         if not self._lines.row(at - 1):
             return self._loose(at, row)
         return None
@@ -78,7 +78,7 @@ class _Rules:
             return FoundBlock("heading", at + 2, _UNDERLINES[below[0]], row)
         return None
 
-    def _attributed(self, at: int) -> FoundBlock | None:
+    def _block_with_attributes(self, at: int) -> FoundBlock | None:
         """A block with the lines of attributes before it; or attributes of the document."""
         lines = self._lines
         if _ENTRY.fullmatch(lines.rows[at]):
@@ -91,12 +91,12 @@ class _Rules:
         language = source[1].lower() or None if source else None
         if not row or self._heading(body, row):
             return FoundBlock("label", body)
-        fenced = self._fenced(at, body, row, language)
+        fenced = self._fenced_block(at, body, row, language)
         if fenced or not source:
             return fenced or self._loose(body, row) or FoundBlock("paragraph", lines.while_(body, bool))
         return FoundBlock("code", lines.while_(body, bool), language=language)
 
-    def _fenced(self, at: int, body: int, row: str, language: str | None = None) -> FoundBlock | None:
+    def _fenced_block(self, at: int, body: int, row: str, language: str | None = None) -> FoundBlock | None:
         """Return the block up to the line that repeats the delimiter, or to the document's end."""
         fence = _FENCE.fullmatch(row)
         if not fence:
@@ -123,7 +123,7 @@ class _Rules:
         lines = self._lines
         while True:
             while lines.row(at):
-                fenced = self._fenced(at, at, lines.rows[at]) if lines.row(at - 1) == "+" else None
+                fenced = self._fenced_block(at, at, lines.rows[at]) if lines.row(at - 1) == "+" else None
                 at = fenced.end if fenced else at + 1
             after = lines.past_blank(at)
             if not lines.row(after) or not (_ITEM.match(lines.rows[after]) or indent(lines.rows[after])):

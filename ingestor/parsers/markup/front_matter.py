@@ -34,8 +34,8 @@ class FrontMatter:
 
 def front_matter(text: str) -> FrontMatter | None:
     """The front matter that ``text`` opens with, if it does. Never raises."""
-    found, fields = _matched(text)
-    if found is None or fields is None:
+    match, fields = _match(text)
+    if match is None or fields is None:
         return None
     extra = {
         "author": _value(fields, "author", "authors"),
@@ -43,8 +43,8 @@ def front_matter(text: str) -> FrontMatter | None:
         "tags": _value(fields, "tags", "keywords"),
     }
     return FrontMatter(
-        end=found.end(),
-        visible_end=len(found[0].rstrip()),
+        end=match.end(),
+        visible_end=len(match[0].rstrip()),
         title=_value(fields, "title"),
         language=_value(fields, "lang", "language"),
         extra=tuple((key, value) for key, value in extra.items() if value),
@@ -53,16 +53,16 @@ def front_matter(text: str) -> FrontMatter | None:
 
 def fields_of(text: str) -> Mapping[Any, Any] | None:
     """Return all fields of the front matter that ``text`` opens with, YAML's as texts. Never raises."""
-    return _matched(text)[1]
+    return _match(text)[1]
 
 
-def _matched(text: str) -> tuple[re.Match[str] | None, Mapping[Any, Any] | None]:
-    found = _FRONT.match(text, 0, _LIMIT) or _TOML.match(text, 0, _LIMIT)
-    if not found or found.end() == _LIMIT < len(text):
+def _match(text: str) -> tuple[re.Match[str] | None, Mapping[Any, Any] | None]:
+    match = _FRONT.match(text, 0, _LIMIT) or _TOML.match(text, 0, _LIMIT)
+    if not match or match.end() == _LIMIT < len(text):
         return None, None
     if text[0] == "+":
-        return found, _toml(found[1])
-    return found, _fields(found[1]) if _KEY.match(found[1]) else None
+        return match, _toml(match[1])
+    return match, _fields(match[1]) if _KEY.match(match[1]) else None
 
 
 def _fields(source: str) -> Mapping[Any, Any]:

@@ -8,7 +8,7 @@ import re
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, lines_of
-from ingestor.parsers.markup.tex_accents import decoded
+from ingestor.parsers.markup.tex_accents import decode_accents
 from ingestor.parsers.shared.decode import decode
 from ingestor.registry import Options, Plugin
 
@@ -123,7 +123,7 @@ def argument(text: str, at: int) -> tuple[str, int]:
 
 def plain(markup: str) -> str:
     """A title without commands, as far as that can be had cheaply."""
-    text = decoded(_COMMENTED.sub("", markup).replace("\\\\", " ")).replace("~", " ")
+    text = decode_accents(_COMMENTED.sub("", markup).replace("\\\\", " ")).replace("~", " ")
     text = _COMMAND.sub("", _ASIDE.sub("", text).replace("\\and", ", "))
     return " ".join(re.sub(r"\\(?=\W)|[{}]", "", text).split()).replace(" ,", ",")
 
@@ -167,8 +167,8 @@ def _in_preamble(row: str) -> bool:
 
 
 def _language(row: str) -> str | None:
-    found = _LANGUAGE.search(row)
-    return (found[1] or found[2]).lower() if found else None
+    match = _LANGUAGE.search(row)
+    return (match[1] or match[2]).lower() if match else None
 
 
 PLUGIN = Plugin(kind="latex", version=3, options=Options, build=LatexParser)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ingestor.model import Block
-from ingestor.parsers.text import trimmed
+from ingestor.parsers.text import trim
 from ingestor.text.outline import heading_number, line_starts
 
 _LONGEST = 1000  # characters of a line that can mean something
@@ -84,33 +84,33 @@ def _row(text: str, start: int, end: int) -> str:
 
 def blocks(lines: Lines, rule: Rule) -> Iterator[Block]:
     """Yield the blocks in order; together they hold all visible text."""
-    at, found = 0, None
+    at, block = 0, None
     while at < len(lines.rows):
         if not lines.rows[at]:
             at += 1
             continue
-        found = found or rule(at)
+        block = block or rule(at)
         following = None
-        end = found.end if found else at + 1
-        if found is None or found.stop is not None:
+        end = block.end if block else at + 1
+        if block is None or block.stop is not None:
             while lines.row(end) and (following := rule(end)) is None:
                 end += 1
-        if found is not None:
-            yield from _block(lines, lines.starts[at], found)
-        begin = lines.starts[at] if found is None else found.stop
+        if block is not None:
+            yield from _block(lines, lines.starts[at], block)
+        begin = lines.starts[at] if block is None else block.stop
         if begin is not None:
-            for start, stop in trimmed(lines.text, begin, lines.starts[end]):
+            for start, stop in trim(lines.text, begin, lines.starts[end]):
                 yield Block("paragraph", start, stop)
-        at, found = end, following
+        at, block = end, following
 
 
-def _block(lines: Lines, begin: int, found: FoundBlock) -> Iterator[Block]:
-    number = heading_number(found.title) if found.title else None
-    stop = lines.starts[found.end] if found.stop is None else found.stop
-    for start, end in trimmed(lines.text, begin, stop):
+def _block(lines: Lines, begin: int, block: FoundBlock) -> Iterator[Block]:
+    number = heading_number(block.title) if block.title else None
+    stop = lines.starts[block.end] if block.stop is None else block.stop
+    for start, end in trim(lines.text, begin, stop):
         yield Block(
-            found.kind, start, end, found.level, found.title or None, number,
-            language=found.language, symbol=found.symbol,
+            block.kind, start, end, block.level, block.title or None, number,
+            language=block.language, symbol=block.symbol,
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.markup.front_matter import FrontMatter, front_matter
 from ingestor.parsers.shared.decode import decode
-from ingestor.parsers.text import trimmed
+from ingestor.parsers.text import trim
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 from ingestor.text.outline import heading_number
@@ -61,7 +61,7 @@ class MarkdownParser:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Element:
     """A block of the top level: its bytes; what pulldown-cmark calls it, and says of it; the text in it.
 
     Where code or a tag ends the text, an empty string does.
@@ -71,22 +71,22 @@ class _Found:
     end: int
     name: str
     about: Any = None
-    said: Sequence[str] = ()
+    words: Sequence[str] = ()
 
 
 def _blocks(text: str, start: int) -> Iterator[Block]:
     """The blocks from ``start`` on, which is where a line begins."""
     source = _readable(text[start:])
     data, byte, at = source.encode(), 0, start
-    for found in _in_order([*_found(source), *_definitions(source)], len(data)):
-        begin = at + len(data[byte : found.start].decode())
-        end = begin + len(data[found.start : found.end].decode())
+    for element in _in_order([*_elements(source), *_definitions(source)], len(data)):
+        begin = at + len(data[byte : element.start].decode())
+        end = begin + len(data[element.start : element.end].decode())
         line = max(text.rfind("\n", at, begin), text.rfind("\r", at, begin), at - 1) + 1
         # Between blocks there are definitions of links that were defined before.
-        yield from (Block("definition", *span) for span in trimmed(text, at, line))
-        for span in trimmed(text, line, end):
-            yield _as_label(text, _block(text, *span, found))
-        byte, at = found.end, end
+        yield from (Block("definition", *span) for span in trim(text, at, line))
+        for span in trim(text, line, end):
+            yield _as_label(text, _block(text, *span, element))
+        byte, at = element.end, end
 
 
 def _readable(source: str) -> str:
@@ -95,50 +95,50 @@ def _readable(source: str) -> str:
     pulldown-cmark takes no lone carriage return for the end of a line. A fence followed by a tab does not
     end its code.
     """
-    return _BEHIND_MARKS.sub(lambda found: " " * len(found[0]), _NEWLINE.sub("\n", source))
+    return _BEHIND_MARKS.sub(lambda match: " " * len(match[0]), _NEWLINE.sub("\n", source))
 
 
-def _in_order(found: list[_Found], size: int) -> Iterator[_Found]:
+def _in_order(elements: list[_Element], size: int) -> Iterator[_Element]:
     """Yield blocks by their start, without definitions inside other blocks; an empty definition ends them."""
     end = 0
-    for one in sorted(found, key=lambda one: one.start):
+    for one in sorted(elements, key=lambda one: one.start):
         if one.start >= end:
             yield one
             end = one.end
-    yield _Found(size, size, "Definition")
+    yield _Element(size, size, "Definition")
 
 
-def _definitions(source: str) -> Iterator[_Found]:
+def _definitions(source: str) -> Iterator[_Element]:
     """The definitions of links, the first of each."""
     from pyromark import Options as Dialect
     from pyromark import reference_definitions
 
     if "]:" in source:
-        for found in reference_definitions(source, options=Dialect.ENABLE_TABLES).values():
-            yield _Found(found["span"]["start"], found["span"]["end"], "Definition")
+        for definition in reference_definitions(source, options=Dialect.ENABLE_TABLES).values():
+            yield _Element(definition["span"]["start"], definition["span"]["end"], "Definition")
 
 
-def _found(source: str) -> Iterator[_Found]:
-    depth, begun, said = 0, "", list[str]()
+def _elements(source: str) -> Iterator[_Element]:
+    depth, begun, words = 0, "", list[str]()
     for event, span in _events(source):
         if isinstance(event, str):  # a rule, or the end of a line
             if depth:
-                said.append(" ")
+                words.append(" ")
             else:
-                yield _Found(span["start"], span["end"], event)
+                yield _Element(span["start"], span["end"], event)
         elif "Start" in event:
             if not depth:
-                begun, said = event["Start"], []
+                begun, words = event["Start"], []
             depth += 1
         elif "End" in event:
             depth -= 1
             if not depth:
                 name = begun if isinstance(begun, str) else next(iter(begun))
-                yield _Found(span["start"], span["end"], name, begun, said)
+                yield _Element(span["start"], span["end"], name, begun, words)
         elif "Text" in event:
-            said.append(event["Text"])
+            words.append(event["Text"])
         else:
-            said += [event.get("Code", ""), ""]
+            words += [event.get("Code", ""), ""]
 
 
 def _events(source: str) -> Iterator[Any]:
@@ -153,23 +153,23 @@ def _events(source: str) -> Iterator[Any]:
         raise BadDocument(f"is Markdown that cannot be read: {error}; report it, with the file") from None
 
 
-def _block(text: str, start: int, end: int, found: _Found) -> Block:
-    if found.name == "CodeBlock":
-        fence = found.about["CodeBlock"]
+def _block(text: str, start: int, end: int, element: _Element) -> Block:
+    if element.name == "CodeBlock":
+        fence = element.about["CodeBlock"]
         language = _LANGUAGE.search(fence["Fenced"]) if isinstance(fence, dict) else None
         return Block("code", start, end, language=language[0].lower() if language else None)
-    if found.name == "Heading":
-        title = _title(found.said)
-        level = int(found.about["Heading"]["level"][1])
+    if element.name == "Heading":
+        title = _title(element.words)
+        level = int(element.about["Heading"]["level"][1])
         return Block("heading", start, end, level=level, title=title or None, number=heading_number(title))
-    kind = _KINDS[found.name]
+    kind = _KINDS[element.name]
     return Block("footnote" if kind == "paragraph" and _NOTE.match(text, start) else kind, start, end)
 
 
-def _title(said: Sequence[str]) -> str:
+def _title(words: Sequence[str]) -> str:
     """The text that a reader of the rendered heading sees, in one line."""
-    title = " ".join("".join(said).split())
-    return (_ATTRIBUTES.sub("", title) if said and said[-1] else title)[:_TITLE]
+    title = " ".join("".join(words).split())
+    return (_ATTRIBUTES.sub("", title) if words and words[-1] else title)[:_TITLE]
 
 
 def _as_label(text: str, block: Block) -> Block:

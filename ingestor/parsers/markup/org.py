@@ -40,13 +40,13 @@ class OrgParser:
         text = decode(blob.data)
         lines = lines_of(text)
         rules = _Rules(lines)
-        found = tuple(blocks(lines, rules))
+        parsed = tuple(blocks(lines, rules))
         about = rules.about
         return Document(
             text=text,
-            blocks=found,
+            blocks=parsed,
             content_type="text/org",
-            title=about.get("title") or _only_top(found),
+            title=about.get("title") or _only_top(parsed),
             language=about.get("language"),
             extra=tuple((key, about[key]) for key in ("author", "date") if key in about),
         )
@@ -130,8 +130,8 @@ def _plain(title: str) -> str:
     return " ".join(_LINK.sub(r"\1", title).split())
 
 
-def _only_top(found: tuple[Block, ...]) -> str | None:
-    tops = [block.title for block in found if block.kind == "heading" and block.level == 1]
+def _only_top(parsed: tuple[Block, ...]) -> str | None:
+    tops = [block.title for block in parsed if block.kind == "heading" and block.level == 1]
     return tops[0] if len(tops) == 1 else None
 
 

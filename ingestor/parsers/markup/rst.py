@@ -80,13 +80,13 @@ class RstParser:
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
-        found = read(text, {})
-        about = _about(text, found)
+        parsed = read(text, {})
+        about = _about(text, parsed)
         return Document(
             text=text,
-            blocks=found,
+            blocks=parsed,
             content_type="text/x-rst",
-            title=about.get("title") or _title(found),
+            title=about.get("title") or _title(parsed),
             language=about.get("language") or about.get("lang"),
             extra=tuple((_ABOUT[key], value) for key, value in about.items() if key in _ABOUT),
         )
@@ -115,8 +115,8 @@ class _Rules:
     def __call__(self, at: int) -> FoundBlock | None:
         lines, row = self._lines, self._lines.rows[at]
         fresh = not lines.row(at - 1) or bool(_RULER.fullmatch(lines.row(at - 1)))
-        if fresh and (found := self._heading(at, row)):
-            return found
+        if fresh and (block := self._heading(at, row)):
+            return block
         if fresh and (literal := self._literal(at, row)):
             return literal
         if row.lstrip().startswith((".. ", "__ ")) or row.strip() == "..":
@@ -230,13 +230,13 @@ def plain(markup: str) -> str:
     for role in _ROLE.finditer(markup):
         done += [
             _MARKUP.sub("", markup[at : role.start()]),
-            role["literal"] or _shown(role["role"], role["text"]),
+            role["literal"] or _text_of_role(role["role"], role["text"]),
         ]
         at = role.end()
     return " ".join("".join([*done, _MARKUP.sub("", markup[at:])]).split())
 
 
-def _shown(role: str | None, text: str) -> str:
+def _text_of_role(role: str | None, text: str) -> str:
     """Return the text of a role: a link's text, the last part of a name after ``~``, a numbered paper."""
     text = _POINTER.sub("", text)
     if text.startswith("~"):
@@ -253,9 +253,9 @@ def _symbol(signature: str) -> str | None:
     return re.split(r"[(\s\[=]", signature, maxsplit=1)[0] or None
 
 
-def _about(text: str, found: tuple[Block, ...]) -> dict[str, str]:
+def _about(text: str, parsed: tuple[Block, ...]) -> dict[str, str]:
     """The fields that stand before all prose."""
-    for block in found:
+    for block in parsed:
         if block.kind == "list" and _FIELD.match(text, block.start):
             pairs = (_FIELD.match(line) for line in text[block.start : block.end].splitlines())
             return {pair[1].lower(): plain(pair[2]) for pair in pairs if pair and pair[2]}
@@ -264,8 +264,8 @@ def _about(text: str, found: tuple[Block, ...]) -> dict[str, str]:
     return {}
 
 
-def _title(found: tuple[Block, ...]) -> str | None:
-    first = next((block for block in found if block.kind == "heading"), None)
+def _title(parsed: tuple[Block, ...]) -> str | None:
+    first = next((block for block in parsed if block.kind == "heading"), None)
     return first.title if first else None
 
 

@@ -22,12 +22,12 @@ _ACCENT = re.compile(
 _LETTER = re.compile(rf"\\({'|'.join(sorted(_LETTERS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ ]+)?")
 
 
-def decoded(markup: str) -> str:
+def decode_accents(markup: str) -> str:
     """The text with such commands as the characters that they print; everything else stays."""
-    accented = _ACCENT.sub(_accented, markup)
-    return _LETTER.sub(lambda found: _LETTERS[found[1]], accented)
+    accented = _ACCENT.sub(_accent, markup)
+    return _LETTER.sub(lambda match: _LETTERS[match[1]], accented)
 
 
-def _accented(found: re.Match[str]) -> str:
-    base = found[3] or found[4] or found[5]
-    return normalize("NFC", _DOTLESS.get(base, base) + _MARKS[found[1] or found[2]])
+def _accent(match: re.Match[str]) -> str:
+    base = match[3] or match[4] or match[5]
+    return normalize("NFC", _DOTLESS.get(base, base) + _MARKS[match[1] or match[2]])

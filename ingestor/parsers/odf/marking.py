@@ -102,7 +102,7 @@ class OdfMarking:
         parent[:] = []
         for child in children:
             tail, child.tail = child.tail, None
-            for made in (*self._made(child, parent), tail):
+            for made in (*self._convert(child, parent), tail):
                 if isinstance(made, Element):
                     parent.append(made)
                 elif made and len(parent):
@@ -110,7 +110,7 @@ class OdfMarking:
                 elif made:
                     parent.text = (parent.text or "") + made
 
-    def _made(self, element: Element, parent: Element) -> "tuple[Element | str, ...]":
+    def _convert(self, element: Element, parent: Element) -> "tuple[Element | str, ...]":
         tag = element.tag
         if rule := self._rule(element):
             self.left_out.append((rule, count_words(element)))
@@ -123,7 +123,7 @@ class OdfMarking:
             if is_formula(root) and parent.tag in _INLINE:
                 return (linear(root),)
             parts = [_paragraph(linear(root))] if is_formula(root) else chart_parts(root)
-            return tuple(_framed(parts, parent))
+            return tuple(_frame(parts, parent))
         self._mark(element)
         self.rewrite(element)
         apart = tag.startswith(DRAW) and tag not in _IN_LINE and parent.tag in (*_INLINE, f"{DRAW}g")
@@ -160,8 +160,8 @@ class OdfMarking:
         if not self.with_comments:
             self.left_out.append(("comments", count_words(annotation)))
             return ()
-        mark = self.asides.comment(*commented(annotation))
-        return (mark,) if parent.tag in _INLINE else tuple(_framed([_paragraph(mark)], parent))
+        mark = self.asides.comment(*comment_of(annotation))
+        return (mark,) if parent.tag in _INLINE else tuple(_frame([_paragraph(mark)], parent))
 
     def object_in(self, frame: Element) -> Element | None:
         """Return the formula or chart in a frame: its own part, or in a flat file in its place."""
@@ -191,12 +191,12 @@ def _mark_page(page: Element) -> None:
 def chart_parts(chart: Element) -> list[Element]:
     """Return a chart's titles as a paragraph, and its numbers as a table."""
     titles = (one for one in chart.iter() if one.tag in (f"{CHARTS}title", f"{CHARTS}subtitle"))
-    said = "; ".join(filter(None, (" ".join("".join(title.itertext()).split()) for title in titles)))
+    caption = "; ".join(filter(None, (" ".join("".join(title.itertext()).split()) for title in titles)))
     tables = list(chart.iter(f"{TABLE}table"))[:1]
-    return [*([_paragraph(CHART + said)] if said else ()), *tables]
+    return [*([_paragraph(CHART + caption)] if caption else ()), *tables]
 
 
-def commented(annotation: Element) -> tuple[str, str]:
+def comment_of(annotation: Element) -> tuple[str, str]:
     """Return a comment's author and text."""
     author = annotation.find(f"{_DC}creator")
     text = " ".join("".join(paragraph.itertext()) for paragraph in annotation.iter(f"{TEXT}p"))
@@ -229,6 +229,6 @@ def _box(content: Iterable[Element]) -> Element:
     return frame
 
 
-def _framed(content: list[Element], parent: Element) -> list[Element]:
+def _frame(content: list[Element], parent: Element) -> list[Element]:
     """Return blocks in a frame where the parent takes frames or text, as they are elsewhere."""
     return content if parent.tag in (f"{OFFICE}text", f"{TEXT}section") else [_box(content)]

@@ -20,7 +20,7 @@ from ingestor.parsers.odf.marking import (
     OdfMarking,
     OdfStyles,
     chart_parts,
-    commented,
+    comment_of,
     count_words,
 )
 from ingestor.parsers.odf.sheets import plain_text, rows_of
@@ -28,7 +28,7 @@ from ingestor.parsers.office.properties import pictures_only
 from ingestor.parsers.office.tree import CHART, read_tree
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.mathml import is_formula, linear
-from ingestor.parsers.shared.package import Package, packed, stream, xml
+from ingestor.parsers.shared.package import Package, pack, stream, xml
 from ingestor.parsers.shared.raw_xml import of_odf
 from ingestor.parsers.shared.sheets import add_sheet, in_columns
 from ingestor.ports import BadDocument
@@ -58,7 +58,7 @@ class OdfParser:
         package = Package(blob.data) if blob.data.startswith(b"PK") else Flat(blob.data)
         if "META-INF/manifest.xml" in package and b"encryption-data" in package.read("META-INF/manifest.xml"):
             raise BadDocument("is encrypted; save it without a password, or exclude it")
-        content_type = _declared(package)
+        content_type = _declared_type(package)
         sheets = "spreadsheet" in content_type
         content = package.read(_CONTENT)
         raw_words = of_odf(content)
@@ -105,14 +105,14 @@ class Flat:
         return root
 
 
-def _declared(package: Package | Flat) -> str:
+def _declared_type(package: Package | Flat) -> str:
     """Return the content type that a document declares.
 
     The manifest is read for programs that leave the part ``mimetype`` out.
     """
     if isinstance(package, Flat):
-        found = _MIMETYPE.search(package.read(_CONTENT), 0, _START)
-        return found[1].decode() if found else "application/vnd.oasis.opendocument.text"
+        match = _MIMETYPE.search(package.read(_CONTENT), 0, _START)
+        return match[1].decode() if match else "application/vnd.oasis.opendocument.text"
     if "mimetype" in package:
         return package.read("mimetype").decode("ascii", "replace").strip()
     entries = package.optional("META-INF/manifest.xml")
@@ -123,31 +123,31 @@ def _declared(package: Package | Flat) -> str:
 def _read_text(package: Package | Flat, content: bytes, options: OdfOptions, *, slides: bool) -> Flow:
     """Read a text or a presentation."""
     root, styles = xml(content, _CONTENT), package.optional("styles.xml")
-    marking = _marking(package, styles, options)
+    marking = _build_marking(package, styles, options)
     marking.styles.add(root.iter(f"{STYLE}style"))
     marking.rewrite(root)
     root.tag = f"{OFFICE}document-content"
     styles.tag = f"{OFFICE}document-styles"
     changed: dict[str, Element | bytes] = {_CONTENT: root, "styles.xml": styles}
     folders = ("META-INF/", "Pictures/")
-    data = packed(package, changed, folders)
+    data = pack(package, changed, folders)
     flow = read_tree(data, "odp" if slides else "odt", marking.asides, slides=slides)
     for rule, count in marking.left_out:
         flow.composer.leave_out(rule, count)
     return flow
 
 
-def _marking(package: Package | Flat, styles: Element, options: OdfOptions) -> OdfMarking:
-    def embedded(name: str) -> Element:
+def _build_marking(package: Package | Flat, styles: Element, options: OdfOptions) -> OdfMarking:
+    def read_embedded(name: str) -> Element:
         return package.optional(f"{normpath(name)}/{_CONTENT}") if name else Element("none")
 
     known = OdfStyles()
     known.add(styles.iter(f"{STYLE}style"))
-    return OdfMarking(known, embedded, with_comments=options.comments)
+    return OdfMarking(known, read_embedded, with_comments=options.comments)
 
 
 def _read_sheets(package: Package | Flat, content: bytes, options: OdfOptions) -> Flow:
-    marking, flow, number = _marking(package, package.optional("styles.xml"), options), Flow(), 0
+    marking, flow, number = _build_marking(package, package.optional("styles.xml"), options), Flow(), 0
     for element in stream(content, _CONTENT, lambda above: above.tag in _WHOLE):
         if element.tag == f"{STYLE}style":
             marking.styles.add([element])
@@ -173,7 +173,7 @@ def _read_sheet(
 ) -> None:
     """Read the cells, then what is drawn on the sheet, then comments."""
     add_sheet(flow.composer, number, sheet.get(f"{TABLE}name", ""), rows_of(sheet))
-    for shape in _drawn(sheet):
+    for shape in _drawn_elements(sheet):
         for frame in shape.iter(f"{DRAW}frame"):
             root = marking.object_in(frame)
             if root is not None and is_formula(root):
@@ -186,7 +186,7 @@ def _read_sheet(
         for paragraph in shape.iter(f"{TEXT}p"):
             flow.add("paragraph", plain_text(paragraph))
     for annotation in sheet.iter(f"{OFFICE}annotation"):
-        author, text = commented(annotation)
+        author, text = comment_of(annotation)
         if comments:
             flow.comment(author, text)
         else:
@@ -194,7 +194,7 @@ def _read_sheet(
     flow.flush()
 
 
-def _drawn(sheet: Element) -> Iterator[Element]:
+def _drawn_elements(sheet: Element) -> Iterator[Element]:
     """Yield frames, shapes with text and groups of both, the outermost of each."""
     inside = set[Element]()
     for element in sheet.iter():
@@ -209,8 +209,8 @@ def _meta(package: Package | Flat) -> Iterator[Element]:
 
 
 def _extra(about: dict[str, str]) -> Iterator[tuple[str, Scalar]]:
-    found = {name: about[said] for said, name in reversed(_ABOUT.items()) if about.get(said)}
-    return ((name, found[name]) for name in ("author", "created", "modified") if name in found)
+    facts = {name: about[key] for key, name in reversed(_ABOUT.items()) if about.get(key)}
+    return ((name, facts[name]) for name in ("author", "created", "modified") if name in facts)
 
 
 PLUGIN = Plugin(kind="odf", version=6, options=OdfOptions, build=OdfParser)

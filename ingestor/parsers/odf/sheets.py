@@ -74,7 +74,7 @@ def _cells(row: Element) -> Iterator[tuple[int, str]]:
 
 def _value(cell: Element) -> str:
     """Return the value of a cell whose program did not write how it is shown."""
-    value = next((found for name in _VALUES if (found := cell.get(f"{OFFICE}{name}"))), "")
+    value = next((text for name in _VALUES if (text := cell.get(f"{OFFICE}{name}"))), "")
     kind = cell.get(f"{OFFICE}value-type")
     if kind == "percentage":
         try:

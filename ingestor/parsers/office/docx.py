@@ -14,13 +14,13 @@ from pydantic import Field
 
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
-from ingestor.parsers.office.drawing import chosen, marked_charts
+from ingestor.parsers.office.drawing import choose_alternatives, marked_charts
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.office.symbols import readable, symbol
 from ingestor.parsers.office.tree import TITLE, Asides, mark_counted, read_tree, style_mark
-from ingestor.parsers.shared.numbers import is_known, raised
+from ingestor.parsers.shared.numbers import is_known, raise_digits
 from ingestor.parsers.shared.office_math import M, linear
-from ingestor.parsers.shared.package import Package, packed
+from ingestor.parsers.shared.package import Package, pack
 from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.registry import Options, Plugin, find
 
@@ -64,7 +64,7 @@ class DocxParser:
         part = package.main_part("word/document.xml")
         marking = _Marking(package, part, comments=self._options.comments, inserts=self._inserts)
         folder = part.partition("/")[0] if "/" in part else ""
-        data = packed(package, marking.parts(), ("[Content_Types].xml", "_rels/", folder))
+        data = pack(package, marking.parts(), ("[Content_Types].xml", "_rels/", folder))
         flow = read_tree(data, "docx", marking.asides)
         properties, composer = about(package), flow.composer
         for rule, count in marking.left_out.items():
@@ -104,8 +104,8 @@ class _Styles:
 
     def hides(self, style: str) -> bool:
         if style not in self._hides:
-            said = (_is_hidden(one.find(f"{W}rPr")) for one in self._chain(style))
-            self._hides[style] = next((hidden for hidden in said if hidden is not None), False)
+            settings = (_is_hidden(one.find(f"{W}rPr")) for one in self._chain(style))
+            self._hides[style] = next((hidden for hidden in settings if hidden is not None), False)
         return self._hides[style]
 
     def _chain(self, name: str) -> Iterator[Element]:
@@ -152,7 +152,7 @@ class _Marking:
         for name in (self._part, self._named.get("footnotes", ""), self._named.get("endnotes", "")):
             if name == self._part or name in self._package:
                 changed[name] = root = self._package.xml(name)
-                for other in chosen(root):
+                for other in choose_alternatives(root):
                     self.left_out["second versions for old programs"] += _count(other)
                 self._children(root)
         changed |= marked_charts(self._package, self._relations)
@@ -217,7 +217,7 @@ class _Marking:
         for at, child in enumerate(run):
             if child.tag == _TEXT and child.text:
                 text = readable(child.text, font)
-                child.text = raised(text) if is_raised else text
+                child.text = raise_digits(text) if is_raised else text
                 child.set(_SPACE, "preserve")
             elif child.tag == f"{W}sym":
                 run[at] = _text(_symbol(child))
@@ -268,7 +268,7 @@ def _mark_counting(pattern: Element) -> None:
         if text is not None and level.find(f"{W}isLgl") is None:
             shown = re.sub(
                 r"%([1-9])",
-                lambda found: mark_counted(found[0], styles[found[1]]) if found[1] in styles else found[0],
+                lambda match: mark_counted(match[0], styles[match[1]]) if match[1] in styles else match[0],
                 text.get(f"{W}val", ""),
             )
             text.set(f"{W}val", shown)
@@ -295,8 +295,8 @@ def _value(element: Element | None, tag: str) -> str:
 
 def _is_hidden(properties: Element | None) -> bool | None:
     """Return None if the properties do not say."""
-    found = None if properties is None else properties.find(f"{W}vanish")
-    return None if found is None else found.get(f"{W}val", "1") not in ("0", "false", "off")
+    mark = None if properties is None else properties.find(f"{W}vanish")
+    return None if mark is None else mark.get(f"{W}val", "1") not in ("0", "false", "off")
 
 
 def _symbol(element: Element) -> str:

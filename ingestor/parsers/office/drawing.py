@@ -17,7 +17,7 @@ _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _AXES = (f"{_CHART}catAx", f"{_CHART}valAx", f"{_CHART}dateAx", f"{_CHART}serAx")
 
 
-def chosen(root: Element) -> list[Element]:
+def choose_alternatives(root: Element) -> list[Element]:
     """Put the first of several alternatives in their place; return the others, for old programs."""
     refused: list[Element] = []
     if next(root.iter(f"{_MC}AlternateContent"), None) is None:
@@ -34,22 +34,22 @@ def chosen(root: Element) -> list[Element]:
 def marked_charts(package: Package, relations: Mapping[str, tuple[str, str]]) -> dict[str, Element]:
     """Return the charts that a part refers to, with the titles of their axes in their own."""
     return {
-        name: _marked(package.xml(name))
+        name: _mark(package.xml(name))
         for kind, name in relations.values()
         if kind == "chart" and name in package
     }
 
 
-def _marked(root: Element) -> Element:
+def _mark(root: Element) -> Element:
     for value in root.iter(f"{_CHART}v"):
-        value.text = _shown(value.text or "")
-    chart, said = root.find(f"{_CHART}chart"), titles(root)
-    if chart is not None and said:
-        for found in chart.findall(f"{_CHART}title"):
-            chart.remove(found)
+        value.text = _round(value.text or "")
+    chart, names = root.find(f"{_CHART}chart"), titles(root)
+    if chart is not None and names:
+        for caption in chart.findall(f"{_CHART}title"):
+            chart.remove(caption)
         title = Element(f"{_CHART}title")
         rich = SubElement(SubElement(title, f"{_CHART}tx"), f"{_CHART}rich")
-        SubElement(SubElement(SubElement(rich, f"{A}p"), f"{A}r"), f"{A}t").text = CHART + "; ".join(said)
+        SubElement(SubElement(SubElement(rich, f"{A}p"), f"{A}r"), f"{A}t").text = CHART + "; ".join(names)
         chart.insert(0, title)
     return root
 
@@ -62,8 +62,8 @@ def chart_of(element: Element) -> str:
 def titles(root: Element) -> list[str]:
     """Return a chart's own title, then those of its axes."""
     owners = [root.find(f"{_CHART}chart"), *(axis for tag in _AXES for axis in root.iter(tag))]
-    found = (owner.find(f"{_CHART}title") for owner in owners if owner is not None)
-    return [said for title in found if title is not None and (said := _title(title))]
+    elements = (owner.find(f"{_CHART}title") for owner in owners if owner is not None)
+    return [text for title in elements if title is not None and (text := _title(title))]
 
 
 def _title(element: Element) -> str:
@@ -81,11 +81,11 @@ def picture(element: Element) -> tuple[str, str]:
     """Return the relation of the picture that a drawing shows, and its description."""
     blip = next(element.iter(f"{A}blip"), None)
     described = next((one for one in element.iter() if one.tag.endswith("}cNvPr")), None)
-    said = "" if described is None else described.get("descr") or described.get("title") or ""
-    return "" if blip is None else blip.get(f"{_R}embed") or blip.get(f"{_R}link") or "", said
+    description = "" if described is None else described.get("descr") or described.get("title") or ""
+    return "" if blip is None else blip.get(f"{_R}embed") or blip.get(f"{_R}link") or "", description
 
 
-def _shown(text: str) -> str:
+def _round(text: str) -> str:
     """Drop the digits that binary fractions bring: 0.30000000000000004 is 0.3."""
     try:
         return f"{float(text):.15g}"

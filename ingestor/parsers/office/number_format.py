@@ -82,7 +82,7 @@ def writer(code: str, from_1904: bool = False) -> Writer:
     def write(value: float) -> str:
         if not isfinite(value):
             return f"{value:.15g}"
-        section, shown = _chosen(sections, value)
+        section, shown = _choose(sections, value)
         if section.dates or section.elapsed:
             if section.elapsed:
                 return _duration(value)
@@ -94,7 +94,7 @@ def writer(code: str, from_1904: bool = False) -> Writer:
     return write
 
 
-def _chosen(sections: list[_Section], value: float) -> tuple[_Section, float]:
+def _choose(sections: list[_Section], value: float) -> tuple[_Section, float]:
     """Return the section for a value, and what it shows: a section of its own replaces the minus."""
     for section in sections[:2]:
         if section.condition:

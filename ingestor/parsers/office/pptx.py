@@ -12,14 +12,14 @@ from pydantic import Field
 
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
-from ingestor.parsers.office.drawing import A, chosen, marked_charts
+from ingestor.parsers.office.drawing import A, choose_alternatives, marked_charts
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.office.symbols import readable
 from ingestor.parsers.office.tree import PAGE, Asides, read_tree
 from ingestor.parsers.shared.compose import Composer
-from ingestor.parsers.shared.numbers import raised
+from ingestor.parsers.shared.numbers import raise_digits
 from ingestor.parsers.shared.office_math import M, linear
-from ingestor.parsers.shared.package import Package, packed
+from ingestor.parsers.shared.package import Package, pack
 from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -51,7 +51,7 @@ class PptxParser:
             raw_words += of_office(package.read(name))
             changed[name] = slide = package.xml(name)
             relations = package.relations(name)
-            for other in chosen(slide):
+            for other in choose_alternatives(slide):
                 left_out[_OTHERS] += _count(other)
             left_out[_FURNITURE] += _mark(slide)
             changed |= marked_charts(package, relations)
@@ -59,7 +59,7 @@ class PptxParser:
                 for kind, target in relations.values():
                     _add(slide, *(asides.comment("", text) for text in _comments(package, kind, target)))
         folders = ("[Content_Types].xml", "_rels/", part.partition("/")[0])
-        flow = read_tree(packed(package, changed, folders), "pptx", asides, slides=True) if changed else None
+        flow = read_tree(pack(package, changed, folders), "pptx", asides, slides=True) if changed else None
         composer = flow.composer if flow else Composer()
         for rule, count in left_out.items():
             composer.leave_out(rule, count)
@@ -116,8 +116,8 @@ def _rewrite(run: Element) -> None:
     fonts = (properties.find(f"{A}{kind}") for kind in ("sym", "latin"))
     font = next((font.get("typeface", "") for font in fonts if font is not None), "")
     baseline = properties.get("baseline", "0")  # in thousandths of a percent of its size
-    said = readable(text.text, font)
-    text.text = raised(said) if baseline.isdigit() and int(baseline) > 0 else said
+    words = readable(text.text, font)
+    text.text = raise_digits(words) if baseline.isdigit() and int(baseline) > 0 else words
 
 
 def _comments(package: Package, kind: str, part: str) -> Iterator[str]:
@@ -136,8 +136,8 @@ def _add(slide: Element, *marks: str) -> None:
 
 def _placeholder(shape: Element) -> str | None:
     """Return what the layout has this shape for; None for one of the author's own."""
-    found = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
-    return None if found is None else found.get("type", "")
+    placeholder = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
+    return None if placeholder is None else placeholder.get("type", "")
 
 
 def _shape(text: str) -> Element:

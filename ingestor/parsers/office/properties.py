@@ -39,15 +39,15 @@ def pictures_only(package: Named, composer: Composer) -> tuple[str, ...]:
 def about(package: Package) -> Properties:
     """Raises BadDocument when that part is damaged."""
     root = package.optional(_PART)
-    said = {element.tag.rpartition("}")[2]: " ".join((element.text or "").split()) for element in root}
-    title = said.get("title", "")
-    found = {
-        "author": said.get("creator"),
-        "created": said.get("created"),
-        "modified": said.get("modified"),
+    texts = {element.tag.rpartition("}")[2]: " ".join((element.text or "").split()) for element in root}
+    title = texts.get("title", "")
+    facts = {
+        "author": texts.get("creator"),
+        "created": texts.get("created"),
+        "modified": texts.get("modified"),
     }
     return Properties(
         title=None if title.startswith(_DEFAULTS) else title or None,
-        language=said.get("language") or None,
-        extra=tuple((key, value) for key, value in found.items() if value),
+        language=texts.get("language") or None,
+        extra=tuple((key, value) for key, value in facts.items() if value),
     )

@@ -57,4 +57,4 @@ def readable(text: str, font: str) -> str:
     """Text of a run in that font: its private characters as Unicode, where the font is one of symbols."""
     if font.lower() not in _FONTS or not _PRIVATE.search(text):
         return text
-    return _PRIVATE.sub(lambda found: symbol(font, ord(found[0])), text)
+    return _PRIVATE.sub(lambda match: symbol(font, ord(match[0])), text)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from ingestor.model import Document
 from ingestor.parsers.shared.flow import CAPTION as CAPTION_STYLE
 from ingestor.parsers.shared.flow import Flow
-from ingestor.parsers.shared.numbers import written
+from ingestor.parsers.shared.numbers import write_number
 from ingestor.ports import BadDocument
 
 if TYPE_CHECKING:
@@ -188,9 +188,9 @@ class _Reader:
         elif CODE in line.marks:
             self._code(line.text)
         elif line.number:
-            self.flow.item(line.text, 0, _shown(line.number) or "-")
+            self.flow.item(line.text, 0, _show_marker(line.number) or "-")
         elif typed:
-            self.flow.item(line.text[typed.end() :], 0, _shown(typed[1]) or "-")
+            self.flow.item(line.text[typed.end() :], 0, _show_marker(typed[1]) or "-")
         else:
             self.flow.add("quote" if QUOTE in line.marks else "paragraph", line.text.strip())
 
@@ -207,12 +207,14 @@ class _Reader:
         for name, description in line.figures:
             self.flow.figure(name, description)
 
-    def _list(self, found: "List", level: int) -> None:
+    def _list(self, listed: "List", level: int) -> None:
         """A heading in a list is a numbered heading, and no item."""
-        style = _FAMILIES.get(found.marker)
-        for at, item in enumerate(found.items):
-            counted = f"{written(found.start + at, style)}." if style else ""
-            marker = _shown(counted if item.marker_label is None else _in_style(item.marker_label)) or "-"
+        style = _FAMILIES.get(listed.marker)
+        for at, item in enumerate(listed.items):
+            counted = f"{write_number(listed.start + at, style)}." if style else ""
+            marker = (
+                _show_marker(counted if item.marker_label is None else _in_style(item.marker_label)) or "-"
+            )
             for block in item.blocks:
                 if block.list is not None:
                     self._list(block.list, level + 1)
@@ -257,8 +259,8 @@ class _Reader:
     def _line(self, content: "Iterable[Inline]") -> _Line:
         line = _Line()
 
-        def span(found: re.Match[str]) -> str:
-            kind, value = found[1], found[2]
+        def span(match: re.Match[str]) -> str:
+            kind, value = match[1], match[2]
             if kind == _NUMBER:
                 line.number = _MARK.sub("", value).strip()
             elif value.isdecimal() and kind == _COMMENT and int(value) < len(self._asides.comments):
@@ -317,10 +319,14 @@ def _titles_first(page: "Sequence[Block]") -> "list[Block]":
 
 
 def _in_style(text: str) -> str:
-    return _STYLED.sub(lambda found: written(int(found[2]), found[1]), text) if _COUNTED_AS in text else text
+    return (
+        _STYLED.sub(lambda match: write_number(int(match[2]), match[1]), text)
+        if _COUNTED_AS in text
+        else text
+    )
 
 
-def _shown(marker: str) -> str:
+def _show_marker(marker: str) -> str:
     """Return a number or a letter; nothing for a bullet."""
     marker = marker.strip()
     return marker if any(map(str.isalnum, marker)) and marker not in _ROUND_BULLETS else ""

@@ -17,7 +17,7 @@ from ingestor.parsers.office import drawing
 from ingestor.parsers.office.number_format import Formats, formats
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.shared.compose import Composer
-from ingestor.parsers.shared.flow import described
+from ingestor.parsers.shared.flow import clean_description
 from ingestor.parsers.shared.package import Package, stream
 from ingestor.parsers.shared.raw_xml import of_cells
 from ingestor.parsers.shared.sheets import Row, add_sheet
@@ -87,7 +87,7 @@ def _add_drawings(composer: Composer, package: Package, sheet: str) -> None:
             relation, description = drawing.picture(anchor)
             picture = relations.get(relation, ("", ""))[1]
             if picture:
-                composer.add("figure", described(description), figure=picture)
+                composer.add("figure", clean_description(description), figure=picture)
             for chart in filter(None, map(drawing.chart_of, anchor.iter())):
                 root = package.optional(relations.get(chart, ("", ""))[1])
                 composer.add("figure", "\n".join(drawing.titles(root)))
@@ -97,10 +97,10 @@ def _add_drawings(composer: Composer, package: Package, sheet: str) -> None:
 def _add_comments(composer: Composer, package: Package, sheet: str) -> None:
     for kind, part in package.relations(sheet).values():
         for comment in package.optional(part if kind == "comments" else "").iter(f"{_S}comment"):
-            said = " ".join(
+            words = " ".join(
                 _without_escapes("".join(text.text or "" for text in comment.iter(f"{_S}t"))).split()
             )
-            composer.add("comment", f"{comment.get('ref', '')}: {said}" if said else "")
+            composer.add("comment", f"{comment.get('ref', '')}: {words}" if words else "")
 
 
 def _sheets(
@@ -142,7 +142,7 @@ def _without_escapes(text: str) -> str:
     """Return the characters that ``_xHHHH_`` stands for, as Excel writes what XML can't hold."""
     if "_x" not in text:
         return text
-    text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
+    text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -170,11 +170,11 @@ class _Cells:
         for cell in row.iter(_CELL):
             letters = cell.get("r", "").rstrip("0123456789")
             column = _column(letters) if letters else column + 1
-            if (text := self._shown(cell)) is not None:
+            if (text := self._show(cell)) is not None:
                 cells[column] = text
         return cells
 
-    def _shown(self, cell: Element) -> str | None:
+    def _show(self, cell: Element) -> str | None:
         """Return the text that a cell shows; None if the cell has a style, but no value.
 
         Such a cell is not counted in the raw content either.
@@ -182,16 +182,16 @@ class _Cells:
         kind = cell.get("t", "n")
         if kind == "inlineStr":
             return "".join(_text(item) for item in cell.iter(f"{_S}is"))
-        found = cell.find(_VALUE)
-        value = "" if found is None or found.text is None else found.text
+        element = cell.find(_VALUE)
+        value = "" if element is None or element.text is None else element.text
         if kind != "n":
-            return self._said(kind, value)
+            return self._text_of(kind, value)
         try:
             return self.formats.get(cell.get("s", ""), self.formats[""])(float(value)) if value else None
         except (ValueError, OverflowError):
             return value
 
-    def _said(self, kind: str, value: str) -> str | None:
+    def _text_of(self, kind: str, value: str) -> str | None:
         """Return the text of a cell that holds no number. Raises BadDocument if a shared text is missing."""
         if kind == "s":
             text = self.strings.get(str(whole(value, -1)))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ingestor.model import Document
-from ingestor.parsers.mail.bodies import MailBody, add_letter, best, html_body, written
+from ingestor.parsers.mail.bodies import MailBody, add_letter, best, format_address, html_body
 from ingestor.parsers.rtf import read_rtf
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import codec, decode
@@ -39,7 +39,7 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     subject = " ".join(_text(file, _SUBJECT).split())
     name, address = _text(file, _SENDER), _text(file, _SMTP) or _text(file, _ADDRESS)
     address = address if "@" in address else ""
-    people = {"From": written(name, address), "To": _text(file, _TO), "Cc": _text(file, _CC)}
+    people = {"From": format_address(name, address), "To": _text(file, _TO), "Cc": _text(file, _CC)}
     raw_words = add_letter(composer, subject, people, _body(file))
     extra = {
         "author": name or address,
@@ -75,12 +75,12 @@ def _body(file: Any) -> Sequence[MailBody]:
     packed = b"" if chosen else _bytes(file, f"__substg1.0_{_RTF}0102")
     if not packed:
         return chosen
-    flow, raw_words = read_rtf(unpacked(packed).decode("latin-1"))
+    flow, raw_words = read_rtf(unpack_rtf(packed).decode("latin-1"))
     rich = flow.composer
     return [MailBody(rich.text, Document(rich.text, tuple(rich.blocks), raw_words=raw_words))]
 
 
-def unpacked(packed: bytes) -> bytes:
+def unpack_rtf(packed: bytes) -> bytes:
     """RTF: eight literals or references into the last 4,096 bytes after each byte that says which."""
     if len(packed) < 16:
         return b""
@@ -145,8 +145,8 @@ def _property(file: Any, tag: int) -> int:
 
 def _date(file: Any) -> str | None:
     """ISO 8601, from tenths of microseconds since 1601."""
-    found = next((value for tag in _DATES if (value := _property(file, tag))), 0)
+    moment = next((value for tag in _DATES if (value := _property(file, tag))), 0)
     try:
-        return datetime.fromtimestamp(found // 10**7 - _EPOCH, UTC).isoformat() if found else None
+        return datetime.fromtimestamp(moment // 10**7 - _EPOCH, UTC).isoformat() if moment else None
     except (ValueError, OverflowError, OSError):
         return None

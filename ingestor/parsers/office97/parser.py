@@ -53,18 +53,18 @@ def _document(data: bytes) -> Document:
     with OleFileIO(BytesIO(data)) as file:
         for name, content_type, read in _KINDS:
             if file.exists(name):
-                found = read(file, data, composer)
-                said = {} if read is msg.read else _about(file, data)
-                title = found.pop("title", None)
-                extra = found.pop("extra", ()) or _extra(said)
+                parsed = read(file, data, composer)
+                about = {} if read is msg.read else _about(file, data)
+                title = parsed.pop("title", None)
+                extra = parsed.pop("extra", ()) or _extra(about)
                 return Document(
                     text=composer.text,
                     blocks=tuple(composer.blocks),
                     content_type=content_type,
-                    title=said.get("title") or title,
+                    title=about.get("title") or title,
                     extra=extra,
                     left_out=composer.left_out,
-                    **found,
+                    **parsed,
                 )
     raise BadDocument("holds no document of Word, Excel, PowerPoint or Outlook; convert it, or exclude it")
 
@@ -77,8 +77,8 @@ def _about(file: "OleFileIO", data: bytes) -> dict[str, str]:
         return {}
 
 
-def _extra(said: dict[str, str]) -> tuple[tuple[str, Scalar], ...]:
-    return tuple((name, said[name]) for name in ("author", "created", "modified") if said.get(name))
+def _extra(about: dict[str, str]) -> tuple[tuple[str, Scalar], ...]:
+    return tuple((name, about[name]) for name in ("author", "created", "modified") if about.get(name))
 
 
 PLUGIN = Plugin(kind="office97", version=4, options=Options, build=Office97Parser)

@@ -139,13 +139,13 @@ def _lists(stream: bytes, document: int) -> dict[int, list[_Slide]]:
         elif kind == _TEXT_TYPE and end - begin >= 4:
             kind_of_text = struct.unpack_from("<I", stream, begin)[0]
         elif kind in (_CHARS, _BYTES) and current:
-            current[-1].outline.append((kind_of_text, _decoded(stream[begin:end], kind)))
+            current[-1].outline.append((kind_of_text, _decode(stream[begin:end], kind)))
     return lists
 
 
 def _texts(stream: bytes, place: int | None, outline: list[tuple[int, str]]) -> list[tuple[int, str]]:
     """Kind and text of each shape of a slide, in the order of its shapes."""
-    found: list[tuple[int, str]] = []
+    texts: list[tuple[int, str]] = []
     taken = set[int]()
     kind_of_text = 4
     for kind, _, begin, end in _inside(stream, place) if place is not None else ():
@@ -154,14 +154,14 @@ def _texts(stream: bytes, place: int | None, outline: list[tuple[int, str]]) -> 
         elif kind == _TEXT_TYPE and end - begin >= 4:
             kind_of_text = struct.unpack_from("<I", stream, begin)[0]
         elif kind in (_CHARS, _BYTES):
-            found.append((kind_of_text, _decoded(stream[begin:end], kind)))
+            texts.append((kind_of_text, _decode(stream[begin:end], kind)))
         elif kind == _OUTLINE_REF and end - begin >= 4:
             (at,) = struct.unpack_from("<I", stream, begin)
             if at < len(outline) and at not in taken:
                 taken.add(at)
-                found.append(outline[at])
+                texts.append(outline[at])
     rest = [text for at, text in enumerate(outline) if at not in taken]
-    return [one for one in [*rest, *found] if one[1].strip() not in ("", "*")]
+    return [one for one in [*rest, *texts] if one[1].strip() not in ("", "*")]
 
 
 def _notes(stream: bytes, places: dict[int, int], notes: list[_Slide]) -> Iterator[tuple[int, str]]:
@@ -172,11 +172,11 @@ def _notes(stream: bytes, places: dict[int, int], notes: list[_Slide]) -> Iterat
         for kind, _, begin, end in _inside(stream, place) if place is not None else ():
             if kind == _NOTES_ATOM and end - begin >= 4:
                 slide = struct.unpack_from("<I", stream, begin)[0]
-        said = [text for kind, text in _texts(stream, place, one.outline) if kind == 2]
-        if slide and said:
-            yield slide, "\n".join(said)
+        texts = [text for kind, text in _texts(stream, place, one.outline) if kind == 2]
+        if slide and texts:
+            yield slide, "\n".join(texts)
 
 
-def _decoded(data: bytes, kind: int) -> str:
+def _decode(data: bytes, kind: int) -> str:
     text = data.decode("utf-16-le", "replace") if kind == _CHARS else data.decode("latin-1")
     return text.replace("\r", "\n").replace("\v", " ")

@@ -19,7 +19,7 @@ def about(stream: bytes) -> dict[str, str]:
     """``title``, ``author``, ``created``, ``modified``, as far as the stream SummaryInformation has them."""
     try:
         places = dict(_places(stream))
-        return dict(_said(stream, places))
+        return dict(_read_texts(stream, places))
     except struct.error:
         return {}
 
@@ -33,14 +33,14 @@ def _places(stream: bytes) -> Iterator[tuple[int, int]]:
         yield number, section + offset
 
 
-def _said(stream: bytes, places: dict[int, int]) -> Iterator[tuple[str, str]]:
+def _read_texts(stream: bytes, places: dict[int, int]) -> Iterator[tuple[str, str]]:
     codepage = struct.unpack_from("<H", stream, places[_CODEPAGE] + 4)[0] if _CODEPAGE in places else 1252
     for number, name in _TEXTS.items():
         if number in places:
             yield name, _text(stream, places[number], _encoding(codepage))
     for number, name in ((_CREATED, "created"), (_SAVED, "modified")):
-        if number in places and (told := _time(stream, places[number])):
-            yield name, told
+        if number in places and (moment := _time(stream, places[number])):
+            yield name, moment
 
 
 def _text(stream: bytes, at: int, encoding: str) -> str:

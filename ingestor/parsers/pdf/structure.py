@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypdfium2 import raw
 
-from ingestor.parsers.shared.flow import described
+from ingestor.parsers.shared.flow import clean_description
 from ingestor.parsers.shared.grid import SpannedCell, grid
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _Reader:
             self._table(element, depth)
         else:
             if kind == b"Figure":
-                self.figures.append(described(_alternative(element)))
+                self.figures.append(clean_description(_alternative(element)))
             for child in _children(element):
                 self.read(child, depth + 1)
 

@@ -121,13 +121,13 @@ def bare_row(cells: Iterable[str]) -> str:
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     """A row a line, the first one as the header; empty rows and empty columns on the right are left out."""
-    filled = [(width, line) for width, line in map(_joined, rows) if width]
+    filled = [(width, line) for width, line in map(_join, rows) if width]
     most = max((width for width, _ in filled), default=0)
     lines = [f"| {line}{' | ' * (most - width)} |" for width, line in filled]
     return "\n".join([*lines[:1], f"| {' | '.join(['---'] * most)} |", *lines[1:]]) if lines else ""
 
 
-def _joined(row: Sequence[str]) -> tuple[int, str]:
+def _join(row: Sequence[str]) -> tuple[int, str]:
     """Join a row up to its last cell that is not empty; return the number of cells and the line."""
     line = "|".join(row)
     if line.count("|") == len(row) - 1 and _is_tidy(line):

@@ -49,17 +49,17 @@ def decode(data: bytes, declared: str | None = None) -> str:
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
-            return _checked(data[len(mark) :].decode(encoding, "replace"), encoding)
+            return _check(data[len(mark) :].decode(encoding, "replace"), encoding)
     wide = utf16_without_mark(data)
     if wide:
-        return _checked(data.decode(wide, "replace"), wide)
+        return _check(data.decode(wide, "replace"), wide)
     named = codec(declared)
     try:
         if named in _SHIFTING and data.isascii():
-            return _checked(data.decode(named, "replace"), named)
-        return _checked(data.decode("utf-8"), "utf-8")
+            return _check(data.decode(named, "replace"), named)
+        return _check(data.decode("utf-8"), "utf-8")
     except UnicodeDecodeError:
-        return _damaged_utf8(data) or _as_declared(data, named) or _legacy(data)
+        return _decode_damaged(data) or _as_declared(data, named) or _legacy(data)
 
 
 def utf16_without_mark(data: bytes) -> str | None:
@@ -90,10 +90,10 @@ def _as_declared(data: bytes, encoding: str | None) -> str | None:
     if encoding is None:
         return None
     text = data.decode(encoding, "replace")
-    return _checked(_SURROGATES.sub("", text), encoding)
+    return _check(_SURROGATES.sub("", text), encoding)
 
 
-def _damaged_utf8(data: bytes) -> str | None:
+def _decode_damaged(data: bytes) -> str | None:
     """The text with U+FFFD for each broken sequence, if they are few, and fewer than the sound ones.
 
     The second condition keeps a Latin-1 text with a rare accent out.
@@ -102,7 +102,7 @@ def _damaged_utf8(data: bytes) -> str | None:
     broken = text.count("\ufffd")
     sound = len(text) - broken - len(data.translate(None, _NOT_ASCII))
     if broken <= _DAMAGE * len(data) and broken < sound:
-        return _checked(text, "utf-8")
+        return _check(text, "utf-8")
     return None
 
 
@@ -112,12 +112,12 @@ def _legacy(data: bytes) -> str:
     assert first is not None  # else it would have been UTF-8
     near = max(0, first.start() - 1024)
     start = data.rfind(b"\n", near, first.start()) + 1 or near
-    encoding = _recognised(data[start : start + _SAMPLE])
+    encoding = _recognise(data[start : start + _SAMPLE])
     text = data.decode(encoding, "replace")
-    return _checked(_SURROGATES.sub("", text), encoding)
+    return _check(_SURROGATES.sub("", text), encoding)
 
 
-def _recognised(sample: bytes) -> str:
+def _recognise(sample: bytes) -> str:
     if _looks_western(sample):
         return "cp1254" if _looks_turkish(sample) else "cp1252"
     from charset_normalizer import from_bytes  # slow to import, and seldom needed
@@ -154,7 +154,7 @@ def _cuts(sample: bytes) -> list[bytes]:
     return [sample[:end]] if end else [sample, sample[:-1]]
 
 
-def _checked(text: str, encoding: str) -> str:
+def _check(text: str, encoding: str) -> str:
     """The text. Raises BadDocument if too many characters cannot be text."""
     source = text.encode("utf-8")
     garbage = len(source) - len(source.translate(None, _CONTROLS)) + text.count("\ufffd")

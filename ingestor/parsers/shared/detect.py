@@ -71,30 +71,30 @@ _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")  # of UTF-16 and UTF-32
 def content_type(blob: Blob) -> str:
     """The MIME type, as exactly as signature, declaration, name and first words tell. Never raises."""
     head = blob.data[:_HEAD]
-    found = _signed(head, SIGNATURES)
-    if found == "application/zip":
-        return _zip_type(blob.data) or ZIPPED.get(suffix(file_name(blob.name.lower())), found)
-    if found == "application/x-ole-storage":
+    signed = _signature_type(head, SIGNATURES)
+    if signed == "application/zip":
+        return _zip_type(blob.data) or ZIPPED.get(suffix(file_name(blob.name.lower())), signed)
+    if signed == "application/x-ole-storage":
         data = blob.data.lower()  # programs write the names of entries in any case
-        return next((kind for entry, kind in ENTRIES if entry in data), found)
-    if found:
-        return found
+        return next((kind for entry, kind in ENTRIES if entry in data), signed)
+    if signed:
+        return signed
     if _PDF.search(head, 0, _BEHIND) and b"startxref" in blob.data[-_PDF_END:]:
         return "application/pdf"  # behind the header of a mail gateway, a printer or an old Macintosh
-    if b"\0" in head and (weakly := _signed(head, WEAK_SIGNATURES)):
+    if b"\0" in head and (weakly := _signature_type(head, WEAK_SIGNATURES)):
         return weakly
     if _is_binary(head):
         return UNKNOWN
-    named = blob.told or _declared(blob.content_type) or _named(blob.name)
+    named = blob.told or _declared_type(blob.content_type) or _type_of_name(blob.name)
     if named == "text/plain" and not blob.told and looks_restructured(head):
         return "text/x-rst"  # manuals are often written so in files called .txt
     if named is None and _MAN.search(head) and _PAGE.search(blob.name):
         return "text/troff"
-    kind = named or _worded(head)
+    kind = named or _type_of_words(head)
     return _xml_kind(head) or kind if kind in _PLAIN_XML else kind
 
 
-def told(blob: Blob, key: str, types: Types) -> Blob:
+def with_type(blob: Blob, key: str, types: Types) -> Blob:
     """Return a blob with the content type of the first pattern that fits its name, or its key if it has a
     slash.
     """
@@ -129,13 +129,13 @@ def parser_of(blob: Blob) -> str:
         raise
 
 
-def promised(key: str) -> str | None:
+def parser_of_name(key: str) -> str | None:
     """The parser that a name alone promises, if any; the content may decide otherwise."""
-    return PARSERS.get(_named(key) or "")
+    return PARSERS.get(_type_of_name(key) or "")
 
 
 def _promises(blob: Blob) -> bool:
-    named = _named(blob.name)
+    named = _type_of_name(blob.name)
     declared = (blob.content_type or "").partition(";")[0].strip().lower()
     ending = suffix(file_name(blob.name.lower()))[1:]
     return ending in READ_BY_NAME or bool({named, declared} & PARSERS.keys()) or is_text(named or "")
@@ -144,7 +144,7 @@ def _promises(blob: Blob) -> bool:
 def is_binary(parser: str) -> bool:
     """Whether a parser reads no text, so that the first bytes alone identify its documents."""
     return parser in PARSERS.values() and parser not in {
-        kind for found, kind in PARSERS.items() if is_text(found)
+        kind for pattern, kind in PARSERS.items() if is_text(pattern)
     }
 
 
@@ -178,9 +178,9 @@ def reads_pictures() -> bool:
     return find_spec("rapidocr") is not None
 
 
-def _signed(head: bytes, signatures: tuple[tuple[int, bytes, str], ...]) -> str | None:
-    found = _pattern(signatures).match(head)
-    return signatures[found.lastindex - 1][2] if found and found.lastindex else None
+def _signature_type(head: bytes, signatures: tuple[tuple[int, bytes, str], ...]) -> str | None:
+    match = _pattern(signatures).match(head)
+    return signatures[match.lastindex - 1][2] if match and match.lastindex else None
 
 
 @cache
@@ -203,9 +203,9 @@ def _zip_type(data: bytes) -> str | None:
     """ODF and EPUB say it in a member "mimetype", the first by rule; others have a member of known name."""
     if data.startswith(b"mimetype", 30):
         return _mimetype(data, 0)
-    found = next((kind for member, kind in MEMBERS if _has_member(data, member)), None)
-    late = _LATE_MIMETYPE.search(data) if found in LATE else None
-    return (_mimetype(data, late.start()) if late else None) or found
+    kind_of_member = next((kind for member, kind in MEMBERS if _has_member(data, member)), None)
+    late = _LATE_MIMETYPE.search(data) if kind_of_member in LATE else None
+    return (_mimetype(data, late.start()) if late else None) or kind_of_member
 
 
 def _has_member(data: bytes, name: bytes) -> bool:
@@ -231,18 +231,18 @@ def _mimetype(data: bytes, at: int) -> str | None:
     return declared if declared.startswith("application/") else None
 
 
-def _declared(declared: str | None) -> str | None:
+def _declared_type(declared: str | None) -> str | None:
     """The source's content type, if it tells more than the name and fits the content."""
     kind = (declared or "").partition(";")[0].strip().lower()
     return kind if is_text(kind) and kind != "text/plain" else None
 
 
-def _named(name: str) -> str | None:
+def _type_of_name(name: str) -> str | None:
     name = file_name(name.lower())
     return FILE_NAMES.get(name) or EXTENSIONS.get(suffix(name)[1:])
 
 
-def _worded(head: bytes) -> str:
+def _type_of_words(head: bytes) -> str:
     start = head[:512].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return "text/html"

@@ -41,21 +41,21 @@ class Flow:
         return mark
 
     def comment(self, author: str, text: str) -> None:
-        said = " ".join(text.split())
-        self._notes.append(("comment", f"{author}: {said}" if author and said else said))
+        words = " ".join(text.split())
+        self._notes.append(("comment", f"{author}: {words}" if author and words else words))
 
     def figure(self, name: str, description: str) -> None:
         """A picture: its name inside the document, and its description."""
         self._flush_lines()
-        self._figures.append((name, described(description)))
+        self._figures.append((name, clean_description(description)))
 
     def caption(self, text: str) -> None:
         """Add the caption of the pictures above; a paragraph if there is no picture."""
         figures, self._figures = self._figures, []
         self._flush_lines()
         if figures:
-            said = [description for _, description in figures if description not in ("", text.strip())]
-            self.composer.add("figure", "\n".join([*said, text]), figure=figures[0][0] or None)
+            words = [description for _, description in figures if description not in ("", text.strip())]
+            self.composer.add("figure", "\n".join([*words, text]), figure=figures[0][0] or None)
         else:
             self.composer.add("paragraph", text)
         self._flush_notes()
@@ -127,7 +127,7 @@ class Flow:
         self._notes = []
 
 
-def described(text: str) -> str:
+def clean_description(text: str) -> str:
     """A picture's description, unless a program made it up: a file's name, "Picture 3"."""
-    said = " ".join(text.split())
-    return "" if _NO_DESCRIPTION.fullmatch(said) else said
+    words = " ".join(text.split())
+    return "" if _NO_DESCRIPTION.fullmatch(words) else words

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
-from ingestor.parsers.shared.numbers import raised
-from ingestor.parsers.shared.office_math import accented, fraction, prescripts, scripts
+from ingestor.parsers.shared.numbers import raise_digits
+from ingestor.parsers.shared.office_math import add_accent, fraction, prescripts, scripts
 
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
 _SILENT = ("annotation", "annotation-xml", "mphantom", "none", "mprescripts", "maligngroup")
@@ -28,7 +28,7 @@ def linear(element: Element) -> str:
     if name == "mmultiscripts":
         return _multiscripts(element)
     if name == "mfenced":
-        return _fenced(element)
+        return _fence(element)
     shape = _SHAPES.get(name)
     if shape is not None:
         return shape(element)
@@ -60,17 +60,17 @@ def _parts(element: Element) -> tuple[str, str, str]:
 
 def _above(element: Element) -> str:
     base, above, _ = _parts(element)
-    return accented(base, above) or scripts(base, "", above)
+    return add_accent(base, above) or scripts(base, "", above)
 
 
 def _below(element: Element) -> str:
     base, below, _ = _parts(element)
-    return accented(base, "\u0332") if below in _UNDERLINES else scripts(base, below, "")
+    return add_accent(base, "\u0332") if below in _UNDERLINES else scripts(base, below, "")
 
 
 def _root(element: Element) -> str:
     base, degree, _ = _parts(element)
-    return f"{raised(degree)}√({base})"
+    return f"{raise_digits(degree)}√({base})"
 
 
 def _multiscripts(element: Element) -> str:
@@ -86,13 +86,13 @@ def _multiscripts(element: Element) -> str:
     return prescripts(base, "".join(left[::2]), "".join(left[1::2])) if any(left) else base
 
 
-def _fenced(element: Element) -> str:
+def _fence(element: Element) -> str:
     begin, end = element.get("open", "("), element.get("close", ")")
     inside = ", ".join(linear(child).strip() for child in element)
     return inside if "¦" in inside and begin == "(" == inside[:1] else begin + inside + end
 
 
-def _joined(between: str) -> Callable[[Element], str]:
+def _join(between: str) -> Callable[[Element], str]:
     return lambda element: between.join(linear(child).strip() for child in element)
 
 
@@ -105,6 +105,6 @@ _SHAPES: dict[str, Callable[[Element], str]] = {
     **dict.fromkeys(("msubsup", "munderover"), lambda element: scripts(*_parts(element))),
     "msqrt": lambda element: f"√({_row(element).strip()})",
     "mroot": _root,
-    "mtable": _joined("; "),
-    "mtr": _joined(", "),
+    "mtable": _join("; "),
+    "mtr": _join(", "),
 }

@@ -29,7 +29,7 @@ def is_known(style: str) -> bool:
     return style.removesuffix("FullWidth") in _ALPHABETS or style.removesuffix("Thousand") in _WRITERS
 
 
-def written(value: int, style: str) -> str:
+def write_number(value: int, style: str) -> str:
     """Write a number in a style of Word; a decimal in a style that is not known."""
     if value < 1 or value >= _HIGHEST:
         return str(value)
@@ -39,7 +39,7 @@ def written(value: int, style: str) -> str:
     return write(value) if write else str(value)
 
 
-def raised(text: str) -> str:
+def raise_digits(text: str) -> str:
     """Write a number above the line: 10 and 6 must not become 106. Other text is unchanged."""
     digits = text.strip().lstrip("+-−")
     return text.translate(_RAISED) if digits.isascii() and digits.isdecimal() else text

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from unicodedata import combining
 from xml.etree.ElementTree import Element
 
-from ingestor.parsers.shared.numbers import raised
+from ingestor.parsers.shared.numbers import raise_digits
 
 M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _LOWERED = str.maketrans("0123456789+-−", "₀₁₂₃₄₅₆₇₈₉₊₋₋")
@@ -29,7 +29,7 @@ def linear(element: Element) -> str:
     return "".join(linear(child) for child in element if not child.tag.endswith("Pr"))
 
 
-def bracketed(text: str) -> str:
+def put_in_brackets(text: str) -> str:
     """Put text in brackets, unless it is a name, a number, or in brackets already."""
     if len(text) < 2 or all(sign.isalnum() or combining(sign) for sign in text):
         return text
@@ -43,26 +43,26 @@ def bracketed(text: str) -> str:
 
 def fraction(above: str, below: str, *, line: bool = True) -> str:
     """Return a quotient; without a ``line`` a binomial coefficient, which is none."""
-    return f"{bracketed(above)}/{bracketed(below)}" if line else f"({above}¦{below})"
+    return f"{put_in_brackets(above)}/{put_in_brackets(below)}" if line else f"({above}¦{below})"
 
 
 def scripts(base: str, below: str, above: str) -> str:
     """Return what stands below and above on the right of a base."""
-    base = bracketed(base) if below or above else base
-    high = raised(above)
-    low = f"_{bracketed(below)}" if below else ""
-    return f"{base}{low}^{bracketed(above)}" if high == above != "" else f"{base}{low}{high}"
+    base = put_in_brackets(base) if below or above else base
+    high = raise_digits(above)
+    low = f"_{put_in_brackets(below)}" if below else ""
+    return f"{base}{low}^{put_in_brackets(above)}" if high == above != "" else f"{base}{low}{high}"
 
 
 def prescripts(base: str, below: str, above: str) -> str:
     """Return what stands on the left of a base: the numbers of an isotope, ¹⁴₆C."""
-    high, low = raised(above), below.translate(_LOWERED) if raised(below) != below else below
+    high, low = raise_digits(above), below.translate(_LOWERED) if raise_digits(below) != below else below
     if (above and high == above) or (below and low == below):
         return f"{scripts('', below, above)} {base}"
     return f"{high}{low}{base}"
 
 
-def accented(base: str, sign: str) -> str:
+def add_accent(base: str, sign: str) -> str:
     """Return a base with an accent over each of its characters; nothing if ``sign`` is no accent."""
     mark = _ACCENTS.get(sign, sign)
     return "".join(f"{one}{mark}" for one in base) if len(mark) == 1 and combining(mark) else ""
@@ -73,14 +73,14 @@ def _part(element: Element, name: str) -> str:
     return "" if child is None else linear(child).strip()
 
 
-def _said(element: Element, properties: str, name: str, default: str) -> str:
+def _character(element: Element, properties: str, name: str, default: str) -> str:
     """Return a character that the element's properties name; it may be none."""
-    found = element.find(f"{M}{properties}/{M}{name}")
-    return default if found is None else found.get(f"{M}val", "")
+    element_of_name = element.find(f"{M}{properties}/{M}{name}")
+    return default if element_of_name is None else element_of_name.get(f"{M}val", "")
 
 
 def _fraction(element: Element) -> str:
-    line = _said(element, "fPr", "type", "bar") != "noBar"
+    line = _character(element, "fPr", "type", "bar") != "noBar"
     return fraction(_part(element, "num"), _part(element, "den"), line=line)
 
 
@@ -94,17 +94,17 @@ def _limit_above(element: Element) -> str:
 
 
 def _root(element: Element) -> str:
-    return f"{raised(_part(element, 'deg'))}√({_part(element, 'e')})"
+    return f"{raise_digits(_part(element, 'deg'))}√({_part(element, 'e')})"
 
 
 def _sum(element: Element) -> str:
-    sign = _said(element, "naryPr", "chr", "∫")
+    sign = _character(element, "naryPr", "chr", "∫")
     return f"{scripts(sign, _part(element, 'sub'), _part(element, 'sup'))} {_part(element, 'e')}"
 
 
 def _brackets(element: Element) -> str:
-    begin, end = _said(element, "dPr", "begChr", "("), _said(element, "dPr", "endChr", ")")
-    between = _said(element, "dPr", "sepChr", "|")
+    begin, end = _character(element, "dPr", "begChr", "("), _character(element, "dPr", "endChr", ")")
+    between = _character(element, "dPr", "sepChr", "|")
     inside = between.join(linear(part).strip() for part in element.findall(f"{M}e"))
     is_binomial = "¦" in inside and inside.startswith("(") and inside.endswith(")")
     return inside if is_binomial and begin + end == "()" else begin + inside + end
@@ -126,12 +126,12 @@ def _function(element: Element) -> str:
 
 def _accent(element: Element) -> str:
     base = _part(element, "e")
-    return accented(base, _said(element, "accPr", "chr", "\u0302")) or base
+    return add_accent(base, _character(element, "accPr", "chr", "\u0302")) or base
 
 
 def _bar(element: Element) -> str:
-    below = _said(element, "barPr", "pos", "bot") == "bot"
-    return accented(_part(element, "e"), "\u0332" if below else "\u0305")
+    below = _character(element, "barPr", "pos", "bot") == "bot"
+    return add_accent(_part(element, "e"), "\u0332" if below else "\u0305")
 
 
 _SHAPES: dict[str, Callable[[Element], str]] = {

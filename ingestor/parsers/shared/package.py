@@ -124,7 +124,7 @@ class Package:
         }
 
 
-def packed(package: NamedParts, changed: Mapping[str, Element | bytes], folders: tuple[str, ...]) -> bytes:
+def pack(package: NamedParts, changed: Mapping[str, Element | bytes], folders: tuple[str, ...]) -> bytes:
     """Return a package of the XML parts below ``folders``, some of them ``changed``, for a library to read.
 
     Every part has passed the checks. Pictures and films are empty: their names are enough.
@@ -157,7 +157,7 @@ def _transitional(part: bytes) -> bytes:
 def xml(data: bytes, name: str) -> Element:
     """The root element. Raises BadDocument."""
     _refuse_declarations(data, name)
-    with _damage_told(name):
+    with _report_damage(name):
         root = ElementTree.fromstring(data)  # noqa: S314 - entities need a declaration, refused above
     _refuse_depth([root], name)
     return root
@@ -173,16 +173,16 @@ def stream(data: bytes, name: str, wanted: Callable[[Element], bool]) -> Iterato
     top = builder.start("none", {})  # the root will be its child
     parser = ElementTree.XMLParser(target=builder)  # noqa: S314 - as above
     for at in range(0, len(data), _PIECE):
-        with _damage_told(name):
+        with _report_damage(name):
             parser.feed(data[at : at + _PIECE])
-        yield from _taken(top, name, wanted)
-    with _damage_told(name):
+        yield from _take(top, name, wanted)
+    with _report_damage(name):
         parser.close()
     _refuse_depth([*top], name)
-    yield from _wanted([*top], wanted)
+    yield from _wanted_children([*top], wanted)
 
 
-def _taken(top: Element, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
+def _take(top: Element, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
     """Take complete elements away from the open ones: each of these is the last child of the one above it."""
     _refuse_chain(top, name)
     element = top
@@ -193,14 +193,14 @@ def _taken(top: Element, name: str, wanted: Callable[[Element], bool]) -> Iterat
         if wanted(element):
             yield from complete
             return  # what is open in it will be wanted whole
-        yield from _wanted(complete, wanted)
+        yield from _wanted_children(complete, wanted)
         element = element[0]
 
 
-def _wanted(elements: Iterable[Element], wanted: Callable[[Element], bool]) -> Iterator[Element]:
+def _wanted_children(elements: Iterable[Element], wanted: Callable[[Element], bool]) -> Iterator[Element]:
     """The children of elements that are ``wanted``, among those given and all that is in them."""
     for element in elements:
-        yield from element if wanted(element) else _wanted(element, wanted)
+        yield from element if wanted(element) else _wanted_children(element, wanted)
 
 
 def _refuse_depth(elements: Iterable[Element], name: str) -> None:
@@ -225,7 +225,7 @@ def _too_deep(name: str) -> BadDocument:
 
 
 @contextmanager
-def _damage_told(name: str) -> Iterator[None]:
+def _report_damage(name: str) -> Iterator[None]:
     try:
         yield
     except ParseError as error:

@@ -37,13 +37,13 @@ def of_odf(content: bytes) -> int:
     body = _ODF_BODY.search(content)
     if not body:
         return 0
-    said = content[body.start() :]
-    if any(mark in said for mark in _NO_TEXT_MARKS):
-        said = _NO_TEXT.sub(b"", said)
-    return _count(_untagged(_ODF_BREAK.sub(b" ", said)))
+    body_part = content[body.start() :]
+    if any(mark in body_part for mark in _NO_TEXT_MARKS):
+        body_part = _NO_TEXT.sub(b"", body_part)
+    return _count(_text_of(_ODF_BREAK.sub(b" ", body_part)))
 
 
-def _untagged(part: bytes) -> bytes:
+def _text_of(part: bytes) -> bytes:
     """Return the text of a part: finding text takes a fifth of the time of removing tags."""
     return b"".join(_TEXT.findall(part))
 

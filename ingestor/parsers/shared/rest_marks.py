@@ -30,10 +30,10 @@ def looks_restructured(head: bytes) -> bool:
     if _DIRECTIVE.search(head) and _LINE.search(head):
         return True
     text = head.replace(b"\r\n", b"\n")
-    return bool(_MARKUP.search(text)) and _titled(text.split(b"\n"))
+    return bool(_MARKUP.search(text)) and _has_title(text.split(b"\n"))
 
 
-def _titled(lines: list[bytes]) -> bool:
+def _has_title(lines: list[bytes]) -> bool:
     rows = [b"", *(line.rstrip() for line in lines)]
     return any(map(_is_title, rows, rows[1:], rows[2:]))
 

@@ -20,7 +20,7 @@ def add_sheet(composer: Composer, number: int, name: str, rows: Iterable[Row]) -
     for at, group in enumerate(_groups(rows)):
         if at == 0:
             composer.heading(name, 1)
-        title, table = _parted(group)
+        title, table = _split_title(group)
         composer.add("paragraph", "\n".join(text for row in title for text in row.values()))
         composer.table(in_columns(table))
 
@@ -51,7 +51,7 @@ def _groups(rows: Iterable[Row]) -> Iterator[list[dict[int, str]]]:
         yield group
 
 
-def _parted(group: list[dict[int, str]]) -> tuple[list[dict[int, str]], list[dict[int, str]]]:
+def _split_title(group: list[dict[int, str]]) -> tuple[list[dict[int, str]], list[dict[int, str]]]:
     """Lines of one cell above a table are its title; a group of nothing else is text, unless it is long."""
     wide = next((at for at, row in enumerate(group) if len(row) > 1), len(group))
     return (group[:wide], group[wide:]) if wide < len(group) or len(group) < 4 else ([], group)

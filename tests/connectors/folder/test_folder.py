@@ -43,7 +43,7 @@ class TestTheLawsThroughALinkToTheFolder(ConnectorLaws):
         return world
 
 
-def test_it_is_found_by_its_kind_and_has_every_ability(world: FolderWorld) -> None:
+def test_folder_plugin_is_registered_with_every_ability(world: FolderWorld) -> None:
     plugin = find("connectors", "folder")
     connector: Connector = plugin.build(plugin.options.model_validate({"path": world.root}))
     assert isinstance(connector, Watchable)
@@ -357,7 +357,7 @@ def test_a_file_that_is_read_in_several_parts_is_read_whole(
     assert fetched(world.connector, item).data == b"0123456789" * 100
 
 
-def test_what_a_steady_writer_writes_is_never_read_half(world: FolderWorld) -> None:
+def test_file_under_steady_writes_is_never_read_in_part(world: FolderWorld) -> None:
     """Each state of the file repeats one letter; a mixture would be a torn read."""
     world.put("a.md", b"a" * 200_000)
     stop = threading.Event()
@@ -447,7 +447,7 @@ def _open_to_all(folder: Path) -> None:
             path.chmod(0o755)
 
 
-def test_what_this_user_may_not_read(world: FolderWorld) -> None:
+def test_unreadable_file_is_unknown(world: FolderWorld) -> None:
     plant(world, "a.md", "secret.md", "shut/b.md", "names/c.md", "rules/d.md", "rules/.gitignore", "e/f.md")
     _open_to_all(world.root)
     (world.root / "to-shut.md").symlink_to("shut/b.md")

@@ -43,7 +43,7 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_it_tells_the_path_and_whether_it_is_a_directory(world: FolderWorld, inotify: Inotify) -> None:
+def test_change_has_its_path_and_whether_it_is_a_directory(world: FolderWorld, inotify: Inotify) -> None:
     assert list(inotify.read()) == []
     world.put("docs/deep/b.md", b"x")
     (world.root / "new").mkdir()
@@ -57,7 +57,7 @@ def test_reading_a_file_is_no_change(world: FolderWorld, inotify: Inotify) -> No
     assert list(inotify.read()) == []
 
 
-def test_what_is_not_scanned_is_not_watched(world: FolderWorld) -> None:
+def test_directory_not_scanned_is_not_watched(world: FolderWorld) -> None:
     for key in ("a/x.md", ".git/objects/x", "node_modules/b/c/x.md", "sub/target/x", "sub/kept/x.md"):
         world.put(key, b"x")
     world.put(".gitignore", b"node_modules/\n")

@@ -55,7 +55,7 @@ a.pdf.part a.pdf.crdownload .goutputstream-X1 .DS_Store Thumbs.db .nfs000001
 
 
 @pytest.mark.parametrize("name", LEFT_BY_PROGRAMS.split())
-def test_what_programs_leave_while_they_work_is_no_document(world: FolderWorld, name: str) -> None:
+def test_temporary_files_of_programs_are_no_documents(world: FolderWorld, name: str) -> None:
     plant(world, "a.md", name)
     assert selected(world, hidden=True) == {"a.md"}
     assert selected(world, hidden=True, exclude=[f"!{name}"]) == {"a.md", name}
@@ -111,7 +111,7 @@ def test_an_ignore_file_may_hold_bytes_that_are_no_text(world: FolderWorld) -> N
         (b"x" * 1_001, "the ignore file .gitignore line 1 has more than 1,000 characters"),
     ],
 )
-def test_what_lies_beside_an_ignore_file_that_is_too_large_is_unknown(
+def test_files_beside_an_ignore_file_too_large_are_unknown(
     world: FolderWorld, content: bytes, reason: str
 ) -> None:
     plant(world, "a.md", "sub/b.md")
@@ -192,7 +192,7 @@ def test_symbolic_links(tmp_path: Path, world: FolderWorld, policy: str, expecte
         assert linking.keys(key) == {key}
 
 
-def test_what_is_left_out_is_said_once(
+def test_file_left_out_is_logged_once(
     tmp_path: Path, world: FolderWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     linked(tmp_path, world)

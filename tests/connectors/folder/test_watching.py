@@ -69,7 +69,7 @@ def test_changes_are_hinted_at(world: FolderWorld, change: Callable[[Path], obje
         hints.await_cover(*keys)
 
 
-def test_what_is_created_within_a_new_folder_is_hinted_at_later_too(world: FolderWorld) -> None:
+def test_file_in_a_new_folder_is_hinted_at(world: FolderWorld) -> None:
     with watching(world.connector) as hints:
         world.put("new/deep/a.md", b"x")
         hints.await_cover("new/deep/a.md")
@@ -84,7 +84,7 @@ def test_what_is_created_within_a_new_folder_is_hinted_at_later_too(world: Folde
         hints.await_cover("old/deep/a.md")
 
 
-def test_one_edit_is_one_narrow_hint_and_what_cant_matter_is_none(world: FolderWorld) -> None:
+def test_edit_gives_a_narrow_hint_and_an_excluded_file_none(world: FolderWorld) -> None:
     for number in range(20):
         world.put(f"docs/{number}.md", b"x")
     with watching(world.connector) as hints:
@@ -225,7 +225,7 @@ def test_more_directories_than_the_kernel_grants_watches(world: FolderWorld) -> 
     assert run_python(_FEW_WATCHES, str(world.root), wrapper=("unshare", "-Ur")) == "all seen\n"
 
 
-def test_it_ends_at_once_when_closed_or_told_to_stop(world: FolderWorld) -> None:
+def test_watch_ends_at_once_when_closed_or_stopped(world: FolderWorld) -> None:
     before = set(threading.enumerate())
     generator = world.connector.watch(threading.Event())
     with contextlib.closing(generator):  # type: ignore[type-var]
@@ -238,7 +238,7 @@ def test_it_ends_at_once_when_closed_or_told_to_stop(world: FolderWorld) -> None
     assert set(threading.enumerate()) == before
 
 
-def test_it_ends_while_it_goes_through_a_large_folder(world: FolderWorld) -> None:
+def test_watch_ends_during_a_walk_through_a_large_folder(world: FolderWorld) -> None:
     stop, entered = threading.Event(), []
     for number in range(50):
         (world.root / f"d{number}").mkdir()
@@ -296,7 +296,7 @@ _MANY = [str(number) for number in range(folder_watching.MANY)]
         ([*_MANY, "one more", "a"], {""}),
     ],
 )
-def test_what_is_collected(keys: list[str], expected: set[str]) -> None:
+def test_changed_keys_are_merged(keys: list[str], expected: set[str]) -> None:
     changes = ChangedKeys(settle=0.0)
     for key in keys:
         changes.add(key)

@@ -93,7 +93,7 @@ def test_a_repository_that_is_a_shallow_clone_itself(world: GitWorld, tmp_path: 
     assert listed(connector).keys() == {"a.md", "b.md", "c.md"}
 
 
-def test_what_holds_no_commit_needs_a_person(world: GitWorld, tmp_path: Path) -> None:
+def test_repository_without_the_commit_needs_a_person(world: GitWorld, tmp_path: Path) -> None:
     world.put("a.md", b"one")
     git(world.root, "tag", "blob", git(world.root, "rev-parse", "HEAD:a.md"))
     cache = tmp_path / "cache"
@@ -104,12 +104,14 @@ def test_what_holds_no_commit_needs_a_person(world: GitWorld, tmp_path: Path) ->
         listed(Git(GitOptions.model_validate({"url": str(tmp_path / "empty"), "cache": cache})))
 
 
-def test_what_the_clone_lost_is_stale(world: GitWorld) -> None:
+def test_blob_lost_from_the_clone_is_stale(world: GitWorld) -> None:
     with pytest.raises(Stale):
         world.connector.fetch(Item("a.md", "0" * 40, "a.md"))
 
 
-def test_it_is_not_misled_by_the_environment(world: GitWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clone_ignores_git_variables_of_the_environment(
+    world: GitWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.put("a.md", b"one")
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"):
         monkeypatch.setenv(name, "/nowhere")

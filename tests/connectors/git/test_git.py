@@ -68,7 +68,7 @@ def test_a_change_that_was_taken_back_is_another_version_of_the_same_bytes(world
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_learnt_little_by_little_is_what_a_new_clone_says(world: GitWorld, seed: int) -> None:
+def test_incremental_history_equals_that_of_a_new_clone(world: GitWorld, seed: int) -> None:
     """With branches merged in whose commits are older than what was seen before."""
     world.put("a.md", b"one")
     world.put("b.md", b"two")
@@ -195,7 +195,7 @@ def test_names_and_modes_that_git_does_not_make(world: GitWorld, tmp_path: Path)
         assert world.connector.fetch(found[key]).data == b"sound"
 
 
-def test_what_is_not_read(world: GitWorld) -> None:
+def test_large_and_lfs_files_are_refused(world: GitWorld) -> None:
     world.put("large.bin", b"x" * 2000)
     world.put("lfs.bin", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")
     options = GitOptions(url=str(world.root), max_size=1000, cache=world.root.with_name("cache"))

@@ -117,7 +117,7 @@ def test_a_hundred_thousand_files(world: GitWorld) -> None:
     assert time.process_time() - begun < 30
 
 
-def test_what_git_prints_is_bounded_in_bytes_and_seconds(
+def test_output_of_git_is_bounded_in_bytes_and_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "git"

@@ -53,7 +53,9 @@ def test_remote_that_refuses_access_needs_a_person(
 @pytest.mark.parametrize(
     ("status", "kind"), [(403, NeedsHuman), (404, NeedsHuman), (429, Transient), (503, Transient)]
 )
-def test_what_the_server_answers(server: Server, tmp_path: Path, status: int, kind: type[Exception]) -> None:
+def test_refusal_of_the_server_is_reported(
+    server: Server, tmp_path: Path, status: int, kind: type[Exception]
+) -> None:
     server.answer = status
     with pytest.raises(kind):
         list(over_http(server, tmp_path).scan())

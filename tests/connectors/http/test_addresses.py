@@ -63,14 +63,14 @@ def test_addresses_that_are_not_public(address: str) -> None:
         ("::1", "any.test", "::1", True),
     ],
 )
-def test_what_the_config_allows(entry: str, host: str, address: str, expected: bool) -> None:
+def test_addresses_of_the_config_are_allowed(entry: str, host: str, address: str, expected: bool) -> None:
     assert may_ask(host, address, parse_allowed([entry])) is expected
 
 
 @pytest.mark.parametrize(
     "entry", ["", "10.1.0.0/8", "10.1.2", "10.0.0.256", "http://x", "x.test:80", "x.test/8"]
 )
-def test_what_it_can_not_mean(entry: str) -> None:
+def test_allowed_entry_without_meaning_is_refused(entry: str) -> None:
     with pytest.raises(ValueError, match=r"neither a host's name nor a network"):
         parse_allowed([entry])
 

@@ -44,7 +44,7 @@ def test_how_long_to_wait(text: str | None, expected: float | None) -> None:
         ({"last-modified": "lately", "date": NOW}, Validators()),
     ],
 )
-def test_what_tells_versions_apart(headers: dict[str, str], expected: Validators) -> None:
+def test_version_changes_with_content_or_validators(headers: dict[str, str], expected: Validators) -> None:
     assert validators(headers) == expected
 
 
@@ -66,7 +66,7 @@ def test_the_day_of_a_change() -> None:
         ("unavailable_after: 25 Jun 2030 15:00:00 PST", {"unavailable_after: 25 jun 2030 15:00:00 pst"}),
     ],
 )
-def test_what_a_server_asks_of_robots(tag: str, expected: set[str]) -> None:
+def test_robots_headers_are_read(tag: str, expected: set[str]) -> None:
     assert robots_words({"x-robots-tag": tag}, "ingestor") == expected
 
 

@@ -67,7 +67,7 @@ class TestLaws(ConnectorLaws):
         assert fetched(world.connector, item).data == b"here"
 
 
-def test_what_did_not_change_is_not_read(world: MailWorld, asked: list[str]) -> None:
+def test_unchanged_message_is_not_read(world: MailWorld, asked: list[str]) -> None:
     for number in range(20):
         world.put(f"{number % 3}/{number}.md", MAIL)
     before = listed(world.bare)

@@ -13,7 +13,7 @@ MAIL = b"x: y\r\n\r\nz"
 KEY = "INBOX/17/7.eml"
 
 
-def test_what_is_listed_and_asked() -> None:
+def test_messages_are_listed_and_read_with_few_commands() -> None:
     with scripted() as server:
         connector = server.connector(folders=["inbox"])
         items = listed(connector)
@@ -35,7 +35,7 @@ def test_what_is_listed_and_asked() -> None:
         ]
 
 
-def test_what_came_in_before_is_left_out() -> None:
+def test_message_older_than_the_limit_is_left_out() -> None:
     with scripted() as server:
         assert listed(server.connector(since="2026-01-02")).keys() == {KEY}
         assert listed(server.connector(since="3650d")).keys() == {"INBOX/17/4.eml", KEY}
@@ -128,7 +128,7 @@ def _structures(*uids: int, kind: bytes = b'"text" "plain"') -> bytes:
 ASKED = "UID FETCH 4:203 (UID BODYSTRUCTURE)"
 
 
-def test_one_question_tells_of_many_messages_that_nothing_is_attached() -> None:
+def test_structure_of_many_messages_takes_one_command() -> None:
     with scripted({ASKED: _structures(4, 7)}) as server:
         connector = server.connector()
         items = listed(connector)

@@ -42,7 +42,7 @@ def test_every_name_leads_back_to_its_folder(raw: bytes) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
-def test_what_people_call_a_folder_is_what_it_is_called_here(name: str) -> None:
+def test_readable_folder_name_is_the_name_that_people_see(name: str) -> None:
     assert text.readable(text.raw_name(name)) in (name, f"raw:{name}", "INBOX")
 
 

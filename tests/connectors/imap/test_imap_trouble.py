@@ -82,7 +82,7 @@ def test_a_message_that_is_cut_off_anywhere_is_none() -> None:
         ({"UID FETCH 1:*": b"* BYE s3cret-word\r\n"}, PartialScan, "read now"),
     ],
 )
-def test_what_the_server_says_instead(
+def test_unexpected_answer_of_the_server_is_reported(
     answers: dict[str, bytes], kind: type[Exception], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")

@@ -89,7 +89,7 @@ def test_a_reader_by_its_name(name: str) -> None:
     ],
 )
 @pytest.mark.usefixtures("installed")
-def test_what_needs_a_person(connector: Loading, message: str) -> None:
+def test_unusable_loader_needs_a_person(connector: Loading, message: str) -> None:
     with pytest.raises(NeedsHuman, match=message):
         list(connector.scan())
 

@@ -69,7 +69,7 @@ def test_all_that_a_record_shows_is_part_of_the_version(changed: dict[str, Any])
         ({"metadata": {"url": "u", "source": "s"}}, "s"),
     ],
 )
-def test_what_tells_documents_apart(document: dict[str, Any], key: str) -> None:
+def test_change_of_a_field_changes_the_version(document: dict[str, Any], key: str) -> None:
     assert listed(giving({"text": "x", **document})).keys() == {key}
 
 
@@ -98,7 +98,7 @@ def _written(folder: Path, pages: dict[str, str]) -> None:
         (folder / name).write_text(text)
 
 
-def test_what_is_no_longer_listed_is_not_kept(tmp_path: Path) -> None:
+def test_document_no_longer_listed_is_not_kept(tmp_path: Path) -> None:
     connector = of("files_below", arguments={"folder": str(tmp_path)})
     _written(tmp_path, {"a": "one", "b": "two"})
     first = listed(connector)
@@ -199,7 +199,7 @@ def test_too_large_a_document() -> None:
         (giving(LoadedDocument("text")), "no key and none of source, file_path, url, id: set `key`"),
     ],
 )
-def test_what_needs_a_person(connector: Loading, message: str) -> None:
+def test_unusable_code_needs_a_person(connector: Loading, message: str) -> None:
     with pytest.raises(NeedsHuman, match=message):
         list(connector.scan())
 

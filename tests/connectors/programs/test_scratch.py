@@ -28,7 +28,7 @@ def killed() -> Path:
     return Path(done.stdout.strip())
 
 
-def test_what_a_killed_program_left_is_removed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scratch_of_a_killed_program_is_removed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     left, mine = killed(), Scratch()
     assert (left / "secret").exists(), "too young: it might be one that is just being made"
     monkeypatch.setattr(spool, "_YOUNG", -1.0)

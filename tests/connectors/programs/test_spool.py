@@ -9,7 +9,7 @@ from ingestor.ports import Stale, Transient
 ONE = Given("a", b"one\0two", "a.md", "uri", (("x", 1),))
 
 
-def test_it_is_given_back_as_it_was() -> None:
+def test_spooled_document_is_returned_unchanged() -> None:
     kept = Spool(100)
     item = kept.keep(ONE)
     assert (item.key, item.version, item.uri, item.size, item.extra) == (

@@ -47,7 +47,7 @@ NO_METADATA += ["[" * 50_000, '{"a":' * 10_000, '{"a": 9223372036854775808}', '{
 
 
 @pytest.mark.parametrize("field", NO_METADATA, ids=lambda field: field[:12])
-def test_what_is_no_metadata(here: Watch, field: str) -> None:
+def test_invalid_metadata_is_refused(here: Watch, field: str) -> None:
     said = here.caller.put("a", b"x", Metadata=field)
     assert (said.status, said.error) == (
         400,

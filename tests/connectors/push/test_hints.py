@@ -98,7 +98,7 @@ def test_a_port_in_use_is_said_and_tried_again(
     assert caplog.text.count("is not open") == 1
 
 
-def test_it_listens_on_the_address_that_it_is_told(tmp_path: Path) -> None:
+def test_endpoint_listens_on_the_configured_address(tmp_path: Path) -> None:
     with watched(connector(tmp_path / "pushed", host="::1")) as watch:
 
         def answered() -> bool:

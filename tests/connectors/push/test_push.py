@@ -70,7 +70,7 @@ def test_odd_keys_are_documents_like_any_other(tmp_path: Path, here: Watch) -> N
 
 
 @pytest.mark.parametrize("path", ["", "a%00b", "a%0Ab", "%FF", "x" * 2001, "a?b"])
-def test_what_is_no_key(here: Watch, path: str) -> None:
+def test_invalid_key_is_refused(here: Watch, path: str) -> None:
     said = here.caller.ask("PUT", f"/documents/{path}", b"x")
     assert said.status == 400
     assert "key" in said.error
@@ -129,7 +129,7 @@ def test_a_body_that_is_too_large_is_answered_though_nobody_reads_it(here: Watch
     assert (said.status, said.error) == (413, "20,000,000 bytes are too many; max_size is 1,000,000")
 
 
-def test_what_is_cut_off_is_not_taken(here: Watch) -> None:
+def test_truncated_upload_is_not_stored(here: Watch) -> None:
     connection = raw(here.caller.port)
     head = f"PUT /documents/a HTTP/1.1\r\n{OURS}\r\nContent-Length: 9\r\n\r\n"
     connection.sendall(f"{head}only".encode())

@@ -168,9 +168,7 @@ def test_server_that_ends_while_it_is_listed_is_asked_later(world: StoreWorld, b
 
 
 @pytest.mark.parametrize("error", [PermissionError("no"), ConnectionResetError("cut")])
-def test_one_file_that_cant_be_read_holds_up_nothing_else(
-    world: StoreWorld, broken: Broken, error: Exception
-) -> None:
+def test_unreadable_file_stops_no_other(world: StoreWorld, broken: Broken, error: Exception) -> None:
     world.put("a.md", b"x")
     item = listed(world.connector)["a.md"]
     broken.errors["a.md"] = error
@@ -216,7 +214,9 @@ def test_a_change_within_the_same_second_is_not_missed(tmp_path: Path) -> None:
         ({"size": 0, "CRC": 0}, "0 0 ", None),
     ],
 )
-def test_what_servers_say(info: dict[str, object], version: str | None, modified: float | None) -> None:
+def test_facts_of_servers_are_read(
+    info: dict[str, object], version: str | None, modified: float | None
+) -> None:
     assert (file_info.version(info), file_info.modified_at(info)) == (version, modified)
 
 

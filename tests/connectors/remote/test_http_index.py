@@ -29,12 +29,12 @@ LINKS = b"""<a href="/docs/abs.md">x</a><a href="http://host/docs/full.md">x</a>
         (LINKS, dict.fromkeys(("abs.md", "full.md", "R&D.md", "here.md", "\udcff.md"), False)),
     ],
 )
-def test_what_a_page_shows(page: bytes, expected: dict[str, bool]) -> None:
+def test_entries_of_an_index_page_are_listed(page: bytes, expected: dict[str, bool]) -> None:
     assert entries(page, "http://host/docs/") == expected
 
 
 @pytest.mark.parametrize("page", [b"", b"busy", b'{"error": "no"}', b"<?xml version='1.0'?><a/>"[:22]])
-def test_what_is_no_page_shows_nothing_and_is_not_empty_either(page: bytes) -> None:
+def test_content_without_an_index_is_neither_listed_nor_empty(page: bytes) -> None:
     with pytest.raises(ValueError, match="not a page of links"):
         entries(page, "http://host/docs/")
 

@@ -136,7 +136,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_PATTERN, min_size=1, max_size=4))
-def test_it_ignores_what_git_ignores(repository: Path, patterns: list[str]) -> None:
+def test_patterns_ignore_the_files_that_git_ignores(repository: Path, patterns: list[str]) -> None:
     (repository / ".gitignore").write_text("\n".join(patterns) + "\n")
     paths = _paths(repository)
     asked = "\0".join(path.rstrip("/") for path in paths)

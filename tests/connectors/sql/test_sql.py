@@ -53,7 +53,7 @@ def test_text_is_read_of_what_is_fetched_alone(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("database")
-def test_what_a_record_shows_is_part_of_the_version(tmp_path: Path) -> None:
+def test_change_of_shown_columns_changes_the_version(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path, uri="https://example.org/{number}")
     world.put("a.md", b"one")
     before = listed(world.connector)["a.md"]
@@ -303,7 +303,7 @@ def test_a_key_comes_back_as_it_was(key: object) -> None:
         ({"url": "postgresql+pg8000://h/x"}, "-m pip install pg8000"),
     ],
 )
-def test_what_needs_a_person(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_database_error_needs_a_person(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     world = DatabaseWorld(tmp_path, **options)
     world.put("a.md", b"one")
     world.put("b.md", b"two")

@@ -199,7 +199,7 @@ def test_a_watch_outlives_the_server(versioned: PostgresWorld, server: Running) 
         assert hints.unders() == ["b.md"]
 
 
-def test_one_row_is_found_by_the_index(versioned: PostgresWorld) -> None:
+def test_row_is_read_by_the_index(versioned: PostgresWorld) -> None:
     versioned.do(f"INSERT INTO {versioned.table} SELECT n::text, 'x', n FROM generate_series(1, 9) n")
     connector = versioned.connector
     listed(connector)
@@ -220,7 +220,7 @@ def test_one_row_is_found_by_the_index(versioned: PostgresWorld) -> None:
         ("ALTER TABLE {} DROP COLUMN body", "does not exist"),
     ],
 )
-def test_what_needs_a_person(versioned: PostgresWorld, change: str, message: str) -> None:
+def test_server_error_needs_a_person(versioned: PostgresWorld, change: str, message: str) -> None:
     versioned.put("a.md", b"one")
     assert listed(versioned.connector)
     versioned.do(change.format(versioned.table))

@@ -240,13 +240,13 @@ def test_a_feed_that_can_not_be_read(
 
 
 @pytest.mark.parametrize("data", [b"<html><body>Hello</body></html>", b"", b'{"name": "x"}'])
-def test_what_never_was_a_feed_needs_a_human(server: Site, tmp_path: Path, data: bytes) -> None:
+def test_address_without_a_feed_needs_a_human(server: Site, tmp_path: Path, data: bytes) -> None:
     server.replies["/feed"] = Reply(data)
     with pytest.raises(NeedsHuman, match=r"is not a feed: .*; check `url`"):
         listed(feed(server, tmp_path))
 
 
-def test_what_is_kept_no_more_is_stale(server: Site, tmp_path: Path) -> None:
+def test_entry_no_longer_kept_is_stale(server: Site, tmp_path: Path) -> None:
     tell(server, "a")
     connector = feed(server, tmp_path)
     item = listed(connector)["tag:a"]

@@ -24,7 +24,7 @@ PAGE = """
 """
 
 
-def test_what_a_page_says() -> None:
+def test_links_of_a_page_are_read() -> None:
     said = links_of(PAGE.encode(), "text/html", "https://x.test/a/b", "ingestor")
     assert said.links == (
         "https://x.test/later",
@@ -91,7 +91,7 @@ BOMB = b'<!DOCTYPE u [<!ENTITY a "aaaaa"><!ENTITY b "&a;&a;&a;">]><urlset><url><
      (BOMB, "declares entities"), (BOMB.decode().encode("utf-16"), "declares entities"),
      (b"\x1f\x8bnonsense", "can't be decompressed")],
 )  # fmt: skip
-def test_what_is_no_sitemap(data: bytes, message: str) -> None:
+def test_content_without_a_sitemap_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(Broken, match=message):
         sitemap(data, "https://x.test/s.xml", 10_000)
 

@@ -113,7 +113,7 @@ def test_files_that_name_the_home_page_canonical_are_kept(server: Site, cache: P
     assert keys(server, web(server, cache)) == ["/", "/a.pdf", "/b.pdf"]
 
 
-def test_what_a_site_asks_of_robots(server: Site, cache: Path) -> None:
+def test_robots_rules_of_a_site_are_obeyed(server: Site, cache: Path) -> None:
     server.say("/robots.txt", "User-agent: *\nDisallow: /private/\nCrawl-delay: 2\n")
     server.html("/", "/private/a.html", "/unlisted.html", "/header.txt", "/end.html")
     server.html("/unlisted.html", "/found.html", head='<meta name="robots" content="noindex">')
@@ -139,7 +139,7 @@ def test_what_a_site_asks_of_robots(server: Site, cache: Path) -> None:
     assert keys(server, web(server, cache, robots=False)) == everything
 
 
-def test_what_robots_may_no_longer_read_goes(server: Site, cache: Path) -> None:
+def test_page_newly_forbidden_to_robots_is_removed(server: Site, cache: Path) -> None:
     server.html("/", "/a.html")
     server.html("/a.html")
     connector = web(server, cache)
@@ -164,7 +164,7 @@ def test_types_names_and_charsets(server: Site, cache: Path) -> None:
     }
 
 
-def test_what_is_too_large_is_said(server: Site, cache: Path) -> None:
+def test_page_too_large_is_reported(server: Site, cache: Path) -> None:
     server.html("/", "/large.txt", "/bomb.txt")
     server.say("/large.txt", b"x" * 60_000, Content_Type="text/plain")
     server.say(

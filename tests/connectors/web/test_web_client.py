@@ -62,7 +62,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("host", REACHING + OTHERS)
 @pytest.mark.parametrize("how", ["asked", "redirected"])
-def test_what_is_not_public_gets_nothing(server: Site, victim: Site, host: str, how: str) -> None:
+def test_address_not_public_gets_no_request(server: Site, victim: Site, host: str, how: str) -> None:
     names = outside(
         inside_test=["127.0.0.1"], both_test=["127.0.0.2 127.0.0.1"], mapped_test=["::ffff:127.0.0.1"]
     )
@@ -75,7 +75,7 @@ def test_what_is_not_public_gets_nothing(server: Site, victim: Site, host: str, 
 
 
 @pytest.mark.parametrize("host", REACHING)
-def test_what_is_not_public_can_be_allowed(server: Site, victim: Site, host: str) -> None:
+def test_address_not_public_can_be_allowed(server: Site, victim: Site, host: str) -> None:
     """Which shows, too, that the refused ones would have got there."""
     with client_of(
         server, names=outside(inside_test=["127.0.0.1"]), allowed=parse_allowed(["127.0.0.0/8"])
@@ -242,7 +242,7 @@ def test_cookies_are_not_kept(server: Site) -> None:
     assert not any("cookie" in headers for _, headers in server.asked)
 
 
-def test_it_says_who_asks(server: Site) -> None:
+def test_request_names_the_agent(server: Site) -> None:
     with client_of(server, contact="https://example.org/bot") as client:
         client.get(server.url("/"))
     assert server.asked[0][1]["user-agent"].startswith("ingestor/")
@@ -252,7 +252,7 @@ def test_it_says_who_asks(server: Site) -> None:
 # -- what it is told
 
 
-def test_what_did_not_change_is_not_sent(server: Site) -> None:
+def test_unchanged_page_is_not_sent(server: Site) -> None:
     server.say("/", b"here")
     server.replies["/old"] = Reply(
         b"old", headers={"Last-Modified": "Sat, 01 Feb 2025 10:00:00 GMT"}, etag=False
@@ -274,7 +274,7 @@ def test_what_did_not_change_is_not_sent(server: Site) -> None:
         ("identity", b"text" * 100),
     ],
 )
-def test_what_is_packed_is_unpacked(server: Site, encoding: str, packed: bytes) -> None:
+def test_packed_body_is_unpacked(server: Site, encoding: str, packed: bytes) -> None:
     server.say("/", packed, Content_Encoding=encoding)
     with client_of(server) as client:
         assert client.get(server.url("/")).data == b"text" * 100
@@ -295,7 +295,7 @@ def test_what_is_packed_is_unpacked(server: Site, encoding: str, packed: bytes) 
     ],
     ids=["large", "bomb", "said to be large", "chunked"],
 )
-def test_what_is_too_large_is_said_and_not_read(server: Site, make: Callable[[], Reply]) -> None:
+def test_body_too_large_is_reported_and_not_read(server: Site, make: Callable[[], Reply]) -> None:
     server.replies["/"] = make()
     with client_of(server, max_size=1_000_000) as client:
         answer = client.get(server.url("/"))
@@ -317,7 +317,7 @@ def test_what_is_too_large_is_said_and_not_read(server: Site, make: Callable[[],
     ],
     ids=["short", "chunks", "cut gzip", "no gzip", "brotli", "no http", "nothing"],
 )
-def test_what_is_cut_off_or_broken_is_tried_later(server: Site, raw: bytes) -> None:
+def test_body_truncated_or_broken_is_retried_later(server: Site, raw: bytes) -> None:
     server.replies["/"] = Reply(raw=raw)
     with client_of(server) as client, pytest.raises(Transient, match="can't be read now"):
         client.get(server.url("/"))

@@ -13,7 +13,7 @@ from tests.connectors.web.crawling import keys, web
 # -- what can't be read
 
 
-def test_what_may_hang_on_an_unread_page_stays(server: Site, cache: Path) -> None:
+def test_pages_behind_an_unread_page_stay(server: Site, cache: Path) -> None:
     server.html("/", "/a.html", "/b.html")
     server.html("/a.html", "/under-a.html")
     server.html("/b.html", "/gone.html")
@@ -84,7 +84,7 @@ def test_failed_pages_remove_no_linked_page(server: Site, cache: Path, seed: int
         Reply(status=403),
     ],
 )
-def test_what_was_read_once_and_is_refused_now_stays(server: Site, cache: Path, reply: Reply) -> None:
+def test_page_refused_after_a_read_stays(server: Site, cache: Path, reply: Reply) -> None:
     server.html("/", "/a.html")
     server.html("/a.html")
     connector = web(server, cache)
@@ -96,14 +96,14 @@ def test_what_was_read_once_and_is_refused_now_stays(server: Site, cache: Path, 
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 405, 451])
-def test_what_was_never_let_out_is_not_missed(server: Site, cache: Path, status: int) -> None:
+def test_page_never_readable_is_not_missed(server: Site, cache: Path, status: int) -> None:
     server.html("/", "/members/")
     server.say("/members/", b"no", status)
     assert keys(server, web(server, cache)) == ["/"]
 
 
 @pytest.mark.parametrize("status", [404, 410])
-def test_what_is_gone_goes(server: Site, cache: Path, status: int) -> None:
+def test_page_gone_is_removed(server: Site, cache: Path, status: int) -> None:
     server.html("/", "/a.html")
     server.html("/a.html")
     connector = web(server, cache)
@@ -146,7 +146,7 @@ def test_a_start_that_can_not_be_read(
     assert not isinstance(caught.value, PartialScan)
 
 
-def test_one_of_several_starts(server: Site, cache: Path) -> None:
+def test_refused_start_keeps_its_page_and_others(server: Site, cache: Path) -> None:
     server.html("/a.html")
     server.html("/b.html")
     connector = web(server, cache, "/a.html", "/b.html", follow="none")

@@ -16,7 +16,7 @@ from tests.connectors.web.crawling import web
 
 
 @pytest.mark.parametrize("follow", ["none", "sitemap", "links"])
-def test_what_did_not_change_is_asked_for_once_and_not_sent(server: Site, cache: Path, follow: str) -> None:
+def test_unchanged_page_is_requested_once_and_not_sent(server: Site, cache: Path, follow: str) -> None:
     server.html("/", "/a.html", "/b.html")
     server.html("/a.html", "/")
     server.html("/b.html")
@@ -101,7 +101,7 @@ print(len(list(Web(WebOptions.model_validate_json(sys.argv[1])).scan())))
 """
 
 
-def test_what_was_read_before_a_kill_is_not_sent_again(server: Site, cache: Path) -> None:
+def test_page_read_before_a_kill_is_not_sent_again(server: Site, cache: Path) -> None:
     names = [f"/{number}.html" for number in range(10)]
     server.html("/", *names)
     for name in names:

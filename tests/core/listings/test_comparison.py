@@ -33,7 +33,7 @@ def compared(
 
 
 @given(KNOWN, st.lists(ITEMS, max_size=12), st.sampled_from(SCOPES), st.integers(1, 5))
-def test_it_equals_a_comparison_of_sets(
+def test_comparison_equals_a_comparison_of_sets(
     known: dict[str, str], items: list[Item], scope: Scope, size: int
 ) -> None:
     """Of a key that is listed twice, the first version counts, also where the second is the known one."""
@@ -53,7 +53,7 @@ def test_it_equals_a_comparison_of_sets(
     assert (found.appeared, found.listed) == (len(first.keys() - known.keys()), len(first))
 
 
-def test_what_another_edition_knows_of_a_closed_container_is_not_listed() -> None:
+def test_members_known_to_another_edition_are_not_listed() -> None:
     member = Item(f"a.zip{INSIDE}m", "1", "/a.zip!/m")
     assert compared({}, [member]) == ListingChanges([], (), 0, 0)
     assert compared({member.key: "1"}, [member]) == ListingChanges([], (), 0, 1)

@@ -76,6 +76,6 @@ def test_numbers_that_are_no_vector(numbers: list[float]) -> None:
         (b"[" * 100_000, "did not answer with JSON"),
     ],
 )
-def test_what_is_no_answer(content: bytes, reason: str) -> None:
+def test_malformed_answer_is_refused(content: bytes, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
         read(content, 2)

@@ -69,7 +69,7 @@ def sound(rows: list[Any], texts: list[str] = TEXTS) -> bool:
 # --- what is asked and answered ------------------------------------------------------------------------
 
 
-def test_it_is_found_by_its_name() -> None:
+def test_embedder_is_registered_by_its_name() -> None:
     assert find("embedders", "openai") is PLUGIN
 
 
@@ -235,7 +235,7 @@ def test_no_server() -> None:
         (refused(400, "dimensions are not supported"), "(400): dimensions are not supported"),
     ],
 )
-def test_what_someone_must_mend(reply: Reply, words: str) -> None:
+def test_refused_request_needs_a_person(reply: Reply, words: str) -> None:
     rows, endpoint = asked(in_turn([reply]))
     assert {type(row) for row in rows} == {NeedsHuman}
     assert words in str(rows[0])
@@ -263,7 +263,7 @@ def picky(status: int, message: str = "no", most: int = 99, bad: str = "poison")
         (500, "input (702 tokens) is too large to process. increase the physical batch size"),  # llama.cpp
     ],
 )
-def test_one_bad_text_of_many_is_found(status: int, message: str) -> None:
+def test_bad_text_among_many_is_isolated(status: int, message: str) -> None:
     texts = [*TEXTS[:3], "a poison", *TEXTS[3:]]
     rows, endpoint = asked(picky(status, message), texts)
     assert isinstance(rows[3], BadDocument)
@@ -310,7 +310,7 @@ def test_other_dimensions_than_before() -> None:
             embedder.embed(["x"])
 
 
-def test_one_lane_fails_and_the_others_do_not() -> None:
+def test_failing_lane_fails_no_other() -> None:
     def script(body: dict[str, Any]) -> Reply:
         return refused(503, "busy") if TEXTS[0] in body["input"] else embedding(body)
 
@@ -379,7 +379,7 @@ def test_addresses(given: str, used: str) -> None:
         "file:///etc/passwd",
     ],
 )  # fmt: skip
-def test_what_is_no_address(given: str) -> None:
+def test_invalid_address_is_refused(given: str) -> None:
     with pytest.raises(ValidationError):
         OpenAIOptions.model_validate({"base_url": given, "model": "m"})
 

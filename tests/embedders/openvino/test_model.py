@@ -333,7 +333,7 @@ def test_a_gpu_is_for_torch():
         ("2_Dense/config.json", {"module_input_name": "token_embeddings"}, "dense layer in 2_Dense"),
     ],
 )
-def test_what_is_not_known_to_be_covered_is_refused(tmp_path, file, change, reason):
+def test_model_not_known_to_be_covered_is_refused(tmp_path, file, change, reason):
     folder = models.save(tmp_path, "mean", projected=True)
     assert outline(folder).family == "bert"
     (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | change))

@@ -100,7 +100,7 @@ def test_comments(kind: str, source: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "source"), cases(NONE))
-def test_what_stands_for_itself_belongs_to_the_section_before(kind: str, source: str) -> None:
+def test_label_on_its_own_belongs_to_the_section_before(kind: str, source: str) -> None:
     assert not kinds_above_a_heading(kind, source) & {"label", "comment"}
 
 

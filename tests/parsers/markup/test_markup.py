@@ -252,7 +252,7 @@ def test_headings_know_level_title_and_number(kind: str) -> None:
 
 
 @formats
-def test_what_is_said_of_the_document(kind: str) -> None:
+def test_facts_of_the_document_are_read(kind: str) -> None:
     document = parse(kind, SOURCES[kind])
     assert (document.title, document.language, dict(document.extra)) == ABOUT[kind]
 

@@ -13,7 +13,7 @@ from ingestor.archives.members import FoundMember
 from ingestor.archives.unpack import unpack
 from ingestor.core.completeness import shortfall
 from ingestor.model import Blob, Document
-from ingestor.parsers.office97.msg import unpacked
+from ingestor.parsers.office97.msg import unpack_rtf
 from ingestor.parsers.office97.parser import PLUGIN
 from ingestor.parsers.office97.properties import about
 from ingestor.parsers.shared.detect import content_type, parser_of
@@ -192,10 +192,10 @@ def test_packed_rtf() -> None:
     packed = bytes.fromhex(
         "2d0000002b0000004c5a4675f1c5c7a703000a007263706731323542320af32068656c090020627705b06c647d0a800fa0"
     )
-    assert unpacked(packed) == b"{\\rtf1\\ansi\\ansicpg1252\\pard hello world}\r\n"
+    assert unpack_rtf(packed) == b"{\\rtf1\\ansi\\ansicpg1252\\pard hello world}\r\n"
 
 
-def test_what_is_attached_to_a_message_is_a_document_of_its_own() -> None:
+def test_attachment_of_a_message_is_a_document_of_its_own() -> None:
     data = message(
         x0037="S", x1000="Body", a00000000x3707="notes.md", a00000000x37010102=b"# Notes\n".ljust(4096),
         a00000001x37010102=b"more".ljust(4096),
@@ -217,7 +217,7 @@ def test_what_is_attached_to_a_message_is_a_document_of_its_own() -> None:
         ((FILES / "harbours.doc").read_bytes()[:3000], "is damaged"),
     ],
 )
-def test_what_can_not_be_read_says_why(data: bytes, reason: str) -> None:
+def test_unreadable_file_is_refused_with_a_reason(data: bytes, reason: str) -> None:
     with pytest.raises(BadDocument, match=reason):
         PARSER.parse(Blob(data, "a.doc"))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ingestor.core.content_types import TEXT_KINDS, code_language, is_text
 from ingestor.model import Blob
-from ingestor.parsers.shared.detect import content_type, is_binary, parser_kind, told
+from ingestor.parsers.shared.detect import content_type, is_binary, parser_kind, with_type
 from ingestor.ports import BadDocument
 from ingestor.registry import kinds
 
@@ -167,7 +167,7 @@ def test_parser_kind(content_type: str, kind: str) -> None:
         ("application/octet-stream", "binary data of no known format"),
     ],
 )
-def test_what_no_parser_reads_is_named_with_advice(content_type: str, look: str) -> None:
+def test_unsupported_format_is_named_with_advice(content_type: str, look: str) -> None:
     with pytest.raises(BadDocument, match=f"looks like {look} .*exclude it, or convert it"):
         parser_kind(content_type)
 
@@ -242,7 +242,7 @@ TYPES = (
 )
 def test_the_config_tells_what_text_is_by_its_name(key: str, data: bytes, expected: str) -> None:
     name = key.rpartition("/")[2]
-    assert content_type(told(Blob(data, name, None), key, TYPES)) == expected
+    assert content_type(with_type(Blob(data, name, None), key, TYPES)) == expected
 
 
 def test_binary_parsers_do_not_depend_on_names() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingestor.parsers.shared.numbers import raised, written
+from ingestor.parsers.shared.numbers import raise_digits, write_number
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,9 @@ from ingestor.parsers.shared.numbers import raised, written
     ],
 )
 def test_written(style: str, numbers: dict[int, str]) -> None:
-    assert {value: written(value, style) for value in numbers} == numbers
+    assert {value: write_number(value, style) for value in numbers} == numbers
 
 
 @pytest.mark.parametrize(("text", "shown"), [("3", "³"), ("-6", "⁻⁶"), ("st", "st"), ("", "")])
 def test_raised(text: str, shown: str) -> None:
-    assert raised(text) == shown
+    assert raise_digits(text) == shown

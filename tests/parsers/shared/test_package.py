@@ -28,7 +28,7 @@ def test_declarations_elsewhere_are_not_fetched() -> None:
 @pytest.mark.parametrize(
     "source", [b"", b"<a>", b"<a></b>", b"<a>&nothing;</a>", b"\xff\xfe\x00", b"<a \x00/>"]
 )
-def test_what_is_not_well_formed_is_told(source: bytes) -> None:
+def test_part_not_well_formed_is_reported(source: bytes) -> None:
     with pytest.raises(BadDocument, match=r"is damaged: part\.xml: .*; save it again"):
         xml(source, "part.xml")
 
@@ -46,7 +46,7 @@ def test_children_come_one_by_one_and_whole() -> None:
 
 
 @pytest.mark.parametrize("piece", [1, 2, 7, 50, 10_000])
-def test_it_does_not_matter_where_the_bytes_are_divided(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+def test_division_of_the_bytes_changes_no_result(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
     monkeypatch.setattr(package, "_PIECE", piece)
     rows = "".join(f"<i n='{at}'>{at}<j>ü<k/>{'x' * at}</j>tail</i>\n" for at in range(20))
     source = f"<r><x>{rows}</x><d><b>{rows}</b></d><y/><b>{rows}</b><z>{rows}</z></r>".encode()
