@@ -5,7 +5,7 @@ repeats is a watermark, wherever it stands.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,10 +15,6 @@ _MARGIN = 0.12  # of the page's height, at the top and at the bottom
 _REPEATED = 3  # pages with the same line in the same place: no text
 _LINES = 4  # of a header or a footer
 _MOST = 0.5  # of a page's characters: what is more is its text
-_NEAR = 10  # pages between a running head and what it repeats
-_FEW = 4  # pages with a line at the same place of the edge
-_SAID_AGAIN = 0.75  # share of these lines that say again what stands elsewhere: running heads
-_PAGE_NUMBER = re.compile(r"^(?:\d+|[ivxlc]+)\s+|\s+(?:\d+|[ivxlc]+)$", re.IGNORECASE)
 _NUMBERED = re.compile(  # "38", "F-12", "Page 3 of 80"
     r"(?:page\s+)?[-–—]?\s?([A-Z]{1,2}-)?(\d{1,4})(?:\s+(?:of|/)\s+\d{1,4})?\s?[-–—]?", re.IGNORECASE
 )
@@ -100,51 +96,3 @@ def _keys(line: Line, label: str) -> set[_Key]:
     place, words = round(line.baseline / 4), line.text.split()
     text = "#" if _ROMAN.fullmatch(line.text.lower()) else _DIGITS.sub("#", line.text)
     return {(text, place)} | ({("", place)} if label in (words[0], words[-1]) else set())
-
-
-def running_heads(pages: Sequence[PageLines], size: float, leading: float) -> list[set[int]]:
-    """Return each page's outermost lines, by index, that repeat other lines, such as the title of a section.
-
-    The lines stand away from the text, at a place where most lines repeat others. ``size``: font size of the
-    text; ``leading``: distance between two lines of text, in units of ``size``.
-    """
-    edges = [_edges(page, size, leading) for page in pages]
-    places = Counter(place for edge in edges for place in set(edge.values()))
-    said: dict[str, list[int]] = defaultdict(list)
-    for number, page in enumerate(pages):
-        for line in page.lines:
-            said[_unnumbered(line)].append(number)
-
-    def repeats(number: int, line: Line) -> bool:
-        return sum(abs(other - number) <= _NEAR for other in said[_unnumbered(line)]) > 1
-
-    again = Counter(
-        place for number, (page, edge) in enumerate(zip(pages, edges, strict=True))
-        for at, place in edge.items() if repeats(number, page.lines[at])
-    )  # fmt: skip
-    heads = {
-        place for place, count in places.items() if count >= _FEW and again[place] >= _SAID_AGAIN * count
-    }
-    return [{at for at, place in edge.items() if place in heads} for edge in edges]
-
-
-def _unnumbered(line: Line) -> str:
-    return _PAGE_NUMBER.sub("", line.text).casefold()
-
-
-def _edges(page: PageLines, size: float, leading: float) -> dict[int, int]:
-    """The lines at the top and at the bottom that stand further from the next than text does; places."""
-    order = sorted(
-        (at for at, line in enumerate(page.lines) if not line.rows), key=lambda at: page.lines[at].baseline
-    )
-    found: dict[int, int] = {}
-    for edge in (order, order[::-1]):
-        outer = page.lines[edge[0]].baseline if edge else 0.0
-        same = [at for at in edge if abs(page.lines[at].baseline - outer) < 2]
-        inner = edge[len(same)] if len(same) < len(edge) else None
-        apart = inner is None or abs(page.lines[inner].baseline - outer) > 1.5 * leading * size
-        if apart:
-            found |= {
-                at: round(page.lines[at].baseline / 2) for at in same if page.lines[at].size < LARGE * size
-            }
-    return found

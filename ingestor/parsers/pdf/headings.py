@@ -8,11 +8,10 @@ something else is none in any type: an address, units, names of columns, a form'
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
-from ingestor.parsers.pdf.furniture import running_heads
 from ingestor.parsers.pdf.lines import (
     LARGE,
     LEADER,
@@ -33,25 +32,22 @@ WEIGHTS = {
     "larger": 2,  # a little larger than the text
     "bold": 2,  # where the text is not
     "marked": 1,  # in capitals, in italics, in another family
-    "number": 1,  # set as the text is, and begins with a number
     "named": 2,  # a part, item, note or statement of a report, by its words
     "space": 1,  # above it
     "close": -1,  # to the line above, and not large
     "alone": 1,  # short, with text below
-    "small": -1,  # smaller than the text
     "inside": -9,  # most lines of its style stand inside the text, or are the text; or its page repeats it
     "never": -9,  # it says something else, see ``_says_otherwise``
 }
 LONGEST = 150  # characters of a line of a heading
 _LONGEST_TITLE, _MOST_LINES = 250, 4  # of all its lines
-_LARGER, _SMALLER, _SMALLEST = 1.07, 0.94, 0.85  # times the text's size
+_LARGER, _SMALLER = 1.07, 0.94  # times the text's size
 _SPACE = 1.2  # times the usual distance between lines
 _GAP = 1.5  # sizes of the type between two words: columns
 _TALL_HEADER, _HEADER = 3.0, 6  # sizes of the type between lines of a table's header, and such lines
 _APART = 0.5  # share of a style's lines that must stand like headings
 _WIDE = 0.9  # of the column: a line as wide as that goes on, unless it is large
-_RISING = 0.9  # share of numbers that are greater than the one before
-_SERIES = 3  # numbered headings that are set as the text is
+_SERIES = 3  # items of a filed report, at least
 _SHARE = 0.3  # of the text: if more is a heading, type tells nothing
 _TAGGED = 2  # headings at least, for tags to be believed
 _KNOWN = 0.5  # share of an outline's titles that the text has, if the outline is the document's own
@@ -66,8 +62,6 @@ _NOT_ALNUM = re.compile(r"[\W_]+")
 _NUMBERING = re.compile(
     r"(?:chapter|section|part|appendix|kapitel|chapitre)?(?:\d{1,6}|[a-z]\d{0,4}|[ivxl]{1,6})?"
 )
-_ROMAN = re.compile(r"[IVXLC]+$")
-_FORM = re.compile(r"([IVXLC]{1,6}|[A-Z]|\d{1,2})\.\s+\S")
 _CHAPTER = re.compile(r"[^\W\d_]{2,14}\s+(?:\d{1,3}|[IVXLC]+|[A-Z])[.:]?$")  # a label alone on its line
 _OUTLINED = re.compile(
     r"(?:(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?|[IVX]{1,5}\.|[A-Z]\.|§\s?\d+)\s+\S"
@@ -158,10 +152,6 @@ class Title:
     style: FontStyle
     left: float
     features: frozenset[str]
-
-    @property
-    def plain(self) -> bool:
-        return "number" in self.features
 
     @property
     def score(self) -> int:
@@ -327,12 +317,7 @@ def body(pages: Sequence[PageLines], leading: float) -> BodyStyle:
 
 def titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
     """Return the titles that score enough, of styles that stand apart."""
-    heads = running_heads(pages, text.size, text.leading)
-    found = [
-        title
-        for number, page in enumerate(pages)
-        for title in _of_page(number, page, _on(page, text), heads[number])
-    ]
+    found = [title for number, page in enumerate(pages) for title in _of_page(number, page, _on(page, text))]
     twice = Counter((title.page, title.text) for title in found)
     used = Counter(style_of(line) for page in pages for line in page.lines if may_be_title(line))
     apart: Counter[FontStyle] = Counter()
@@ -345,13 +330,13 @@ def titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
     }
     judged = [
         replace(title, features=title.features | {"inside"})
-        if (title.style in text_styles and not title.features & {"number", "named"})
-        or (title.style in inside and not title.features & {"large", "number", "named"})
+        if (title.style in text_styles and not title.features & {"named"})
+        or (title.style in inside and not title.features & {"large", "named"})
         or (twice[title.page, title.text] > 1 and not _OUTLINED.match(title.text))
         else title
         for title in found
     ]
-    return _numbered_in_order([title for title in judged if title.score >= ENOUGH])
+    return [title for title in judged if title.score >= ENOUGH]
 
 
 def _on(page: PageLines, text: BodyStyle) -> BodyStyle:
@@ -359,9 +344,9 @@ def _on(page: PageLines, text: BodyStyle) -> BodyStyle:
     return replace(text, size=min(text.size, body_size([page]) or text.size))
 
 
-def _of_page(number: int, page: PageLines, text: BodyStyle, heads: Set[int]) -> Iterator[Title]:
+def _of_page(number: int, page: PageLines, text: BodyStyle) -> Iterator[Title]:
     lines, at = page.lines, 0
-    entries = contents(lines) | heads
+    entries = contents(lines)
     widths = sorted(line.right - line.left for line in lines if not line.rows)
     width = widths[int(0.9 * len(widths))] if widths else 0.0
     while at < len(lines):
@@ -375,7 +360,7 @@ def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: 
     """Return the lines from there on that are set alike, with their features; None if none can be a title."""
     line = lines[at]
     style, size = style_of(line), line.tallest if _is_upper(line.text) else line.size
-    if not may_be_title(line) or size < _SMALLEST * text.size or _beside(lines, at):
+    if not may_be_title(line) or size < _SMALLER * text.size or _beside(lines, at):
         return None
     larger = size >= _LARGER * text.size
     bold = style.bold and not text.bold
@@ -390,17 +375,14 @@ def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: 
         "larger": larger and not large,
         "bold": bold and not larger,
         "marked": marked and not larger and not bold,
-        "number": plain and bool(_OUTLINED.match(said)) and heading_number(said) is not None,
         "named": bool(_NAMED.match(said) or (not plain and _FILED.match(said))),
         "space": not large and _has_space(lines, at, text, style),
         "close": not large and not _has_space(lines, at, text, style),
-        "small": size < _SMALLER * text.size,
         "alone": not large and _stands_alone(lines, at, count, text, width, plain),
         "never": (
             count > _MOST_LINES or len(said) > _LONGEST_TITLE or (line.mono and not larger)
             or _reads_on(said, large, (style.bold or style.family != text.family) and " " in said)
             or _says_otherwise(lines, at, count, said)
-            or (size < _SMALLER * text.size and not _heads_larger(lines, at, text, style))
         ),
     }  # fmt: skip
     return Title(
@@ -477,12 +459,6 @@ def _is_upper(text: str) -> bool:
     return text.isupper() and sum(map(str.isalpha, text)) >= 4
 
 
-def _heads_larger(lines: Sequence[Line], at: int, text: BodyStyle, style: FontStyle) -> bool:
-    """Tell whether a line in smaller type is set apart, above text in the usual type: no note and no row."""
-    apart = (style.bold and not text.bold) or (style.italic and _OUTLINED.match(lines[at].text))
-    return bool(apart) and any(line.size >= _SMALLER * text.size for line in lines[at + 1 : at + 4])
-
-
 def _beside(lines: Sequence[Line], at: int) -> bool:
     """Tell whether another line stands at the same height."""
     near = [lines[other] for other in (at - 1, at + 1) if 0 <= other < len(lines)]
@@ -548,23 +524,6 @@ def _stands_alone(
     step = last.baseline - below.baseline
     followed = step < 0 or len(below.text) > 25 or bool(below.rows) or style_of(below) != style_of(line)
     return followed and (not plain or step < 0 or step > _SPACE * text.leading * text.size)
-
-
-def _numbered_in_order(found: Sequence[Title]) -> list[Title]:
-    """Drop titles set as the text is, unless their numbers go up through the document, as no list's do."""
-    others = any(not title.plain and _OUTLINED.match(title.text) for title in found)
-    series: dict[tuple[str, int], list[Title]] = defaultdict(list)
-    for title in found:
-        if title.plain and not (others and "." not in title.text.split()[0].rstrip(".")):
-            form = re.sub(r"\d+", "", title.text.split()[0])[-1:]
-            series[form if form in ".)" else "", round(title.left / 8)].append(title)
-    wanted = set[Title]()
-    for one in series.values():
-        numbers = [tuple(map(int, re.findall(r"\d+", title.text.split()[0]))) for title in one]
-        rising = sum(above < below for above, below in pairwise(numbers))
-        if len(one) >= _SERIES and rising >= _RISING * (len(numbers) - 1):
-            wanted.update(one)
-    return [title for title in found if not title.plain or title in wanted]
 
 
 # --- the first page ----------------------------------------------------------------------------------------
@@ -661,16 +620,6 @@ def _filed_levels(found: Sequence[Title], levels: Mapping[Title, int]) -> dict[T
 
 
 def _depths(found: Sequence[Title]) -> dict[Title, int]:
-    """Return depths of numbered titles; if the first number is Roman, as in I, A, 1, by a number's form."""
-    marks = [(title, said[1]) for title in found if (said := _FORM.match(title.text))]
-    if not marks or marks[0][1] != "I":
-        numbers = ((title, heading_number(title.text)) for title in found)
-        return {title: number.count(".") + 1 for title, number in numbers if number}
-    order, letter, depths = list[str](), "A", dict[Title, int]()
-    for title, mark in marks:
-        form = "digit" if mark.isdigit() else "roman" if mark != letter and _ROMAN.match(mark) else "letter"
-        if form != "digit":
-            letter = chr(ord(mark) + 1) if form == "letter" else "A"
-        order += [form] * (form not in order)
-        depths[title] = order.index(form) + 1
-    return depths
+    """Return the depths of numbered titles."""
+    numbers = ((title, heading_number(title.text)) for title in found)
+    return {title: number.count(".") + 1 for title, number in numbers if number}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingestor.parsers.pdf.headings import body, headings, titles
+from ingestor.parsers.pdf.headings import headings
 from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, Word
 
 TEXT = "Words of the text that fill the whole width of the column in which they stand"
@@ -113,12 +113,6 @@ def test_levels_follow_numbers_else_size_and_what_comes_first() -> None:
     assert [level for level, _ in found(*pages)] == [1, 2, 3, 1]
 
 
-def test_levels_of_roman_numbers_letters_and_digits() -> None:
-    numbers = ["I.", "A.", "1.", "2.", "B.", "C.", "II.", "A.", "V.", "1."]
-    pages = [page(TEXT, *(line for n in numbers for line in section(said(f"{n} Harbour", bold=True))))]
-    assert [level for level, _ in found(*pages)] == [1, 2, 3, 3, 2, 2, 1, 2, 1, 3]
-
-
 def test_a_title_and_its_authors_do_not_push_sections_down() -> None:
     cover = [
         said("On Harbours", size=20.0),
@@ -139,54 +133,14 @@ def test_a_chapter_and_its_title_are_one_heading() -> None:
     ]
 
 
-def test_numbered_lines_set_as_the_text_are_headings_if_their_numbers_go_up() -> None:
-    rising = [line for n in (1, 2, 3) for line in section(said(f"{n} Harbour"), "")]
-    assert [title for _, title in found(page(TEXT, *rising))] == ["1 Harbour", "2 Harbour", "3 Harbour"]
-    lists = [line for n in (1, 2, 1, 2, 1, 2) for line in section(said(f"{n} Harbour"), "")]
-    assert found(page(TEXT, *lists)) == []
-
-
-def test_entries_of_a_table_of_contents_and_running_heads_are_none() -> None:
+def test_entries_of_a_table_of_contents_are_none() -> None:
     contents = [said(f"{n} The Harbour {n}", bold=True) for n in range(1, 6)]
     assert found(page("", *contents, *[TEXT] * 9)) == []
-    pages = [
-        PageLines(
-            str(n),
-            800,
-            (said(f"The Mill {'I' * n}", bold=True, italic=True), *page("", "", "", *[TEXT] * 9).lines),
-        )
-        for n in range(1, 7)
-    ]
-    assert titles(pages, body(pages, 1.2)) == []
-
-
-def test_running_heads_that_name_the_section_are_none_though_few_pages_have_one() -> None:
-    def headed(text: str) -> PageLines:
-        return PageLines("1", 800, (said(text, bold=True), *page("", "", "", *[TEXT] * 9).lines))
-
-    pages = [
-        page(*[TEXT] * 5, *section(said(title, bold=True)), *[TEXT] * 5)
-        for title in ("The Mill", "The Harbour", "The Bridge", "The Well")
-    ]
-    heads = [headed(title) for title in ("The Mill", "The Mill", "The Harbour", "The Bridge")]
-    plain = [page(*[TEXT] * 12)] * 5
-    own = [headed(title) for title in ("The Road", "The Inn", "The Fields")]  # each said only once
-    assert [title for _, title in found(*pages, *heads, *plain)] == [
-        "The Mill", "The Harbour", "The Bridge", "The Well",
-    ]  # fmt: skip
-    assert len(found(*pages, heads[0], *own, *plain)) == 8
 
 
 @pytest.mark.parametrize("line", ["• The Mill", "– The Mill –", "The Mill ≡", "Table B1", "Figure A.3"])
 def test_items_of_lists_formulas_and_captions_are_none(line: str) -> None:
     assert found(page(TEXT, TEXT, *section(said(line, size=14.0)), *[TEXT] * 5)) == []
-
-
-def test_a_bold_line_in_smaller_type_heads_larger_text_and_no_small_one() -> None:
-    small = said("III. RESULTS", size=9.0, bold=True)
-    assert found(page(TEXT, TEXT, *section(small))) == [(1, "III. RESULTS")]
-    note = [said("a table's row in small type", size=9.0)] * 4
-    assert found(page(TEXT, TEXT, "", said("Item Weight", size=9.0, bold=True), *note, *[TEXT] * 5)) == []
 
 
 @pytest.mark.parametrize(
