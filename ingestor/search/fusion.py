@@ -4,7 +4,8 @@ A record's score is a weighted sum of its cosine, its BM25 score, and how surely
 document, from 0 to 1. Cosines are scaled to this range over the candidates, so that every model fits; equal
 cosines count as they are. A BM25 score is divided by the most that the words of the question can give
 (``ranking.ByWords.most``), not by the best hit's: words count little if few of them are found. Their share
-also depends on the best hit: it is larger where words tell much. Chosen by measurement: decisions 0040, 0085, 0097.
+also depends on the best hit: it is larger where words tell much. Chosen by
+measurement: decisions 0040, 0085, 0097.
 """
 
 from collections.abc import Mapping, Sequence
