@@ -3,18 +3,20 @@
 It reads every new document, which would hold the daemon up if it were done here.
 """
 
+import json
 import os
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Any
 
 from ingestor.confinement.python_child import PythonChild, python_child
 
-LONGEST = 200_000  # bytes of what it says that are shown
+LONGEST = 4_000_000  # bytes of what it says that are read
 PATIENCE = 1800.0  # seconds; then it is ended
 _NICE = 10
 _PLAIN = {"COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
@@ -23,11 +25,24 @@ _RUN = "import sys; from ingestor.cli.main import main; sys.exit(main())"
 
 @dataclass(frozen=True, slots=True)
 class ShownPlan:
-    """``begun``, ``ended``: POSIX seconds. ``text``: what the command says; None while it runs."""
+    """``begun``, ``ended``: POSIX seconds. ``text``: what the command says; None while it runs.
+
+    ``found``: the plan as `ingestor plan --json` prints it; None where the command printed none.
+    """
 
     begun: float
     ended: float | None = None
     text: str | None = None
+    found: Mapping[str, Any] | None = None
+
+    @property
+    def works(self) -> bool:
+        """Whether a sync would change anything."""
+        if self.found is None:
+            return False
+        settled = ("unchanged", "quarantined", "unsupported", "due")
+        documents = {kind: n for kind, n in self.found["documents"].items() if kind not in settled}
+        return any((*documents.values(), *self.found["records"].values(), self.found["renamed"]))
 
 
 class Planner:
@@ -62,7 +77,8 @@ class Planner:
                 process.kill()
             return plan
         text = os.pread(said.fileno(), LONGEST, 0).decode("utf-8", "replace")
-        self._plan = ShownPlan(plan.begun, time.time(), text.strip() or "The plan could not be made.")
+        text = text.strip() or "The plan could not be made."
+        self._plan = ShownPlan(plan.begun, time.time(), text, _parsed(text))
         return self._plan
 
     def close(self) -> None:
@@ -76,7 +92,16 @@ class Planner:
         self._process = self._said = None
 
 
+def _parsed(text: str) -> Mapping[str, Any] | None:
+    """The JSON object in the last line; None if there is none."""
+    try:
+        found = json.loads(text.splitlines()[-1])
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and "documents" in found else None
+
+
 def planner(config: Path) -> Planner:
     """Plan the config file, whose secrets may stand in any variable."""
-    words = ("-c", _RUN, "plan", "--config", str(config))
+    words = ("-c", _RUN, "plan", "--json", "--config", str(config))
     return Planner(python_child(*words, secrets=True, variables=_PLAIN))

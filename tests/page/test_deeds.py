@@ -132,7 +132,7 @@ def test_what_waits_is_applied(press: Press, daemon: Daemon) -> None:
 def test_a_plan_is_made_by_a_process_of_its_own(press: Press, client: httpx.Client) -> None:
     assert "Being made" in press("plan").text
     said = wait(lambda: "Made" in (text := client.get("/page/changes").text) and text)
-    assert "to embed" in said or "Nothing to do" in said, said
+    assert "Nothing to do" in said or "Nothing was changed" in said or "could not" in said, said
 
 
 def planner(code: str) -> Planner:
@@ -168,6 +168,48 @@ def test_a_plan_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) ->
     made.begin()
     assert wait(lambda: (found := made.latest()) and found.text) == "The plan could not be made."
     made.close()
+
+
+PLANNED = {
+    "documents": {"added": 2, "changed": 0, "moved": 1, "unchanged": 5, "unsupported": 0},
+    "sources": {"<docs>": {"added": 2, "changed": 0, "moved": 1, "removed": 0, "unchanged": 5}},
+    "records": {"added": 4, "patched": 0},
+    "cuts_known": False,
+    "embed": {"texts": 1234, "tokens": 5, "exact": True},
+    "ask": {"calls": 0},
+    "changes": [
+        {
+            "collection": "docs", "changes": [{"source": "", "key": "target", "before": "1", "after": "2"}],
+            "metadata": None, "swap": True, "waits": "too dear",
+        }
+    ],
+    "renamed": {}, "leaving": ["old"], "seconds": 90.0, "cost": 0.0, "disk": 0,
+    "problems": [{"document": "a.pdf", "reason": "is <torn>"}],
+}  # fmt: skip
+
+
+def test_a_plan_is_a_table_and_what_is_no_plan_is_shown_as_it_is(
+    press: Press, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = planning.ShownPlan(1.0, 2.0, "", json.loads(json.dumps(PLANNED)))
+    monkeypatch.setattr(Planner, "latest", lambda self: found)
+    page = Page(client.get("/page/changes"))
+    for there in (
+        "<docs>",
+        "Moved",
+        "about 4",
+        "1,234",
+        "target: 1 → 2",
+        "too dear",
+        "a.pdf: is <torn>",
+        "old",
+    ):
+        assert there in page.text
+    assert "Unsupported" not in page.text
+    monkeypatch.setattr(
+        Planner, "latest", lambda self: planning.ShownPlan(1.0, 2.0, "config.yaml:3: <wrong>")
+    )
+    assert "config.yaml:3: <wrong>" in Page(client.get("/page/changes")).text
 
 
 def test_history_stands_under_changes_and_with_its_document(client: httpx.Client, daemon: Daemon) -> None:
