@@ -10,36 +10,30 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ingestor.core import decisions
-from ingestor.core.backoff import LONGEST, delay, has_passed
+from ingestor.core.backoff import has_passed
 from ingestor.core.decisions import Failure
-from ingestor.core.document_state import NO_PARSER
-from ingestor.core.entries import EditionName, Entry, Feed, Receipt
-from ingestor.core.events import event
-from ingestor.core.interruptions import Slow, Stopped
+from ingestor.core.entries import EditionName, Entry, Feed
+from ingestor.core.interruptions import Stopped
 from ingestor.engine.dispatcher import AHEAD, IN_FLIGHT_BYTES, Dispatcher
-from ingestor.engine.failure_log import FailureLog
 from ingestor.engine.flight import AT_WORK, Flight, InFlight, Start, cancel_overtaken
 from ingestor.engine.open_collections import OpenCollections
+from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.scanner import GRACE, Scan, Scanner
 from ingestor.engine.workers import Outcome, Work
-from ingestor.engine.writer import BATCH, Writer
+from ingestor.engine.writer import BATCH
 from ingestor.model import SourceName
 from ingestor.pipeline.limits import StageTimes
 from ingestor.pipeline.listing import Source
-from ingestor.pipeline.prepare import Job, Prepared, Preparing, prepare, withdraw
-from ingestor.ports import NeedsHuman, Stale, Unsupported
+from ingestor.pipeline.prepare import Job, Preparing, prepare
 from ingestor.state.journal import Journal
 from ingestor.state.queries.backlog import Backlog, predecessor, still_wanted, without_heirs
 from ingestor.state.sources import SourceRows
-from ingestor.state.withdrawals import WithdrawalGuard
 
 log = logging.getLogger("ingestor")
 
 LEAST = 5.0  # seconds for which a vanished document is put off that a waiting one may be
 CANCEL_EVERY = 1.0  # seconds; a pause, an edit and a removal are seen no later
 RESTLESS = "it changes while it is read, again and again"
-EMPTIED = Failure("the document has no text any more", 1, 0.0, quarantined=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,14 +75,14 @@ class Engine:
         self.dispatcher = Dispatcher(
             self.flight, self.backlog, clock, parts.workers, parts.in_flight_bytes, parts.ahead
         )
-        self.guard = WithdrawalGuard(journal)
-        self.writer = Writer(
-            journal, parts.collections, self.flight, clock, random, self._wanted_recipe,
-            self._hold_collection, self._refused,
+        self.flow = DocumentFlow(
+            journal, parts.collections, self.flight, clock, random,
+            is_first=lambda feed: self.scanner.is_first(feed),
+            look_again=lambda source, key: self.scanner.look_again(source, key),
         )  # fmt: skip
+        self.writer = self.flow.writer
         self.scanner = Scanner(journal, parts.pool, clock, random, self.writer.check)
         self._most_again = max(parts.workers, parts.ahead)
-        self._failures = FailureLog()
         self._cancelled_at = -CANCEL_EVERY  # POSIX seconds
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only after it is processed whole
 
@@ -121,6 +115,7 @@ class Engine:
                 self.journal.want_recipe(feed, parser, source.tools.recipe(parser))
         self.scanner.configure(sources, watch=watch)
         self._behind = {feed.edition for feed in self.sources if not self.scanner.is_first(feed)}
+        self.flow.configure(self.sources, self._behind)
         self.check_collections()
 
     def check_collections(self) -> None:
@@ -175,133 +170,13 @@ class Engine:
             if stopped or outcome.tag.cancelled:
                 self.flight.land(outcome.tag)
             else:
-                self._prepared(outcome.tag, outcome)
+                self.flow.take(outcome.tag, outcome)
         elif isinstance(outcome.tag, Scan):
             self.scanner.scanned(outcome.tag, outcome)
         elif stopped:
             return
         elif isinstance(outcome.tag, str):
             self.scanner.hinted(SourceName(outcome.tag), outcome)
-
-    def _prepared(self, document: InFlight, outcome: Outcome) -> None:
-        entry, attempts = document.entry, document.attempts
-        attempts.spared = False
-        attempts.slow = isinstance(outcome.error, Slow)
-        if attempts.slow or self._handed_over(entry):
-            self.flight.land(document)
-        elif isinstance(outcome.value, Prepared):
-            attempts.forget_failures()
-            if outcome.value.empties and not self._may_withdraw(document, EMPTIED):
-                return
-            self.writer.put(document, outcome.value)
-        elif outcome.error is not None:
-            self._failed(document, outcome.error, outcome.trace, document.refused)
-
-    def _refused(self, document: InFlight, error: Exception, trace: str) -> None:
-        """Handle a refusal by Chroma. The entry is read again, since the intents changed it."""
-        assert document.prepared is not None
-        receipt = document.prepared.receipt
-        entry = self.journal.entry(receipt.row)
-        if entry is None or entry.item is None or entry.item.version != receipt.version:
-            self.flight.land(document)  # what was listed meanwhile is not to blame
-        else:
-            self.flight.follow(document, entry)
-            self._failed(document, error, trace)
-
-    def _failed(self, document: InFlight, error: Exception, trace: str, refused: str | None = None) -> None:
-        """Handle a document that could not be prepared or written. ``refused``: recipe of its quarantine."""
-        entry = document.entry
-        failure = decisions.after_failure(error, entry.attempts, self.clock(), self.random(), trace)
-        source = self.sources.get(entry.feed)
-        if source is None:  # it has left the config
-            self.flight.land(document)
-            return
-        if failure.quarantined and entry.item is not None:
-            if self._may_withdraw(document, failure):
-                self.writer.counts.failed(entry.source, failure.reason)
-                if isinstance(error, Unsupported):
-                    self._failures.note(
-                        entry,
-                        "document_unsupported",
-                        "skipped %s (%s): %s",
-                        failure,
-                        alike=1,
-                        level=logging.INFO,
-                    )
-                else:
-                    self._failures.note(entry, "document_quarantined", "quarantined %s (%s): %s", failure)
-                parser = NO_PARSER if isinstance(error, Unsupported) else ""
-                recipe = refused or source.tools.recipe("")
-                self.writer.put(document, withdraw(entry, _nothing(entry, recipe, failure, parser)))
-            return
-        if isinstance(error, NeedsHuman) and self._is_replaced(entry.feed):
-            log.warning(
-                "%s (%s): %s; it waits for the new collection",
-                entry.key,
-                entry.source,
-                failure.reason,
-                extra=event(
-                    "document_retried", source=str(entry.source), document=entry.key, reason=failure.reason
-                ),
-            )
-        elif isinstance(error, NeedsHuman):
-            log.error(
-                "source %s is held: %s",
-                entry.source,
-                error,
-                extra=event("source_held", source=str(entry.source), reason=str(error)),
-            )
-            self.source_rows.hold(entry.source, str(error))
-        if isinstance(error, Stale):
-            self.scanner.look_again(entry.source, entry.key)
-        if failure.detail is not None:
-            self._failures.note(
-                entry, "document_failed", "%s (%s) failed, keeps its records and will be retried: %s", failure
-            )
-        elif document.attempts.failed(entry, self.clock()):
-            log.info(
-                "%s (%s): %s; will be retried",
-                entry.key,
-                entry.source,
-                failure.reason,
-                extra=event(
-                    "document_retried", source=str(entry.source), document=entry.key, reason=failure.reason
-                ),
-            )
-        self._put_off(document, failure)
-
-    def _is_replaced(self, feed: Feed) -> bool:
-        """Whether another edition of the source is built: its former model need not be there any more."""
-        building = any(
-            other.source == feed.source and other.edition in self._behind for other in self.sources
-        )
-        return building and feed.edition not in self._behind
-
-    def _put_off(self, document: InFlight, failure: Failure) -> None:
-        """Land a document that keeps its records and is retried."""
-        entry = document.entry
-        self.writer.counts.add_retry(entry.source, failure.reason)
-        self.journal.fail(entry.row, entry.item.version if entry.item else None, failure)
-        self.flight.land(document)
-
-    def _handed_over(self, entry: Entry) -> bool:
-        """Whether its source was renamed meanwhile: the document is due again under the new name."""
-        now = self.journal.select("SELECT source FROM documents WHERE id = ?", (entry.row,))
-        return now not in ([], [(entry.source,)])
-
-    def _may_withdraw(self, document: InFlight, failure: Failure) -> bool:
-        """Whether its records may be removed; else the document waits until a person accepts the loss."""
-        entry = document.entry
-        source = self.sources.get(entry.feed)
-        if (
-            source is None
-            or not self.scanner.is_first(entry.feed)
-            or self.guard.passes(entry, failure, source.max_loss)
-        ):
-            return True  # losses of an edition in building are judged before the switch
-        later = self.clock() + delay(entry.attempts, self.random(), LONGEST)
-        self._put_off(document, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
-        return False
 
     # --- dispatching ---------------------------------------------------------------------------------
 
@@ -371,7 +246,7 @@ class Engine:
             drifted = self._drifted(ready, room, again)
             if not (drifted or again):  # else a count that restarts between a few would never grow
                 sources = sorted({name for name, _ in ready})
-                self.guard.settle(sources)
+                self.flow.guard.settle(sources)
                 self.source_rows.rest(sources, self.clock())
             for entry in self.dispatcher.affordable(drifted, [each.entry for each in in_flight]):
                 self._start(entry, Start.AGAIN)
@@ -432,27 +307,9 @@ class Engine:
                 alone = everything or not self.flight.is_preparing(edition)
                 self.writer.flush(edition, everything=alone)
 
-    def _wanted_recipe(self, prepared: Prepared) -> str:
-        """The recipe that today's config asks of it. None fits what was prepared under an old name."""
-        if self._handed_over(prepared.entry):
-            return ""
-        source = self.sources.get(prepared.entry.feed)
-        return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
-
-    def _hold_collection(self, collection: EditionName, error: Exception) -> None:
-        for source in self.sources.values():
-            if source.collection == collection:
-                self.source_rows.hold(source.name, str(error))
-
 
 def _no_predecessor(new: Entry, content: str) -> Entry | None:
     """Return no predecessor: nothing had vanished when this document started.
 
     A renamed document is listed together with its former name.
     """
-
-
-def _nothing(entry: Entry, recipe: str, failure: Failure, parser: str) -> Receipt:
-    """The receipt of a document that has no records. ``parser``: NO_PARSER if there is none for it."""
-    assert entry.item is not None
-    return Receipt(entry.row, entry.item.version, recipe, "", "", parser, failure=failure)

@@ -10,6 +10,7 @@ import sqlite3
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from itertools import accumulate
 from typing import Literal
@@ -40,6 +41,27 @@ LONGEST_TOLD = 300.0  # seconds, if a server asks for them
 
 BATCH = 400  # records written at once; a document of more is large
 BEHIND = 50  # records of a rebuild written at once: removals and edits wait for a few such writes
+
+
+class Verdict(Enum):
+    """What follows from an error of a write."""
+
+    RETRY = auto()  # the collection or the journal cannot be written now: pause
+    REBUILD = auto()  # the collection, or one shard of it, is torn or was deleted
+    HOLD = auto()  # only a person can repair the collection
+    RAISE = auto()  # the journal itself is at fault
+    REFUSE = auto()  # anything else: Chroma's refusals of a document are of no common kind
+
+
+def classify(error: Exception) -> Verdict:
+    if isinstance(error, Torn | Gone):
+        return Verdict.REBUILD
+    if isinstance(error, Transient | sqlite3.OperationalError):
+        return Verdict.RETRY
+    if isinstance(error, NeedsHuman):
+        return Verdict.HOLD
+    return Verdict.RAISE if isinstance(error, sqlite3.Error) else Verdict.REFUSE
+
 
 WriteResult = Literal["done", "again", "dropped"]  # "dropped": the documents are prepared again if still due
 
@@ -260,10 +282,10 @@ class Writer:
             next(slices.left)
         except StopIteration:
             self._written(collection, [prepared])
-        except (Transient, Torn, Gone, NeedsHuman, sqlite3.Error):
-            raise
-        except Exception as error:  # noqa: BLE001 - Chroma's refusals are of no common kind
-            self._refuse(large, error)
+        except Exception as error:
+            if classify(error) is not Verdict.REFUSE:
+                raise
+            self._refused(large, error, "".join(traceback.format_exception(error)))
         else:
             large.move(Phase.WRITING)
             large.slices = slices
@@ -274,37 +296,36 @@ class Writer:
             try:
                 work()
             except (Torn, Gone) as error:
-                self._rebuild(collection, error, error.shard)
+                self._rebuild(collection, error)
                 return "dropped"
-        except Transient as error:
-            self._pause(collection, error, str(error))
-        except sqlite3.OperationalError as error:
-            self._pause(collection, error, f"the journal cannot be written: {error}")
-        except NeedsHuman as error:
-            log.error(
-                "collection %s cannot be used: %s",
-                self._collections.serves(collection),
-                error,
-                extra=event(
-                    "collection_unusable", collection=self._collections.serves(collection), reason=str(error)
-                ),
-            )
-            health = self._health_of(collection)
-            health.said, health.attempts = str(error), max(health.attempts, PERSISTENT)
-            self._hold(collection, error)
-            return "dropped"
-        except sqlite3.Error:
-            raise
         except Exception as error:
-            log.exception(
-                "collection %s: unexpected error",
-                self._collections.serves(collection),
-                extra=event("collection_failed", collection=self._collections.serves(collection)),
-            )
-            self._pause(collection, error, f"{type(error).__name__}: {error}")
-        else:
-            return "done"
-        return "again"
+            verdict, shown = classify(error), self._collections.serves(collection)
+            if verdict is Verdict.RAISE:
+                raise
+            if verdict is Verdict.HOLD:
+                log.error(
+                    "collection %s cannot be used: %s",
+                    shown,
+                    error,
+                    extra=event("collection_unusable", collection=shown, reason=str(error)),
+                )
+                health = self._health_of(collection)
+                health.said, health.attempts = str(error), max(health.attempts, PERSISTENT)
+                self._hold(collection, error)
+                return "dropped"
+            reason = str(error)
+            if isinstance(error, sqlite3.OperationalError):
+                reason = f"the journal cannot be written: {error}"
+            elif verdict is not Verdict.RETRY:
+                reason = f"{type(error).__name__}: {error}"
+                log.exception(
+                    "collection %s: unexpected error",
+                    shown,
+                    extra=event("collection_failed", collection=shown),
+                )
+            self._pause(collection, error, reason)
+            return "again"
+        return "done"
 
     def _write_valid(self, collection: EditionName, batch: Sequence[InFlight]) -> None:
         self._collections.open(collection)  # first: opening may find that the journal's records do not apply
@@ -341,11 +362,11 @@ class Writer:
             keys, home = self._collections.extra_keys(collection, writes), self._collections.home
             for _ in protocol.write(self._journal, index, writes, keys, self._wanted_recipe, home):
                 pass
-        except (Transient, Torn, Gone, NeedsHuman, sqlite3.Error):
-            raise
-        except Exception as error:  # noqa: BLE001 - Chroma's refusals are of no common kind
-            if len(batch) == 1:
-                self._refuse(batch[0], error)
+        except Exception as error:
+            if classify(error) is not Verdict.REFUSE:
+                raise
+            if len(batch) == 1:  # it waits no longer, whatever becomes of the rest of its batch
+                self._refused(batch[0], error, "".join(traceback.format_exception(error)))
                 return
             for document in batch:
                 self._write_batch(collection, [document])
@@ -365,10 +386,6 @@ class Writer:
         self.tally.count(action)
         kind = "removed" if isinstance(action, RemoveDocument) else action.kind
         self.counts.written(entry.source, kind, self._clock())
-
-    def _refuse(self, document: InFlight, error: Exception) -> None:
-        """Handle a refusal by the index: the document waits no longer, whatever becomes of its batch."""
-        self._refused(document, error, "".join(traceback.format_exception(error)))
 
     def _pause(self, collection: EditionName, error: Exception, reason: str) -> None:
         self._collections.failed(collection, error)  # first: it may restart Chroma, which takes time
@@ -398,8 +415,9 @@ class Writer:
             )
         health.attempts, health.said = 0, None
 
-    def _rebuild(self, collection: EditionName, error: Exception, shard: int | None) -> None:
+    def _rebuild(self, collection: EditionName, error: Torn | Gone) -> None:
         """The collection, or that shard of it, is torn or was deleted: write it again, from the cache."""
+        shard = error.shard
         self._collections.doubt(collection, None if shard is None else [shard])
         self._collections.discard(collection, torn=isinstance(error, Torn), shard=shard)
         which = "" if shard is None else f", shard {shard},"

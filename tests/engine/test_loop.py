@@ -81,7 +81,7 @@ def test_an_engine_that_forgets_withdrawals_meanwhile_is_found_out(
 
     def in_step(self: Engine, ready: Sequence[Feed], limit: int, but: Collection[int]) -> list[Entry]:
         if limit > 1:  # for _tidy
-            self.guard.settle([name for name, _ in ready])
+            self.flow.guard.settle([name for name, _ in ready])
         return drifted(self, ready, limit, but)
 
     monkeypatch.setattr(Engine, "_drifted", in_step)

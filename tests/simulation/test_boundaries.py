@@ -13,7 +13,7 @@ import pytest
 
 from ingestor.app.building.parts import Parts
 from ingestor.engine import protocol
-from ingestor.engine.loop import Engine
+from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.vectors.models import RemoteVectors
 from ingestor.rechunk import policy
 from ingestor.search import search
@@ -123,7 +123,7 @@ def test_a_former_model_that_is_gone_does_not_hold_up_the_next(tmp_path: Path) -
 def test_a_hold_by_an_edition_that_is_replaced_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Engine, "_is_replaced", lambda self, feed: False)
+    monkeypatch.setattr(DocumentFlow, "_is_replaced", lambda self, feed: False)
     with pytest.raises(LawBroken) as found:
         exchange_the_server(tmp_path)
     assert found.value.law == REST

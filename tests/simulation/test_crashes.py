@@ -17,7 +17,7 @@ from ingestor.core import decisions, slots
 from ingestor.core.decisions import NEVER
 from ingestor.core.fingerprint import fingerprint
 from ingestor.engine import loop, open_collections, protocol, writer
-from ingestor.engine.loop import Engine
+from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.scanner import Scanner
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.filling import Filling
@@ -226,9 +226,9 @@ _WRITE_FAILURE = receipts.write_failure
 
 
 def _refuse_whatever_is_listed(self, document, error, trace):
-    entry = self.journal.entry(document.prepared.receipt.row)
+    entry = self._journal.entry(document.prepared.receipt.row)
     if entry is not None:
-        self.flight.follow(document, entry)
+        self._flight.follow(document, entry)
         self._failed(document, error, trace)
 
 
@@ -305,7 +305,7 @@ BROKEN: Variants = {
         receipts, "write_failure", _blame_what_is_wanted, {BLAMED},
     ),
     "Chroma's refusal holds for whatever version is listed": (
-        Engine, "_refused", _refuse_whatever_is_listed, {READABLE},
+        DocumentFlow, "_refused", _refuse_whatever_is_listed, {READABLE},
     ),
     "another embedder writes in place": (policy, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
     "what vanished is removed although it may be found": (

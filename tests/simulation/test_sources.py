@@ -11,7 +11,7 @@ import pytest
 
 from ingestor.engine import protocol, writer
 from ingestor.engine.flight import Phase
-from ingestor.engine.loop import Engine
+from ingestor.engine.outcomes import DocumentFlow
 from ingestor.model import SourceName
 from ingestor.state.journal import Journal
 from tests.simulation.checks.at_rest import check
@@ -73,19 +73,19 @@ BROKEN: Variants = {
         Journal, "sources", lambda self: [], {EXACT, REST, CLEAN},
     ),
     "a failure counts for the source that has the name now": (
-        Engine, "_handed_over", lambda self, entry: False, {HELD},
+        DocumentFlow, "_handed_over", lambda self, entry: False, {HELD},
     ),
 }  # fmt: skip
 
 
 def _whoever_has_the_name(self, prepared):
-    source = self.sources.get(prepared.entry.feed)
+    source = self._sources.get(prepared.entry.feed)
     return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 
 
 @pytest.mark.usefixtures("slices_of_one")
 def test_a_slice_that_is_written_under_an_old_name_is_found_out(tmp_path: Path, find_out: FindOut) -> None:
-    variant = Engine, "_wanted_recipe", _whoever_has_the_name, {EXACT}
+    variant = DocumentFlow, "_wanted_recipe", _whoever_has_the_name, {EXACT}
     find_out(variant, partial(crashes, tmp_path, settings=in_slices))
 
 

@@ -1,0 +1,233 @@
+"""What follows when a document was prepared, failed or was refused: written, withdrawn, or retried later.
+
+Failures are logged by reason and truncation by source, since one cause can strike thousands of documents.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Container, Mapping
+
+from ingestor.core import decisions
+from ingestor.core.backoff import LONGEST, delay
+from ingestor.core.decisions import Failure
+from ingestor.core.document_state import NO_PARSER
+from ingestor.core.entries import EditionName, Entry, Feed, Receipt
+from ingestor.core.events import Event, event
+from ingestor.core.interruptions import Slow
+from ingestor.engine.flight import Flight, InFlight
+from ingestor.engine.open_collections import OpenCollections
+from ingestor.engine.workers import Outcome
+from ingestor.engine.writer import Writer
+from ingestor.model import SourceName
+from ingestor.pipeline.listing import Source
+from ingestor.pipeline.prepare import Prepared, withdraw
+from ingestor.ports import NeedsHuman, Stale, Unsupported
+from ingestor.state.journal import Journal
+from ingestor.state.sources import SourceRows
+from ingestor.state.withdrawals import WithdrawalGuard
+
+log = logging.getLogger("ingestor")
+
+EMPTIED = Failure("the document has no text any more", 1, 0.0, quarantined=False)
+ALIKE = 3  # documents logged one by one for each reason
+DISTINCT = 1000  # reasons that are counted
+
+
+class FailureLog:
+    """Counts by reason, since the start."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[str]()
+
+    def note(
+        self,
+        entry: Entry,
+        name: Event,
+        message: str,
+        failure: Failure,
+        *,
+        alike: int = ALIKE,
+        level: int = logging.WARNING,
+    ) -> None:
+        """Log at most ``alike`` documents per reason at ``level``, the rest at DEBUG.
+
+        ``message``: a format with places for key, source and reason.
+        """
+        if len(self._counts) > DISTINCT:
+            self._counts.clear()
+        self._counts[failure.reason] += 1
+        number = self._counts[failure.reason]
+        more = "; more like this: see `ingestor status`" if number == alike else ""
+        about = event(
+            name,
+            source=str(entry.source),
+            document=entry.key,
+            reason=failure.reason,
+            trace=failure.detail if failure.detail and number == 1 else None,
+        )
+        shown = level if number <= alike else logging.DEBUG
+        log.log(shown, message + "%s", entry.key, entry.source, failure.reason, more, extra=about)
+
+
+class DocumentFlow:
+    """Takes documents from a worker's outcome to the writer, or lands them.
+
+    ``is_first``: whether listings of this edition decide for its source. ``look_again``: lists a source soon,
+    at and below a key.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        collections: OpenCollections,
+        flight: Flight,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+        is_first: Callable[[Feed], bool],
+        look_again: Callable[[SourceName, str], None],
+    ) -> None:
+        self._journal, self._flight, self._clock, self._random = journal, flight, clock, random
+        self._is_first, self._look_again, self._source_rows = is_first, look_again, SourceRows(journal)
+        self._sources: Mapping[Feed, Source] = {}
+        self._behind: Container[EditionName] = ()
+        self.guard, self._failures = WithdrawalGuard(journal), FailureLog()
+        self.writer = Writer(
+            journal, collections, flight, clock, random, self._wanted_recipe, self._hold, self._refused
+        )
+
+    def configure(self, sources: Mapping[Feed, Source], behind: Container[EditionName]) -> None:
+        """Take over a config. ``behind``: editions that are built to replace others."""
+        self._sources, self._behind = sources, behind
+
+    def take(self, document: InFlight, outcome: Outcome) -> None:
+        entry, attempts = document.entry, document.attempts
+        attempts.spared = False
+        attempts.slow = isinstance(outcome.error, Slow)
+        if attempts.slow or self._handed_over(entry):
+            self._flight.land(document)
+        elif isinstance(outcome.value, Prepared):
+            attempts.forget_failures()
+            if outcome.value.empties and not self._may_withdraw(document, EMPTIED):
+                return
+            self.writer.put(document, outcome.value)
+        elif outcome.error is not None:
+            self._failed(document, outcome.error, outcome.trace, document.refused)
+
+    def _refused(self, document: InFlight, error: Exception, trace: str) -> None:
+        """Handle a refusal by Chroma. The entry is read again, since the intents changed it."""
+        assert document.prepared is not None
+        receipt = document.prepared.receipt
+        entry = self._journal.entry(receipt.row)
+        if entry is None or entry.item is None or entry.item.version != receipt.version:
+            self._flight.land(document)  # what was listed meanwhile is not to blame
+        else:
+            self._flight.follow(document, entry)
+            self._failed(document, error, trace)
+
+    def _failed(self, document: InFlight, error: Exception, trace: str, refused: str | None = None) -> None:
+        """Handle a document that could not be prepared or written. ``refused``: recipe of its quarantine."""
+        entry = document.entry
+        failure = decisions.after_failure(error, entry.attempts, self._clock(), self._random(), trace)
+        source = self._sources.get(entry.feed)
+        if source is None:  # it has left the config
+            self._flight.land(document)
+            return
+        if failure.quarantined and entry.item is not None:
+            if self._may_withdraw(document, failure):
+                self.writer.counts.failed(entry.source, failure.reason)
+                if isinstance(error, Unsupported):
+                    self._failures.note(
+                        entry,
+                        "document_unsupported",
+                        "skipped %s (%s): %s",
+                        failure,
+                        alike=1,
+                        level=logging.INFO,
+                    )
+                else:
+                    self._failures.note(entry, "document_quarantined", "quarantined %s (%s): %s", failure)
+                parser = NO_PARSER if isinstance(error, Unsupported) else ""
+                recipe = refused or source.tools.recipe("")
+                receipt = Receipt(entry.row, entry.item.version, recipe, "", "", parser, failure=failure)
+                self.writer.put(document, withdraw(entry, receipt))
+            return
+        if isinstance(error, NeedsHuman) and self._is_replaced(entry.feed):
+            log.warning(
+                "%s (%s): %s; it waits for the new collection",
+                entry.key,
+                entry.source,
+                failure.reason,
+                extra=event(
+                    "document_retried", source=str(entry.source), document=entry.key, reason=failure.reason
+                ),
+            )
+        elif isinstance(error, NeedsHuman):
+            log.error(
+                "source %s is held: %s",
+                entry.source,
+                error,
+                extra=event("source_held", source=str(entry.source), reason=str(error)),
+            )
+            self._source_rows.hold(entry.source, str(error))
+        if isinstance(error, Stale):
+            self._look_again(entry.source, entry.key)
+        if failure.detail is not None:
+            self._failures.note(
+                entry, "document_failed", "%s (%s) failed, keeps its records and will be retried: %s", failure
+            )
+        elif document.attempts.failed(entry, self._clock()):
+            log.info(
+                "%s (%s): %s; will be retried",
+                entry.key,
+                entry.source,
+                failure.reason,
+                extra=event(
+                    "document_retried", source=str(entry.source), document=entry.key, reason=failure.reason
+                ),
+            )
+        self._put_off(document, failure)
+
+    def _is_replaced(self, feed: Feed) -> bool:
+        """Whether another edition of the source is built: its former model need not be there any more."""
+        building = any(
+            other.source == feed.source and other.edition in self._behind for other in self._sources
+        )
+        return building and feed.edition not in self._behind
+
+    def _put_off(self, document: InFlight, failure: Failure) -> None:
+        """Land a document that keeps its records and is retried."""
+        entry = document.entry
+        self.writer.counts.retried(entry.source, failure.reason)
+        self._journal.fail(entry.row, entry.item.version if entry.item else None, failure)
+        self._flight.land(document)
+
+    def _handed_over(self, entry: Entry) -> bool:
+        """Whether its source was renamed meanwhile: the document is due again under the new name."""
+        now = self._journal.select("SELECT source FROM documents WHERE id = ?", (entry.row,))
+        return now not in ([], [(entry.source,)])
+
+    def _may_withdraw(self, document: InFlight, failure: Failure) -> bool:
+        """Whether its records may be removed; else the document waits until a person accepts the loss."""
+        entry = document.entry
+        source = self._sources.get(entry.feed)
+        if (
+            source is None
+            or not self._is_first(entry.feed)
+            or self.guard.passes(entry, failure, source.max_loss)
+        ):
+            return True  # losses of an edition in building are judged before the switch
+        later = self._clock() + delay(entry.attempts, self._random(), LONGEST)
+        self._put_off(document, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
+        return False
+
+    def _wanted_recipe(self, prepared: Prepared) -> str:
+        """The recipe that today's config asks of it. None fits what was prepared under an old name."""
+        if self._handed_over(prepared.entry):
+            return ""
+        source = self._sources.get(prepared.entry.feed)
+        return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
+
+    def _hold(self, collection: EditionName, error: Exception) -> None:
+        for source in self._sources.values():
+            if source.collection == collection:
+                self._source_rows.hold(source.name, str(error))
