@@ -1,4 +1,4 @@
-"""What follows when a document was prepared, failed or was refused: written, withdrawn, or retried later.
+"""The flow of a document that was prepared, failed or was refused: it is written, withdrawn or retried.
 
 Failures are logged by reason and truncation by source, since one cause can strike thousands of documents.
 """

@@ -43,8 +43,8 @@ BATCH = 400  # records written at once; a document of more is large
 BEHIND = 50  # records of a rebuild written at once: removals and edits wait for a few such writes
 
 
-class Verdict(Enum):
-    """What follows from an error of a write."""
+class Remedy(Enum):
+    """Remedy for an error of a write."""
 
     RETRY = auto()  # the collection or the journal cannot be written now: pause
     REBUILD = auto()  # the collection, or one shard of it, is torn or was deleted
@@ -53,14 +53,14 @@ class Verdict(Enum):
     REFUSE = auto()  # anything else: Chroma's refusals of a document are of no common kind
 
 
-def classify(error: Exception) -> Verdict:
+def classify(error: Exception) -> Remedy:
     if isinstance(error, Torn | Gone):
-        return Verdict.REBUILD
+        return Remedy.REBUILD
     if isinstance(error, Transient | sqlite3.OperationalError):
-        return Verdict.RETRY
+        return Remedy.RETRY
     if isinstance(error, NeedsHuman):
-        return Verdict.HOLD
-    return Verdict.RAISE if isinstance(error, sqlite3.Error) else Verdict.REFUSE
+        return Remedy.HOLD
+    return Remedy.RAISE if isinstance(error, sqlite3.Error) else Remedy.REFUSE
 
 
 WriteResult = Literal["done", "again", "dropped"]  # "dropped": the documents are prepared again if still due
@@ -283,7 +283,7 @@ class Writer:
         except StopIteration:
             self._written(collection, [prepared])
         except Exception as error:
-            if classify(error) is not Verdict.REFUSE:
+            if classify(error) is not Remedy.REFUSE:
                 raise
             self._refused(large, error, "".join(traceback.format_exception(error)))
         else:
@@ -299,10 +299,10 @@ class Writer:
                 self._rebuild(collection, error)
                 return "dropped"
         except Exception as error:
-            verdict, shown = classify(error), self._collections.serves(collection)
-            if verdict is Verdict.RAISE:
+            remedy, shown = classify(error), self._collections.serves(collection)
+            if remedy is Remedy.RAISE:
                 raise
-            if verdict is Verdict.HOLD:
+            if remedy is Remedy.HOLD:
                 log.error(
                     "collection %s cannot be used: %s",
                     shown,
@@ -316,7 +316,7 @@ class Writer:
             reason = str(error)
             if isinstance(error, sqlite3.OperationalError):
                 reason = f"the journal cannot be written: {error}"
-            elif verdict is not Verdict.RETRY:
+            elif remedy is not Remedy.RETRY:
                 reason = f"{type(error).__name__}: {error}"
                 log.exception(
                     "collection %s: unexpected error",
@@ -363,7 +363,7 @@ class Writer:
             for _ in protocol.write(self._journal, index, writes, keys, self._wanted_recipe, home):
                 pass
         except Exception as error:
-            if classify(error) is not Verdict.REFUSE:
+            if classify(error) is not Remedy.REFUSE:
                 raise
             if len(batch) == 1:  # it waits no longer, whatever becomes of the rest of its batch
                 self._refused(batch[0], error, "".join(traceback.format_exception(error)))
