@@ -1,6 +1,6 @@
 """The flow of a document that was prepared, failed or was refused: it is written, withdrawn or retried.
 
-Failures are logged by reason and truncation by source, since one cause can strike thousands of documents.
+Failures are logged by reason, since one cause can strike thousands of documents.
 """
 
 import logging
