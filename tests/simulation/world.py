@@ -343,6 +343,7 @@ class World:
         """A document that was read is written soon, unless its collection or the journal cannot be."""
         flight, health = self.engine.flight, self.engine.writer.health
         full = {name for name, queue in flight.queues.items() if queue.records >= self._batch(name)}
+        full |= {each.entry.collection for each in flight.documents(Phase.WRITING)}  # slices of one go first
         busy = full | {name for name, one in health.items() if one.attempts or self.now < one.not_before}
         waiting = [
             (each.entry.row, each.prepared)
