@@ -197,7 +197,7 @@ class DocumentFlow:
     def _put_off(self, document: InFlight, failure: Failure) -> None:
         """Land a document that keeps its records and is retried."""
         entry = document.entry
-        self.writer.counts.retried(entry.source, failure.reason)
+        self.writer.counts.add_retry(entry.source, failure.reason)
         self._journal.fail(entry.row, entry.item.version if entry.item else None, failure)
         self._flight.land(document)
 
