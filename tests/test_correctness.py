@@ -1,5 +1,6 @@
 """The comparison's rows name what is wrong with an index, and the page shows the facts that were measured."""
 
+import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -7,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.correctness import FACTS, NAMES, table
 from benchmarks.correctness.rows import ROWS, Pass, Rows, difference
+
+ROOT = Path(__file__).parents[1]
 
 
 def chunks(folder: Path, size: int) -> Rows:
@@ -78,3 +82,12 @@ def test_row_of_a_system_that_forgets_nothing_names_the_fault(row: str, fault: s
 def test_difference_names_each_kind(found: list[tuple[str, str]], words: str) -> None:
     wanted = Pass(0, None, Counter([("a", "1"), ("b", "2")]), frozenset(), 0)
     assert difference(Pass(0, None, Counter(found), frozenset(), 0), wanted) == words
+
+
+def test_page_shows_the_measured_facts() -> None:
+    facts = {name: json.loads((FACTS / f"{name}.json").read_text("utf-8")) for name in NAMES}
+    assert all(one["rows"].keys() == ROWS.keys() for one in facts.values())
+    page = (ROOT / "docs/compare.md").read_text("utf-8")
+    assert page.partition("<!-- facts -->")[2].strip() == table(facts).strip(), (
+        "run: .venv/bin/python -m benchmarks correctness table"
+    )

@@ -169,8 +169,9 @@ def keep(name: str, row: str, fact: str, versions: str) -> None:
 
 
 def table(facts: dict[str, dict[str, dict[str, str]]]) -> str:
-    """Return a section for each row, with a line for each system."""
-    parts = []
+    """Return the versions, and a section for each row with a line for each system."""
+    versions = [f"| {NAMES[name]} | {one['versions']} | {one['date']} |" for name, one in facts.items()]
+    parts = ["\n".join(["| System | Versions | Measured |", "|---|---|---|", *versions])]
     for row, function in ROWS.items():
         lines = [f"| {NAMES[name]} | {one['rows'].get(row, 'not run')} |" for name, one in facts.items()]
         title, words = row.replace("_", " ").capitalize(), (function.__doc__ or "").partition("\n")[0]
