@@ -16,6 +16,7 @@ from ingestor.service import assistants
 from tests.search.test_search import TEXTS
 from tests.service.test_searching import chroma as chroma
 from tests.service.test_searching import daemon as daemon
+from tests.service.test_searching import mail as mail
 from tests.service.world import Daemon, note_documents, served
 
 pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
@@ -92,6 +93,19 @@ def test_mistakes_of_assistants_name_tools_and_arguments(
     text = answer.content[0].text
     assert (answer.is_error, words in text) == (True, True), text
     assert not re.search(r"HTTP|https?:|GET |POST |\n", text), text
+
+
+@pytest.mark.parametrize("wanted", ["*", ["docs", "mail"]])
+def test_one_search_of_an_assistant_finds_in_several_collections(
+    client: httpx.Client, mail: None, wanted: object
+) -> None:
+    async def work(assistant: Any) -> Any:
+        arguments = {"query": "opening hours of the bridge", "collection": wanted, "n": 20}
+        return await assistant.call_tool("search", arguments)
+
+    passages = assisted(client, work, "auto").structured_content["passages"]
+    assert {passage["collection"] for passage in passages} == {"docs", "mail"}
+    assert all(passage["text"] and passage["document_id"] for passage in passages)
 
 
 def test_schemas_of_tools_are_closed(client: httpx.Client) -> None:
