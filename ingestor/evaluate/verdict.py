@@ -161,17 +161,17 @@ def _between(given: Verdict, comparison: Comparison, facts: Facts) -> list[str]:
         return []
     if facts.questions < FEWEST:
         return [f"{_count_questions(facts).capitalize()} cannot show a difference: ask {FEWEST} at least."]
-    names = [facts.names[at] for at in given.level]
+    pick, names = facts.names[given.pick], [facts.names[at] for at in given.level]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     needed = comparison.difference(given.pick, given.level[0]).needed
     enough = max(needed or 0, facts.questions + 1)
     ask = ""
     if needed is not None and enough <= _WORTH_ASKING * facts.questions:
-        ask = f": about {_round(enough):,} would separate {names[0]} from it, at the measured difference"
+        ask = f": about {_round(enough):,} would separate {names[0]} from {pick}, at the measured difference"
     elif needed is not None:
-        ask = f": it would take more than {_WORTH_ASKING} times as many, so choose by what else matters"
+        ask = f": more than {_WORTH_ASKING} times as many would be needed, so choose by costs"
     asked = _count_questions(facts)
-    return [f"Between it and {listed} there is no difference that {asked} can show for sure{ask}."]
+    return [f"{asked} show no clear difference between {pick} and {listed}{ask}."]
 
 
 def _count_questions(facts: Facts) -> str:
