@@ -164,7 +164,7 @@ class Running:
         asked = {source.tools.embedder_recipe for source in sources if not source.only_loses}
         self.embedding.keep(asked | {Fingerprint(each) for each in previous if each})
         if self.fleet is not None:
-            self.fleet.take_over()
+            self.fleet.adopt_setups()
         self.engine.configure(sources, watch=watch, leaving=leaving(config, self.journal))
 
     def _sources(self, standing: KeptEdition, places: Places, *, building: bool) -> list[Source]:

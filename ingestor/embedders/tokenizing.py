@@ -20,11 +20,11 @@ def from_folder(folder: Path) -> Tokenizer | None:
     if read_json(folder / "sentence_bert_config.json").get("do_lower_case"):
         own = tokenizer.normalizer
         tokenizer.normalizer = Lowercase() if own is None else Sequence([Lowercase(), own])
-    return whole(tokenizer)
+    return disable_truncation(tokenizer)
 
 
-def whole(tokenizer: Tokenizer) -> Tokenizer:
-    """Set to neither truncate nor pad. As long as nobody changes it again, threads may share it."""
+def disable_truncation(tokenizer: Tokenizer) -> Tokenizer:
+    """Disable truncation and padding, and return the tokenizer, which threads may share."""
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

@@ -23,7 +23,7 @@ from transformers.utils import logging as transformers_logging
 from ingestor.embedders.batches import batches, rows
 from ingestor.embedders.hardware import cpu_flags
 from ingestor.embedders.rounding import unit
-from ingestor.embedders.tokenizing import whole
+from ingestor.embedders.tokenizing import disable_truncation
 from ingestor.embedders.weights import Weights, unusable
 from ingestor.model import EmbeddedPart, Vectors
 
@@ -71,7 +71,7 @@ class TorchModel:
         backend = getattr(self._tokenizer, "backend_tokenizer", self._tokenizer)
         if not isinstance(backend, Tokenizer):
             raise TypeError(f"this model's tokenizer can't count: {type(self._tokenizer).__name__}")
-        return whole(Tokenizer.from_str(backend.to_str()))
+        return disable_truncation(Tokenizer.from_str(backend.to_str()))
 
     def _is_plain(self, prompt: str) -> bool:
         """Whether a text's tokens are all that the model wants to know of it."""

@@ -92,7 +92,7 @@ def check(config: Config, inspection: Inspection, progress: Progress, now: float
         progress(f"asking {counted(len(questions), 'question')}")
         asked = place.parts.query_vectors([question.text for question in questions])
         numbers = {each.uri: at for at, each in enumerate(place.sample.documents)}
-        rankings = _ask(config, inspection, asked, numbers, place.parts.tokens.counts)
+        rankings = _rank_all(config, inspection, asked, numbers, place.parts.tokens.counts)
     recalls = [
         score(question.excerpts, list(within(places, inspection.budget))).recall
         for question, places in zip(questions, rankings, strict=True)
@@ -112,7 +112,7 @@ def _result(checked: Checked, now: float) -> CheckResult:
     return CheckResult(asked.collection, name, checked.mean.mean, checked.fell, checked.passed, now)
 
 
-def _ask(
+def _rank_all(
     config: Config, inspection: Inspection, asked: Vectors, numbers: Mapping[str, int], count: Count
 ) -> list[list[ChunkPlace]]:
     with journal_of(config) as journal, collections_of(config, journal) as collections:

@@ -52,7 +52,7 @@ class Sample:
         return min(1.0, (len(self.documents) + len(self.unread)) / max(1, self.listed))
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether the sample holds every document that could be read."""
         return len(self.documents) + len(self.unread) >= self.listed
 

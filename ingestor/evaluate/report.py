@@ -120,12 +120,12 @@ def _strategy(evaluation: Evaluation, at: int, outcome: StrategyOutcome) -> dict
         "embedded_tokens": cut.embedded_tokens,
         "passes": round(outcome.costs.passes, 2),
         "rerank_seconds": None if outcome.rerank_seconds is None else round(outcome.rerank_seconds, 4),
-        "collection": _whole(outcome.costs),
+        "collection": _collection_costs(outcome.costs),
         "judged": None if evaluation.judged is None else _judged_means(evaluation.judged, at),
     }
 
 
-def _whole(costs: StrategyCosts) -> dict[str, Any]:
+def _collection_costs(costs: StrategyCosts) -> dict[str, Any]:
     return {
         "records": costs.records,
         "embedded_tokens": costs.embedded,

@@ -128,7 +128,7 @@ def read_questions(
     if questions[0]:
         return questions, refused
     share = f"{len(samples[0].documents):,} of {counted(samples[0].listed, 'document')}"
-    more = "" if samples[0].whole else f"; only {share} were read (--sample)"
+    more = "" if samples[0].is_whole else f"; only {share} were read (--sample)"
     lines = "".join(f"\n  line {each.line}: {each.reason}" for each in refused[:5])
     raise BadRequest(f"{file} holds no question that can be used{more}{lines}")
 

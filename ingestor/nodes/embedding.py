@@ -69,7 +69,7 @@ class OnNodesEmbedder:
     def _vectors(self, texts: Sequence[str]) -> Iterable[Vector | Exception]:
         """Embed texts together; if their content makes that fail, embed each alone."""
         try:
-            answer = self._ask(texts)
+            answer = self._embed_on_node(texts)
         except BadDocument as error:
             answer = error
         if not isinstance(answer, Exception):
@@ -79,7 +79,7 @@ class OnNodesEmbedder:
         half = len(texts) // 2
         return [*self._vectors(texts[:half]), *self._vectors(texts[half:])]
 
-    def _ask(self, texts: Sequence[str]) -> Sequence[Vector] | Exception:
+    def _embed_on_node(self, texts: Sequence[str]) -> Sequence[Vector] | Exception:
         deaths: list[Death] = []
         while True:
             try:

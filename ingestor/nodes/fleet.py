@@ -49,7 +49,7 @@ class Fleet:
         self._reserving = Lock()
 
     def know(self, feed: Feed, tools: Tools, setup: Setup) -> None:
-        """Documents that these tools are for are prepared on nodes, once ``take_over`` is called."""
+        """Prepare the documents of these tools on nodes, once ``adopt_setups`` is called."""
         self._coming[feed, tools.recipe("")] = setup
 
     def embedder(self, own: Embedder, setup: Setup) -> Embedder:
@@ -72,7 +72,7 @@ class Fleet:
             self._desks[recipe] = crew, OnNodesEmbedder(own, crew, setup)
         return self._desks[recipe][1]
 
-    def take_over(self) -> None:
+    def adopt_setups(self) -> None:
         """Send nodes only the setups that are known now; the first call checks every node.
 
         Raises NeedsHuman with every node whose versions, plugins or models differ. Nodes that come later are

@@ -38,7 +38,7 @@ def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
     async def documents(request: Request) -> Response:
         with problems():
             require_owner(daemon, request)
-            limit = _whole(request, "limit", PAGE, 1, MOST)
+            limit = _integer(request, "limit", PAGE, 1, MOST)
         given = request.query_params
         wanted = (given.get("collection", ""), given.get("after", ""), given.get("match", ""), limit)
         return json_response(200, await turns.run(partial(_list, daemon, *wanted)))
@@ -46,8 +46,8 @@ def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
     async def document(request: Request) -> Response:
         with problems():
             require_owner(daemon, request)
-            start = _whole(request, "start", 0, 0, 2**53)
-            end = _whole(request, "end", start + STRETCH, start + 1, start + MOST_CHARACTERS)
+            start = _integer(request, "start", 0, 0, 2**53)
+            end = _integer(request, "end", start + STRETCH, start + 1, start + MOST_CHARACTERS)
         wanted = request.query_params.get("collection", ""), request.path_params["document"], start, end
         return json_response(200, await turns.run(partial(_read, daemon, *wanted)))
 
@@ -106,7 +106,7 @@ def _next(store: Store, document: str, records: Sequence[Record], end: int) -> i
     return max([end, *(int(str(metadata.get("end_index"))) for _, metadata in places)])
 
 
-def _whole(request: Request, name: str, default: int, least: int, most: int) -> int:
+def _integer(request: Request, name: str, default: int, least: int, most: int) -> int:
     """A number of the address. Raises RequestProblem."""
     given = request.query_params.get(name, str(default))
     number = int(given) if given.isascii() and given.isdecimal() and len(given) < 17 else -1

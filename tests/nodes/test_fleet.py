@@ -118,7 +118,7 @@ def fleet_in(cluster: SmallCluster, count: int, gpus: int = 0) -> Iterator[Calla
         texts = shop.Texts({f"{each}.txt": f"{shop.TEXT} {each}" for each in range(number)})
         tools = replace(shop.tools("sentence", texts), embed=partial(vectors_of, embedder))
         fleet.know(shop.entry("0.txt").feed, tools, shop.setup("sentence"))
-        fleet.take_over()
+        fleet.adopt_setups()
         with pooled(count) as pool:
             for each, key in enumerate(texts.texts):
                 pool.submit(key, partial(fleet.preparing, Job(shop.entry(key, each)), tools, nobody))
@@ -255,12 +255,12 @@ def test_an_embedder_that_no_longer_is_needed_holds_up_no_other_process(
     texts = shop.Texts({"a.txt": shop.TEXT})
     tools, setup = shop.tools("sentence", texts), shop.setup("sentence")
     fleet.know(shop.entry("a.txt").feed, tools, replace(setup, recipes={MODEL: "large"}))
-    fleet.take_over()
+    fleet.adopt_setups()
     with pooled(1) as pool:
         pool.submit("a.txt", partial(fleet.preparing, Job(shop.entry("a.txt")), tools, nobody))
         assert awaited.wait(LONG)
         fleet.know(shop.entry("a.txt").feed, tools, setup)
-        fleet.take_over()
+        fleet.adopt_setups()
         (found,) = outcomes(pool, 1)
         fleet.stop()
     assert found.error is None
@@ -300,7 +300,7 @@ def test_two_models_take_turns_where_there_is_room_for_one(monkeypatch: pytest.M
         for model in models:
             setup = Setup(f"sentence {model}", model.encode(), recipes_of(tools[model]))
             fleet.know(jobs[model][0].entry.feed, tools[model], setup)
-        fleet.take_over()
+        fleet.adopt_setups()
         for _ in range(20):  # again after NoRoom, as the engine does
             errors = [each.error for each in run(models[-1]) if each.error]
             assert {type(error) for error in errors} <= {NoRoom}

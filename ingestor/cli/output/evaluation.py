@@ -48,7 +48,7 @@ def show(found: Evaluation) -> None:
     for line in _facts(found):
         out.print(Text(escape_invisible(line)))
     _print(out, _found(found), found.verdict.pick)
-    whole = "" if found.sample.whole else ", extrapolated from the documents that were read"
+    whole = "" if found.sample.is_whole else ", extrapolated from the documents that were read"
     out.print(f"\nCost for the whole collection{whole}:\n")
     _print(out, costs(found), found.verdict.pick)
     out.print(Text(f"\n{found.text}\n"))

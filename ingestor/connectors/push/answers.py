@@ -85,7 +85,7 @@ class PushApp:
             _check_method(request, "GET")
             return json_response(200, {"documents": await run_sync(self._list)})
         if path == "/look":
-            return self._look(request)
+            return self._hint(request)
         raise RequestRefused(404, "unknown address: use /documents, /documents/KEY or /look")
 
     async def _document(self, request: Request, key: str) -> Response:
@@ -131,7 +131,7 @@ class PushApp:
     def _list(self) -> list[dict[str, Any]]:
         return [_describe(kept) for kept in self.store.list_documents()]
 
-    def _look(self, request: Request) -> Response:
+    def _hint(self, request: Request) -> Response:
         _check_method(request, "POST")
         wanted = parse_qs(request.url.query)
         source, under = (wanted.pop(name, [""])[-1] for name in ("source", "under"))

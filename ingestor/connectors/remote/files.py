@@ -105,8 +105,8 @@ class Files:
 
     def scan_under(self, under: str) -> Iterator[Item]:
         """Yield the documents at or below a key. Raises as ``scan``."""
-        unknown = _Unknown(lambda: self._ask(lambda system, root: self._list(system, root, "")))
-        self._ask(lambda system, root: system.invalidate_cache())
+        unknown = _Unknown(lambda: self._request(lambda system, root: self._list(system, root, "")))
+        self._request(lambda system, root: system.invalidate_cache())
         for path, info in self._below("/".join(map(unescape, under.split("/"))), unknown):
             key = _key(path)
             try:
@@ -134,7 +134,7 @@ class Files:
             return data, system.info(full)
 
         try:
-            data, after = self._ask(read)
+            data, after = self._request(read)
         except _Missing as error:
             raise Stale(f"{item.uri} vanished since it was listed") from error
         except NeedsHuman as error:  # the next listing tells whether this concerns all files
@@ -157,7 +157,7 @@ class Files:
         """The item of a file. Asks for the file's own facts if the listing has too few."""
         mark = version(info)
         if mark is None:
-            info = self._ask(lambda system, root: dict(system.info(info["name"])))
+            info = self._request(lambda system, root: dict(system.info(info["name"])))
             mark = version(info)
         if mark is None:
             raise NeedsHuman("the server gives neither an ETag nor a time of change")
@@ -185,7 +185,7 @@ class Files:
     def _below(self, under: str, unknown: "_Unknown") -> Iterator[tuple[str, _Info]]:
         """The selected files at or below a path, with their paths below the address."""
         flat = self._protocol in _FLAT
-        files = self._ask(lambda system, root: self._all(system, root, under)) if flat else None
+        files = self._request(lambda system, root: self._all(system, root, under)) if flat else None
         for path, info in self._walk(under, unknown) if files is None else files:
             if _covers(under, path) and self._chosen.takes(path):
                 yield path, info
@@ -199,7 +199,7 @@ class Files:
                 unknown.reasons[_key(above)] = _TRAP
                 continue
             try:
-                entries = self._ask(lambda system, root, above=above: self._list(system, root, above))  # type: ignore[misc]
+                entries = self._request(lambda system, root, above=above: self._list(system, root, above))  # type: ignore[misc]
             except (NeedsHuman, Transient) as error:
                 if not above:
                     raise
@@ -227,7 +227,7 @@ class Files:
             if info["type"] == "file" and (path := _beneath(root, info["name"])) and not path.endswith("/")
         ]
 
-    def _ask(self, question: Callable[[Any, str], T]) -> T:
+    def _request(self, question: Callable[[Any, str], T]) -> T:
         """Send a request. An old connection may have been closed: then retry once with a new one."""
         kept = self._opened
         try:

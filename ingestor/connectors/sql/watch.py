@@ -22,7 +22,7 @@ def poll(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
     under = {""}
     while not stop.is_set():
         try:
-            mark, under = _look(newest, mark)
+            mark, under = _poll_once(newest, mark)
         except (NeedsHuman, Transient) as error:
             _log.debug("polling failed, will retry: %s", error)  # the next listing reports it
         yield from map(Hint, cover(under, HINTS))
@@ -30,7 +30,7 @@ def poll(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
         stop.wait(every)
 
 
-def _look(newest: Newest, before: Mark | None) -> tuple[Mark, set[str]]:
+def _poll_once(newest: Newest, before: Mark | None) -> tuple[Mark, set[str]]:
     """The new mark, and the keys to list."""
     rows = newest(before or Mark())
     if before is None:

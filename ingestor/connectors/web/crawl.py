@@ -98,7 +98,7 @@ class Crawl:
                 self._add(step)
         while self._queue and not self.cut:
             step = self._queue.popleft()
-            page = self._look(step)
+            page = self._visit(step)
             for onward in self._onward(step, page) if page else ():
                 self._add(onward)
             self.cut = bool(self._queue) and len(self._seen) - len(self._queue) >= self._bounds.max_pages
@@ -112,7 +112,7 @@ class Crawl:
         if self.unread and self._bounds.follow != "none":
             for page in self._mirror.pages():
                 if page.version and page.url not in self._seen:
-                    self._look(Step(page.url))
+                    self._visit(Step(page.url))
 
     def _first(self, start: str) -> Iterator[Step]:
         """The first addresses of a start. For a sitemap: those in robots.txt, or the usual one."""
@@ -169,7 +169,7 @@ class Crawl:
                 if PurePosixPath(file_name(url)).suffix.lower() not in NO_DOCUMENTS:
                     yield Step(url, depth=step.depth + 1)
 
-    def _look(self, step: Step) -> Page | None:
+    def _visit(self, step: Step) -> Page | None:
         """The page now, or as it was read last; None if there is no page that may be read."""
         known = self._mirror.page(step.url)
         try:

@@ -41,7 +41,7 @@ def page(evaluation: Evaluation, frame: str) -> str:
         base=_safe(evaluation.outcomes[base].name),
         differences=differences(_names(evaluation), evaluation.comparisons[budget], base),
         table=_table(evaluation),
-        whole="" if evaluation.sample.whole else ", in proportion to the documents that were read",
+        whole="" if evaluation.sample.is_whole else ", in proportion to the documents that were read",
         costs=_costs(evaluation),
         asked=_ASKED if any(each.cut.asked.calls for each in evaluation.outcomes) else "",
         judged=_judgements(evaluation),
