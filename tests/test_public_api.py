@@ -1,12 +1,19 @@
-"""Other packages are used by their public names alone; no code reads private attributes of others."""
+"""Public names: ours stay as they are written down, and of other packages no private name is read."""
 
 import ast
+import inspect
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+import ingestor
+from ingestor import Project
+
 ROOT = Path(__file__).parent.parent
+WRITTEN = Path(__file__).with_name("public_api.txt")
+RESULTS = ("Answer", "Status", "SyncPlan", "SyncProgress", "SyncReport", "Verification")
 
 # Names with an underscore that code reads all the same, by file.
 EXPLAINED = {
@@ -70,3 +77,20 @@ def test_no_private_name_of_another_package_is_used() -> None:
 )
 def test_private_names_are_found(code: str, found: list[str]) -> None:
     assert list(private_reads(code)) == found
+
+
+def public_api() -> str:
+    """Return a line for each public name of the library, with signatures and fields."""
+    lines = [name for name in dir(ingestor) if name[0].isupper() and name not in ("Any", "TYPE_CHECKING")]
+    for name, method in vars(Project).items():
+        if callable(method) and not name.startswith("_"):
+            lines.append(f"Project.{name}{inspect.signature(method)}")
+    for name in RESULTS:
+        keys = ", ".join(field.name for field in fields(getattr(ingestor, name)))
+        lines += [f"{name}({keys})"]
+    return "\n".join(sorted(lines)) + "\n"
+
+
+def test_public_names_are_those_written_down() -> None:
+    """docs/library.md promises them: a change is listed in the changelog, a removal is deprecated before."""
+    assert public_api() == WRITTEN.read_text("utf-8"), f"write the new names into {WRITTEN.name}"
