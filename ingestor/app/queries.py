@@ -28,7 +28,7 @@ from ingestor.core.escape import raw
 from ingestor.core.shards import shard_names
 from ingestor.model import INSIDE, CollectionName, Record, SourceName
 from ingestor.ports import Gone, IngestorError, NeedsHuman, Torn, Transient
-from ingestor.rechunk.recipes import changes, described_otherwise, unpacked
+from ingestor.rechunk.recipes import changes, described_otherwise, profile_of, unpacked
 from ingestor.search.values import Answer, Question, checked
 from ingestor.state import run_status
 from ingestor.state.editions import Editions
@@ -331,6 +331,7 @@ class Searching:
         return None if options is None else Reranker(scores_of(options, patient=True), options.hits)
 
     def _answered(self, question: Question) -> Answer:
+        from ingestor.chroma.filters import find_left_out
         from ingestor.lexical.check import words_of
         from ingestor.lexical.file import reading
         from ingestor.search.search import Searcher
@@ -344,6 +345,9 @@ class Searching:
             if index is None:
                 raise no_collection(journal, str(question.collection))
         if question.where:  # first, since loading the model takes time
+            profile = profile_of(unpacked(edition.choices)) if edition.choices else "full"
+            if left_out := find_left_out(question.where, profile):
+                raise BadRequest(f"where {left_out}")
             index.check_filter(dict(question.where))
         with words_of(reading(lexical_path(self.config)), index.uuid) as words:
             parts = self._parts

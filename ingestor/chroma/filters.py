@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from ingestor.core.metadata_keys import KEYS, LISTS, NUMBERS
+from ingestor.core.metadata_keys import KEYS, LISTS, NUMBERS, Profile, carries
 
 CONDITIONS = 250  # comparisons in all filters of a request
 VALUES = 5_000  # values in all lists of a request, as in `$in`
@@ -75,6 +75,21 @@ def find_mistake(where: object) -> str | None:
         return f"needs exactly one operator for {key!r}: {words}"
     ((operator, operand),) = value.items()
     return _comparison_mistake(key, operator, operand)
+
+
+def find_left_out(where: object, profile: Profile) -> str | None:
+    """Return why records of this profile never match: they lack a standard key that the filter names."""
+    if isinstance(where, list):
+        return next(filter(None, (find_left_out(each, profile) for each in where)), None)
+    if not isinstance(where, Mapping):
+        return None
+    for key, value in where.items():
+        if key in ("$and", "$or") and (inner := find_left_out(value, profile)):
+            return inner
+        if key in KEYS and not carries(profile, key):
+            shown = f"`metadata: {profile}`" if isinstance(profile, str) else "the list in `metadata`"
+            return f"names {key!r}, which {shown} of the config leaves out of records: list it in `metadata`"
+    return None
 
 
 def _comparison_mistake(key: str, operator: str, operand: object) -> str | None:

@@ -18,7 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from ingestor.chroma.filters import find_left_out
 from ingestor.core.error_text import describe
+from ingestor.core.metadata_keys import Profile
 from ingestor.http_server.bodies import read_object
 from ingestor.http_server.bounded import RequestRefused, json_response
 from ingestor.http_server.problems import RequestProblem
@@ -26,6 +28,7 @@ from ingestor.lexical.check import words_of
 from ingestor.lexical.file import Unusable
 from ingestor.model import Vectors
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.rechunk.recipes import profile_of, unpacked
 from ingestor.search.search import Searcher
 from ingestor.search.several import fused, labelled, names_of
 from ingestor.search.values import Answer, BadQuestion, Question, as_json, question_of
@@ -38,17 +41,18 @@ T = TypeVar("T")
 AT_ONCE = 8  # searches; more wait
 WAITING = 64  # searches that may wait; more are refused
 MOST_BYTES = 200_000  # of a request
-_LIVE = """SELECT coalesce(serves, name), uuid, embedder FROM collections
+_LIVE = """SELECT coalesce(serves, name), uuid, embedder, choices FROM collections
            WHERE role = 'live' AND uuid IS NOT NULL ORDER BY 1"""
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection that readers see now. ``embedder``: its recipe."""
+    """A collection that readers see now. ``embedder``: its recipe; ``profile``: keys of its records."""
 
     name: str
     uuid: str
     embedder: str
+    profile: Profile = "full"
 
 
 class Turns:
@@ -131,6 +135,8 @@ def _answer_of(daemon: DaemonView, entry: Collection, question: Question) -> Ans
         return vectors_of(embedding, texts, questions=True)
 
     if question.where:
+        if left_out := find_left_out(question.where, entry.profile):
+            raise BadQuestion("where", f"where {left_out}")
         store.check_filter(dict(question.where))
     with words_of(daemon.lexical.reading(), entry.uuid) as words:
         searcher = Searcher(store, words, embed, daemon.count_tokens, time.monotonic, daemon.reranker())
@@ -140,7 +146,8 @@ def _answer_of(daemon: DaemonView, entry: Collection, question: Question) -> Ans
 def collection_of(daemon: DaemonView, wanted: str) -> Collection:
     """Find a collection. ``wanted``: name; empty takes the only collection. Raises RequestProblem."""
     known = {
-        name: Collection(name, uuid, recipe or "") for name, uuid, recipe in daemon.journal.select(_LIVE)
+        name: Collection(name, uuid, recipe or "", profile_of(unpacked(choices)) if choices else "full")
+        for name, uuid, recipe, choices in daemon.journal.select(_LIVE)
     }
     if wanted in known:
         return known[wanted]

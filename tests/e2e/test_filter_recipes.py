@@ -117,3 +117,7 @@ def test_keys_of_ones_own_are_in_lean_records_too(samples: Project, ask: Ask) ->
     samples.configure()
     assert ask("sync").code == 0
     assert len(paths(samples, '{"level": 3}')) == 3
+    where = '{"$and": [{"level": 3}, {"folders": {"$contains": "operations"}}]}'
+    refused = ask("query", "words", "--where", where)
+    assert refused.code == 2
+    assert "names 'folders', which `metadata: lean` of the config leaves out of records" in refused.err
