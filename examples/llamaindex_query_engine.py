@@ -1,8 +1,8 @@
 """A LlamaIndex query engine over a collection that ingestor keeps up to date.
 
 It needs `pip install llama-index-core llama-index-vector-stores-chroma` and a running `ingestor run`, whose
-service port embeds the questions. Without a language model it shows the context that one would get; with
-`Settings.llm` set, give `response_mode="compact"`.
+service port embeds the questions. Without a language model it shows the context that one would get;
+with one, set `Settings.llm` and leave `response_mode` out.
 
     python llamaindex_query_engine.py "How long may I keep a book?"
 """
@@ -12,7 +12,7 @@ import json
 import urllib.request
 
 import chromadb
-from llama_index.core import VectorStoreIndex
+from llama_index.core import Settings, VectorStoreIndex
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.vector_stores.chroma import ChromaVectorStore
@@ -43,12 +43,13 @@ def main() -> None:
     parser.add_argument("--service-port", type=int, default=8001)
     wanted = parser.parse_args()
 
+    Settings.llm = MockLLM()  # or the model that writes answers
     collection = chromadb.HttpClient(port=wanted.port).get_collection("docs")
     index = VectorStoreIndex.from_vector_store(
         ChromaVectorStore(chroma_collection=collection),
         embed_model=ServicePort(address=f"http://127.0.0.1:{wanted.service_port}/embed/docs"),
     )
-    engine = index.as_query_engine(llm=MockLLM(), response_mode="no_text", similarity_top_k=3)
+    engine = index.as_query_engine(response_mode="no_text", similarity_top_k=3)
     for found in engine.query(wanted.question).source_nodes:
         print(f"{found.score:.3f}  {found.node.metadata['source']}")
         print(found.node.get_content(), end="\n\n")

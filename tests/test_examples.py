@@ -95,7 +95,12 @@ with TestClient(app) as client:
     done = subprocess.run(
         [python, "-c", program],
         cwd=EXAMPLES,
-        env={**os.environ, "INGESTOR_CONFIG": str(own.config), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            **os.environ,
+            "INGESTOR_CONFIG": str(own.config),
+            "PYTHONPATH": str(EXAMPLES.parent),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
         capture_output=True,
         text=True,
         timeout=3000,
