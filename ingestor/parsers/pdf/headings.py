@@ -318,8 +318,14 @@ def body(pages: Sequence[PageLines], leading: float) -> BodyStyle:
 def titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
     """Return the titles that score enough, of styles that stand apart."""
     found = [title for number, page in enumerate(pages) for title in _of_page(number, page, _on(page, text))]
-    twice = Counter((title.page, title.text) for title in found)
-    used = Counter(style_of(line) for page in pages for line in page.lines if may_be_title(line))
+    lefts = [min((line.left for line in page.lines), default=0.0) for page in pages]
+    twice = Counter((title.page, title.text) for title in found if title.left > lefts[title.page] + text.size)
+    used = Counter(
+        style_of(line)
+        for page in pages
+        for at, line in enumerate(page.lines)
+        if may_be_title(line) and not _says_otherwise(page.lines, at, 1, line.text)
+    )
     apart: Counter[FontStyle] = Counter()
     for title in found:
         apart[title.style] += title.count
@@ -397,30 +403,37 @@ def _says_otherwise(lines: Sequence[Line], at: int, count: int, said: str) -> bo
     years = len(re.findall(r"\b(?:19|20)\d\d\b", said)) > 1 and bool(below and below.rows)
     return bool(
         _OTHERWISE.search(said) or CAPTION.match(said) or is_units(said) or is_columns(said) or years
-        or _heads_columns(lines, at, said)
+        or _heads_columns(lines, at, count, said)
         or listed.count("(") != listed.count(")")
         or _SIGNER.match(said) or (below and _SIGNER.match(below.text))
     )  # fmt: skip
 
 
-def _heads_columns(lines: Sequence[Line], at: int, said: str) -> bool:
+def _heads_columns(lines: Sequence[Line], at: int, count: int, said: str) -> bool:
     """Tell whether a line is a part of a table's header: it has wide gaps, or stands with years and units."""
     line = lines[at]
     gaps = any(after.left - word.right > _GAP * line.size for word, after in pairwise(line.words))
     numbered = _FILED.match(said) or _OUTLINED.match(said) or _NAMED.match(said)
     if _names_columns(line) or (gaps and not numbered):
         return True
-    below = lines[at + 1] if at + 1 < len(lines) else None
-    if below and line.baseline - below.baseline < 0.5 * line.size and _names_columns(below):
+    pairs = [*pairwise(lines[max(at - _HEADER, 0) : at + 1])][::-1]
+    if _steps_up(lines[at + count - 1 : at + count + 1]) or (pairs and _steps_up(pairs[0])):
         return True
-    for number in range(at - 1, max(at - _HEADER, 0) - 1, -1):
-        if not abs(lines[number].baseline - lines[number + 1].baseline) < _TALL_HEADER * line.size:
+    for above, below in pairs:
+        if not abs(above.baseline - below.baseline) < _TALL_HEADER * line.size:
             break
-        if _names_columns(lines[number]):
+        if _names_columns(above) or _steps_up((above, below)):
             return True
-        if lines[number].rows or not lines[number].bold:
+        if above.rows or not above.bold:
             break
     return False
+
+
+def _steps_up(lines: Sequence[Line]) -> bool:
+    """Tell whether the second line stands a little higher, as the next column of a table's header does."""
+    if len(lines) < 2 or lines[0].rows or lines[1].rows:
+        return False
+    return 0.5 * lines[0].size > lines[0].baseline - lines[1].baseline > -2 * _TALL_HEADER * lines[0].size
 
 
 def _names_columns(line: Line) -> bool:

@@ -1,5 +1,7 @@
 """Headings of a PDF without an outline; benchmarks/headings.py measures them on whole documents."""
 
+from dataclasses import replace
+
 import pytest
 
 from ingestor.parsers.pdf.headings import headings
@@ -283,3 +285,16 @@ def test_headings_of_a_page_in_small_type_are_measured_by_its_own_text() -> None
         page(*small, "", said("Reconciliation of debt", size=8.0, bold=True), *small),
     ]
     assert [title for _, title in found(*pages)] == ["The Mill", "The Quay", "Reconciliation of debt"]
+
+
+def test_columns_of_a_header_at_several_heights_head_nothing() -> None:
+    names = ["The Mill", "The Town", "The Quay", "The Inn"]
+    top = page(TEXT, *(line for name in names for line in section(said(name, bold=True))), TEXT)
+    lowest = top.lines[-1].baseline
+    places = (("Common", 100, 0), ("Stock", 100, 12), ("Paid-in", 200, 0), ("Capital", 200, 12))
+    heads = [
+        replace(said(name, bold=True), left=left, right=left + 60, baseline=lowest - 40 - down)
+        for name, left, down in places
+    ]
+    pages = [replace(top, lines=(*top.lines, *heads)), page(*[TEXT] * 20)]
+    assert [title for _, title in found(*pages)] == names
