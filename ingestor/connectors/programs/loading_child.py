@@ -96,7 +96,7 @@ def _find(request: LoadRequest) -> Any:
 
 
 def _check(callable_: Callable[..., Any], arguments: dict[str, Any], called: str, option: str) -> None:
-    """Check that it takes the arguments, so that a later TypeError is the code's own."""
+    """Check that a callable takes the arguments, so that a later TypeError is the code's own."""
     try:
         signature = inspect.signature(callable_)
     except ValueError:  # functions written in C have no signature
