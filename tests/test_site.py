@@ -27,7 +27,10 @@ def fault(language: str, code: str) -> str | None:
         if language == "python":
             ast.parse(code)
         elif language == "json" and "..." not in code:
-            json.loads(f"{{{code}}}" if code.startswith('"') else code)  # a key of a larger object
+            rows = code.splitlines()
+            lines = len(rows) > 1 and all(row.startswith("{") and row.endswith("}") for row in rows)
+            for each in rows if lines else [f"{{{code}}}" if code.startswith('"') else code]:
+                json.loads(each)  # a value, a value a line, or a key of a larger object
         elif language == "yaml":
             [*yaml.safe_load_all(code)]
         elif language == "sh":
