@@ -230,7 +230,7 @@ class Flight:
         self._leave(document)
         document.sums = None
         if document.attempts == Attempts():
-            del self._records[document.entry.row]
+            self._records.pop(document.entry.row, None)
         elif len(self._records) > _KNOWN:
             self._records = {row: each for row, each in self._records.items() if each.phase is not Phase.DUE}
 

@@ -117,9 +117,11 @@ class DocumentFlow:
         """Handle a refusal by Chroma. The entry is read again, since the intents changed it."""
         assert document.prepared is not None
         receipt = document.prepared.receipt
-        entry = self._journal.entry(receipt.row)
+        entry, other = self._journal.entry(receipt.row), self._flight.of(receipt.row)
         if entry is None or entry.item is None or entry.item.version != receipt.version:
             self._flight.land(document)  # what was listed meanwhile is not to blame
+        elif other not in (None, document):
+            self._flight.land(document)  # work on the former name is not over: refused again after it
         else:
             self._flight.follow(document, entry)
             self._failed(document, error, trace)

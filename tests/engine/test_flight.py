@@ -1,11 +1,12 @@
 """The phases of a document in flight, and the record that adopts another row of the journal."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from ingestor.engine.flight import AT_WORK, IN_HAND, MOVES, Phase
+from ingestor.engine.flight import AT_WORK, IN_HAND, MOVES, InFlight, Phase
 from ingestor.engine.loop import Engine
 from tests.engine.listed import begun
 from tests.memory_index import MemoryIndex
@@ -31,6 +32,38 @@ def test_move_absent_from_table_raises_and_keeps_phase(before: Phase, to: Phase)
     with pytest.raises(AssertionError):
         document.move(to)
     assert document.phase is before
+
+
+def test_refused_rename_lands_while_former_name_is_in_flight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record for each of two documents under one row would be lost, and the other land in its place."""
+    world, sound = World(tmp_path, seed=1), MemoryIndex.patch
+    for name in ("a", "b", "c"):
+        world.files.write(name, f"line {name}")
+    world.settle()
+    flight, former = world.engine.flight, list[InFlight]()
+
+    def refuse(self: MemoryIndex, metadata: object) -> None:
+        [adopter] = flight.documents(*IN_HAND)
+        assert adopter.prepared is not None
+        former.append(InFlight(replace(adopter.entry, row=adopter.prepared.receipt.row)))
+        flight.begin(former[-1])
+        former[-1].take()
+        raise ValueError("odd metadata")
+
+    monkeypatch.setattr(MemoryIndex, "patch", refuse)
+    world.files.rename("a", "z")
+    world.engine.scanner.look_again()
+    while not former:
+        world.now += 1.0
+        world.engine_step()
+    assert flight.documents() == former
+    monkeypatch.setattr(MemoryIndex, "patch", sound)
+    flight.land(former[0])
+    world.settle()
+    check(world)
+    world.end()
 
 
 def test_refused_rename_waits_under_its_new_row_until_it_is_withdrawn(
