@@ -80,7 +80,7 @@ def try_folder(
     ask: Annotated[str | None, typer.Option(help="Question to answer; default: a heading found.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Index a sample of a folder in a temporary place, answer a question, and remove everything.
+    """Index a sample of a folder, answer a question, leave nothing.
 
     Shows the documents found, example questions, the answer, and what the whole folder would take.
     """
