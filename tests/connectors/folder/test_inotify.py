@@ -17,13 +17,6 @@ if sys.platform != "linux":
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> FolderWorld:
-    root = tmp_path / "root"
-    root.mkdir()
-    return FolderWorld(root)
-
-
-@pytest.fixture
 def inotify(world: FolderWorld) -> Iterator[Inotify]:
     world.put("docs/deep/a.md", b"x")
     with closing(Inotify(world.connector._enter)) as inotify:

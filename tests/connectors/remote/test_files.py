@@ -15,15 +15,13 @@ from tests.connectors.laws import ConnectorLaws, listed
 from tests.connectors.stores import StoreWorld, in_memory
 
 
-class TestLaws(ConnectorLaws):
-    @pytest.fixture
-    def world(self) -> StoreWorld:
-        return in_memory()
-
-
 @pytest.fixture
 def world() -> StoreWorld:
     return in_memory()
+
+
+class TestLaws(ConnectorLaws):
+    pass
 
 
 class Broken:
