@@ -271,15 +271,15 @@ def test_a_second_interruption_need_not_be_patient() -> None:
     """In a process of its own: a signal that is heard late ends whatever runs then."""
     program = """
         import signal
-        from ingestor.app import signals
+        from ingestor.app import daemon
 
         now = [10.0]
-        signals.monotonic = lambda: now[0]
-        heard = signals.Signals()
+        daemon.monotonic = lambda: now[0]
+        heard = daemon.Signals()
         with heard.heard():
             for _ in range(2):  # sent twice by mistake
                 signal.raise_signal(signal.SIGINT)
-            now[0] += 2 * signals.IMPATIENCE
+            now[0] += 2 * daemon.IMPATIENCE
             signal.raise_signal(signal.SIGTERM)
             print(heard.stop)
             try:
