@@ -40,8 +40,9 @@ def search_tool(port: int):
 
 
 def place(metadata: dict) -> str:
-    """Return where a passage stands: the file, its lines or page, and the headings above it."""
-    where = f", page {metadata['page'] + 1}" if "page" in metadata else f":{metadata.get('start_line', 1)}"
+    """Return where a passage stands: the file, its page or line if it has them, and the headings above it."""
+    where = f", page {metadata['page'] + 1}" if "page" in metadata else ""
+    where = f":{metadata['start_line']}" if "start_line" in metadata else where
     return f"{metadata['source']}{where} {metadata.get('heading_path', '')}".rstrip()
 
 
