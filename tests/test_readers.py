@@ -14,8 +14,9 @@ import pytest
 
 from ingestor.chroma.client import Client, connect
 from ingestor.chroma.server import ChromaServer
+from ingestor.core.metadata_keys import KEYS
 from ingestor.model import Metadata
-from ingestor.pipeline.metadata import _NOT_IN_NODES
+from ingestor.pipeline.metadata import _IN_NODES
 from tests.environments import readers
 from tests.pipeline.test_metadata import CHUNKS, DOCUMENT, described
 from tests.serving import HOST, free_port
@@ -95,7 +96,7 @@ def test_llama_index_reads_nodes_with_neighbours_and_source(found: Found, way: s
         assert (node["id"], node["text"], node["source"]) == (identity, text, "d1")
         assert (node["previous"], node["next"]) == (ids[n], ids[n + 2])
         assert (node["start"], node["end"]) == (row["start_index"], row["end_index"])
-        left_out = _NOT_IN_NODES | {"_node_content"}
+        left_out = KEYS - _IN_NODES
         assert node["metadata"] == {k: v for k, v in present(row).items() if k not in left_out}
     assert len(found[way]) == len(every)
 

@@ -45,18 +45,14 @@ _REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses or si
 _SOURCE, _PREVIOUS, _NEXT = "1", "2", "3"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SITE = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*")
-# Keys before the text that LlamaIndex gives to a model; and keys that its nodes lack or have as attributes.
+# Keys before the text that LlamaIndex gives to a model, and further ones that its nodes carry. Nodes repeat
+# no other standard key, since Chroma's index stores the JSON of each record twice.
 _CITED = frozenset(("title", "heading_path", "path", "page_label"))
-_NOT_IN_NODES = frozenset(
-    (
-        *("document_id", "doc_id", "ref_doc_id", "relationships", "start_index", "end_index", "context"),
-        *("section_chunk_index", "section_chunk_count", "content_hash", "strategy", "recipe", "parents"),
-    )
-)
+_IN_NODES = _CITED | {"source", "page", "start_line", "end_line", "chunk_index"}
 _LONGEST = 8_000  # characters of a value: every record of the document may repeat it
 _MOST = 200  # texts in a list
 NONE_OF_ITS_OWN = OwnMetadata()
-_VERSION = 7  # raised whenever the same chunk is described otherwise
+_VERSION = 8  # raised whenever the same chunk is described otherwise
 
 
 @cache
@@ -231,18 +227,22 @@ def _relationships(document_id: DocumentId, ids: Sequence[RecordId], i: int) -> 
 
 
 def _node(metadata: Metadata, id_: RecordId) -> str | None:
-    """A node of LlamaIndex without its text: only a citation stands before the text that a model reads.
+    """A node of LlamaIndex without its text: a model reads a citation before the text.
+
+    The node carries what cites the passage, and keys of one's own.
 
     None where values are so long that the JSON would be cut.
     """
-    shown = {key: value for key, value in metadata.items() if value is not None and key not in _NOT_IN_NODES}
-    hidden = [key for key in shown if key not in _CITED]
+    shown = {
+        key: value
+        for key, value in metadata.items()
+        if value is not None and (key in _IN_NODES or key not in KEYS)
+    }
     related = json.loads(str(metadata["relationships"]))
     node = {
         "id_": id_,
         "metadata": shown,
-        "excluded_embed_metadata_keys": hidden,
-        "excluded_llm_metadata_keys": hidden,
+        "excluded_llm_metadata_keys": [key for key in shown if key not in _CITED],
         "relationships": {kind: {"node_id": other} for kind, other in related.items()},
         "start_char_idx": metadata["start_index"],
         "end_char_idx": metadata["end_index"],

@@ -82,7 +82,6 @@ def test_every_key_of_one_record() -> None:
     }
     hidden = sorted(shown.keys() - {"title", "heading_path", "path"})
     assert sorted(node.pop("excluded_llm_metadata_keys")) == hidden
-    assert sorted(node.pop("excluded_embed_metadata_keys")) == hidden
     assert node == {
         "id_": "d1#8",
         "relationships": {"1": {"node_id": "d1"}, "2": {"node_id": "d1#7"}, "3": {"node_id": "d1#9"}},
