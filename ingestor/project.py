@@ -300,12 +300,21 @@ class Project:
             return suggest(collections, Editions(journal).live(name), number)
 
     @contextmanager
-    def documents(self, source: str | None = None) -> Iterator[tuple[Sequence[str], Iterator[Listed]]]:
-        """Open the list of documents: the names of their sources, and the documents one by one."""
-        from ingestor.app.queries import journal_of, listed
+    def documents(
+        self,
+        source: str | None = None,
+        collection: str | None = None,
+        state: str | None = None,
+        pattern: str | None = None,
+    ) -> Iterator[tuple[Sequence[str], Iterator[Listed]]]:
+        """Open the list of documents: the names of their sources, and the documents one by one.
+
+        ``pattern``: a shell pattern of the key, or a part of it.
+        """
+        from ingestor.app.queries import Wanted, journal_of, listed
 
         with _explained(), journal_of(self._in_force().config) as journal:
-            yield listed(journal, source)
+            yield listed(journal, Wanted(source, collection, state, pattern))
 
     def history(self, source: str | None = None, document: str | None = None, n: int = 50) -> list[Event]:
         """Return what changed, newest first; only of a source or of a document, if given."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +24,7 @@ from pydantic import SecretStr
 from ingestor.config.hosts import local_address
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, RemoteChroma, Supervised
-from ingestor.core.entries import ChromaName, Edition, Entry
+from ingestor.core.entries import ChromaName, Edition, EditionName, Entry
 from ingestor.core.escape import raw
 from ingestor.core.shards import shard_names
 from ingestor.model import INSIDE, CollectionName, Record, SourceName
@@ -460,9 +461,41 @@ def _spellings(wanted: str) -> Iterator[str]:
         yield str(Path(text.replace(INSIDE, "!/")).absolute())
 
 
-def listed(journal: Journal, source: str | None) -> tuple[Sequence[SourceName], Iterator[Listed]]:
-    """The sources that are meant, and their documents. Raises BadRequest if the source has none."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The documents to list: of a source, of a collection, in a state, by key. None: all.
+
+    ``pattern``: a shell pattern of the whole key, or without ``*``, ``?`` and ``[`` a part of it.
+    """
+
+    source: str | None = None
+    collection: str | None = None
+    state: str | None = None
+    pattern: str | None = None
+
+    def takes(self, one: Listed) -> bool:
+        if self.collection not in (None, one.collection) or self.state not in (None, one.state):
+            return False
+        pattern = self.pattern or ""
+        whole = any(mark in pattern for mark in "*?[")
+        return fnmatchcase(one.document, pattern) if whole else pattern in one.document
+
+
+def listed(journal: Journal, wanted: Wanted) -> tuple[Sequence[SourceName], Iterator[Listed]]:
+    """The sources that are meant, and their documents.
+
+    Raises BadRequest if the source or the collection has none.
+    """
+    source = wanted.source
+    serves = {each.name: each.serves for each in Editions(journal).all()}
+    if wanted.collection is not None and wanted.collection not in serves.values():
+        known = ", ".join(sorted({*serves.values()})) or "none yet"
+        raise BadRequest(f"no collection {wanted.collection!r}; known: {known}")
     names = journal.sources()
     if source is not None and source not in names:
         raise BadRequest(f"no source {source!r} has documents; known: {', '.join(names) or 'none yet'}")
-    return names if source is None else [SourceName(source)], Reports(journal).documents(source)
+    every = Reports(journal).documents(source)
+    named = (
+        replace(one, collection=str(serves.get(EditionName(one.collection), one.collection))) for one in every
+    )
+    return names if source is None else [SourceName(source)], filter(wanted.takes, named)

@@ -161,15 +161,24 @@ def verify(
 
 
 def list_documents(
+    pattern: Annotated[
+        str | None, typer.Argument(help="A part of the key, or a shell pattern such as 'ref/*.md'.")
+    ] = None,
     source: Annotated[str | None, typer.Option(help="List the documents of this source only.")] = None,
+    collection: Annotated[str | None, typer.Option(help="List those of this collection only.")] = None,
+    state: Annotated[
+        Literal["settled", "due", "waiting", "quarantined", "unsupported", "empty", "incomplete"] | None,
+        typer.Option(help="List those in this state only."),
+    ] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
     """List the documents."""
     from ingestor.cli.output import console
 
-    with to_read(config)[0].documents(source) as found:
-        console.show_documents(*found, as_json)
+    with to_read(config)[0].documents(source, collection, state, pattern) as found:
+        chosen = any((pattern, source, collection, state))
+        console.show_documents(*found, as_json, chosen=chosen)
 
 
 def history(

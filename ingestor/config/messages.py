@@ -4,6 +4,7 @@ A message quotes a value as the file has it, never the content of a variable. It
 type where text was expected, because that may be a secret.
 """
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -153,7 +154,11 @@ def _type(value: object) -> str:
 
 
 def _advice(kinds: set[str], value: object) -> str:
-    return " (put it in quotes)" if "string_type" in kinds and isinstance(value, int | float) else ""
+    if "string_type" in kinds and isinstance(value, int | float):
+        return " (put it in quotes)"
+    if "list_type" in kinds and isinstance(value, str) and "${" not in value:
+        return f": write {json.dumps([short(value)[1:-1]], ensure_ascii=False)}"
+    return ""
 
 
 def _fields(model: type[BaseModel], steps: Where) -> set[str]:

@@ -77,9 +77,10 @@ class Swaps:
         live, building = self._editions.live(serves), self._building(serves)
         self._judged.clear()
         self._forget_leave(wanted)
-        decision = policy.decide(
-            situation(self._journal, serves, wanted, prices, self.other_recipes), settings
-        )
+        now = situation(self._journal, serves, wanted, prices, self.other_recipes)
+        decision = policy.decide(now, settings)
+        if now.refused is not None and now.refused != policy.named(wanted):
+            self._requests.put("refused", serves, None)  # whoever writes that config again means it
         self._notices.put("waits", serves, decision.why and f"{decision.why}; {_listed(decision)}")
         if building is not None and decision.act in ("follow", "build", "keep"):
             log.info(

@@ -112,6 +112,24 @@ def test_a_field_of_another_type_is_left_out_and_named(samples: Project, ask: As
     assert "front matter: chair is no number: Wilhelmina Achterberg" in ask("status", "-v").out
 
 
+def test_documents_are_listed_by_part_of_the_key_pattern_state_and_collection(
+    samples: Project, ask: Ask
+) -> None:
+    (samples.docs / "kitchen/photo.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    ask("sync")
+
+    def keys(*words: str) -> list[str]:
+        return [one["document"] for one in answered(ask("ls", "--json", *words))]
+
+    assert keys("bread") == ["kitchen/bread.md"]
+    assert keys("kitchen/*.txt", "--collection", "docs") == ["kitchen/sourdough-notes.txt"]
+    assert keys("--state", "unsupported") == ["kitchen/photo.png"]
+    assert keys("--state", "due") == []
+    assert ask("ls", "no such").err == "there are no such documents\n"
+    wrong = ask("ls", "--collection", "doc")
+    assert wrong.code == 2 and "no collection 'doc'; known: docs" in wrong.err
+
+
 def test_keys_of_ones_own_are_in_lean_records_too(samples: Project, ask: Ask) -> None:
     samples.settings["metadata"] = "lean"
     samples.configure()

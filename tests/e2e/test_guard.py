@@ -32,7 +32,7 @@ def test_a_token_is_sent_by_our_commands_and_asked_of_readers(with_token: Projec
         status = project.json("status")
         assert status["collections"]["docs"]["healthy"]
         assert status["guard"].startswith("host and origin checks, token")
-        assert f"Chroma's port: {status['guard']}" in " ".join(project.call("status").stdout.split())
+        assert f"Chroma's port: {status['guard']}" in " ".join(project.call("status", "-v").stdout.split())
         assert f"Chroma's port: {status['guard']}" in daemon.said()
         assert project.json("query", "harbour")["hits"][0]["document"] == "words of the harbour"
         with pytest.raises(AuthorizationError, match="requires a token"):

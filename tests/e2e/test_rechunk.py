@@ -141,6 +141,21 @@ def test_rolling_back_gives_readers_what_they_had_and_apply_goes_on(project: Pro
     assert project.essence() == after
 
 
+def test_a_config_that_was_rolled_back_is_followed_after_another_one(project: Project) -> None:
+    write_documents(project, Random(5), range(2))
+    reconfigure(project, rechunk="swap")
+    project.json("sync")
+    reconfigure(project, chunking={"strategy": "recursive", "size": 30})
+    project.json("sync")
+    after = project.essence()
+    project.json("rollback")
+    reconfigure(project, chunking={"strategy": "recursive", "size": 80})
+    assert project.json("sync")["documents"]["rebuilt"] == 2
+    reconfigure(project, chunking={"strategy": "recursive", "size": 30})
+    assert project.json("sync")["documents"]["rebuilt"] == 2
+    assert project.essence() == after
+
+
 @pytest.mark.slow  # tests/simulation/test_boundaries.py holds approvals in the default tests
 def test_what_is_more_than_allowed_waits_for_approval(project: Project) -> None:
     write_documents(project, Random(4), range(DOCUMENTS))

@@ -182,14 +182,19 @@ def _collection_row(stock: CollectionInfo) -> tuple[str | Text, ...]:
     )
 
 
-def show_documents(sources: Sequence[str], documents: Iterator[Document], as_json: bool) -> None:
-    """A table is aligned as a whole; else each document is printed as soon as it is read."""
+def show_documents(
+    sources: Sequence[str], documents: Iterator[Document], as_json: bool, *, chosen: bool = False
+) -> None:
+    """A table is aligned as a whole; else each document is printed as soon as it is read.
+
+    ``chosen``: whether some documents only were asked for.
+    """
     if as_json:
         _print_list(map(asdict, documents))
         return
     first = next(documents, None)
     if first is None:
-        print("there are no documents yet", file=sys.stderr)
+        print("there are no such documents" if chosen else "there are no documents yet", file=sys.stderr)
         return
     documents = chain([first], documents)
     if out.is_terminal:

@@ -51,7 +51,7 @@ def _of_the_run(status: Status, verbose: bool) -> Iterator[str]:
         paid = f", cost {status.embedding_cost:,.4g}" if status.embedding_cost else ""
         amount = f"{counted(status.embedded_texts, 'text')}, {counted(status.embedded_tokens, 'token')}{paid}"
         yield f"embedded by {run}: {amount}, at {rates}"
-    if status.guard:
+    if status.guard and (verbose or "without" in status.guard):
         yield f"Chroma's port: {line(status.guard)}"
     if status.no_service:
         yield f"service port: none ({line(status.no_service)})"
