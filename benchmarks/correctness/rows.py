@@ -16,7 +16,7 @@ Rows = Counter[tuple[str, str]]  # document and text of each record
 
 @dataclass(frozen=True)
 class Pass:
-    """What a pass printed. ``lost``: records that a search by their own vector does not find."""
+    """Result of a pass. ``lost``: records that a search by their own vector does not find."""
 
     embedded: int
     error: str | None

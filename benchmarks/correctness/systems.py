@@ -1,4 +1,4 @@
-"""One pass of a system over a folder, in a process of its own, by the interpreter that has the system.
+"""Run a pass of a system over a folder, in a process of its own, by the interpreter that has the system.
 
 ``python systems.py NAME STATE DOCUMENTS MODEL SIZE`` indexes the folder as the system's documentation shows
 for incremental use. It prints JSON: texts embedded, the error if one ended the pass, the records that readers
@@ -32,7 +32,7 @@ def vector(text: str, width: int) -> list[float]:
 
 
 def ingestor(state: Path, documents: Path, model: str, size: int) -> None:
-    """``Project.sync`` with Chroma inside the process."""
+    """Sync a project with Chroma inside the process."""
     global embedded
     from ingestor import Project
 
@@ -55,7 +55,7 @@ def ingestor(state: Path, documents: Path, model: str, size: int) -> None:
 
 
 def langchain(state: Path, documents: Path, model: str, size: int) -> None:
-    """``index()`` with full cleanup and a record manager in SQLite, into Chroma."""
+    """Call ``index()`` with full cleanup and a record manager in SQLite, into Chroma."""
     from langchain_chroma import Chroma
     from langchain_classic.indexes import SQLRecordManager
     from langchain_community.document_loaders import DirectoryLoader, TextLoader
@@ -82,7 +82,7 @@ def langchain(state: Path, documents: Path, model: str, size: int) -> None:
 
 
 def llamaindex(state: Path, documents: Path, model: str, size: int) -> None:
-    """``IngestionPipeline`` that upserts and deletes, with a document store on disk, into Chroma."""
+    """Run an ``IngestionPipeline`` that upserts and deletes, with a document store on disk, into Chroma."""
     import chromadb
     from llama_index.core import SimpleDirectoryReader
     from llama_index.core.embeddings import BaseEmbedding

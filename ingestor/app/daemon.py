@@ -127,7 +127,7 @@ class ConfigState:
 
 
 class ReloadSignal(Protocol):
-    """``reload``: a signal (SIGHUP) requested it."""
+    """Flag that SIGHUP sets to request a reload."""
 
     reload: bool
 

@@ -39,7 +39,7 @@ _WORKING = 0.02  # of one processor: a busy server on a crowded machine has more
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """``at``: monotonic seconds; ``spent``: the processor time of the server so far, None where unknown."""
+    """Work of the server. ``at``: monotonic seconds. ``spent``: processor seconds, None if unknown."""
 
     at: float
     spent: float | None

@@ -164,9 +164,9 @@ def _wrapped(paragraph: str, width: int) -> list[str]:
 
 
 def _place(metadata: Metadata) -> str:
-    """``documents/faq.md:25-41`` or ``documents/report.pdf, page 3``, relative to the current folder.
+    """Return where a hit stands: ``documents/faq.md:25-41`` or ``documents/report.pdf, page 3``.
 
-    Only lines stand in the form that editors open.
+    Paths are relative to the current folder. Only lines have the form that editors open.
     """
     source = str(metadata.get("source"))
     if Path(source).is_relative_to(Path.cwd()):
