@@ -87,6 +87,7 @@ def test_what_was_asked_once_is_not_asked_again(project: Project) -> None:
         assert 1 <= project.json("sync")["asked"]["calls"] <= 4
 
 
+@pytest.mark.slow
 def test_a_second_look_asks_nothing_once_there_is_a_cache(project: Project) -> None:
     def look(name: str, *options: str) -> int:
         before = endpoint.calls

@@ -40,6 +40,7 @@ def inventory(ask: Ask) -> dict[str, dict[str, object]]:
     return {found["name"]: found for found in answered(ask("collections", "--json"))}
 
 
+@pytest.mark.slow
 def test_a_state_that_moves_to_a_shared_chroma_finds_its_name_taken(
     project: Project, ask: Ask, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_only_what_is_ours_and_unused_is_deleted(project: Project, ask: Ask, tmp
         assert answered(ask("sync", "--json"))["documents"]["unchanged"] == 3
 
 
+@pytest.mark.slow
 def test_what_a_source_left_behind_goes_with_apply_before_its_collection(project: Project, ask: Ask) -> None:
     write(project, 3)
     one = {"name": "docs", "kind": "folder", "path": "./docs", "collection": "docs"}
@@ -246,6 +248,7 @@ def test_shards_hold_what_one_collection_would(divided: Project, ask: Ask) -> No
     assert [one["text"] for one in again] == [one["text"] for one in around]
 
 
+@pytest.mark.slow
 def test_a_renamed_document_stays_in_its_shard(divided: Project, ask: Ask) -> None:
     before = [{id_ for id_, *_ in part} for part in shards(divided, 3)]
     (divided.docs / "3.md").rename(divided.docs / "renamed.md")
@@ -275,6 +278,7 @@ def test_another_number_of_shards_is_a_switch(divided: Project, ask: Ask) -> Non
     assert "Everything is in order" in ask("verify").out
 
 
+@pytest.mark.slow
 def test_records_in_a_wrong_shard_are_found_and_removed(divided: Project, ask: Ask) -> None:
     strays = everything(divided.folder / "chroma", "docs-0-of-3")[:2]
     ids, texts, metadata, vectors = (list(column) for column in zip(*strays, strict=True))
@@ -334,6 +338,7 @@ def keys(project: Project) -> set[str]:
     return {key for _, _, metadata, _ in project.records() for key in metadata}
 
 
+@pytest.mark.slow
 def test_a_changed_profile_is_announced_and_writes_metadata_alone(profiled: Project, ask: Ask) -> None:
     count = len(profiled.records())
     assert {"file_size", "recipe", "relationships"} <= keys(profiled)
@@ -384,6 +389,7 @@ def test_with_another_strategy_it_goes_into_the_second_collection(profiled: Proj
     assert {id_: meta for id_, _, meta, _ in profiled.records()} == {id_: meta for id_, _, meta, _ in before}
 
 
+@pytest.mark.slow
 def test_search_finds_what_stands_around_a_hit_by_any_profile(profiled: Project, ask: Ask) -> None:
     def found(expand: str) -> list[object]:
         words = ("--expand", expand, "-n", "1", "--json")

@@ -361,6 +361,7 @@ def test_a_document_that_does_not_come(tmp_path: Path) -> None:
 # --- A source on a network file system that hangs in the kernel holds up no other source, nor the end ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("silent", [READ, OPENDIR], ids=["reading", "listing"])
 def test_a_file_system_that_hangs(tmp_path: Path, silent: int) -> None:
     mount = tmp_path / "mount"

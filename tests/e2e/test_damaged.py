@@ -271,6 +271,7 @@ def test_sync_after_restore_of_one_side_is_exact(project: Project, ask: Ask, old
     assert_exact(project, ask)
 
 
+@pytest.mark.slow
 def test_restored_state_embeds_nothing_that_the_cache_holds(backed_up: Project, ask: Ask) -> None:
     move_on(backed_up, ask)
     cache = (backed_up.folder / "state/cache.sqlite3").read_bytes()
@@ -280,6 +281,7 @@ def test_restored_state_embeds_nothing_that_the_cache_holds(backed_up: Project, 
     assert_exact(backed_up, ask)
 
 
+@pytest.mark.slow
 def test_chroma_replaced_under_a_running_daemon_is_compared(backed_up: Project, ask: Ask) -> None:
     move_on(backed_up, ask)
     daemon = backed_up.start()
@@ -313,6 +315,7 @@ def test_copied_state_on_one_chroma_is_refused_until_it_is_adopted(backed_up: Pr
     assert {text for _, text, *_ in backed_up.records()} == {"Words of the copy."}
 
 
+@pytest.mark.slow
 def test_state_and_chroma_moved_together_go_on(backed_up: Project, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.copytree(backed_up.folder, moved)
@@ -343,6 +346,7 @@ def fail(*args: object) -> None:
     raise RuntimeError("CUDA out of memory")
 
 
+@pytest.mark.slow
 def test_an_error_of_no_known_kind_withdraws_nothing(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,6 +201,7 @@ def terminal(project: Project) -> Iterator[Terminal]:
     on.process.wait(30)
 
 
+@pytest.mark.slow
 def test_a_daemon_ends_with_its_terminal(project: Project, terminal: Terminal) -> None:
     wait(lambda: terminal.shows("a.md: 1 record written") and terminal.shows("Watching for changes"))
     terminal.close()

@@ -48,6 +48,7 @@ def hostile(tmp_path: Path) -> Iterator[Project]:
         Path(folder).chmod(0o700)
 
 
+@pytest.mark.slow
 def test_a_sample_of_hostile_inputs(hostile: Project) -> None:
     found = families()
     assert tuple(found) == NAMES

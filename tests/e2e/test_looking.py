@@ -198,6 +198,7 @@ def test_a_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> N
     assert not plan.cuts_known
 
 
+@pytest.mark.slow
 def test_a_disk_that_a_plan_speaks_of_is_about_as_full_afterwards(synced: Project, ask: Ask) -> None:
     """Though there are few records by which to tell how much one takes."""
     before = _size(synced)
@@ -326,6 +327,7 @@ def test_init_says_which_folder_is_missing(tmp_path: Path, capsys: pytest.Captur
     assert told.endswith(f"there is no folder {path.parent}; to make it: mkdir -p '{path.parent}'\n")
 
 
+@pytest.mark.slow
 def test_a_rollback_to_a_collection_that_is_gone_says_so(synced: Project, ask: Ask) -> None:
     synced.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
     synced.configure()

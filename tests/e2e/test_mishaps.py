@@ -77,6 +77,7 @@ def grow(path: Path, seconds: float) -> None:
             time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_file_that_grows_is_read_whole_when_it_rests(project: Project, daemon: Daemon) -> None:
     wait(lambda: project.settled(0))
     growing = project.docs / "growing.txt"
@@ -263,6 +264,7 @@ def test_full_disk_of_the_state_is_named_at_the_start(tmp_path: Path, left: int)
         assert project.call("sync").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [600, 1200])
 def test_limited_address_space_ends_without_a_traceback(project: Project, megabytes: int) -> None:
     (project.docs / "a.txt").write_text("some words")
@@ -335,6 +337,7 @@ def cloud(tmp_path: Path) -> Iterator[tuple[int, Cloud]]:
             yield found
 
 
+@pytest.mark.slow
 def test_everything_arrives_once_within_the_quotas(
     project: Project, ask: Ask, cloud: tuple[int, Cloud]
 ) -> None:

@@ -83,6 +83,7 @@ def test_command_waits_for_a_starting_daemon(one_synced: Project, ask: Ask) -> N
         freed.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("query", "words"), ("show", "a.txt")])
 def test_question_to_an_ending_daemon_is_repeated(
     one_synced: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
@@ -165,6 +166,7 @@ def test_a_state_folder_that_goes_ends_the_daemon(project: Project, daemon: Daem
     assert "Traceback" not in daemon.said()
 
 
+@pytest.mark.slow
 def test_a_plan_counts_the_memory_of_a_collection_that_is_replaced(project: Project, ask: Ask) -> None:
     for name in "abc":
         (project.docs / f"{name}.txt").write_text(f"some words of {name}, and more of them")
@@ -195,6 +197,7 @@ def test_a_plan_knows_of_a_swap_under_way(project: Project, ask: Ask) -> None:
     assert after["records"] == before["records"]
 
 
+@pytest.mark.slow
 def test_a_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -> None:
     (project.docs / "a.txt").write_text("some words")
     (project.folder / "more").mkdir()

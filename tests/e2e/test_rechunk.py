@@ -249,6 +249,7 @@ def recipes(project: Project) -> list[str]:
     return [recipe for (recipe,) in found]
 
 
+@pytest.mark.slow
 def test_a_sync_and_a_query_need_nothing_that_the_slim_image_lacks(small: Project, tmp_path: Path) -> None:
     forbidding = tmp_path / "forbidding"
     forbidding.mkdir()

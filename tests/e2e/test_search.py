@@ -127,6 +127,7 @@ def test_questions_are_answered_while_it_ingests_and_swaps(tmp_path: Path) -> No
     assert "Traceback" not in daemon.said()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_reranker_is_turned_on_while_the_daemon_runs_and_the_command_uses_it(tmp_path: Path) -> None:
     """It puts the library first, whatever the question is."""

@@ -221,6 +221,7 @@ def test_a_source_that_waits_for_a_person_is_seen(tmp_path: Path) -> None:
         assert here.settled(9), "nothing left the index"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_token_opens_it_and_readers_send_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "token").write_text("t0ken-of-the-port")
@@ -422,6 +423,7 @@ def test_an_assistant_searches_lists_and_reads(tmp_path: Path) -> None:
     assert "Traceback" not in daemon.said()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
 def test_without_a_daemon_an_assistant_is_told_what_to_do(tmp_path: Path) -> None:

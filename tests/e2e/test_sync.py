@@ -163,6 +163,7 @@ def test_plan_says_how_sure_it_is_of_what_it_says(
 # --- A plan that reads a sample of the documents ---
 
 
+@pytest.mark.slow
 def test_a_sample_stands_for_all(project: Project, ask: Ask) -> None:
     for n in range(400):
         (project.docs / f"{n}.md").write_text(
@@ -268,6 +269,7 @@ def swapped_behind_the_back(path: Path, content: str) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+@pytest.mark.slow
 def test_a_changed_chunker_fetches_nothing(project: Project) -> None:
     source = {"name": "docs", "kind": "files", "url": f"file://{project.docs}", "collection": "docs"}
     project.settings["sources"] = [source]
@@ -385,6 +387,7 @@ def test_a_renamed_source_with_another_strategy_is_a_changed_strategy(named_docs
     assert named_docs.essence() == named_docs.fresh().essence()
 
 
+@pytest.mark.slow
 def test_apply_approves_what_a_rename_and_a_strategy_change_at_once(named_docs: Project, ask: Ask) -> None:
     named_docs.source = {"name": "handbook"}
     named_docs.settings |= {
@@ -396,6 +399,7 @@ def test_apply_approves_what_a_rename_and_a_strategy_change_at_once(named_docs: 
     assert named_docs.essence() == named_docs.fresh().essence()
 
 
+@pytest.mark.slow
 def test_a_renamed_source_with_other_options_is_a_new_one(named_docs: Project, ask: Ask) -> None:
     named_docs.source = {"name": "handbook", "exclude": ["5.md"]}
     named_docs.configure()
@@ -403,6 +407,7 @@ def test_a_renamed_source_with_other_options_is_a_new_one(named_docs: Project, a
     assert "source docs is no longer in the config" in ask("status").out
 
 
+@pytest.mark.slow
 def test_the_place_of_a_source_is_learnt_after_an_upgrade(named_docs: Project, ask: Ask) -> None:
     with sqlite3.connect(named_docs.folder / "state" / "journal.sqlite3") as db:
         db.execute("UPDATE sources SET origin = NULL")

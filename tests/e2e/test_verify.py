@@ -241,6 +241,7 @@ def test_one_flipped_bit_is_reported_and_repaired(
     assert verified(ask, "--repair") == (0, 0)
 
 
+@pytest.mark.slow
 def test_records_from_before_digests_were_kept_are_right_and_not_embedded_again(
     project: Project, ask: Ask, sync_kind: Callable[[str], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +256,7 @@ def test_records_from_before_digests_were_kept_are_right_and_not_embedded_again(
     assert verified(ask) == (4, records), "the cache tells what these were"
 
 
+@pytest.mark.slow
 def test_records_that_keep_their_vectors_keep_the_digests(
     project: Project, ask: Ask, sync_kind: Callable[[str], int]
 ) -> None:
@@ -269,6 +271,7 @@ def test_records_that_keep_their_vectors_keep_the_digests(
     assert verified(ask)[1] == len(project.records())
 
 
+@pytest.mark.slow
 def test_digests_of_pooled_vectors_from_before_are_noted_when_their_document_is_done_again(
     project: Project, ask: Ask, sync_kind: Callable[[str], int]
 ) -> None:
