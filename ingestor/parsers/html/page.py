@@ -6,9 +6,11 @@ Inner elements go before outer ones: to remove an element frees all that it hold
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from xml.etree.ElementTree import Element, SubElement
 
 from ingestor.core.completeness import words as count_words
 from ingestor.parsers.html.tags import check, words
+from ingestor.parsers.shared.mathml import linear
 from ingestor.parsers.shared.numbers import raise_digits
 from ingestor.ports import BadDocument
 
@@ -46,6 +48,7 @@ _STYLED = re.compile(r"\{\\(?:display|text)style (.*)\}", re.DOTALL)
 _NOTED = ("class", "role", "epub\\:type")  # attributes that mark a link to a note
 _ABSOLUTE = ("https://", "http://", "mailto:")
 _FROM_EAST = 0x2E80  # the first character of scripts that are read without spaces
+_DEEPEST_FORMULA = 60  # elements in each other
 _ENOUGH = 140  # visible characters that make an element the page's main content
 
 
@@ -153,7 +156,8 @@ class HtmlPage:
         """Put text in place of formulas, pictures, readings, raised numbers and, if asked for, links."""
         for math in self._each("math"):
             noted = math.css_first("annotation[encoding*=tex]")
-            math.replace_with(_in_tex(math.attributes.get("alttext") or (noted or math).text()))
+            in_tex = math.attributes.get("alttext") or (noted.text() if noted else "")
+            math.replace_with(_in_tex(in_tex) if in_tex else _formula(math))
         for picture in self._each("img"):
             description = _in_tex(picture.attributes.get("alt") or "")
             picture.replace_with("" if _FILE.fullmatch(description) else f" {description} ")
@@ -223,6 +227,25 @@ def _in_tex(description: str) -> str:
     description = description.strip()
     last = description.rfind("}") + 1  # behind it each beginning would be followed to the end, in vain
     return _STYLED.sub(r"\1", description[:last]) + description[last:]
+
+
+def _formula(math: Node) -> str:
+    """Return a formula without TeX as a line; one that is nested too deep, as its bare text."""
+    root = Element("math")
+    todo = [(math, root, 0)]
+    while todo:
+        node, element, depth = todo.pop()
+        if depth > _DEEPEST_FORMULA:
+            return str(math.text())
+        for child in children(node):
+            if child.is_text_node:
+                element.text = (element.text or "") + (child.text_content or "")
+            elif child.tag[:1].isalpha():  # no comment
+                inside = SubElement(
+                    element, child.tag, {name: value or "" for name, value in child.attributes.items()}
+                )
+                todo.append((child, inside, depth + 1))
+    return linear(root)
 
 
 def _figure_of(picture: Node) -> Node | None:

@@ -46,4 +46,4 @@ class MailParser:
         )
 
 
-PLUGIN = Plugin(kind="mail", version=4, options=Options, build=MailParser)
+PLUGIN = Plugin(kind="mail", version=5, options=Options, build=MailParser)

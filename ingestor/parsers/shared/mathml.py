@@ -1,4 +1,4 @@
-"""Formulas in MathML (OpenDocument, DocBook) as a line of text: ``x²/(a+b)``, ``∑_(i=1)^n i``. Pure."""
+"""Formulas in MathML (OpenDocument, HTML, EPUB) as a line of text: ``x²/(a+b)``, ``∑_(i=1)^n i``. Pure."""
 
 from collections.abc import Callable
 from xml.etree.ElementTree import Element
