@@ -112,7 +112,7 @@ FALLBACK = 'class="mwe-math-fallback-image-inline" aria-hidden=true'
         ("Let <math alttext='G'><mi>G</mi></math> be", "Let G be"),
         ("<math><mi>e</mi><annotation encoding='application/x-tex'>e^x</annotation></math>", "e^x"),
         ("so <math><mi>y</mi></math>.", "so y."),
-        ("a <math><mfrac><mn>1</mn><mn>2</mn></mfrac><mo>+</mo><msqrt><mi>x</mi></msqrt></math>", "a 1/2+√(x)"),
+        ("<math><mfrac><mn>1</mn><mn>2</mn></mfrac><mo>+</mo><msqrt><mi>x</mi></msqrt></math>", "1/2+√(x)"),
         ("<math><msup><mi>a</mi><mn>2</mn></msup><!-- c --><mo>=</mo><mi>b</mi></math>", "a²=b"),
         ("<math>" + "<mrow>" * 400 + "<mn>7</mn>" + "</mrow>" * 400 + "</math>", "7"),
         (f"E<i hidden><math></math></i><img {FALLBACK} alt='{{\\displaystyle x}}'>.", "Ex."),
