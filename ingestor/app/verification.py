@@ -12,7 +12,6 @@ from ingestor.app.wiring import opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.folder import move_aside
 from ingestor.chroma.reach import PAGE, reachable
-from ingestor.chroma.shards import parts_of
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.backend import Model
@@ -21,7 +20,7 @@ from ingestor.core.fingerprint import combine, text_digest
 from ingestor.core.listings.key_set import KeySet
 from ingestor.core.listings.pages import pages
 from ingestor.core.shards import shard_of
-from ingestor.engine.open_collections import (
+from ingestor.engine.edition_store import (
     FEW_STALE,
     are_alike,
     has_other_metadata,
@@ -285,7 +284,7 @@ def _examine(
             )
         with words_of(reading(lexical), edition.uuid) as words:
             recipe = Fingerprint(edition.embedder or "")
-            return examine(journal, parts_of(index), edition.name, cache, recipe, words)
+            return examine(journal, index.parts, edition.name, cache, recipe, words)
     except Torn as error:
         return Findings(broken=str(error))
     except Transient:
@@ -348,7 +347,7 @@ def _mend(config: Config) -> Verification:
             elif not found.clean:
                 index = running.collections.edition(edition)
                 assert index is not None
-                mend(running.journal, parts_of(index), edition.name, found)
+                mend(running.journal, index.parts, edition.name, found)
                 running.lexical.mend(index.uuid, found.words)
         Loop(running, Signals(), lambda live: None).sync()
     return report

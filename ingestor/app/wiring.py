@@ -16,19 +16,18 @@ from ingestor.app.building.on_nodes import embedder_of, embedder_setup, tools_of
 from ingestor.app.building.parts import Parts, Places, here, made_by
 from ingestor.app.handover import leaving, settle_names
 from ingestor.chroma.backend import Collections
-from ingestor.chroma.shards import ShardedBackend
 from ingestor.config.models import Config
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
 from ingestor.core.events import event
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.dispatcher import AHEAD
+from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.loop import Engine, EngineParts
-from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.vectors.embedding import Embeddings
 from ingestor.engine.workers import Pool, Work
-from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
+from ingestor.lexical.filling import Upkeep
 from ingestor.model import Fingerprint, Vectors
 from ingestor.nodes.fleet import Fleet
 from ingestor.nodes.ray_cluster import connect
@@ -119,7 +118,7 @@ class Running:
     embedding: Embeddings
     pool: Work
     collections: Collections
-    lexical: LexicalBackend
+    lexical: Upkeep
     engine: Engine
     swaps: Swaps
     models: dict[EditionName, Model] = field(default_factory=dict)
@@ -285,10 +284,13 @@ def _engine(
     models: dict[EditionName, Model] = {}
     file = ports.words(lexical_path(config))
     try:
-        sharded = ShardedBackend(collections, Editions(journal).shards)
-        lexical = LexicalBackend(sharded, file, ports.ticks)
-        editions = OpenCollections(
-            journal, lexical, lambda name: models.get(name) or unknown(journal, name), here(config)
+        lexical = Upkeep(file, collections.names, ports.ticks)
+        editions = EditionStore(
+            journal,
+            collections,
+            lexical,
+            lambda name: models.get(name) or unknown(journal, name),
+            here(config),
         )
         engine = Engine(
             EngineParts(

@@ -27,7 +27,7 @@ from ingestor.chroma.folder import is_full
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import probe
 from ingestor.chroma.server import ChromaServer, Silences, free_port, hangs
-from ingestor.chroma.shards import Store, as_one
+from ingestor.chroma.shards import SearchedShards
 from ingestor.config.hosts import local_address
 from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised
 from ingestor.core.backend import Model
@@ -107,9 +107,9 @@ class Collections:
             return f"http://{self._chroma.host}:{self._chroma.port}"
         return ""
 
-    def for_readers(self, uuid: str) -> Store:
+    def for_readers(self, uuid: str) -> SearchedShards:
         """A collection, of all its shards, by a connection that the engine does not use. Any thread."""
-        return as_one([ChromaIndex(self._readers, UUID(part)) for part in separate(uuid)])
+        return SearchedShards([ChromaIndex(self._readers, UUID(part)) for part in separate(uuid)])
 
     def answers(self, patience: float) -> bool:
         """Whether Chroma answers within ``patience`` seconds. Any thread."""
@@ -204,13 +204,13 @@ class Collections:
         """Our collection of that name, or None."""
         return find_collection(self._client, name, owner=self._owner)
 
-    def edition(self, edition: Edition) -> Store | None:
+    def edition(self, edition: Edition) -> SearchedShards | None:
         """The collection of an edition, by UUID: after a crash its name may not match its role. None if it,
         or one of its shards, is gone."""
         here = self.names()
         found = [self.existing(ChromaName(here.get(uuid, name))) for uuid, name in edition.places]
         parts = [part for part in found if part is not None]
-        return as_one(parts) if len(parts) == len(found) else None
+        return SearchedShards(parts) if len(parts) == len(found) else None
 
     def probe(self, name: ChromaName) -> str | None:
         """Why the collection or shard is not healthy or cannot grow, or None."""
@@ -239,9 +239,6 @@ class Collections:
                 )
         self._looks += 1
         return probe(index, self._looks)
-
-    def refill(self, uuid: str) -> None:
-        """Do nothing: Chroma derives nothing from the records that could differ from them."""
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
         """Restart our server if it died over a request, met a full disk, or hangs.

@@ -57,10 +57,6 @@ class Backend(Registrar, Protocol):
         """
         ...
 
-    def refill(self, uuid: str) -> None:
-        """Make again whatever is derived from the records of a collection: they may be other ones."""
-        ...
-
     def trouble(self, name: ChromaName, error: Exception) -> None:
         """Called after a failed request; may repair the server."""
         ...

@@ -15,8 +15,8 @@ from ingestor.core.decisions import Failure
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.dispatcher import AHEAD, IN_FLIGHT_BYTES, Dispatcher
+from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.flight import AT_WORK, Flight, InFlight, Start, cancel_overtaken
-from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.scanner import GRACE, Scan, Scanner
 from ingestor.engine.workers import Outcome, Work
@@ -47,7 +47,7 @@ class EngineParts:
     """
 
     journal: Journal
-    collections: OpenCollections
+    collections: EditionStore
     pool: Work
     clock: Callable[[], float]
     random: Callable[[], float]

@@ -14,8 +14,8 @@ from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.events import Event, event
 from ingestor.core.interruptions import Slow
+from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.flight import Flight, InFlight
-from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.workers import Outcome
 from ingestor.engine.writer import Writer
 from ingestor.model import SourceName
@@ -79,7 +79,7 @@ class DocumentFlow:
     def __init__(
         self,
         journal: Journal,
-        collections: OpenCollections,
+        collections: EditionStore,
         flight: Flight,
         clock: Callable[[], float],
         random: Callable[[], float],

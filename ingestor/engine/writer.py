@@ -21,8 +21,8 @@ from ingestor.core.entries import EditionName, Entry
 from ingestor.core.events import event
 from ingestor.core.work_counts import WorkCounts
 from ingestor.engine import protocol
+from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.flight import Flight, InFlight, Phase, Queue, Slices
-from ingestor.engine.open_collections import OpenCollections
 from ingestor.pipeline.actions import Action, RemoveDocument, Tally, write_of
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Foreign, Gone, Later, NeedsHuman, Torn, Transient
@@ -90,7 +90,7 @@ class Writer:
     def __init__(
         self,
         journal: Journal,
-        collections: OpenCollections,
+        collections: EditionStore,
         flight: Flight,
         clock: Callable[[], float],
         random: Callable[[], float],

@@ -67,10 +67,13 @@ def mark() -> int:
 
 
 class LexicalFile:
-    """The file for its one writer. ``synchronous`` is lowered only by simulations."""
+    """The file for its one writer. ``synchronous`` is lowered only by simulations.
+
+    ``renewals``: times that the file was made again, each of which emptied it.
+    """
 
     def __init__(self, path: Path, synchronous: str = "FULL") -> None:
-        self._path, self._synchronous = path, synchronous
+        self._path, self._synchronous, self.renewals = path, synchronous, 0
         self._db = self._opened()
 
     def close(self) -> None:
@@ -154,6 +157,7 @@ class LexicalFile:
     def _renew(self, why: str) -> None:
         """Raises Transient when the new file cannot be written now; the next use tries again."""
         self._db.close()
+        self.renewals += 1
         self._inode = 0, 0  # no file's: one that is made by half may have the number of the former one
         self._remove(why)
         self._db = self._opened()

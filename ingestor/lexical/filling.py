@@ -1,24 +1,31 @@
-"""Brings one lexical index in step with its collection, a slice at a time, without embedding."""
+"""Brings the lexical index of each open collection in step with its records, a slice at a time.
+
+Nothing is embedded. All methods belong to the thread that writes.
+"""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from ingestor.core.events import event
 from ingestor.core.listings.key_set import KeySet
-from ingestor.lexical.composed import as_kept
+from ingestor.core.shards import separate
+from ingestor.lexical.file import LexicalFile, Unusable
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import RecordId
-from ingestor.ports import Index, Transient
+from ingestor.ports import Gone, Index, NeedsHuman, Torn, Transient
 from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
 
+LOOK_EVERY = 5.0  # seconds between two looks at the file
+_AGAIN = 10.0  # seconds after which a filling that failed is tried again
 _SLICE = 250  # records
 
 
 class Filling:
-    """Call ``step`` until ``done``, and between any two writes of the same thread."""
+    """Brings one lexical index in step. Call ``step`` until ``done``, and between any two writes."""
 
     def __init__(self, dense: Index, lexical: LexicalIndex) -> None:
         self._dense, self._lexical = dense, lexical
@@ -28,18 +35,16 @@ class Filling:
         self.done = False
 
     def step(self) -> None:
-        """Raises what both indexes raise; the next step then begins a new round."""
-        try:
-            self._step()
-        except BaseException:
-            self._ids = None
-            raise
-
-    def _step(self) -> None:
-        if self._ids is None:
+        """Do a slice. Raises what both indexes raise; the next step then begins a new round."""
+        ids, self._ids = self._ids, None
+        if ids is None:
             self._begin()
-        elif page := list(islice(self._ids, _SLICE)):
-            self._add(page)
+        elif page := list(islice(ids, _SLICE)):
+            self._seen.update(page)
+            if absent := self._lexical.absent(page):
+                self._lexical.upsert(self._dense.read(absent), whole=True)
+                self._moved += len(absent)
+            self._ids = ids
         else:
             self._finish()
 
@@ -50,16 +55,8 @@ class Filling:
         self._lexical.set_complete(False)
         self._ids, self._seen, self._moved = self._dense.ids(), KeySet(), 0
 
-    def _add(self, page: list[RecordId]) -> None:
-        self._seen.update(page)
-        absent = self._lexical.absent(page)
-        if absent:
-            self._lexical.upsert(list(map(as_kept, self._dense.read(absent))))
-            self._moved += len(absent)
-
     def _finish(self) -> None:
-        """Records that were written meanwhile are unseen, and deletions can hide others from a listing."""
-        self._ids = None
+        """Drop surplus words: records that were written meanwhile are unseen, and deletions hide others."""
         unseen = [RecordId(id_) for id_ in self._seen.absent(self._lexical.ids())]
         surplus = set(unseen) - {record.id for record in self._dense.read(unseen)}
         self._lexical.drop(sorted(surplus))
@@ -74,3 +71,107 @@ class Filling:
                 )
         elif not (self._moved or surplus):
             raise Transient("a collection does not list as many records as it counts")
+
+
+class Upkeep:
+    """Fills the lexical indexes of all open collections, and forgets those of deleted ones.
+
+    ``present``: UUIDs of all collections in Chroma. ``clock``: seconds that only grow.
+    """
+
+    def __init__(
+        self, file: LexicalFile, present: Callable[[], Collection[str]], clock: Callable[[], float]
+    ) -> None:
+        self._file, self._present, self._clock = file, present, clock
+        self._opened: dict[str, tuple[Index, LexicalIndex]] = {}  # by UUID
+        self._fillings: dict[str, Filling] = {}
+        self._renewals = file.renewals
+        self._not_before, self._looked = 0.0, clock()
+        self.sweeping = True  # collections may have been deleted
+        self._complained = ""
+
+    def open(self, dense: Index, uuid: str) -> LexicalIndex:
+        """Return the lexical index of a collection, which is filled from now on."""
+        lexical = LexicalIndex(self._file, uuid)
+        self._opened[uuid] = dense, lexical
+        self._fillings[uuid] = Filling(dense, lexical)
+        return lexical
+
+    def mend(self, uuid: str, ids: Sequence[RecordId]) -> None:
+        """Mark the lexical index as incomplete, and discard it if any words differ.
+
+        ``ids``: records whose words differ. All words are indexed again if there are any.
+        """
+        with suppress(Unusable):  # the file is made again
+            if ids:
+                self._file.discard(uuid)
+            LexicalIndex(self._file, uuid).set_complete(False)
+
+    def refill(self, uuid: str) -> None:
+        """Index all words again from the records that the collection holds."""
+        with suppress(Unusable):  # the file is made again
+            self._file.discard(uuid)
+        self._fillings[uuid] = Filling(*self._opened[uuid])
+
+    @property
+    def complete(self) -> bool:
+        """Whether every open collection has its lexical index."""
+        return not (self._fillings or self.sweeping or self._renewals != self._file.renewals)
+
+    def due(self) -> bool:
+        """Whether ``work`` should be called again at once."""
+        return not self.complete and self._clock() >= self._not_before
+
+    def work(self) -> None:
+        """Bring lexical indexes in step for a moment, and examine the file at times.
+
+        Errors are logged, and the work is tried again.
+        """
+        now = self._clock()
+        if now < self._not_before or (self.complete and now < self._looked + LOOK_EVERY):
+            return
+        try:
+            if now >= self._looked + LOOK_EVERY:  # even while nothing is written
+                self._looked = now
+                self._file.examine()
+            self._refill_renewed()
+            self._sweep()
+            self._fill()
+        except Unusable:
+            pass  # the file is empty now, which the next call notices
+        except (Transient, Gone, Torn, NeedsHuman) as error:  # the writer deals with what ails Chroma
+            log.debug("lexical index: %s; will retry", error, extra=event("words_failed"))
+            self._not_before = self._clock() + _AGAIN
+        except Exception as error:
+            if repr(error) != self._complained:  # once, not at every attempt
+                log.exception("lexical index: unexpected error; will retry", extra=event("words_failed"))
+            self._complained, self._not_before = repr(error), self._clock() + _AGAIN
+
+    def _refill_renewed(self) -> None:
+        """Fill every open collection again if the file was made again."""
+        if self._renewals != self._file.renewals:
+            self._renewals = self._file.renewals
+            self._fillings = {uuid: Filling(*both) for uuid, both in self._opened.items()}
+
+    def _sweep(self) -> None:
+        """Forget collections that Chroma no longer has."""
+        if self.sweeping:
+            present = set(self._present())
+            for uuid in {each for each in self._file.uuids() if not present >= set(separate(each))}:
+                self._file.discard(uuid)
+                self._opened.pop(uuid, None)
+                self._fillings.pop(uuid, None)
+            self.sweeping = False
+
+    def _fill(self) -> None:
+        for uuid, filling in list(self._fillings.items())[:1]:
+            del self._fillings[uuid]
+            try:
+                filling.step()
+            except (Gone, Torn):  # it will be opened again
+                raise
+            except Exception:
+                self._fillings[uuid] = filling  # last: others take their turn
+                raise
+            if not filling.done:
+                self._fillings = {uuid: filling, **self._fillings}

@@ -52,7 +52,8 @@ class LexicalIndex:
     def __init__(self, file: LexicalFile, uuid: str) -> None:
         self._file, self._uuid = file, uuid
 
-    def upsert(self, records: Sequence[Record]) -> None:
+    def upsert(self, records: Sequence[Record], *, whole: bool = False) -> None:
+        """Index these texts. ``whole``: keys that the metadata leaves out have no value, else an old one."""
         given = {record.id: record for record in records}
 
         def write(db: sqlite3.Connection, number: int) -> None:
@@ -61,7 +62,7 @@ class LexicalIndex:
             new: list[tuple[RecordId, Row]] = []
             for id_, record in given.items():
                 row, key, decided = known.get(id_, (None, b"", _NOTHING))
-                wanted = row_of(record, decided)
+                wanted = row_of(record, _NOTHING if whole else decided)
                 if row is None or (wanted.text_key, wanted.decided) != (key, decided):
                     old += [] if row is None else [row]
                     new.append((id_, wanted))

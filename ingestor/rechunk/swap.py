@@ -17,7 +17,7 @@ from ingestor.core.backoff import has_passed
 from ingestor.core.decisions import too_many
 from ingestor.core.entries import Edition, EditionName, Feed
 from ingestor.core.events import event
-from ingestor.engine.open_collections import OpenCollections
+from ingestor.engine.edition_store import EditionStore
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk import policy
@@ -53,7 +53,7 @@ class KeptEdition:
 class Swaps:
     """Moves collections from one edition to another. ``clock``: POSIX seconds."""
 
-    def __init__(self, journal: Journal, collections: OpenCollections, clock: Callable[[], float]) -> None:
+    def __init__(self, journal: Journal, collections: EditionStore, clock: Callable[[], float]) -> None:
         self._journal, self._collections, self._clock = journal, collections, clock
         self._editions = Editions(journal)
         self._requests, self._notices = Requests(journal), Notices(journal)

@@ -7,8 +7,8 @@ crash between the two.
 import re
 from collections.abc import Collection, Sequence
 
-from ingestor.core.entries import ChromaName, Edition, EditionName, Role
-from ingestor.model import CollectionName, SourceName
+from ingestor.core.entries import Edition, EditionName, Role
+from ingestor.model import CollectionName, DocumentId, SourceName
 from ingestor.state.columns import PENDING
 from ingestor.state.journal import Journal
 from ingestor.state.requests import Notices, Requests
@@ -38,9 +38,12 @@ class Editions:
             (edition for edition in self.all() if edition.name == name), Edition(name, CollectionName(name))
         )
 
-    def shards(self, shown: ChromaName) -> int:
-        """How many shards the edition of that name in Chroma has."""
-        return next((edition.shards for edition in self.all() if edition.shown == shown), 1)
+    def documents(self, name: EditionName) -> list[tuple[int, DocumentId]]:
+        """Return row and id of every document."""
+        return self._journal.select("SELECT id, document_id FROM documents WHERE collection = ?", (name,))
+
+    def has_documents(self, name: EditionName) -> bool:
+        return bool(self._journal.select("SELECT 1 FROM documents WHERE collection = ? LIMIT 1", (name,)))
 
     def live(self, serves: CollectionName) -> Edition:
         """The edition that readers see, or will see first."""

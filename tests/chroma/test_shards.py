@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Barrier, BrokenBarrierError
@@ -11,12 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingestor.chroma.backend import DEATHS
-from ingestor.chroma.shards import ShardedBackend, ShardedStore
-from ingestor.core.entries import ChromaName
+from ingestor.chroma.shards import SearchedShards
 from ingestor.core.shards import shard_of
 from ingestor.model import RecordId
-from ingestor.ports import Torn, Transient
+from ingestor.ports import Torn
 from tests.waiting import wait
 
 TOGETHER = 60.0  # seconds in which all shards must have been asked
@@ -41,10 +38,10 @@ class Shard:
         return set(ids)
 
 
-def sharded(*near: list[tuple[str, float]]) -> tuple[ShardedStore, list[Any]]:
+def sharded(*near: list[tuple[str, float]]) -> tuple[SearchedShards, list[Any]]:
     asked = Barrier(len(near))
     shards: list[Any] = [Shard([(RecordId(id_), score) for id_, score in one], asked) for one in near]
-    return ShardedStore(shards), shards
+    return SearchedShards(shards), shards
 
 
 def test_shards_are_asked_at_the_same_time_and_the_best_of_all_are_kept() -> None:
@@ -69,41 +66,6 @@ def test_what_is_asked_of_certain_records_is_asked_of_their_shards_at_the_same_t
     shards[0].asked.abort()  # one shard alone is asked at once, on the thread of the reader
     with pytest.raises(BrokenBarrierError):
         store.matching([id_ for id_ in ids if shard_of(id_, 2) == 1], {})
-
-
-class CrashingServer:
-    """A server that ends whenever it loads one collection; see ChromaBackend for what it does then."""
-
-    def __init__(self, fatal: str) -> None:
-        self._fatal, self._down, self.restarts = fatal, False, 0
-        self.deaths = Counter[str]()
-
-    def open(self, name: ChromaName, model: object) -> tuple[object, str]:
-        if self.deaths[name] >= DEATHS:
-            raise Torn("it crashes the server")
-        self._down |= name == self._fatal
-        if self._down:
-            raise Transient("no answer")
-        return object(), name
-
-    def trouble(self, name: ChromaName, error: Exception) -> None:
-        if self._down:
-            self.deaths[name] += 1
-            self.restarts += 1
-        self._down = False
-
-
-def test_the_shard_that_crashes_the_server_is_found_and_no_other_is_blamed() -> None:
-    server = CrashingServer("docs-2-of-4")
-    backend: Any = ShardedBackend(server, lambda name: 4)  # type: ignore[arg-type]
-    for _ in range(DEATHS):
-        with pytest.raises(Transient) as raised:
-            backend.open("docs", None)
-        backend.trouble("docs", raised.value)
-    with pytest.raises(Torn) as torn:
-        backend.open("docs", None)
-    assert torn.value.shard == 2
-    assert server.deaths == {"docs-2-of-4": DEATHS} and server.restarts == DEATHS
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ingestor.core.entries import Edition, Role
-from ingestor.engine.open_collections import rename_to_roles
+from ingestor.engine.edition_store import rename_to_roles
 from ingestor.model import CollectionName
 from ingestor.ports import Transient
 

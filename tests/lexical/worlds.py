@@ -5,10 +5,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
-from ingestor.lexical.backend import LexicalBackend
+from ingestor.engine.edition_store import EditionIndex
 from ingestor.lexical.file import LexicalFile
+from ingestor.lexical.filling import Upkeep
 from ingestor.lexical.index import LexicalIndex, row_of
 from ingestor.lexical.vocabulary import may_be_mistyped
 from ingestor.ports import Index
@@ -29,20 +31,23 @@ def opened(path: Path) -> Iterator[LexicalFile]:
 
 @dataclass
 class OneCollection:
-    """A store of one collection; no more than LexicalBackend asks of it here."""
+    """A collection of that UUID, which may be deleted."""
 
     dense: Index
     uuid: str = "uuid"
     there: bool = True
 
-    def open(self, name, model):  # type: ignore[no-untyped-def]
-        return self.dense, self.uuid
+    def upkeep(self, file: LexicalFile) -> Upkeep:
+        ticks = count()
+        return Upkeep(file, lambda: {self.uuid} if self.there else set(), lambda: float(next(ticks)))
 
-    def names(self) -> dict[str, str]:
-        return {self.uuid: "docs"} if self.there else {}
+    def open(self, upkeep: Upkeep) -> EditionIndex:
+        return EditionIndex([self.dense], upkeep.open(self.dense, self.uuid))
 
-    def delete(self, name: str) -> None:
-        self.there = False
+
+def upkeep_in(folder: Path) -> Upkeep:
+    """Words in a folder, of collections that are never deleted."""
+    return Upkeep(LexicalFile(folder / "lexical.sqlite3", synchronous="OFF"), set, lambda: 0.0)
 
 
 def in_step(dense: Index, lexical: LexicalIndex) -> None:
@@ -89,9 +94,9 @@ def wanted(db: sqlite3.Connection, number: int) -> Kept:
     return postings, dict(held), trigrams, len(records), titles
 
 
-def finish(backend: LexicalBackend, steps: int = 200) -> None:
+def finish(upkeep: Upkeep, steps: int = 200) -> None:
     for _ in range(steps):
-        if not backend.due():
+        if not upkeep.due():
             return
-        backend.work()
+        upkeep.work()
     raise AssertionError("the lexical index is never complete")

@@ -13,7 +13,7 @@ from ingestor.config.models import Rechunk
 from ingestor.core.backend import Model
 from ingestor.core.decisions import SMALL_LOSS, Changes, Failure
 from ingestor.core.entries import CollectionRow, EditionName, Receipt, Role
-from ingestor.engine.open_collections import OpenCollections as Collections
+from ingestor.engine.edition_store import EditionStore
 from ingestor.model import CollectionName, Fingerprint, Item, Known, Record, SourceName
 from ingestor.ports import Transient
 from ingestor.rechunk.policy import named
@@ -22,6 +22,7 @@ from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.requests import Notices, Requests
+from tests.lexical.worlds import upkeep_in
 from tests.memory_index import MemoryIndex
 from tests.simulation.ports.chaos import Chaos
 from tests.simulation.ports.collections import Shelves
@@ -32,7 +33,7 @@ OLD = {"embedding": {**EMBEDDING, "version": 0, "recipe": "old"}, "sources": {}}
 NEW = {"embedding": EMBEDDING, "sources": {"s": {"parsing": {}}}}
 
 
-class OpenCollections:
+class Collections:
     """Every collection is empty; names are no matter."""
 
     def open(self, name: CollectionName) -> MemoryIndex:
@@ -80,7 +81,7 @@ def fill(journal: Journal, edition: CollectionName, documents: int, quarantined:
 def test_a_new_collection_waits_when_it_lacks_most_of_what_readers_have(
     journal: Journal, documents: int, before: int, after: int, waits: bool
 ) -> None:
-    editions, swaps = Editions(journal), Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
+    editions, swaps = Editions(journal), Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
     editions.choose(C, C, packed(OLD))
     fill(journal, C, documents, before)
     building = editions.build(C, packed(NEW), 50.0)
@@ -109,8 +110,8 @@ def swapped(journal: Journal) -> Editions:
 
 
 def before_renames(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, before: Role
-) -> tuple[Collections, Shelves, EditionName]:
+    journal: Journal, folder: Path, monkeypatch: pytest.MonkeyPatch, before: Role
+) -> tuple[EditionStore, Shelves, EditionName]:
     """The second edition is live, the first is ``before``, and Chroma has the names of the time before.
 
     It is away when names are looked at, and back a moment later.
@@ -118,7 +119,7 @@ def before_renames(
     editions, chroma = Editions(journal), Shelves(Chaos(Random(0)))
     editions.choose(C, C, packed(NEW))
     new = editions.build(C, packed(NEW), 1.0).name
-    collections = Collections(journal, chroma, lambda name: Model(Fingerprint("e")))
+    collections = EditionStore(journal, chroma, upkeep_in(folder), lambda name: Model(Fingerprint("e")))
     for edition in (C, new):
         collections.open(edition).upsert([Record(f"{edition}#0", "", {}, np.ones(2, np.float32))])
     collections.roles_changed()
@@ -135,9 +136,9 @@ def before_renames(
 
 
 def test_an_old_edition_is_not_deleted_while_a_name_may_be_anothers(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collections, chroma, new = before_renames(journal, monkeypatch, "deleted")
+    collections, chroma, new = before_renames(journal, tmp_path, monkeypatch, "deleted")
     swaps = Swaps(journal, collections, lambda: 3.0)
     for _ in range(2):
         swaps.advance(Rechunk(), lambda name: True, ())
@@ -147,9 +148,9 @@ def test_an_old_edition_is_not_deleted_while_a_name_may_be_anothers(
 
 
 def test_previous_collection_is_kept_in_place_of_a_torn_one(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collections, chroma, new = before_renames(journal, monkeypatch, "previous")
+    collections, chroma, new = before_renames(journal, tmp_path, monkeypatch, "previous")
     with pytest.raises(Transient):
         collections.discard(new, torn=True)
     collections.discard(new, torn=True)
@@ -160,7 +161,7 @@ def test_previous_collection_is_kept_in_place_of_a_torn_one(
 def test_after_an_error_right_after_a_switch_names_are_still_seen_to(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen, collections = [], OpenCollections()
+    seen, collections = [], Collections()
     monkeypatch.setattr(collections, "roles_changed", lambda: seen.append("roles changed"))
     _killed_after_the_switch(journal, collections, monkeypatch)
     assert seen
@@ -169,7 +170,7 @@ def test_after_an_error_right_after_a_switch_names_are_still_seen_to(
 def test_a_rebuild_is_done_with_the_switch(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a kill right after it has everything built a second time."""
     Requests(journal).put("rebuilding", C, "search misses records")
-    _killed_after_the_switch(journal, OpenCollections(), monkeypatch)
+    _killed_after_the_switch(journal, Collections(), monkeypatch)
     assert not Requests(journal).get("rebuilding", C)
     assert Notices(journal).get("rebuilt", C) == "100.0"
 
@@ -177,7 +178,7 @@ def test_a_rebuild_is_done_with_the_switch(journal: Journal, monkeypatch: pytest
 @pytest.mark.parametrize("why", ["search misses records", "records were restored"])
 def test_a_rebuild_that_is_requested_during_a_build_follows_it(journal: Journal, why: str) -> None:
     editions, requests = Editions(journal), Requests(journal)
-    swaps = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
+    swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
     fill(journal, C, 1, 0)
     [entry] = journal.of_collection(C)
     journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", (Known(0, "t", "v", "m"),))], ["r"])
@@ -201,7 +202,7 @@ def test_a_collection_that_is_being_replaced_anyway_is_not_rebuilt_for_what_sear
     journal: Journal,
 ) -> None:
     editions = Editions(journal)
-    swaps = Swaps(journal, OpenCollections(), lambda: 100_000.0)  # type: ignore[arg-type]
+    swaps = Swaps(journal, Collections(), lambda: 100_000.0)  # type: ignore[arg-type]
     editions.choose(C, C, packed(OLD))
     made = editions.build(C, packed(NEW), 50.0)
     editions.note_reach(C, "search misses records")
@@ -213,7 +214,7 @@ def test_a_collection_that_is_being_replaced_anyway_is_not_rebuilt_for_what_sear
 
 
 def _killed_after_the_switch(
-    journal: Journal, collections: OpenCollections, monkeypatch: pytest.MonkeyPatch
+    journal: Journal, collections: Collections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     editions, swaps = Editions(journal), Swaps(journal, collections, lambda: 100.0)  # type: ignore[arg-type]
     editions.choose(C, C, packed(OLD))
@@ -233,20 +234,20 @@ def _killed_after_the_switch(
 def test_what_was_asked_of_a_daemon_that_was_killed_is_done_by_the_next_and_once(journal: Journal) -> None:
     editions = swapped(journal)
     Requests(journal).put("roll back", C, C)
-    after = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
+    after = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
     after.advance(Rechunk(), lambda name: True, ())
     assert editions.live(C).name == C
     assert not Requests(journal).get("roll back", C)
 
     Requests(journal).put("roll back", C, C)  # it was killed before it noted that it was done
-    again = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
+    again = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
     again.advance(Rechunk(), lambda name: True, ())
     assert editions.live(C).name == C
     assert not Requests(journal).get("roll back", C)
 
 
 def test_a_source_that_came_back_is_not_removed_when_it_leaves_again(journal: Journal) -> None:
-    swaps = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
+    swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
     requests = Requests(journal)
     requests.put("prune", "s", "yes")
     requests.put("prune", "other", "yes")
@@ -256,7 +257,7 @@ def test_a_source_that_came_back_is_not_removed_when_it_leaves_again(journal: Jo
 
 def test_a_request_to_arrange_is_carried_out_once(journal: Journal) -> None:
     Requests(journal).arrange()  # before the start, which arranges all
-    swaps = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
+    swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
 
     def asked() -> bool:
         return swaps.advance(Rechunk(), lambda name: True, ())
@@ -267,7 +268,7 @@ def test_a_request_to_arrange_is_carried_out_once(journal: Journal) -> None:
 
 
 def test_a_name_that_someone_has_in_chroma_is_not_taken(journal: Journal) -> None:
-    editions, swaps = Editions(journal), Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
+    editions, swaps = Editions(journal), Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
     editions.choose(C, C, packed(OLD))
     fill(journal, C, 1, 0)
     [entry] = journal.of_collection(C)
@@ -298,7 +299,7 @@ def test_another_version_of_a_parser_matters_where_it_reads_documents(
     fill(journal, C, 3, 0)
     editions.choose(C, C, packed(parsed_by(text=1, pdf=1)))
     journal.note_collection(C, CollectionRow("", Fingerprint("e")))
-    swaps = Swaps(journal, OpenCollections(), lambda: 0.0)
+    swaps = Swaps(journal, Collections(), lambda: 0.0)
     swaps.arrange(C, wanted, Rechunk())
     assert (len(editions.of(C, "staging")) == 1) is built
     assert (editions.live(C).choices == packed(wanted)) is not built
@@ -308,7 +309,7 @@ def test_a_request_that_is_stored_while_requests_are_taken_is_carried_out_next(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command writes it between the look at the requests and their removal."""
-    swaps = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
+    swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
     command, get = Journal(tmp_path / "journal.sqlite3"), Requests.get
 
     def look_and_be_late(self: Requests, kind: Any, subject: str = "") -> str | None:
@@ -341,7 +342,7 @@ def test_an_edition_that_fails_for_an_unknown_reason_is_examined_every_few_secon
     editions, now, looks = Editions(journal), [100.0], list[float]()
     editions.choose(C, C, packed(OLD))
     editions.build(C, packed(NEW), 50.0)
-    swaps = Swaps(journal, OpenCollections(), lambda: now[0])  # type: ignore[arg-type]
+    swaps = Swaps(journal, Collections(), lambda: now[0])  # type: ignore[arg-type]
 
     def fail(self: Editions, *editions: object) -> str:
         looks.append(now[0])
@@ -357,7 +358,7 @@ def test_an_edition_that_fails_for_an_unknown_reason_is_examined_every_few_secon
 def test_names_that_cannot_be_seen_to_are_logged_once(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    collections = OpenCollections()
+    collections = Collections()
 
     def away() -> None:
         raise Transient("Chroma is away")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ingestor.engine.edition_store import EditionIndex
 from ingestor.lexical.check import words_of
-from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.file import reading
 from ingestor.lexical.index import LexicalIndex
 from ingestor.lexical.ranking import ranked
@@ -24,12 +24,12 @@ LINES = ("Net sales were 410 million.", "Cash was 12 million.", "The company ren
 
 
 @contextmanager
-def searcher(folder: Path) -> Iterator[tuple[Searcher, ComposedIndex]]:
+def searcher(folder: Path) -> Iterator[tuple[Searcher, EditionIndex]]:
     """Reports that say the same, of firms and years that only their titles name."""
     path = folder / "lexical.sqlite3"
     with opened(path) as file:
         store, lexical = Store(), LexicalIndex(file, "uuid")
-        index = ComposedIndex(store, lexical, lambda: None)
+        index = EditionIndex([store], lexical)
         index.upsert([
             Record(
                 RecordId(f"{firm}-{year}#{n}"), line,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ingestor.embedders.hashing import PLUGIN
+from ingestor.engine.edition_store import EditionIndex
 from ingestor.lexical.check import Words, words_of
-from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.file import reading
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Record, RecordId, Vector
@@ -69,7 +69,7 @@ def searcher(folder: Path, *, complete: bool = True) -> Iterator[Searcher]:
     path = folder / "lexical.sqlite3"
     with opened(path) as file:
         store, lexical = Store(), LexicalIndex(file, "uuid")
-        ComposedIndex(store, lexical, lambda: None).upsert(list(records()))
+        EditionIndex([store], lexical).upsert(list(records()))
         lexical.set_complete(complete)
         with words_of(reading(path), "uuid") as words:
             yield Searcher(
@@ -124,11 +124,11 @@ class Interrupted(Store):
 
 
 @contextmanager
-def interrupted(folder: Path) -> Iterator[tuple[Searcher, Interrupted, ComposedIndex]]:
+def interrupted(folder: Path) -> Iterator[tuple[Searcher, Interrupted, EditionIndex]]:
     path = folder / "lexical.sqlite3"
     with opened(path) as file:
         store, lexical = Interrupted(), LexicalIndex(file, "uuid")
-        index = ComposedIndex(store, lexical, lambda: None)
+        index = EditionIndex([store], lexical)
         index.upsert(list(records()))
         lexical.set_complete(True)
         with words_of(reading(path), "uuid") as words:
@@ -169,7 +169,7 @@ def test_answer_beside_an_edit_has_one_version_of_its_text(tmp_path: Path) -> No
 def test_collection_that_is_forgotten_while_it_is_searched_is_gone(tmp_path: Path) -> None:
     """A swap deletes it between its vectors and its words; the service then asks the new one."""
     with interrupted(tmp_path) as (search, store, index):
-        store.writes.append(lambda: index._lexical._file.discard("uuid"))
+        store.writes.append(lambda: index.words._file.discard("uuid"))
         with pytest.raises(Gone):
             search.answer(Question("books"))
         assert search.answer(Question("books")).mode == "dense"
@@ -325,7 +325,7 @@ def add_copies(folder: Path, search: Searcher, n: int) -> None:
         for at in range(n)
     ]
     with opened(folder / "lexical.sqlite3") as file:
-        ComposedIndex(search.store, LexicalIndex(file, "uuid"), lambda: None).upsert(added)  # type: ignore[arg-type]
+        EditionIndex([search.store], LexicalIndex(file, "uuid")).upsert(added)  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])

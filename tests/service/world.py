@@ -15,9 +15,9 @@ from ingestor.config.models import Config
 from ingestor.config.servers import Http
 from ingestor.core.entries import ChromaName, CollectionRow, EditionName
 from ingestor.core.work_counts import WorkCounts
+from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.vectors.embedding import Embeddings
 from ingestor.http_server.server import Server
-from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.index import LexicalIndex
 from ingestor.lexical.readers import LexicalReaders
@@ -120,7 +120,7 @@ def holding(records: Iterable[Record], folder: Path, model: Any, chroma: Client)
     )
     file = LexicalFile(folder / "lexical.sqlite3")
     words = LexicalIndex(file, index.uuid)
-    ComposedIndex(index, words, lambda: None).upsert(list(records))
+    EditionIndex([index], words).upsert(list(records))
     words.set_complete(True)
     found.collections[index.uuid] = index
     found.journal.note_collection(EditionName("docs"), CollectionRow(index.uuid, RECIPE))

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from ingestor.app.building import parts
+from ingestor.chroma.shards import Shards
 from ingestor.core import decisions, slots
 from ingestor.core.decisions import NEVER
 from ingestor.core.fingerprint import fingerprint
-from ingestor.engine import loop, open_collections, protocol, writer
+from ingestor.engine import edition_store, loop, protocol, writer
+from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.scanner import Scanner
-from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
 from ingestor.pipeline import listing
@@ -206,7 +207,7 @@ _WRITE = protocol.write
 
 
 def _drop_in_chroma_only(self, ids):
-    self._dense.drop(ids)
+    Shards.drop(self, ids)
 
 
 def _believe_the_file(self):
@@ -267,7 +268,7 @@ BROKEN: Variants = {
     "an unknown error withdraws a document": (decisions, "after_failure", _give_up, {READABLE}),
     "another disk is believed": (decisions, "sudden_loss", lambda *args: None, {THERE}),
     "names are believed after a crash": (
-        open_collections, "rename_to_roles", lambda registrar, editions: 0,
+        edition_store, "rename_to_roles", lambda registrar, editions: 0,
         {EXACT, CLEAN, SUPERSET, ONE_EMBEDDER},
     ),
     "a collection is swapped before it is complete": (
@@ -292,7 +293,7 @@ BROKEN: Variants = {
     ),
     "words are written before the intent": (protocol, "write", _words_first, {KNOWN_WORDS}),
     "drops do not reach the lexical index": (
-        ComposedIndex, "drop", _drop_in_chroma_only, {LEXICAL, KNOWN_WORDS},
+        EditionIndex, "drop", _drop_in_chroma_only, {LEXICAL, KNOWN_WORDS},
     ),
     "new names do not reach the lexical index": (
         LexicalIndex, "patch", lambda self, metadata: [], {LEXICAL},

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.engine.open_collections import OpenCollections
+from ingestor.engine.edition_store import EditionStore
 from ingestor.state.editions import Editions
 from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import FindOut, Seeds, Variants
@@ -57,7 +57,7 @@ def test_a_deleted_edition_is_not_opened_by_its_old_name(tmp_path: Path) -> None
 
 
 def test_a_writer_that_opens_it_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OpenCollections, "in_force", lambda self, name: True)
+    monkeypatch.setattr(EditionStore, "in_force", lambda self, name: True)
     with pytest.raises(LawBroken) as found:
         looked_at_late(tmp_path)
     assert found.value.law == ONE_LIVE
@@ -94,13 +94,13 @@ def test_collections_that_are_swapped_while_chroma_comes_and_goes_end_as_a_run_f
 def _by_any_name(self: Any, name: Any, *, torn: bool, shard: int | None = None) -> None:
     self._open.pop(name, None)
     if torn:
-        edition = self._editions.named(name)
-        self._backend.delete(edition.shown if shard is None else edition.places[shard][1])
+        places = self._editions.named(name).places
+        self._delete(places if shard is None else places[shard : shard + 1])
 
 
 BROKEN: Variants = {
     "an edition is deleted by a name that another one may have": (
-        OpenCollections, "discard", _by_any_name,
+        EditionStore, "discard", _by_any_name,
         {CLEAN, EXACT, SUPERSET, ONE_EMBEDDER, ONE_LIVE, ONE_RECIPE, ONE_SET},
     ),
 }  # fmt: skip

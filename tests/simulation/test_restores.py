@@ -7,8 +7,8 @@ from tempfile import mkdtemp
 
 import pytest
 
-from ingestor.engine import open_collections, protocol
-from ingestor.engine.open_collections import OpenCollections
+from ingestor.engine import edition_store, protocol
+from ingestor.engine.edition_store import EditionStore
 from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import FindOut, Seeds, Variants, crashes
 from tests.simulation.laws import CLEAN, EXACT, KNOWN_WORDS, LEXICAL, REST, STAMPED, SUPERSET, hold
@@ -34,18 +34,18 @@ def _begun_without_renewal(journal, index, collection, home, intents):
 
 
 def _failed_and_kept(self, name, error):
-    self._backend.trouble(self.shown(name), error)
+    self._chroma.trouble(self._editions.named(name).shown, error)
 
 
 FOUND = {EXACT, CLEAN, LEXICAL, SUPERSET, KNOWN_WORDS}
 
 BROKEN: Variants = {
     "restored records are believed": (
-        open_collections, "restore_order", lambda *args: None, FOUND,
+        edition_store, "restore_order", lambda *args: None, FOUND,
     ),
     "a batch keeps the generation": (protocol, "_begin", _begun_without_renewal, FOUND),
     "a collection whose metadata was replaced stays open": (
-        OpenCollections, "failed", _failed_and_kept, {*FOUND, REST, STAMPED},
+        EditionStore, "failed", _failed_and_kept, {*FOUND, REST, STAMPED},
     ),
 }  # fmt: skip
 

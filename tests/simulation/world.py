@@ -23,7 +23,7 @@ from ingestor.core.metadata_keys import Profile
 from ingestor.engine import writer
 from ingestor.engine.flight import IN_HAND, Phase
 from ingestor.engine.loop import Engine
-from ingestor.lexical.backend import LexicalBackend
+from ingestor.lexical.filling import Upkeep
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.prepare import Prepared
 from ingestor.rechunk.swap import Swaps
@@ -205,7 +205,7 @@ class World:
         return self.loop.running.swaps
 
     @property
-    def lexical(self) -> LexicalBackend:
+    def lexical(self) -> Upkeep:
         return self.loop.running.lexical
 
     @property

@@ -109,9 +109,6 @@ class Shelves:
         if name in self.collections:
             self.collections[name][0].count()
 
-    def refill(self, uuid: str) -> None:
-        pass
-
     def trouble(self, name: str, error: Exception) -> None:
         pass
 

@@ -2,31 +2,20 @@
 
 import os
 import sqlite3
-from itertools import count
 from pathlib import Path
 
 import pytest
 
-from ingestor.core.backend import Model
 from ingestor.lexical import file as lexical_file
-from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile, Unusable, reading
 from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
-from ingestor.model import CollectionName, Fingerprint
 from ingestor.ports import NeedsHuman, Transient
 from tests.chroma.laws import many, record
 from tests.lexical.worlds import OneCollection, finish, in_step, opened
 from tests.memory_index import MemoryIndex
 
-DOCS = CollectionName("docs")
-MODEL = Model(Fingerprint("model"))
 NAME = "lexical.sqlite3"
-
-
-def backend_of(store: OneCollection, file: LexicalFile) -> LexicalBackend:
-    ticks = count()
-    return LexicalBackend(store, file, lambda: float(next(ticks)))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -38,9 +27,9 @@ def store() -> OneCollection:
 
 def filled(store: OneCollection, path: Path) -> None:
     with opened(path) as file:
-        backend = backend_of(store, file)
-        backend.open(DOCS, MODEL)
-        finish(backend)
+        upkeep = store.upkeep(file)
+        store.open(upkeep)
+        finish(upkeep)
         lexical = LexicalIndex(file, store.uuid)
         assert lexical.complete
         in_step(store.dense, lexical)
@@ -48,16 +37,16 @@ def filled(store: OneCollection, path: Path) -> None:
 
 def test_it_is_filled_in_slices_and_complete_at_the_end(store: OneCollection, tmp_path: Path) -> None:
     with opened(tmp_path / NAME) as file:
-        backend = backend_of(store, file)
-        index, _ = backend.open(DOCS, MODEL)
+        upkeep = store.upkeep(file)
+        index = store.open(upkeep)
         lexical = LexicalIndex(file, store.uuid)
         for _ in range(3):
-            backend.work()
+            upkeep.work()
         assert 0 < lexical.count() < 1201
         assert not lexical.complete
         index.drop(["doc0#0", "doc1#0", "doc170#0"])  # while it is under way
         index.upsert([record("new#0", "new"), record("doc2#0", "other")])
-        finish(backend)
+        finish(upkeep)
         assert lexical.complete
         in_step(store.dense, lexical)
 
@@ -67,9 +56,9 @@ def test_a_second_opening_fills_nothing(store: OneCollection, tmp_path: Path, mo
     monkeypatch.setattr(MemoryIndex, "ids", None)
     filled_again = []
     with opened(tmp_path / NAME) as file:
-        backend = backend_of(store, file)
-        backend.open(DOCS, MODEL)
-        finish(backend)
+        upkeep = store.upkeep(file)
+        store.open(upkeep)
+        finish(upkeep)
         filled_again.append(LexicalIndex(file, store.uuid).complete)
     assert filled_again == [True]
 
@@ -104,14 +93,14 @@ def test_another_program_s_database_is_made_again(store: OneCollection, tmp_path
 def test_a_file_that_is_taken_away_is_made_again(store: OneCollection, tmp_path: Path, harm: str) -> None:
     path = tmp_path / NAME
     with opened(path) as file:
-        backend = backend_of(store, file)
-        index, _ = backend.open(DOCS, MODEL)
-        finish(backend)
+        upkeep = store.upkeep(file)
+        index = store.open(upkeep)
+        finish(upkeep)
         path.unlink()
         if harm == "replace":
             path.write_bytes(b"")
         index.upsert([record("new#0", "new")])
-        finish(backend)
+        finish(upkeep)
         in_step(store.dense, LexicalIndex(file, store.uuid))
         assert LexicalIndex(file, store.uuid).complete
     filled(store, path)
@@ -127,13 +116,28 @@ def test_a_write_that_did_not_reach_it_is_made_good(store: OneCollection, tmp_pa
 def test_a_locked_file_is_tried_again_later(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(lexical_file, "PATIENCE", 0)
     with opened(tmp_path / NAME) as file:
-        index, _ = backend_of(store, file).open(DOCS, MODEL)
+        index = store.open(store.upkeep(file))
         other = sqlite3.connect(tmp_path / NAME, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(Transient, match="lexical index"):
             index.upsert([record("new#0", "new")])
         other.close()
         index.upsert([record("new#0", "new")])
+
+
+def test_file_lost_while_words_are_mended_is_filled_for_every_collection(
+    store: OneCollection, tmp_path: Path
+) -> None:
+    path = tmp_path / NAME
+    with opened(path) as file:
+        upkeep = store.upkeep(file)
+        store.open(upkeep)
+        finish(upkeep)
+        path.unlink()
+        upkeep.mend("another", [])
+        finish(upkeep)
+        assert LexicalIndex(file, store.uuid).complete
+        in_step(store.dense, LexicalIndex(file, store.uuid))
 
 
 def test_a_full_disk_while_it_is_made_again_is_tried_again_later(
@@ -146,7 +150,7 @@ def test_a_full_disk_while_it_is_made_again_is_tried_again_later(
         raise sqlite3.OperationalError("database or disk is full")
 
     with opened(path) as file:
-        index, _ = backend_of(store, file).open(DOCS, MODEL)
+        index = store.open(store.upkeep(file))
         os.link(path, inode)
         os.truncate(inode, 0)
         path.unlink()
@@ -161,26 +165,26 @@ def test_a_full_disk_while_it_is_made_again_is_tried_again_later(
 
 def test_deleted_collections_are_forgotten(store: OneCollection, tmp_path: Path) -> None:
     with opened(tmp_path / NAME) as file:
-        backend = backend_of(store, file)
-        backend.open(DOCS, MODEL)
-        finish(backend)
+        upkeep = store.upkeep(file)
+        store.open(upkeep)
+        finish(upkeep)
         assert file.uuids() == {store.uuid}
-        backend.delete(DOCS)
-        finish(backend)
+        store.there, upkeep.sweeping = False, True
+        finish(upkeep)
         assert file.uuids() == set()
 
 
 def test_trouble_with_chroma_ends_nothing(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     with opened(tmp_path / NAME) as file:
-        backend = backend_of(store, file)
-        backend.open(DOCS, MODEL)
+        upkeep = store.upkeep(file)
+        store.open(upkeep)
         with monkeypatch.context() as away:
             away.setattr(MemoryIndex, "read", None)
             for _ in range(9):
-                backend.work()
+                upkeep.work()
         for _ in range(40):
-            backend.work()
-        finish(backend)
+            upkeep.work()
+        finish(upkeep)
         in_step(store.dense, LexicalIndex(file, store.uuid))
 
 
@@ -200,11 +204,11 @@ def test_an_unknown_error_is_logged_once_with_a_traceback(
 
     monkeypatch.setattr(Filling, "step", fail)
     with opened(tmp_path / NAME) as file:
-        backend = backend_of(store, file)
-        backend.open(DOCS, MODEL)
+        upkeep = store.upkeep(file)
+        store.open(upkeep)
         for _ in range(60):
-            backend.work()
-        assert not backend.complete
+            upkeep.work()
+        assert not upkeep.complete
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "a defect" in caplog.text
 
@@ -217,8 +221,8 @@ def test_damaged_chroma_is_no_unexpected_error(
 
     monkeypatch.setattr(Filling, "step", refuse)
     with opened(tmp_path / NAME) as file:
-        backend = backend_of(store, file)
-        backend.open(DOCS, MODEL)
-        backend.work()
+        upkeep = store.upkeep(file)
+        store.open(upkeep)
+        upkeep.work()
     assert "Traceback" not in caplog.text
     assert not caplog.records

@@ -1,4 +1,4 @@
-"""The open collections, and what the journal must know of each.
+"""The one store of editions: each is a list of shards in Chroma, and the words of their records.
 
 A collection is known by its UUID. If another collection has the name, the journal's records do not apply to
 it, and every document is written again, from the vector cache. A collection never holds vectors of two
@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ingestor.chroma.shards import Shards, blamed
 from ingestor.core.backend import Backend, Model, Registrar
 from ingestor.core.entries import ChromaName, Edition, EditionName, Renewal
 from ingestor.core.events import event
@@ -21,8 +22,11 @@ from ingestor.core.generation import NOWHERE, Home, generation_of, home_of, judg
 from ingestor.core.listings.key_set import KeySet
 from ingestor.core.listings.pages import pages
 from ingestor.core.metadata_keys import KEYS
-from ingestor.core.shards import separate, shard_of
+from ingestor.core.shards import join, separate, shard_of
 from ingestor.engine.protocol import renew
+from ingestor.lexical.file import Unusable
+from ingestor.lexical.filling import Upkeep
+from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Known, Metadata, Record, RecordId, Vector
 from ingestor.pipeline.prepare import Prepared, record_id
 from ingestor.ports import Index, NeedsHuman, Transient
@@ -149,26 +153,58 @@ def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> None
         journal.note_collection(collection, replace(row, extra_keys=row.extra_keys | keys))
 
 
-class OpenCollections:
-    """Opens each collection once, by its name in the journal, and keeps the journal's row of it correct.
+class EditionIndex(Shards[Index]):
+    """The shards of an edition and its words, written as a single index. ``uuids``: of the shards.
 
-    ``model``: what a collection must know of the embedder of an edition. ``home``: where the state is.
+    Every write goes to Chroma first, then to the words, between intent and receipt of the journal. So after a
+    crash the records that may differ are in doubt, and are written to both again. Everything is read from
+    Chroma.
+    """
+
+    def __init__(self, parts: Sequence[Index], words: LexicalIndex, uuids: Sequence[str] = ()) -> None:
+        super().__init__(parts)
+        self.words, self.uuids = words, tuple(uuids)
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        super().upsert(records)
+        with suppress(Unusable):  # a file that was made again is filled from Chroma, and stops no write
+            self.words.upsert(records)
+
+    def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
+        super().patch(metadata)
+        with suppress(Unusable):
+            if others := self.words.patch(metadata):
+                self.words.upsert(self.read(others), whole=True)
+
+    def drop(self, ids: Sequence[RecordId]) -> None:
+        super().drop(ids)
+        with suppress(Unusable):
+            self.words.drop(ids)
+
+
+class EditionStore:
+    """Opens each edition once, by its name in the journal, and keeps the journal's row of it correct.
+
+    ``chroma``: the shards, each a collection of its own. ``words``: their lexical indexes. ``model``: what a
+    collection must know of the embedder of an edition. ``home``: where the state is.
     """
 
     def __init__(
         self,
         journal: Journal,
-        backend: Backend,
+        chroma: Backend,
+        words: Upkeep,
         model: Callable[[EditionName], Model],
         home: Home = NOWHERE,
     ) -> None:
-        self._journal, self._backend, self._model, self.home = journal, backend, model, home
+        self._journal, self._chroma, self._words, self._model = journal, chroma, words, model
+        self.home = home
         self._editions = Editions(journal)
-        self._open: dict[EditionName, Index] = {}
-        self._seen = set[str]()  # UUIDs of collections that were in step with the journal in this process
+        self._open: dict[EditionName, EditionIndex] = {}
+        self._seen = set[tuple[str, ...]]()  # UUIDs of editions that were in step before
         self._straight = False  # whether Chroma's names are known to be those of the roles
 
-    def open(self, name: EditionName) -> Index:
+    def open(self, name: EditionName) -> EditionIndex:
         """The open collection; created if it does not exist.
 
         Raises Transient when the server is away, NeedsHuman when the collection is not ours.
@@ -188,7 +224,12 @@ class OpenCollections:
         if judge(index.facts(), self._journal.collection(name).generations, self.home) != "same":
             del self._open[name]
             self.open(name)
-        self._editions.note_reach(name, self._backend.look(self.shown(name)))
+        places, reasons = self._editions.named(name).places, list[str]()
+        for number, (_, place) in enumerate(places):
+            with blamed(number, len(places)):
+                if reason := self._chroma.look(place):
+                    reasons.append(f"{place}: {reason}" if len(places) > 1 else reason)
+        self._editions.note_reach(name, "; ".join(reasons) or None)
 
     def extra_keys(self, name: EditionName, batch: Sequence[Prepared]) -> frozenset[str]:
         """Non-standard metadata keys that were ever written to it, those of ``batch`` included."""
@@ -202,9 +243,13 @@ class OpenCollections:
         return keys
 
     def failed(self, name: EditionName, error: Exception) -> None:
-        """Open the collection again next time: the handle may be stale."""
+        """Open the collection again next time: the handle may be stale.
+
+        Only the failing shard is reported to Chroma: by the next one the server may have been restarted.
+        """
         self._open.pop(name, None)
-        self._backend.trouble(self.shown(name), error)
+        places, shard = self._editions.named(name).places, getattr(error, "shard", None) or 0
+        self._chroma.trouble(places[min(shard, len(places) - 1)][1], error)
 
     def discard(self, name: EditionName, *, torn: bool, shard: int | None = None) -> None:
         """Forget the handle. ``torn``: also delete the collection, or that shard, to be made again.
@@ -214,8 +259,8 @@ class OpenCollections:
         self._open.pop(name, None)
         if torn:
             self.see_to_names()
-            edition = self._editions.named(name)
-            self._backend.delete(edition.shown if shard is None else edition.places[shard][1])
+            places = self._editions.named(name).places
+            self._delete(places if shard is None else places[shard : shard + 1])
 
     def doubt(self, name: EditionName, shards: Container[int] | None = None) -> None:
         """Mark its records as in doubt: those in these shards, or all."""
@@ -223,13 +268,13 @@ class OpenCollections:
         if shards is None or of == 1:
             self._journal.doubt(name)
             return
-        rows = self._journal.select("SELECT id, document_id FROM documents WHERE collection = ?", (name,))
-        self._journal.doubt(name, [row for row, document in rows if shard_of(document, of) in shards])
+        documents = self._editions.documents(name)
+        self._journal.doubt(name, [row for row, document in documents if shard_of(document, of) in shards])
 
     def disown(self, name: EditionName) -> None:
         """Another program's collection has its name. If ours comes back, its records count as unknown."""
         self._open.pop(name, None)
-        if self._journal.select("SELECT 1 FROM documents WHERE collection = ? LIMIT 1", (name,)):
+        if self._editions.has_documents(name):
             self._journal.note_collection(name, replace(self._journal.collection(name), uuid=None))
         else:
             self._editions.forget(name)
@@ -249,61 +294,69 @@ class OpenCollections:
         """
         self._straight = False
 
-    def _opened(self, name: EditionName) -> Index:
+    def _opened(self, name: EditionName) -> EditionIndex:
         self.see_to_names()
-        row, model = self._journal.collection(name), self._model(name)
+        row, model, edition = self._journal.collection(name), self._model(name), self._editions.named(name)
         if row.embedder not in (None, model.recipe):
-            log.warning(
-                "collection %s: the embedder changed; rewriting all records",
-                self.serves(name),
-                extra=event(
-                    "collection_rebuilt", collection=self.serves(name), reason="the embedder changed"
-                ),
-            )
-            self._journal.doubt(name)
-            self._backend.delete(self.shown(name))
-        index, uuid = self._backend.open(self.shown(name), model)
+            self._start_over(edition, "the embedder changed")
+        index = self._connect(edition, model)
         facts = index.facts()
         verdict = judge(facts, row.generations, self.home)
         if verdict == "elsewhere":
             raise NeedsHuman(self._fenced(name, facts))
-        others = _others(row.uuid or "", uuid)
+        others = _others(separate(row.uuid or ""), index.uuids)
         if others is None and index.count():
-            log.warning(
-                "collection %s: records are not in the journal; rewriting all records",
-                self.serves(name),
-                extra=event(
-                    "collection_rebuilt",
-                    collection=self.serves(name),
-                    reason="records are not in the journal",
-                ),
-            )
-            self._journal.doubt(name)
-            self._backend.delete(self.shown(name))
-            index, uuid = self._backend.open(self.shown(name), model)
+            self._start_over(edition, "records are not in the journal")
+            index = self._connect(edition, model)
         elif others is None or others:
             self.doubt(name, others)
         unmarked = generation_of(facts) is None  # somebody replaced the metadata, or the first shard is new
-        harmless = unmarked and (others or uuid in self._seen)
+        harmless = unmarked and (others or index.uuids in self._seen)
         compared = others is not None and verdict == "restored" and not harmless
         if compared:
             log.warning(
                 "collection %s: a backup of Chroma or the journal was restored; comparing records",
-                self.serves(name),
-                extra=event("collection_compared", collection=self.serves(name)),
+                edition.serves,
+                extra=event("collection_compared", collection=str(edition.serves)),
             )
-            edition, why = self._editions.named(name), restore_order(self._journal, index, name)
+            why = restore_order(self._journal, index, name)
             if why is not None and edition.role == "live":
                 Requests(self._journal).put("rebuild", edition.serves, why)
                 Requests(self._journal).arrange()
-            self._backend.refill(uuid)
-        row = replace(self._journal.collection(name), uuid=uuid, embedder=model.recipe)
+            self._words.refill(join(index.uuids))
+        row = replace(self._journal.collection(name), uuid=join(index.uuids), embedder=model.recipe)
         # A comparison drops records: a backup with the old generation may still have them.
         expected = () if compared else tuple(filter(None, (generation_of(index.facts()),)))
         self._journal.note_collection(name, replace(row, generations=expected))
         self._journal.renew(renew(self._journal, index, Renewal(name, expected), self.home))
-        self._seen.add(uuid)
+        self._seen.add(index.uuids)
         return index
+
+    def _connect(self, edition: Edition, model: Model) -> EditionIndex:
+        """Open all shards, each created if it does not exist, and their words."""
+        parts, uuids = list[Index](), list[str]()
+        for number, (_, place) in enumerate(edition.places):
+            with blamed(number, edition.shards):
+                part, uuid = self._chroma.open(place, model)
+            parts.append(part)
+            uuids.append(uuid)
+        return EditionIndex(parts, self._words.open(Shards(parts), join(uuids)), uuids)
+
+    def _start_over(self, edition: Edition, why: str) -> None:
+        """Delete the edition in Chroma, and doubt its records, so that all are written again."""
+        log.warning(
+            "collection %s: %s; rewriting all records",
+            edition.serves,
+            why,
+            extra=event("collection_rebuilt", collection=str(edition.serves), reason=why),
+        )
+        self._journal.doubt(edition.name)
+        self._delete(edition.places)
+
+    def _delete(self, places: Sequence[tuple[str, ChromaName]]) -> None:
+        self._words.sweeping = True
+        for _, place in places:
+            self._chroma.delete(place)
 
     def _fenced(self, name: EditionName, facts: Mapping[str, object]) -> str:
         shown = self._editions.named(name).places[0][1]
@@ -320,13 +373,13 @@ class OpenCollections:
         """
         editions = self._editions.all()
         if not self._straight and len(editions) > len({edition.serves for edition in editions}):
-            rename_to_roles(self._backend, editions)
+            self._words.sweeping |= rename_to_roles(self._chroma, editions) > 0
         self._straight = True
 
     def names(self) -> set[str]:
         """Names of all collections in Chroma, ours or not; empty when Chroma is away."""
         with suppress(Transient):
-            return set(self._backend.names().values())
+            return set(self._chroma.names().values())
         return set()
 
     def shown(self, name: EditionName) -> ChromaName:
@@ -338,9 +391,9 @@ class OpenCollections:
         return str(self._editions.named(name).serves)
 
 
-def _others(before: str, now: str) -> set[int] | None:
-    """The shards that were made again since; None if that is all of them."""
-    old, new = separate(before), separate(now)
-    both = enumerate(zip(old, new, strict=False))
-    found = {number for number, (a, b) in both if a != b}
-    return found if len(old) == len(new) > len(found) else None
+def _others(old: Sequence[str], new: Sequence[str]) -> set[int] | None:
+    """Return the shards that were made again since; None if that is all of them."""
+    if len(old) != len(new):
+        return None
+    numbers = {number for number, (before, now) in enumerate(zip(old, new, strict=True)) if before != now}
+    return numbers if len(numbers) < len(new) else None
