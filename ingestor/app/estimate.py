@@ -11,7 +11,7 @@ from ingestor.app import needs
 from ingestor.app.building.parts import Parts, made_by
 from ingestor.app.handover import gone_sources, leaving, rehearsed, renamed
 from ingestor.app.needs import Needs
-from ingestor.app.plan import DryRun, Plan, Recorder, Sampling, add_leaving, silently
+from ingestor.app.plan import Plan, Recorder, Rehearsal, Sampling, silently
 from ingestor.app.queries import is_running, journal_of, unusable
 from ingestor.app.summary import DocumentCounts, RecordCounts
 from ingestor.config import servers
@@ -161,18 +161,16 @@ def make_plan(
         ]
         remote = isinstance(parts.embedder, Remote)
         count = parts.embedder.count if remote else parts.tokens.counts
-        rebuilt = {each.edition for each in expected if each.another}
-        plan = DryRun(journal, recorder, dry_run, count, rebuilt, sample, say).plan(sources)
-        going = leaving(config, journal)
-        for name in going:
-            add_leaving(plan, journal, name)
+        replaced = {
+            each.edition: Editions(journal).live(each.serves).name for each in expected if each.another
+        }
+        records = sum(Reports(journal).records(each.edition) for each in expected)
+        beside = sum(map(Reports(journal).records, replaced.values()))
+        wrong, going = unusable(config, journal), leaving(config, journal)
+        plan = Rehearsal(journal, recorder, dry_run, count, replaced, sample, say).plan(sources, going)
         staying = tuple(name for name in gone_sources(config, journal) if name not in going)
         renames = renamed(config, now)
         rate = journal.get("tokens_per_second")
-        wrong = unusable(config, journal)
-        records = sum(Reports(journal).records(each.edition) for each in expected)
-        replaced = [Editions(journal).live(each.serves).name for each in expected if each.another]
-        beside = sum(map(Reports(journal).records, replaced))
     # A server is not asked, since that may cost money.
     if plan.texts >= SAMPLE and rate is None and not remote:
         rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))

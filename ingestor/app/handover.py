@@ -7,7 +7,7 @@ of the journal under the old name go along: the state of the source, and what it
 import logging
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,9 +16,11 @@ from ingestor.config.models import Config, SourceConfig
 from ingestor.core.events import event
 from ingestor.core.fingerprint import plugin_fingerprint
 from ingestor.model import CollectionName, Fingerprint, SourceName
+from ingestor.ports import NeedsHuman
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import Choices, packed, unpacked
 from ingestor.state.cache import Parses
+from ingestor.state.files import full_disk
 from ingestor.state.journal import Journal
 from ingestor.state.requests import Request, Requests
 from ingestor.units import counted
@@ -146,18 +148,17 @@ def keep_answers(journal: Journal, serves: CollectionName, wanted: Choices, rena
 
 @contextmanager
 def rehearsed(config: Config, journal: Journal) -> Iterator[Journal]:
-    """The journal as it will be after the handover, for commands that only read."""
-    renames = renamed(config, journal)
-    if not renames:
-        yield journal
-        return
+    """Copy the journal, and hand over renamed sources there. Raises NeedsHuman if the disk is full."""
     with TemporaryDirectory(prefix="ingestor-") as folder:
-        copy = journal.copied(Path(folder) / "journal.sqlite3")
         try:
-            _rename(copy, renames)
-            yield copy
-        finally:
-            copy.close()
+            with closing(journal.copied(Path(folder) / "journal.sqlite3")) as copy:
+                if renames := renamed(config, copy):
+                    _rename(copy, renames)
+                yield copy
+        except sqlite3.OperationalError as error:
+            if (full := full_disk(Path(folder))) is None:
+                raise
+            raise NeedsHuman(f"{full} by TMPDIR, for a copy of the journal") from error
 
 
 def _rename(journal: Journal, renames: Renames) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ingestor.app.building.parts import Parts, made_by
 from ingestor.app.daemon import Loop, Signals
+from ingestor.app.handover import rehearsed
 from ingestor.app.plan import difference
 from ingestor.app.queries import collections_of, is_running, journal_of, live_editions
 from ingestor.app.wiring import opened
@@ -262,8 +263,8 @@ def _verify(config: Config) -> Verification:
                 found.settings = collections.changed_settings(edition, _model(parts, edition))
             report = _counted(report, edition.serves, found)
         cache.close()
-    with journal_of(config) as journal:  # before Chroma is opened: sources can take long
-        return _with_sources(report, Parts(config, made_by(journal)), journal)
+    with journal_of(config) as journal, rehearsed(config, journal) as copy:
+        return _with_sources(report, Parts(config, made_by(journal)), copy)
 
 
 def _model(parts: Parts, edition: Edition) -> Model:
@@ -308,7 +309,7 @@ def _counted(report: Verification, name: CollectionName, found: Findings) -> Ver
 
 
 def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verification:
-    """Add the differences between the sources and the journal."""
+    """Add the differences between the sources and the journal. ``journal``: a copy, which is written."""
     for serves in parts.config.collections:
         live = Editions(journal).live(serves)
         made_by = parts.by(unpacked(live.choices) if live.choices else None) or parts

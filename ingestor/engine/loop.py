@@ -23,7 +23,7 @@ from ingestor.engine.workers import Outcome, Work
 from ingestor.engine.writer import BATCH
 from ingestor.model import SourceName
 from ingestor.pipeline.limits import StageTimes
-from ingestor.pipeline.listing import Source
+from ingestor.pipeline.listing import Source, want
 from ingestor.pipeline.prepare import Job, Preparing, prepare
 from ingestor.state.journal import Journal
 from ingestor.state.queries.backlog import Backlog, predecessor, still_wanted, without_heirs
@@ -105,14 +105,7 @@ class Engine:
         self.sources = {source.feed: source for source in sources if not source.only_loses}
         self.losing = {source.name for source in sources if source.only_loses}
         self.dispatcher.several = len({source.name for source in sources}) > 1
-        for name in {source.name for source in sources}:
-            fed = [source.collection for source in sources if source.name == name]
-            self.journal.relocate(name, fed)
-        for name in leaving:
-            self.journal.relocate(name, [])
-        for feed, source in self.sources.items():
-            for parser in self.journal.parsers(feed):
-                self.journal.want_recipe(feed, parser, source.tools.recipe(parser))
+        want(self.journal, sources, leaving)
         self.scanner.configure(sources, watch=watch)
         self._behind = {feed.edition for feed in self.sources if not self.scanner.is_first(feed)}
         self.flow.configure(self.sources, self._behind)

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ingestor.core.decisions import Scope
+from ingestor.core.decisions import Changes, QueueTurns, Scope
 from ingestor.core.entries import EditionName, Feed
-from ingestor.core.listings.comparison import KnownVersions, ListingChanges, ListingComparison, Versions
+from ingestor.core.listings.comparison import KnownVersions, ListingComparison, Versions
 from ingestor.core.listings.pages import pages
+from ingestor.core.reconcile import Action, Listing, Observe
 from ingestor.model import INSIDE, Item, SourceName
 from ingestor.pipeline.containers import outside
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Connector, Identified, PartialScan, Scoped, Trackable, Transient
+from ingestor.state.journal import Journal
 from ingestor.state.listings import PageStore
 
 _PAGE = 500  # items compared at once
@@ -52,27 +54,37 @@ class Source:
         return isinstance(self.connector, Trackable) and self.connector.same(version, other)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Listing:
-    """The result of a listing.
+def want(journal: Journal, sources: Sequence[Source], leaving: Sequence[SourceName] = ()) -> None:
+    """Note in the journal which editions sources feed, and by which recipes.
 
-    ``changes``, ``known``: one for each edition. ``known``: number of documents before, in the whole source;
-    not counted, and 0, for a part in which none vanished.
-    ``identity``: of the source's root. ``trouble``: why the listing of its scope is incomplete; None if it is
-    complete.
+    ``leaving``: sources whose documents are removed.
     """
+    for name in {source.name for source in sources}:
+        journal.relocate(name, [source.collection for source in sources if source.name == name])
+    for name in leaving:
+        journal.relocate(name, [])
+    for source in sources:
+        for parser in () if source.only_loses else journal.parsers(source.feed):
+            journal.want_recipe(source.feed, parser, source.tools.recipe(parser))
 
-    changes: tuple[ListingChanges, ...]
-    scope: Scope
-    known: tuple[int, ...]
-    identity: str
-    trouble: str | None = None
-    more: bool = False  # see ports.PartialScan
 
-    def loss(self) -> tuple[int, int]:
-        """Return the numbers of vanished and of known documents of the edition that loses most."""
-        each = zip((len(changes.vanished) for changes in self.changes), self.known, strict=True)
-        return max(each, key=lambda one: one[0])
+def observe(
+    journal: Journal,
+    source: Source,
+    actions: Iterable[Action],
+    remove_at: float = 0.0,
+    turns: QueueTurns | None = None,
+) -> None:
+    """Carry out the observations among these actions in one edition of the source.
+
+    ``remove_at``, ``turns``: see Journal.observe.
+    """
+    for action in actions:
+        if isinstance(action, Observe):
+            changes = action.all()
+            if source.only_loses:
+                changes = Changes(vanished=changes.vanished)
+            journal.observe(source.name, source.collection, changes, remove_at, turns)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What a plan reads, page by page, as one set in memory would tell it."""
+"""The documents that a plan reads, page by page, from a copy of the journal."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,23 +8,24 @@ from typing import Any, cast
 
 import pytest
 
-from ingestor.app import plan as planning
-from ingestor.app.plan import DueDocuments, Plan, Sampling, _places
+from ingestor.app.plan import Plan, Sampling
 from ingestor.core.decisions import Changes, Scope
-from ingestor.core.entries import EditionName, Intent, Receipt
+from ingestor.core.entries import EditionName, Feed, Intent, Receipt
 from ingestor.core.listings import comparison
+from ingestor.core.reconcile import observations
 from ingestor.model import Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Source
 from ingestor.state.journal import Journal
 from ingestor.state.listings import LastListing
 from ingestor.state.queries import reports
+from ingestor.state.queries.reports import Unsettled
 
 SOURCE, EDITION = SourceName("s"), EditionName("docs")
 SETTLED = ("kept", "edited", "gone", "old recipe", "old and edited", "old and gone")
 CHANGED = ("edited", "old and edited")
 THERE = {key: "2" if key in CHANGED else "1" for key in (*SETTLED, "never done", "a new", "z new")}
-DUE = ["a new", "edited", "old and edited", "z new", "never done", "old recipe"]  # the listed ones first
+DUE = ["edited", "old and edited", "never done", "a new", "z new", "old recipe"]  # in the order of the queue
 
 
 class Listed:
@@ -35,7 +36,7 @@ class Listed:
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal]:
-    for module in (comparison, planning, reports):
+    for module in (comparison, reports):
         monkeypatch.setattr(module, "_PAGE", 2)
     journal = Journal(tmp_path / "journal.sqlite3")
     items = tuple(Item(key, "1", f"/{key}", 3) for key in (*SETTLED, "never done"))
@@ -50,52 +51,53 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal
 
 
 @pytest.fixture
-def due(journal: Journal) -> DueDocuments:
+def copy(tmp_path: Path, journal: Journal) -> Iterator[Journal]:
+    """A copy of the journal into which a listing was taken over."""
+    copy = journal.copied(tmp_path / "copy.sqlite3")
     tools = SimpleNamespace(recipe=lambda parser: "new")
     source = Source(SOURCE, EDITION, cast(Any, Listed()), cast(Any, tools))
-    found = listing.take(source, Scope(), [LastListing(journal, source.feed)])
-    return DueDocuments(journal, source, found)
+    found = listing.take(source, Scope(), [LastListing(copy, source.feed)])
+    listing.want(copy, [source])
+    listing.observe(copy, source, observations(found))
+    yield copy
+    copy.close()
 
 
-def test_all_that_a_sync_would_read_is_due_once(due: DueDocuments) -> None:
-    entries = [*due.at(range(6))]
+FEED = Feed(SOURCE, EDITION)
+
+
+def test_all_that_a_sync_would_read_is_due_once(journal: Journal, copy: Journal) -> None:
+    entries = [*Unsettled(copy).due_at(FEED, range(6))]
     assert [entry.key for entry in entries] == DUE
-    assert len(due) == len(DUE)
-    assert [entry.row > 0 for entry in entries] == ["new" not in key for key in DUE]
-    assert [entry.item and entry.item.version for entry in entries] == ["1", "2", "2", "1", "1", "1"]
-    assert due.size == 4 * 7 + 2 * 3
+    assert [entry.item and entry.item.version for entry in entries] == ["2", "2", "1", "1", "1", "1"]
+    assert Unsettled(copy).due(FEED) == (6, 4 * 7 + 2 * 3)
+    assert Unsettled(copy).gone(SOURCE) == (2, 0)
+    assert Unsettled(copy).examples(FEED, 4) == ["gone", "old and gone", "a new", "edited"]
+    assert [each.key for each in Unsettled(journal).due_at(FEED, range(6))] == ["never done"]
 
 
-def test_entries_are_found_by_their_place(due: DueDocuments) -> None:
-    entries = [*due.at(range(6))]
+def test_due_documents_are_found_by_their_place(copy: Journal) -> None:
+    entries = [*Unsettled(copy).due_at(FEED, range(6))]
     for places in ([], [0], [1, 4], [3, 4, 5], [*range(6)]):
-        assert [*due.at(places)] == [entries[at] for at in places]
-
-
-def test_what_a_daemon_removed_meanwhile_is_left_out(journal: Journal, due: DueDocuments) -> None:
-    [entry] = journal.named("old recipe")
-    journal.observe(SOURCE, EDITION, Changes(vanished=("old recipe",)), 0.0)
-    journal.remove([entry.row])
-    assert [entry.key for entry in due.at(range(6))] == DUE[:-1]
-    assert [entry.key for entry in due.at([0, 5])] == [DUE[0]]
+        assert [*Unsettled(copy).due_at(FEED, places)] == [entries[at] for at in places]
 
 
 def test_sample_of_large_source_is_the_same_at_each_run() -> None:
     bounds = Sampling(documents=100, above=1000)
-    assert _places(1000, bounds) == range(1000)
-    places = _places(5000, bounds)
+    assert bounds.places(1000) == range(1000)
+    places = bounds.places(5000)
     assert len(places) == 100
-    assert places == _places(5000, bounds)
+    assert places == bounds.places(5000)
     assert max(places) < 5000
 
 
 def test_figures_of_sample_are_scaled_documents_by_number_and_records_by_bytes() -> None:
     sizes = [int(2 ** (n % 13)) * 100 for n in range(20_000)]
-    chosen = _places(len(sizes), Sampling())
+    chosen = Sampling().places(len(sizes))
     read = Plan(documents=Counter(added=len(chosen)), seconds=1.0)
     read.records["added"] = sum(1 + sizes[at] // 1000 for at in chosen) if len(chosen) < len(sizes) else 0
     assert read.records["added"] == 0, "a source of 20,000 documents is read whole"
-    chosen = _places(len(sizes), Sampling(2000, 2000))
+    chosen = Sampling(2000, 2000).places(len(sizes))
     read.records["added"] = sum(1 + sizes[at] // 1000 for at in chosen)
     read.documents["added"] = len(chosen)
     read.scale(len(sizes) / len(chosen), sum(sizes) / sum(sizes[at] for at in chosen))

@@ -13,7 +13,7 @@ import pytest
 from ingestor.app import daemon, queries
 from ingestor.app.building.parts import Parts
 from ingestor.app.estimate import look_alikes, outlook
-from ingestor.app.plan import DryRun, Recorder
+from ingestor.app.plan import Recorder, Rehearsal
 from ingestor.app.wiring import opened
 from ingestor.cli.main import main
 from ingestor.cli.run import init
@@ -141,6 +141,21 @@ def test_verify_names_what_is_not_in_step(synced: Project, ask: Ask, monkeypatch
     assert found["examples"] == ["docs: unsettled: new.txt", f"docs: unsettled: {kept}: no right"]
 
 
+def test_a_plan_finds_documents_that_moved_to_another_source(synced: Project, ask: Ask) -> None:
+    folder = {"kind": "folder", "settle": "0s", "collection": "docs"}
+    paths = {"docs": "./docs", "other": "./other"}
+    synced.settings = {"sources": [{"name": name, "path": path, **folder} for name, path in paths.items()]}
+    synced.configure()
+    (synced.folder / "other").mkdir()
+    (synced.docs / "a.txt").rename(synced.folder / "other" / "a.txt")
+    planned = plan_of(ask)
+    assert (planned["documents"]["moved"], planned["documents"]["added"]) == (1, 0)
+    assert (planned["documents"]["removed"], planned["embed"]["texts"]) == (0, 0)
+    synced_now = json.loads(ask("sync", "--json").out)
+    assert synced_now["documents"]["moved"] == 1
+    assert synced_now["documents"]["removed"] == 0
+
+
 def test_a_plan_says_that_a_sync_would_ask(project: Project, ask: Ask) -> None:
     for number in range(30):
         (project.docs / f"{number}.txt").write_text(f"words of {number}")
@@ -186,13 +201,13 @@ def test_a_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> N
     project = Project(tmp_path / "real", {"embedding": {}, "chunking": {}}, {"path": str(SAMPLES)})
     parts = Parts(load(project.config, {}))
     recorder = Recorder(None, parts.embedder_recipe, 384, look_alikes(384))
-    journal, nobody = Journal.blank(), DryRunAnswers(None, parts.tokens.counts)
+    journal, nobody = Journal(tmp_path / "journal"), DryRunAnswers(None, parts.tokens.counts)
     sources = [
         source
         for each in outlook(parts, journal)
         for source in parts.sources(each.serves, each.edition, recorder, nobody)
     ]
-    plan = DryRun(journal, recorder, nobody, parts.tokens.counts).plan(sources)
+    plan = Rehearsal(journal, recorder, nobody, parts.tokens.counts).plan(sources)
     journal.close()
     assert 160 < plan.records["added"] < 190
     assert not plan.cuts_known

@@ -17,10 +17,10 @@ from ingestor.chroma.shards import Shards
 from ingestor.core import decisions, slots
 from ingestor.core.decisions import NEVER
 from ingestor.core.fingerprint import fingerprint
-from ingestor.engine import edition_store, loop, protocol, writer
+from ingestor.core.reconcile import Observe, reconcile
+from ingestor.engine import edition_store, loop, protocol, scanner, writer
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.outcomes import DocumentFlow
-from ingestor.engine.scanner import Scanner
 from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
 from ingestor.pipeline import listing
@@ -185,13 +185,8 @@ def _adopt_twice(batch):
     return list(batch)
 
 
-def _only_first(self, editions, under_way):
-    _TAKE_OVER(self, editions, under_way)
-    if under_way.edition:
-        under_way.edition = len(under_way.found.changes)
-
-
-_TAKE_OVER = Scanner._take_over
+def _only_first(*given):
+    return tuple(each for each in reconcile(*given) if not isinstance(each, Observe) or not each.edition)
 
 
 def _always_follow(now, settings):
@@ -286,7 +281,7 @@ BROKEN: Variants = {
         {EXACT, REST, COMPLETE, ONE_RECIPE},
     ),
     "an edition in building misses a listing": (
-        Scanner, "_take_over", _only_first, {REST, CLEAN, COMPLETE},
+        scanner, "reconcile", _only_first, {REST, CLEAN, COMPLETE},
     ),
     "what was removed meanwhile is written": (
         writer, "still_wanted", lambda journal, rows: dict.fromkeys(rows, ""), {UNWANTED},

@@ -8,7 +8,6 @@ never listed only because of the time.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import current_thread
@@ -19,7 +18,9 @@ import pytest
 from ingestor.core.listings import comparison, key_set
 from ingestor.core.listings.comparison import ListingComparison
 from ingestor.core.listings.key_set import KeySet
-from ingestor.engine.scanner import Scanner, _TakeOver
+from ingestor.core.reconcile import Action, Observe, reconcile
+from ingestor.engine import scanner
+from ingestor.engine.scanner import Scanner
 from ingestor.model import Item
 from ingestor.pipeline import listing
 from ingestor.state import listings
@@ -79,22 +80,19 @@ _ADD = ListingComparison.add
 
 
 def _what_came_meanwhile_is_listed(self: Scanner, scan: Any, outcome: Any) -> None:
-    scan.state.dirty.clear()
+    scan.watch.dirty.clear()
     _SCANNED(self, scan, outcome)
 
 
 _SCANNED = Scanner.scanned
 
 
-def _accepted_at_its_end(self: Scanner, source: Any, scan: Any, *others: Any) -> bool:
-    return _HELD(self, source, replace(scan, accepted=True), *others)
+def _accepted_at_its_end(found: Any, before: Any, now: Any, *others: Any) -> tuple[Action, ...]:
+    return reconcile(found, now, now, *others)
 
 
-_HELD = Scanner._held
-
-
-def _first_part_alone(self: _TakeOver) -> None:
-    self.edition = len(self.found.changes)
+def _first_part_alone(*given: Any) -> tuple[Action, ...]:
+    return tuple(each for each in reconcile(*given) if not isinstance(each, Observe) or not each.part)
 
 
 BROKEN: Variants = {
@@ -105,8 +103,10 @@ BROKEN: Variants = {
     "hints for what is being listed are forgotten": (
         Scanner, "scanned", _what_came_meanwhile_is_listed, {EXACT, REST},
     ),
-    "an acceptance counts for what was listed before": (Scanner, "_held", _accepted_at_its_end, {THERE}),
-    "only the first part is taken over": (_TakeOver, "advance", _first_part_alone, {EXACT, REST}),
+    "an acceptance counts for what was listed before": (
+        scanner, "reconcile", _accepted_at_its_end, {THERE},
+    ),
+    "only the first part is taken over": (scanner, "reconcile", _first_part_alone, {EXACT, REST}),
 }  # fmt: skip
 
 

@@ -1,15 +1,17 @@
 """What ``plan`` announces is what a sync then counts, over random changes of a small world."""
 
 from collections import Counter
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 
 from ingestor.app import plan as planning
-from ingestor.app.plan import DryRun, Plan, Recorder
+from ingestor.app.plan import Plan, Recorder, Rehearsal
 from ingestor.core.fingerprint import Fingerprint
 from ingestor.pipeline import actions
 from ingestor.pipeline.answers import DryRunAnswers
@@ -26,7 +28,8 @@ def planned(world: World) -> Plan:
     sources = parts.sources(DOCS, live.name, parts.embedder.embed, memory=world.loop.running.memory)
     recorder = Recorder(None, Fingerprint("none"), 4, lambda texts: np.zeros((len(texts), 4), np.float32))
     dry_run = DryRunAnswers(None, lambda texts: [len(each) for each in texts])
-    return DryRun(world.journal, recorder, dry_run, lambda texts: [0 for _ in texts]).plan(sources)
+    with TemporaryDirectory() as folder, closing(world.journal.copied(Path(folder) / "copy")) as copy:
+        return Rehearsal(copy, recorder, dry_run, lambda texts: [0 for _ in texts]).plan(sources)
 
 
 def change(world: World, random: Random) -> None:

@@ -23,6 +23,7 @@ from ingestor.core.metadata_keys import Profile
 from ingestor.engine import writer
 from ingestor.engine.flight import IN_HAND, Phase
 from ingestor.engine.loop import Engine
+from ingestor.engine.scanner import WatchPhase
 from ingestor.lexical.filling import Upkeep
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.prepare import Prepared
@@ -322,7 +323,7 @@ class World:
         for source, files in self.places.items():
             live = Editions(self.journal).live(self.serves(files)).name
             watch = self.engine.scanner._watches[source]
-            if not watch.whole or watch.in_parts:
+            if not watch.whole or watch.phase is WatchPhase.TAKING_OVER:
                 continue
             left = len(files.wanted[live])
             lost = files.most - left

@@ -1,14 +1,13 @@
 """Reports from the journal: counts, failures, documents."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ingestor.core.completeness import Skipped, SkippedKinds
 from ingestor.core.document_state import WITHOUT_RECORDS, State, shown
 from ingestor.core.entries import EditionName, Entry, Feed
-from ingestor.core.listings.pages import pages
-from ingestor.model import DocumentId, Known
+from ingestor.model import DocumentId, Known, SourceName
 from ingestor.state.columns import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED, marks
 from ingestor.state.journal import Journal
 
@@ -181,59 +180,47 @@ class Reports:
         return int(self._journal.select(query, (collection,))[0][0])
 
 
-_KEYS = 500  # that are looked up at once
 _OF = "source = ? AND collection = ?"
 
 
 class Unsettled:
-    """Each method takes as much memory as what it returns. Methods raise sqlite3.Error."""
+    """Differences between the wanted and the applied state of a source. Methods raise sqlite3.Error."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def of_keys(self, feed: Feed, keys: Sequence[str]) -> list[Entry]:
-        """Return the entries for these keys, skipping documents that the journal lacks."""
-        return [
-            entry
-            for page in pages(keys, _KEYS)
-            for entry in self._journal.entries(f"{_OF} AND key IN ({marks(page)})", (*feed, *page))
-        ]
+    def due(self, feed: Feed) -> tuple[int, int]:
+        """Return the number of documents to prepare, and their listed bytes."""
+        query = f"SELECT COUNT(*), coalesce(SUM(size), 0) FROM documents WHERE {_OF} AND {PENDING}"
+        [(documents, size)] = self._journal.select(query, feed)
+        return documents, size
 
-    def reasons(self, feed: Feed, keys: Sequence[str]) -> dict[str, str]:
-        """Why documents failed, of those of these few that did."""
-        query = (
-            f"SELECT key, reason FROM documents WHERE {_OF} AND key IN ({marks(keys)}) AND reason IS NOT NULL"
-        )
-        return dict(self._journal.select(query, (*feed, *keys)))
+    def due_at(self, feed: Feed, places: Container[int]) -> Iterator[Entry]:
+        """Yield the documents to prepare that have these places in the queue, read in pages."""
+        queue = f"SELECT retry_at, id FROM documents INDEXED BY unsettled WHERE {_OF} AND {PENDING}"
+        query = f"""{queue} AND retry_at = ? AND id > ? UNION ALL {queue} AND retry_at > ?
+                    ORDER BY retry_at, id LIMIT {_PAGE}"""
+        last, before = (-1.0, -1), 0
+        while page := self._journal.select(query, (*feed, *last, *feed, last[0])):
+            rows = [row for place, (_, row) in enumerate(page, before) if place in places]
+            entries = self._journal.of_rows(rows)
+            yield from (entries[row] for row in rows if row in entries)
+            last, before = page[-1], before + len(page)
 
-    def leaving(self, feed: Feed) -> list[Entry]:
-        """Documents of that source in live editions that vanished or are in another edition."""
-        where = f"source = ? AND {LIVE} AND (wanted_version IS NULL OR collection != ?) ORDER BY key"
-        return self._journal.entries(where, feed)
+    def gone(self, source: SourceName) -> tuple[int, int]:
+        """Return the numbers of documents to remove in live editions, and of their records."""
+        query = f"""SELECT COUNT(*), coalesce(SUM((SELECT COUNT(*) FROM records WHERE document = id)), 0)
+                    FROM documents WHERE source = ? AND {LIVE} AND {GONE}"""
+        [(documents, records)] = self._journal.select(query, (source,))
+        return documents, records
 
-    def of_rows(self, rows: Sequence[int]) -> list[Entry]:
-        """Return the entries for these row ids in the order of keys, skipping missing ones."""
-        return self._journal.entries(f"id IN ({marks(rows)}) ORDER BY key", (*rows,))
-
-    def outdated(
-        self, feed: Feed, recipe: Callable[[str], str]
-    ) -> Iterator[list[tuple[int, str, int | None]]]:
-        """Row, key and size of documents that are not settled under these recipes, by key, in pages.
-
-        ``recipe``: of a parser, "" for none.
-        """
-        query = f"SELECT DISTINCT coalesce(parser, '') FROM documents WHERE {_OF}"
-        recipes = [(parser, recipe(parser)) for (parser,) in self._journal.select(query, feed)]
-        if not recipes:
-            return
-        wanted = f"CASE coalesce(parser, '') {'WHEN ? THEN ? ' * len(recipes)} END"
-        query = f"""SELECT id, key, size FROM documents WHERE {_OF} AND wanted_version IS NOT NULL
-                    AND (done_version IS NOT wanted_version OR done_recipe IS NOT {wanted})
-                    AND key > ? ORDER BY key LIMIT {_PAGE}"""
-        values, last = (*feed, *(value for row in recipes for value in row)), ""
-        while page := self._journal.select(query, (*values, last)):
-            yield page
-            last = page[-1][1]
+    def examples(self, feed: Feed, number: int) -> list[str]:
+        """Return the first documents to remove or to prepare, with the reason of those that failed."""
+        query = f"""SELECT key, reason FROM documents
+                    WHERE source = ? AND (({GONE} AND {LIVE}) OR (collection = ? AND {PENDING}))
+                    ORDER BY NOT {GONE}, retry_at, key LIMIT ?"""
+        rows = self._journal.select(query, (*feed, number))
+        return [key if reason is None else f"{key}: {reason}" for key, reason in rows]
 
     def set_aside(self, feed: Feed) -> list[tuple[str, State, str]]:
         """Key, state and reason of documents without records: quarantined, or unsupported."""

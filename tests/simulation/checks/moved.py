@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ingestor.core.entries import EditionName, Entry
-from ingestor.engine.scanner import _TakeOver
+from ingestor.core.reconcile import Observe
+from ingestor.engine.scanner import TakeOver
 from ingestor.model import SourceName
 from ingestor.state.queries import backlog
 from ingestor.state.sources import SourceRows
@@ -45,11 +46,11 @@ def _awaited(world: "World", source: SourceName, edition: EditionName) -> set[st
     listed = [
         outcome.value
         for outcome in world.pool.outcomes
-        if isinstance(outcome.value, _TakeOver)
-        and world.engine.scanner._watches.get(source) is outcome.tag.state
+        if isinstance(outcome.value, TakeOver)
+        and world.engine.scanner._watches.get(source) is outcome.tag.watch
     ]
-    parts = [one.found.changes[0].part(n) for one in listed if not one.edition
-             for n in range(one.part, one.found.changes[0].parts)]  # fmt: skip
+    parts = [each.all() for one in listed for each in one.left
+             if isinstance(each, Observe) and not each.edition]  # fmt: skip
     versions = due + [(source, item.version) for one in parts for item in one.changed]
     at_work = {name for name in world.places if SourceRows(world.journal).of(name).ready}
     return {world.places[name].written[int(version)] for name, version in versions if name in at_work}
