@@ -239,7 +239,8 @@ class Rehearsal:
         places = range(due) if self.sample is None else self.sample.places(due)
         find = partial(predecessor, self.journal, source.moved)
         tools = replace(source.tools, chunker=watched)
-        before, begun = self._asked(), monotonic()
+        asked, begun = self.dry_run, monotonic()
+        before = len(self.recorder.missing), asked.calls, asked.prompt_tokens, asked.cost
         for number, entry in enumerate(unsettled.due_at(source.feed, places)):
             self.say(f"{source.name}: {number:,} of {len(places):,} read")
             size += (entry.item.size or 0) if entry.item is not None else 0
@@ -262,10 +263,10 @@ class Rehearsal:
                 self.journal.settle([prepared.receipt], [prepared.receipt.recipe])
             read.add_writes(prepared, building=source.collection in self.replaced)
         read.seconds = monotonic() - begun
-        texts, read.asks, read.prompt_tokens, read.cost = (
-            now - earlier for now, earlier in zip(self._asked(), before, strict=True)
-        )
-        new_texts = [*islice(reversed(self.recorder.missing.values()), int(texts))]
+        texts = len(self.recorder.missing) - before[0]
+        read.asks = asked.calls - before[1]
+        read.prompt_tokens, read.cost = asked.prompt_tokens - before[2], asked.cost - before[3]
+        new_texts = [*islice(reversed(self.recorder.missing.values()), texts)]
         read.texts, read.tokens = len(new_texts), sum(self.count_tokens(new_texts))
         if len(places) < due:
             plan.sampled[source.name] = len(places), due
@@ -280,11 +281,6 @@ class Rehearsal:
         )
         plan.sources[source.name] = read.documents
         plan.add(read)
-
-    def _asked(self) -> tuple[int, int, int, float]:
-        """Return the numbers of texts and requests so far, and the tokens and cost of requests."""
-        asked = self.dry_run
-        return len(self.recorder.missing), asked.calls, asked.prompt_tokens, asked.cost
 
     def _remove(self, plan: Plan, name: SourceName) -> None:
         """Add the removal of the documents that no new one was found to be."""
