@@ -352,8 +352,7 @@ class Project:
     def accept(self, source: str) -> None:
         """Confirm a held source's loss of documents: the next pass removes them."""
         from ingestor.app.queries import BadRequest, journal_of
-        from ingestor.state.sources import SourceRows
-        from ingestor.state.withdrawals import Withdrawals
+        from ingestor.state.sources import SourceRows, Withdrawals
 
         config = self._in_force().config
         with _explained(), journal_of(config) as journal:

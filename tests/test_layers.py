@@ -5,6 +5,7 @@ Each law, and each contract of import-linter, is shown to catch a breach.
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,7 +29,6 @@ PURE = {
     "ingestor.ports",
     "ingestor.units",
     "ingestor.pipeline.metadata",
-    "ingestor.state.columns",
 }
 READS_FILES = {
     "ingestor.text.tokens": "the vocabulary of an encoding, on first use",
@@ -96,7 +96,7 @@ MAY_THREAD = {
     "ingestor.connectors.remote.files": "a Lock: most remote file systems serve one caller at a time",
     "ingestor.connectors.imap.session": "a Timer ends the wait for an answer that drips",
     "ingestor.connectors.imap.sessions": "a Lock: workers share connections; a Timer closes what is idle",
-    "ingestor.service.journal_reader": "a Lock: threads share its connection",
+    "ingestor.state.journal": "a Lock: threads share its connection",
     "ingestor.lexical.readers": "a Lock: threads take a connection each, and put it back",
     "ingestor.service.gathering": "a Lock: one scrape gathers, others wait for its figures",
     "ingestor.search.rerankers": "threads that a search can leave",
@@ -422,3 +422,31 @@ def test_every_folder_is_on_the_map() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     folders = [path.name for path in (ROOT / "ingestor").iterdir() if (path / "__init__.py").exists()]
     assert [name for name in folders if f"  {name} " not in page] == []
+
+
+SQL = re.compile(
+    r"\s*(SELECT\b.*\bFROM|INSERT (INTO|OR)|UPDATE \w+ SET|DELETE FROM|WITH \w+ AS|PRAGMA \w)", re.DOTALL
+)
+OWN_SQL = ("ingestor.state", "ingestor.lexical", "ingestor.connectors", "ingestor.chroma.folder")
+
+
+def sql_outside(trees: Trees) -> list[str]:
+    """Return the modules with SQL whose database belongs to another module."""
+    return sorted(
+        name
+        for name, tree in trees.items()
+        if not any(name == own or name.startswith(f"{own}.") for own in OWN_SQL)
+        and any(
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL.match(node.value)
+            for node in ast.walk(tree)
+        )
+    )
+
+
+def test_sql_of_the_journal_is_written_in_its_folder_alone() -> None:
+    assert sql_outside(_load()) == []
+
+
+def test_sql_of_another_folder_is_found() -> None:
+    query = ast.parse('journal.select("SELECT uuid FROM collections")')
+    assert sql_outside({"ingestor.page.site": query, "ingestor.state.rows": query}) == ["ingestor.page.site"]

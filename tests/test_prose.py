@@ -195,7 +195,7 @@ WORDS = 25  # of a sentence
 LEFT_IN = {
     "": (10, 7, 4),
     "app": (206, 38, 6),
-    "chroma": (161, 46, 7),
+    "chroma": (151, 45, 7),
     "chunkers": (130, 30, 31),
     "cli": (192, 20, 3),
     "config": (2, 5, 0),
@@ -206,7 +206,7 @@ LEFT_IN = {
     "engine": (55, 37, 7),
     "evaluate": (0, 13, 3),
     "http_server": (1, 0, 0),
-    "lexical": (39, 15, 3),
+    "lexical": (39, 14, 3),
     "nodes": (0, 4, 0),
     "page": (137, 13, 0),
     "parsers": (376, 36, 8),
@@ -217,7 +217,7 @@ LEFT_IN = {
     "search": (65, 16, 5),
     "segmentation": (0, 4, 6),
     "service": (0, 1, 1),
-    "state": (119, 40, 2),
+    "state": (118, 40, 2),
     "text": (0, 3, 9),
 }
 

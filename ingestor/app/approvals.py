@@ -17,10 +17,9 @@ from ingestor.core.entries import Edition
 from ingestor.model import CollectionName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.rechunk import policy
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports
-from ingestor.state.requests import Notices, Requests
 from ingestor.units import counted, in_words
 
 PATIENCE = 30.0  # seconds that a daemon may take to carry out a request

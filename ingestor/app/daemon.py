@@ -23,9 +23,9 @@ from ingestor.core.events import event
 from ingestor.lexical.readers import LexicalReaders
 from ingestor.ports import NeedsHuman, Stop
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.journal_reader import JournalReader
 from ingestor.state import run_status, running_config
 from ingestor.state.files import lexical_path, lock_path
+from ingestor.state.journal import JournalReader
 from ingestor.state.queries.history import note_refused
 from ingestor.state.queries.reports import Reports
 from ingestor.state.run_status import Live, Meter, RunningListing, SyncProgress

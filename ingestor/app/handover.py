@@ -5,7 +5,6 @@ of the journal under the old name go along: the state of the source, and what it
 """
 
 import logging
-import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -20,9 +19,10 @@ from ingestor.ports import NeedsHuman
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import Choices, packed, unpacked
 from ingestor.state.cache import Parses
+from ingestor.state.editions import Request, Requests
 from ingestor.state.files import full_disk
 from ingestor.state.journal import Journal
-from ingestor.state.requests import Request, Requests
+from ingestor.state.sources import SourceRows
 from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
@@ -80,9 +80,6 @@ def in_choices(choices: Choices, renames: Renames) -> Choices:
     }
 
 
-_MARK = "\n"  # before a name that is being changed; no source name begins with it
-
-
 def renamed(config: Config, journal: Journal) -> Renames:
     """New source names by old ones, for sources whose documents are not handed over yet."""
     return find_renames(config.sources, _noted(journal))
@@ -108,17 +105,7 @@ def settle_names(
     for serves in config.collections if renames else ():
         keep_answers(journal, serves, wanted(serves), renames)  # first: they are stored under the old names
     hand_over(journal, renames, parses)
-    note_origins(config, journal)
-
-
-def note_origins(config: Config, journal: Journal) -> None:
-    """Store the origin of each source, by which it is recognised under another name."""
-    with journal.transaction() as db:
-        db.executemany(
-            """INSERT INTO sources (name, origin) VALUES (?, ?)
-               ON CONFLICT DO UPDATE SET origin = excluded.origin WHERE origin IS NOT excluded.origin""",
-            [(source.name, origin(source)) for source in config.sources],
-        )
+    SourceRows(journal).note_origins({source.name: origin(source) for source in config.sources})
 
 
 def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
@@ -126,15 +113,15 @@ def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
     if renames:
         _rename(journal, renames)
     for old, new in renames.items():
-        rows = journal.select("SELECT DISTINCT key FROM documents WHERE source = ?", (new,))
+        keys = SourceRows(journal).keys(new)
         log.info(
             "source %s was renamed to %s and keeps its %s",
             old,
             new,
-            counted(len(rows), "document"),
-            extra=event("source_renamed", source=new, former=old, documents=len(rows)),
+            counted(len(keys), "document"),
+            extra=event("source_renamed", source=new, former=old, documents=len(keys)),
         )
-        parses.rename(old, new, [key for (key,) in rows])
+        parses.rename(old, new, keys)
 
 
 def keep_answers(journal: Journal, serves: CollectionName, wanted: Choices, renames: Renames) -> None:
@@ -162,48 +149,13 @@ def rehearsed(config: Config, journal: Journal) -> Iterator[Journal]:
 
 
 def _rename(journal: Journal, renames: Renames) -> None:
-    """In two steps, since two sources can swap names."""
-    with journal.transaction() as db:
-        for old, new in renames.items():
-            db.execute("UPDATE documents SET source = ? WHERE source = ?", (_MARK + new, old))
-            db.execute("UPDATE sources SET name = ? WHERE name = ?", (_MARK + new, old))
-            db.execute("UPDATE withdrawals SET source = ? WHERE source = ?", (_MARK + new, old))
-        for new in renames.values():
-            _take_name(db, new)
-        for name in {*renames, *renames.values()}:
-            db.execute("DELETE FROM requests WHERE kind = 'prune' AND subject = ?", (name,))
-        _rename_in_choices(db, renames)
+    SourceRows(journal).rename(renames, lambda choices: packed(in_choices(unpacked(choices), renames)))
 
 
 def _noted(journal: Journal) -> dict[SourceName, SourcePlace]:
-    """Sources that have documents, the last listed first."""
-    rows = journal.select(
-        """SELECT DISTINCT source, origin, COALESCE(serves, collection), last_scan
-           FROM (SELECT DISTINCT source, collection FROM documents)
-           LEFT JOIN sources ON sources.name = source LEFT JOIN collections ON collections.name = collection
-           ORDER BY last_scan DESC, source"""
-    )
+    """Return sources that have documents, the last listed first."""
+    rows = SourceRows(journal).places()
     return {
-        name: SourcePlace(place, frozenset(serves for other, _, serves, _ in rows if other == name))
-        for name, place, _, _ in rows
+        name: SourcePlace(place, frozenset(serves for other, _, serves in rows if other == name))
+        for name, place, _ in rows
     }
-
-
-def _take_name(db: sqlite3.Connection, name: SourceName) -> None:
-    """Give a row its new name. A pause under the new name stays."""
-    db.execute(
-        """UPDATE sources SET paused = COALESCE(paused, (SELECT paused FROM sources WHERE name = ?))
-           WHERE name = ?""",
-        (name, _MARK + name),
-    )
-    db.execute("DELETE FROM sources WHERE name = ?", (name,))
-    db.execute("DELETE FROM withdrawals WHERE source = ?", (name,))
-    db.execute("UPDATE sources SET name = ? WHERE name = ?", (name, _MARK + name))
-    db.execute("UPDATE withdrawals SET source = ? WHERE source = ?", (name, _MARK + name))
-    db.execute("UPDATE documents SET source = ? WHERE source = ?", (name, _MARK + name))
-
-
-def _rename_in_choices(db: sqlite3.Connection, renames: Renames) -> None:
-    rows = db.execute("SELECT name, choices FROM collections WHERE choices IS NOT NULL").fetchall()
-    changed = [(packed(in_choices(unpacked(choices), renames)), name) for name, choices in rows]
-    db.executemany("UPDATE collections SET choices = ? WHERE name = ?", changed)

@@ -13,12 +13,11 @@ from ingestor.chroma.collections import Described
 from ingestor.config.models import Config
 from ingestor.core.entries import Edition
 from ingestor.core.generation import HOME, pack
-from ingestor.core.shards import separate, shard_names, shard_of
+from ingestor.core.shards import shard_names, shard_of
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state import files
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.requests import Requests
 from ingestor.units import counted, in_words
 
 Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
@@ -73,7 +72,7 @@ def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
             raise BadRequest(why)
         collections.delete_any(found.uuid)
         for edition in Editions(journal).all():
-            if found.uuid in separate(edition.uuid or "") and edition.role == "live":
+            if found.uuid in edition.uuids and edition.role == "live":
                 Editions(journal).forget(edition.name)
         return found
 
@@ -185,12 +184,8 @@ def _one(config: Config, journal: Journal, found: Described, shard: _Shard | Non
 
 
 def _documents(journal: Journal, shard: _Shard) -> int:
-    edition, shards = shard.edition, shard.edition.shards
-    if shards == 1:
-        query = "SELECT COUNT(*) FROM documents WHERE collection = ?"
-        return int(journal.select(query, (edition.name,))[0][0])
-    rows = journal.select("SELECT document_id FROM documents WHERE collection = ?", (edition.name,))
-    return sum(shard_of(document, shards) == shard.number for (document,) in rows)
+    documents = Editions(journal).documents(shard.edition.name)
+    return sum(shard_of(document, shard.edition.shards) == shard.number for _, document in documents)
 
 
 def _role(edition: Edition | None) -> Literal["live", "building", "previous"] | None:

@@ -185,7 +185,7 @@ def _status(config: Config) -> Status:
 def unusable(config: Config, journal: Journal) -> dict[str, str]:
     """Collections that differ in Chroma from the journal, or cannot be read, with the reason. Reads only."""
     kept = Reports(journal)
-    editions = [one for one in Editions(journal).all() if one.role in ("live", "staging") and one.uuid]
+    editions = [one for one in Editions(journal).all() if one.role in ("live", "staging") and one.uuids]
     path = getattr(config.chroma, "path", None)
     if path is not None and not (path / "chroma.sqlite3").exists():
         reason = f"missing: Chroma has nothing in {path}; a sync writes all records again"
@@ -350,7 +350,7 @@ class Searching:
             if left_out := find_left_out(question.where, profile):
                 raise BadRequest(f"where {left_out}")
             index.check_filter(dict(question.where))
-        with words_of(reading(lexical_path(self.config)), index.uuid) as words:
+        with words_of(reading(lexical_path(self.config)), edition.uuids) as words:
             parts = self._parts
             ask = Searcher(
                 index, words, parts.query_vectors, parts.tokens.counts, time.monotonic, self._reranker

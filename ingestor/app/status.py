@@ -14,14 +14,12 @@ from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, SourceName
 from ingestor.rechunk.policy import named
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.files import lexical_path
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports, Short
-from ingestor.state.requests import Notices, Requests
 from ingestor.state.run_status import Live, RunningListing
-from ingestor.state.sources import SourceRows
-from ingestor.state.withdrawals import Withdrawals
+from ingestor.state.sources import SourceRows, Withdrawals
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +222,11 @@ def _collections(
         )
         if edition.choices is not None:
             collection = _with_means(collection, *strategies_and_model(unpacked(edition.choices)))
-        if probe is not None and edition.uuid is not None:
+        if probe is not None and edition.uuids:
             reason = _reason(edition, probe)
             collection = replace(collection, shards=edition.shards, reason=reason, healthy=reason is None)
         if records:
-            with words_of(reading(lexical_path(config)), edition.uuid) as words:
+            with words_of(reading(lexical_path(config)), edition.uuids) as words:
                 collection = replace(collection, lexical=words.unready())
         found[name] = collection
     return found

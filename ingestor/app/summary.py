@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 from ingestor.app.handover import gone_sources
 from ingestor.core.entries import SourceRow
 from ingestor.model import SourceName
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, Notices
 from ingestor.state.queries.reports import Reports, Short
-from ingestor.state.requests import Notices
-from ingestor.state.sources import SourceRows
-from ingestor.state.withdrawals import Withdrawals
+from ingestor.state.sources import SourceRows, Withdrawals
 from ingestor.units import counted
 
 if TYPE_CHECKING:

@@ -283,7 +283,7 @@ def _examine(
             return Findings(
                 broken=f"missing in Chroma; had {counted(records, 'record')}" if records else None
             )
-        with words_of(reading(lexical), edition.uuid) as words:
+        with words_of(reading(lexical), edition.uuids) as words:
             recipe = Fingerprint(edition.embedder or "")
             return examine(journal, index.parts, edition.name, cache, recipe, words)
     except Torn as error:
@@ -349,6 +349,6 @@ def _mend(config: Config) -> Verification:
                 index = running.collections.edition(edition)
                 assert index is not None
                 mend(running.journal, index.parts, edition.name, found)
-                running.lexical.mend(index.uuid, found.words)
+                running.lexical.mend(edition.uuids, found.words)
         Loop(running, Signals(), lambda live: None).sync()
     return report

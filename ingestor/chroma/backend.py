@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import monotonic
@@ -33,7 +33,6 @@ from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition
 from ingestor.core.events import event
-from ingestor.core.shards import separate
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 
 log = logging.getLogger("ingestor")
@@ -107,9 +106,9 @@ class Collections:
             return f"http://{self._chroma.host}:{self._chroma.port}"
         return ""
 
-    def for_readers(self, uuid: str) -> SearchedShards:
-        """A collection, of all its shards, by a connection that the engine does not use. Any thread."""
-        return SearchedShards([ChromaIndex(self._readers, UUID(part)) for part in separate(uuid)])
+    def for_readers(self, uuids: Sequence[str]) -> SearchedShards:
+        """Return an edition by the UUIDs of its shards, over a connection of its own. Any thread."""
+        return SearchedShards([ChromaIndex(self._readers, UUID(uuid)) for uuid in uuids])
 
     def answers(self, patience: float) -> bool:
         """Whether Chroma answers within ``patience`` seconds. Any thread."""
@@ -123,7 +122,7 @@ class Collections:
         with their first request. Any thread; ``patience``: seconds.
         """
         loaded = self._loaded
-        unknown = {part for uuid in uuids for part in separate(uuid)} - loaded
+        unknown = {*uuids} - loaded
         if self._server is None or not unknown:
             return False
         with self._another(patience) as client:

@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ingestor.chroma.index import ChromaIndex
-from ingestor.core.shards import join, shard_of
+from ingestor.core.shards import shard_of
 from ingestor.model import Hit, Metadata, Record, RecordId
 from ingestor.ports import Gone, Index, Torn, Transient
 
@@ -116,10 +116,6 @@ class SearchedShards(Shards[ChromaIndex]):
 
     All shards are asked at the same time: readers wait for the slowest, and not for the sum.
     """
-
-    @property
-    def uuid(self) -> str:
-        return join([part.uuid for part in self.parts])
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
         answers = self._answers(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NewType
 from ingestor.core.completeness import Shortfall
 from ingestor.core.decisions import Failure
 from ingestor.core.document_state import State, state_of
-from ingestor.core.shards import separate, shard_names
+from ingestor.core.shards import shard_names
 from ingestor.model import CollectionName, DocumentId, Item, Known, SourceName
 
 if TYPE_CHECKING:
@@ -123,9 +123,10 @@ class CollectionRow:
 
     ``extra_keys``: every non-standard metadata key that was ever written to the collection.
     ``generations``: generations that the collection may have now, see core/generation.py.
+    ``uuids``: of its shards.
     """
 
-    uuid: str | None = None
+    uuids: tuple[str, ...] = ()
     embedder: str | None = None
     extra_keys: frozenset[str] = frozenset()
     generations: tuple[str, ...] = ()
@@ -155,8 +156,8 @@ class Edition:
     role: Role = "live"
     choices: str | None = None  # JSON: what its documents are made by (see rechunk/recipes.py)
     since: float = 0.0  # POSIX seconds: when it took on this role
-    uuid: str | None = None  # of all its shards, see core/shards.py
     embedder: str | None = None
+    uuids: tuple[str, ...] = ()  # of its shards in Chroma; empty before it is made
 
     @property
     def shards(self) -> int:
@@ -167,8 +168,8 @@ class Edition:
     def places(self) -> tuple[tuple[str, ChromaName], ...]:
         """UUID, "" if it is not made yet, and name in Chroma of each shard."""
         names = [ChromaName(name) for name in shard_names(self.shown, self.shards)]
-        uuids = separate(self.uuid or "")
-        return tuple(zip(uuids if len(uuids) == len(names) else [""] * len(names), names, strict=True))
+        uuids = self.uuids if len(self.uuids) == len(names) else [""] * len(names)
+        return tuple(zip(uuids, names, strict=True))
 
     @property
     def shown(self) -> ChromaName:

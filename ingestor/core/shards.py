@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 MOST = 64  # shards of a collection
-_BETWEEN = "+"  # the UUIDs of the shards, in the journal and the lexical index
+_BETWEEN = "+"  # the UUIDs of the shards, in columns of the journal and the lexical index
 
 
 def shard_of(id_: str, shards: int) -> int:
@@ -27,6 +27,6 @@ def join(uuids: Sequence[str]) -> str:
     return _BETWEEN.join(uuids)
 
 
-def separate(uuid: str) -> tuple[str, ...]:
-    """The opposite of ``joined``."""
-    return tuple(uuid.split(_BETWEEN))
+def separate(joined: str | None) -> tuple[str, ...]:
+    """Return the UUIDs that ``join`` joined; none of nothing."""
+    return tuple(joined.split(_BETWEEN)) if joined else ()

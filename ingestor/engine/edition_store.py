@@ -22,18 +22,17 @@ from ingestor.core.generation import NOWHERE, Home, generation_of, home_of, judg
 from ingestor.core.listings.key_set import KeySet
 from ingestor.core.listings.pages import pages
 from ingestor.core.metadata_keys import KEYS
-from ingestor.core.shards import join, separate, shard_of
+from ingestor.core.shards import shard_of
 from ingestor.engine.protocol import renew
-from ingestor.lexical.file import Unusable
+from ingestor.lexical.file import Unusable, Uuids
 from ingestor.lexical.filling import Upkeep
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Known, Metadata, Record, RecordId, Vector
 from ingestor.pipeline.prepare import Prepared, record_id
 from ingestor.ports import Index, NeedsHuman, Transient
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import kept_records
-from ingestor.state.requests import Requests
 from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
@@ -161,9 +160,9 @@ class EditionIndex(Shards[Index]):
     Chroma.
     """
 
-    def __init__(self, parts: Sequence[Index], words: LexicalIndex, uuids: Sequence[str] = ()) -> None:
+    def __init__(self, parts: Sequence[Index], words: LexicalIndex, uuids: Uuids = ()) -> None:
         super().__init__(parts)
-        self.words, self.uuids = words, tuple(uuids)
+        self.words, self.uuids = words, uuids
 
     def upsert(self, records: Sequence[Record]) -> None:
         super().upsert(records)
@@ -201,7 +200,7 @@ class EditionStore:
         self.home = home
         self._editions = Editions(journal)
         self._open: dict[EditionName, EditionIndex] = {}
-        self._seen = set[tuple[str, ...]]()  # UUIDs of editions that were in step before
+        self._seen = set[Uuids]()  # UUIDs of editions that were in step before
         self._straight = False  # whether Chroma's names are known to be those of the roles
 
     def open(self, name: EditionName) -> EditionIndex:
@@ -275,7 +274,7 @@ class EditionStore:
         """Another program's collection has its name. If ours comes back, its records count as unknown."""
         self._open.pop(name, None)
         if self._editions.has_documents(name):
-            self._journal.note_collection(name, replace(self._journal.collection(name), uuid=None))
+            self._journal.note_collection(name, replace(self._journal.collection(name), uuids=()))
         else:
             self._editions.forget(name)
 
@@ -304,7 +303,7 @@ class EditionStore:
         verdict = judge(facts, row.generations, self.home)
         if verdict == "elsewhere":
             raise NeedsHuman(self._fenced(name, facts))
-        others = _others(separate(row.uuid or ""), index.uuids)
+        others = _others(row.uuids, index.uuids)
         if others is None and index.count():
             self._start_over(edition, "records are not in the journal")
             index = self._connect(edition, model)
@@ -323,8 +322,8 @@ class EditionStore:
             if why is not None and edition.role == "live":
                 Requests(self._journal).put("rebuild", edition.serves, why)
                 Requests(self._journal).arrange()
-            self._words.refill(join(index.uuids))
-        row = replace(self._journal.collection(name), uuid=join(index.uuids), embedder=model.recipe)
+            self._words.refill(index.uuids)
+        row = replace(self._journal.collection(name), uuids=index.uuids, embedder=model.recipe)
         # A comparison drops records: a backup with the old generation may still have them.
         expected = () if compared else tuple(filter(None, (generation_of(index.facts()),)))
         self._journal.note_collection(name, replace(row, generations=expected))
@@ -340,7 +339,7 @@ class EditionStore:
                 part, uuid = self._chroma.open(place, model)
             parts.append(part)
             uuids.append(uuid)
-        return EditionIndex(parts, self._words.open(Shards(parts), join(uuids)), uuids)
+        return EditionIndex(parts, self._words.open(Shards(parts), tuple(uuids)), tuple(uuids))
 
     def _start_over(self, edition: Edition, why: str) -> None:
         """Delete the edition in Chroma, and doubt its records, so that all are written again."""

@@ -23,8 +23,7 @@ from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Prepared, withdraw
 from ingestor.ports import NeedsHuman, Stale, Unsupported
 from ingestor.state.journal import Journal
-from ingestor.state.sources import SourceRows
-from ingestor.state.withdrawals import WithdrawalGuard
+from ingestor.state.sources import SourceRows, WithdrawalGuard
 
 log = logging.getLogger("ingestor")
 
@@ -205,8 +204,7 @@ class DocumentFlow:
 
     def _handed_over(self, entry: Entry) -> bool:
         """Whether its source was renamed meanwhile: the document is due again under the new name."""
-        now = self._journal.select("SELECT source FROM documents WHERE id = ?", (entry.row,))
-        return now not in ([], [(entry.source,)])
+        return self._journal.source_of(entry.row) not in (None, entry.source)
 
     def _may_withdraw(self, document: InFlight, failure: Failure) -> bool:
         """Whether its records may be removed; else the document waits until a person accepts the loss."""

@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ingestor.lexical.file import Unusable
+from ingestor.core.shards import join
+from ingestor.lexical.file import Unusable, Uuids
 from ingestor.model import Record, RecordId
 from ingestor.units import counted
 
@@ -91,12 +92,12 @@ class Words:
 
 
 @contextmanager
-def words_of(file: AbstractContextManager[sqlite3.Connection], uuid: str | None) -> Iterator[Words]:
+def words_of(file: AbstractContextManager[sqlite3.Connection], uuids: Uuids) -> Iterator[Words]:
     """The words of a collection; none if the file cannot be read. ``file``: opened for reading."""
     with ExitStack() as stack:
         try:
             db = stack.enter_context(file)
-            found = db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchone()
+            found = db.execute("SELECT number FROM collections WHERE uuid = ?", (join(uuids),)).fetchone()
         except (Unusable, sqlite3.DatabaseError):
             yield Words()
             return

@@ -1,10 +1,10 @@
 """The SQLite file of all lexical indexes: opened, told apart from foreign and damaged files, made again.
 
-It can be deleted at any time: what it holds is made again from Chroma. A collection is known by Chroma's UUID
-and has tables of its own, so that its word counts are its own and its removal is cheap: its records with
-their terms (``terms.py``), FTS5's index of these terms, its vocabulary (``vocabulary.py``), and the titles
-of its documents (``titles.py``). FTS5 only splits terms at spaces. One thread writes; other processes read
-(WAL).
+It can be deleted at any time: what it holds is made again from Chroma. A collection is known by the UUIDs of
+its shards. Its tables are its own, so that its word counts are its own and its removal is cheap: its records
+with their terms (``terms.py``), FTS5's index of these terms, its vocabulary (``vocabulary.py``), and the
+titles of its documents (``titles.py``). FTS5 only splits terms at spaces. One thread writes; other processes
+read (WAL).
 """
 
 import logging
@@ -17,11 +17,14 @@ from zlib import crc32
 import Stemmer
 
 from ingestor.core.events import event
+from ingestor.core.shards import join, separate
 from ingestor.lexical import stems, titles, vocabulary
 from ingestor.ports import Transient
 from ingestor.state.files import refuse_link
 
 log = logging.getLogger("ingestor")
+
+Uuids = tuple[str, ...]  # of the shards of a collection, by which it is known
 
 _APPLICATION = 0x16E57C4F
 _SCHEMA = 5
@@ -111,8 +114,9 @@ class LexicalFile:
             self._renew(str(error))
             raise
 
-    def number(self, uuid: str) -> int:
-        """The number of a collection's tables, which are made if they do not exist."""
+    def number(self, uuids: Uuids) -> int:
+        """Return the number of a collection's tables, which are made if they do not exist."""
+        uuid = join(uuids)
         with self.transaction() as db:
             found = db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchone()
             if found is not None:
@@ -122,12 +126,13 @@ class LexicalFile:
                 db.execute(statement.format(number))
             return number
 
-    def uuids(self) -> set[str]:
+    def collections(self) -> set[Uuids]:
         with self.transaction() as db:
-            return {str(uuid) for (uuid,) in db.execute("SELECT uuid FROM collections")}
+            return {separate(uuid) for (uuid,) in db.execute("SELECT uuid FROM collections")}
 
-    def discard(self, uuid: str) -> None:
+    def discard(self, uuids: Uuids) -> None:
         """Forget a collection."""
+        uuid = join(uuids)
         with self.transaction() as db:
             for (number,) in db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchall():
                 for name in _TABLES:

@@ -10,8 +10,7 @@ from itertools import islice
 
 from ingestor.core.events import event
 from ingestor.core.listings.key_set import KeySet
-from ingestor.core.shards import separate
-from ingestor.lexical.file import LexicalFile, Unusable
+from ingestor.lexical.file import LexicalFile, Unusable, Uuids
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import RecordId
 from ingestor.ports import Gone, Index, NeedsHuman, Torn, Transient
@@ -83,35 +82,35 @@ class Upkeep:
         self, file: LexicalFile, present: Callable[[], Collection[str]], clock: Callable[[], float]
     ) -> None:
         self._file, self._present, self._clock = file, present, clock
-        self._opened: dict[str, tuple[Index, LexicalIndex]] = {}  # by UUID
-        self._fillings: dict[str, Filling] = {}
+        self._opened: dict[Uuids, tuple[Index, LexicalIndex]] = {}
+        self._fillings: dict[Uuids, Filling] = {}
         self._renewals = file.renewals
         self._not_before, self._looked = 0.0, clock()
         self.sweeping = True  # collections may have been deleted
         self._complained = ""
 
-    def open(self, dense: Index, uuid: str) -> LexicalIndex:
+    def open(self, dense: Index, uuids: Uuids) -> LexicalIndex:
         """Return the lexical index of a collection, which is filled from now on."""
-        lexical = LexicalIndex(self._file, uuid)
-        self._opened[uuid] = dense, lexical
-        self._fillings[uuid] = Filling(dense, lexical)
+        lexical = LexicalIndex(self._file, uuids)
+        self._opened[uuids] = dense, lexical
+        self._fillings[uuids] = Filling(dense, lexical)
         return lexical
 
-    def mend(self, uuid: str, ids: Sequence[RecordId]) -> None:
+    def mend(self, uuids: Uuids, ids: Sequence[RecordId]) -> None:
         """Mark the lexical index as incomplete, and discard it if any words differ.
 
         ``ids``: records whose words differ. All words are indexed again if there are any.
         """
         with suppress(Unusable):  # the file is made again
             if ids:
-                self._file.discard(uuid)
-            LexicalIndex(self._file, uuid).set_complete(False)
+                self._file.discard(uuids)
+            LexicalIndex(self._file, uuids).set_complete(False)
 
-    def refill(self, uuid: str) -> None:
+    def refill(self, uuids: Uuids) -> None:
         """Index all words again from the records that the collection holds."""
         with suppress(Unusable):  # the file is made again
-            self._file.discard(uuid)
-        self._fillings[uuid] = Filling(*self._opened[uuid])
+            self._file.discard(uuids)
+        self._fillings[uuids] = Filling(*self._opened[uuids])
 
     @property
     def complete(self) -> bool:
@@ -151,27 +150,27 @@ class Upkeep:
         """Fill every open collection again if the file was made again."""
         if self._renewals != self._file.renewals:
             self._renewals = self._file.renewals
-            self._fillings = {uuid: Filling(*both) for uuid, both in self._opened.items()}
+            self._fillings = {uuids: Filling(*both) for uuids, both in self._opened.items()}
 
     def _sweep(self) -> None:
         """Forget collections that Chroma no longer has."""
         if self.sweeping:
             present = set(self._present())
-            for uuid in {each for each in self._file.uuids() if not present >= set(separate(each))}:
-                self._file.discard(uuid)
-                self._opened.pop(uuid, None)
-                self._fillings.pop(uuid, None)
+            for uuids in {each for each in self._file.collections() if not present >= set(each)}:
+                self._file.discard(uuids)
+                self._opened.pop(uuids, None)
+                self._fillings.pop(uuids, None)
             self.sweeping = False
 
     def _fill(self) -> None:
-        for uuid, filling in list(self._fillings.items())[:1]:
-            del self._fillings[uuid]
+        for uuids, filling in list(self._fillings.items())[:1]:
+            del self._fillings[uuids]
             try:
                 filling.step()
             except (Gone, Torn):  # it will be opened again
                 raise
             except Exception:
-                self._fillings[uuid] = filling  # last: others take their turn
+                self._fillings[uuids] = filling  # last: others take their turn
                 raise
             if not filling.done:
-                self._fillings = {uuid: filling, **self._fillings}
+                self._fillings = {uuids: filling, **self._fillings}

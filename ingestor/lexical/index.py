@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.listings.pages import pages
 from ingestor.lexical import vocabulary
-from ingestor.lexical.file import LexicalFile
+from ingestor.lexical.file import LexicalFile, Uuids
 from ingestor.lexical.stems import primary
 from ingestor.lexical.terms import terms
 from ingestor.model import Metadata, Record, RecordId
@@ -44,13 +44,13 @@ _NOTHING = Decided("", "", "")
 
 
 class LexicalIndex:
-    """The words of a collection, by its UUID. Every write is a transaction.
+    """The words of a collection. Every write is a transaction.
 
     See LexicalFile.transaction for errors.
     """
 
-    def __init__(self, file: LexicalFile, uuid: str) -> None:
-        self._file, self._uuid = file, uuid
+    def __init__(self, file: LexicalFile, uuids: Uuids) -> None:
+        self._file, self._uuids = file, uuids
 
     def upsert(self, records: Sequence[Record], *, whole: bool = False) -> None:
         """Index these texts. ``whole``: keys that the metadata leaves out have no value, else an old one."""
@@ -131,7 +131,7 @@ class LexicalIndex:
         )
 
     def _in_transaction(self, work: Callable[[sqlite3.Connection, int], T]) -> T:
-        number = self._file.number(self._uuid)
+        number = self._file.number(self._uuids)
         with self._file.transaction() as db:
             return work(db, number)
 

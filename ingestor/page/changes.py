@@ -22,8 +22,7 @@ from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.queries.browsing import failed_rows
 from ingestor.state.queries.history import FEW
-from ingestor.state.sources import SourceRows
-from ingestor.state.withdrawals import Withdrawals
+from ingestor.state.sources import SourceRows, Withdrawals
 from ingestor.units import counted
 
 HERE = "/page/changes"

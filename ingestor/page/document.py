@@ -17,12 +17,11 @@ from ingestor.preview.view import beside, parts
 from ingestor.search.values import title_of
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
+from ingestor.state.editions import all_editions
 from ingestor.state.queries.browsing import one_of
 from ingestor.state.queries.history import happened
 
 CHUNKS = 200  # in a page
-
-_EDITION = "SELECT coalesce(serves, name), uuid FROM collections WHERE name = ? AND role = 'live'"
 
 
 def document(daemon: DaemonView, found: Situation, request: Request) -> Mapping[str, Any]:
@@ -32,14 +31,15 @@ def document(daemon: DaemonView, found: Situation, request: Request) -> Mapping[
     if row is None:
         raise RequestProblem.at("document", 404, "there is no such document any more, or not yet")
     first = _first(request.query_params.get("from", "0"))
-    (serves, uuid) = next(iter(daemon.journal.select(_EDITION, (row.collection,))), (row.collection, None))
-    records = _records(daemon, uuid, id_, first) if row.records and uuid else []
+    editions = all_editions(daemon.journal)
+    edition = next((one for one in editions if (one.name, one.role) == (row.collection, "live")), None)
+    records = _records(daemon, edition.uuids, id_, first) if row.records and edition else []
     count = _whole(records[0].metadata, "chunk_count") if records else 0
     return {
         "now": found.at,
         "history": happened(daemon.journal, document_id=id_, n=20),
         "row": row,
-        "collection": serves,
+        "collection": edition.serves if edition else row.collection,
         "title": next(filter(None, (title_of(one.metadata) for one in records)), None),
         "first": first,
         "shown": len(records),
@@ -65,10 +65,12 @@ def _item(number: int, chunk: Chunk, metadata: Metadata, shown: Any) -> str:
     return item(number, beside(chunk, metadata), shown, (), spans, anchor=f"chunk-{number}")
 
 
-def _records(daemon: DaemonView, uuid: str, id_: str, first: int) -> list[Record]:
+def _records(daemon: DaemonView, uuids: Sequence[str], id_: str, first: int) -> list[Record]:
     """The records of a page, in the order of the document."""
+    if not uuids:
+        return []
     places = [{"chunk_index": {"$gte": first}}, {"chunk_index": {"$lt": first + CHUNKS}}]
-    found = daemon.collection(uuid).select({"$and": [{"document_id": id_}, *places]}, CHUNKS)
+    found = daemon.collection(uuids).select({"$and": [{"document_id": id_}, *places]}, CHUNKS)
     return sorted(found, key=lambda record: _whole(record.metadata, "chunk_index"))
 
 

@@ -15,6 +15,7 @@ from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.search.values import title_of
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
+from ingestor.state.editions import all_editions
 from ingestor.state.queries.browsing import DocumentQuery, DocumentRow, Place, Which, first_slots, page_of
 
 PAGE = 100  # documents
@@ -22,13 +23,11 @@ NATURALLY = 20_000  # documents; among more, names are sorted as they are spelt
 WHICH: tuple[Which, ...] = get_args(Which)
 LONGEST = 500  # characters of a part of a name
 
-_LIVE = "SELECT coalesce(serves, name), name FROM collections WHERE role = 'live'"
-
 
 def documents(daemon: DaemonView, found: Situation, request: Request) -> Mapping[str, Any]:
     """Raises RequestProblem, and sqlite3.Error."""
     given = request.query_params
-    editions = dict(daemon.journal.select(_LIVE))
+    editions = {str(one.serves): one.name for one in all_editions(daemon.journal) if one.role == "live"}
     chosen = {name: given.get(name, "") for name in ("source", "collection", "match", "which")}
     wanted = _wanted(given, editions)
     total = counts_of(found, chosen["source"] or None, chosen["collection"] or None).all
@@ -59,7 +58,7 @@ def documents(daemon: DaemonView, found: Situation, request: Request) -> Mapping
 
 def titles_of(daemon: DaemonView, rows: Sequence[DocumentRow]) -> dict[str, str]:
     """The documents' own titles by their id, as far as Chroma tells them now."""
-    uuids = dict(daemon.journal.select("SELECT name, uuid FROM collections WHERE uuid IS NOT NULL"))
+    uuids = {str(one.name): one.uuids for one in all_editions(daemon.journal) if one.uuids}
     found = dict[str, str]()
     for edition in {row.collection for row in rows if row.records} & uuids.keys():
         ids = [one.document_id for one in rows if one.collection == edition and one.records]

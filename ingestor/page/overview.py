@@ -1,6 +1,6 @@
 """``GET /``: sources and collections as they stand, what is under way, and what failed and why."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ingestor.page.evaluation import evaluated
@@ -12,13 +12,11 @@ from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
+from ingestor.state.editions import all_editions, notices
 from ingestor.state.queries.browsing import failures, reasons
+from ingestor.state.sources import reasons_for_keeping, states
 
 FAILURES = 10  # that the overview names
-
-_SOURCES = """SELECT name, held, loss, trouble, paused,
-                (SELECT kept FROM withdrawals WHERE source = name) FROM sources"""
-_EDITIONS = "SELECT coalesce(serves, name), role, uuid, choices, since FROM collections"
 
 
 def overview(daemon: DaemonView, found: Situation, history: History) -> Mapping[str, Any]:
@@ -46,36 +44,37 @@ def overview(daemon: DaemonView, found: Situation, history: History) -> Mapping[
 
 
 def sources_now(daemon: DaemonView, found: Situation) -> list[ShownSource]:
+    kept = reasons_for_keeping(daemon.journal)
     facts = {
-        name: SourceFacts(held, bool(loss), trouble, paused, kept)
-        for name, held, loss, trouble, paused, kept in daemon.journal.select(_SOURCES)
+        str(name): SourceFacts(row.held, row.loss, row.trouble, row.paused, kept.get(name))
+        for name, row in states(daemon.journal).items()
     }
     listing = {name: (one.since, one.seen) for name, one in daemon.live().listing.items()}
     return figures.sources_of(found, facts, listing)
 
 
 def collections_now(daemon: DaemonView, found: Situation) -> list[ShownCollection]:
-    editions = daemon.journal.select(_EDITIONS)
-    said = {(kind, of): value for kind, of, value in daemon.journal.select("SELECT * FROM notices")}
-    old = {serves: since for serves, role, _, _, since in editions if role == "previous"}
+    editions = all_editions(daemon.journal)
+    waits, delayed = notices(daemon.journal, "waits"), notices(daemon.journal, "delayed")
+    old = {edition.serves: edition.since for edition in editions if edition.role == "previous"}
     facts = {
-        serves: CollectionFacts(
-            _records(daemon, uuid) if found.chroma_up else None,
-            _means(choices),
-            said.get(("waits", serves)),
-            said.get(("delayed", serves)),
-            old.get(serves),
+        str(edition.serves): CollectionFacts(
+            _records(daemon, edition.uuids) if found.chroma_up else None,
+            _means(edition.choices),
+            waits.get(edition.serves),
+            delayed.get(edition.serves),
+            old.get(edition.serves),
         )
-        for serves, role, uuid, choices, _ in editions
-        if role == "live"
+        for edition in editions
+        if edition.role == "live"
     }
     return figures.collections_of(found, facts)
 
 
-def _records(daemon: DaemonView, uuid: str | None) -> int | None:
+def _records(daemon: DaemonView, uuids: Sequence[str]) -> int | None:
     """Count a collection's records; None if Chroma cannot count them."""
     try:
-        return None if uuid is None else daemon.collection(uuid).count()
+        return daemon.collection(uuids).count() if uuids else None
     except (Gone, Transient, NeedsHuman, Torn):
         return None
 

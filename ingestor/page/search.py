@@ -27,6 +27,8 @@ from ingestor.search.values import (
 )
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import answer_question, collection_of, problems
+from ingestor.state.editions import searchable
+from ingestor.state.journal import sources_of
 from ingestor.state.queries.browsing import rows_of
 
 CHOICES = ("all", *MODES)
@@ -73,8 +75,7 @@ def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
     """Raises Problem, and what Chroma, the embedder and the journal raise."""
     given = request.query_params
     query, mode, n = given.get("q", "").strip(), given.get("mode", "all"), _n(given.get("n", "5"))
-    names = [row[0] for row in daemon.journal.select(_NAMES)]
-    sources = [row[0] for row in daemon.journal.select(_SOURCES)]
+    names, sources = [*searchable(daemon.journal)], sources_of(daemon.journal)
     collection = given.get("collection") or (names[0] if names else "")
     source, where = given.get("source", ""), given.get("where", "").strip()
     values = {
@@ -88,12 +89,6 @@ def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
     with problems():
         question = checked(Question(query, collection, n, where=_filter(source, where)))
     return {**values, **fixed, "columns": _columns(daemon, question, modes, names)}
-
-
-_NAMES = (
-    """SELECT coalesce(serves, name) FROM collections WHERE role = 'live' AND uuid IS NOT NULL ORDER BY 1"""
-)
-_SOURCES = "SELECT DISTINCT source FROM documents ORDER BY 1"
 
 
 def _filter(source: str, where: str) -> dict[str, Any] | None:
@@ -113,7 +108,7 @@ def _columns(
 ) -> list[Column]:
     wanted = set[str]()
     for name in names if question.collection == ALL else [str(question.collection)]:
-        with words_of(daemon.lexical.reading(), collection_of(daemon, name).uuid) as words:
+        with words_of(daemon.lexical.reading(), collection_of(daemon, name).uuids) as words:
             if words.db is not None and words.number is not None:
                 wanted |= telling(words.db, words.number, question.query)
     return [_column(daemon, replace(question, mode=mode), wanted) for mode in modes]

@@ -23,11 +23,10 @@ from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk import policy
 from ingestor.rechunk.policy import CollectionSituation, Decision
 from ingestor.rechunk.recipes import Choices, changes, packed, shards_of, unpacked, without_unused
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports
-from ingestor.state.requests import Notices, Requests
-from ingestor.state.withdrawals import Withdrawals
+from ingestor.state.sources import Withdrawals
 from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
@@ -419,7 +418,7 @@ def situation(
         requests.get("approved", serves),
         requests.get("refused", serves),
         _rebuild_of(requests, serves),
-        live.uuid is not None and live.shards != shards_of(wanted),
+        bool(live.uuids) and live.shards != shards_of(wanted),
         live.embedder in other_recipes,
     )
 

@@ -1,6 +1,6 @@
 """View of the daemon for the service port. Every function may be called from any thread."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ingestor.lexical.readers import LexicalReaders
 from ingestor.search.observed import Store
 from ingestor.search.passages import Count
 from ingestor.search.reranking import Reranker
-from ingestor.service.journal_reader import JournalReader
+from ingestor.state.journal import JournalReader
 from ingestor.state.run_status import CheckResult, Live, SyncProgress
 
 
@@ -21,9 +21,9 @@ class DaemonView:
     ``idle``: seconds since the engine's loop last turned. ``intervals``: by source, seconds between two
     listings. ``chroma_answers``: whether it does within so many seconds. ``chroma_loads``: whether it still
     loads one of these collections, by their UUIDs, which is asked for so many seconds. ``chroma_restarts``:
-    of our server, since the start. ``collection``: by its UUID, for reading. ``lexical``: the file of the
-    lexical index. ``folders``: what we keep, by its name. ``checks``: the last results of ``evaluate
-    --check``. ``counts``: since the start. ``stages``: seconds spent in each.
+    of our server, since the start. ``collection``: by the UUIDs of its shards, for reading. ``lexical``: the
+    file of the lexical index. ``folders``: what we keep, by its name. ``checks``: the last results of
+    ``evaluate --check``. ``counts``: since the start. ``stages``: seconds spent in each.
     """
 
     journal: JournalReader
@@ -35,7 +35,7 @@ class DaemonView:
     chroma_answers: Callable[[float], bool]
     chroma_loads: Callable[[Iterable[str], float], bool]
     chroma_restarts: Callable[[], int]
-    collection: Callable[[str], Store]
+    collection: Callable[[Sequence[str]], Store]
     lexical: LexicalReaders
     count_tokens: Count
     counts: Callable[[], WorkCounts]

@@ -21,17 +21,11 @@ from ingestor.search.observed import Store
 from ingestor.search.passages import passages
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import Turns, collection_of, problems, require_owner
+from ingestor.state.queries.browsing import documents_in, one_of
 
 PAGE, MOST = 100, 1000  # documents of an answer
 STRETCH, MOST_CHARACTERS = 20_000, 50_000  # of an answer
 MOST_RECORDS = 2000  # of an answer
-_LIST = """SELECT document_id, source, key, uri, size, (SELECT COUNT(*) FROM records WHERE document = id)
-           FROM documents WHERE collection = (SELECT name FROM collections WHERE uuid = :uuid)
-               AND document_id > :after AND instr(lower(key), lower(:match))
-               AND EXISTS (SELECT 1 FROM records WHERE document = id)
-           ORDER BY document_id LIMIT :limit"""
-_ONE = """SELECT source, key, uri FROM documents
-          WHERE collection = (SELECT name FROM collections WHERE uuid = :uuid) AND document_id = :id"""
 
 
 def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
@@ -55,35 +49,32 @@ def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
 
 
 def _list(daemon: DaemonView, collection: str, after: str, match: str, limit: int) -> dict[str, Any]:
-    entry = collection_of(daemon, collection)
-    values = {"uuid": entry.uuid, "after": after, "match": match, "limit": limit + 1}
-    names = ("document_id", "source", "key", "address", "bytes", "records")
-    rows = [dict(zip(names, row, strict=True)) for row in daemon.journal.select(_LIST, values)]
+    edition = collection_of(daemon, collection)
+    rows = documents_in(daemon.journal, edition.name, after, match, limit + 1)
     following = rows[limit - 1]["document_id"] if len(rows) > limit else None
-    return {"collection": entry.name, "documents": rows[:limit], "next": following}
+    return {"collection": edition.serves, "documents": rows[:limit], "next": following}
 
 
 def _read(daemon: DaemonView, collection: str, document: str, start: int, end: int) -> dict[str, Any]:
-    entry = collection_of(daemon, collection)
-    rows = daemon.journal.select(_ONE, {"uuid": entry.uuid, "id": document})
-    if not rows:
+    edition = collection_of(daemon, collection)
+    row = one_of(daemon.journal, document, edition.name)
+    if row is None:
         raise RequestProblem.at(
-            "document", 404, f"collection {entry.name} has no document {document[:100]!r}"
+            "document", 404, f"collection {edition.serves} has no document {document[:100]!r}"
         )
-    store = daemon.collection(entry.uuid)
+    store = daemon.collection(edition.uuids)
     records = _within(store, document, {"start_index": {"$lt": end}}, {"end_index": {"$gt": start}})
     if len(records) == MOST_RECORDS:
         raise RequestProblem.at(
             "end", 422, f"this part has over {MOST_RECORDS:,} chunks: ask for a shorter one"
         )
     shown = passages(records, [document])
-    source, key, address = rows[0]
     return {
-        "collection": entry.name,
+        "collection": edition.serves,
         "document_id": document,
-        "source": source,
-        "key": key,
-        "address": address,
+        "source": row.source,
+        "key": row.key,
+        "address": row.uri,
         "title": records[0].metadata.get("title") if records else None,
         "passages": [asdict(passage) for passage in shown],
         "next": _next(store, document, records, end),

@@ -21,11 +21,10 @@ from ingestor.http_server.bounded import RequestRefused, json_response
 from ingestor.model import Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.service.daemon_view import DaemonView
+from ingestor.state.editions import all_editions
 
 MOST_TEXTS = 256  # of a request
 MOST_BYTES = 2_000_000  # of a request
-_RECIPES = """SELECT embedder FROM collections WHERE embedder IS NOT NULL AND role IN ('live', 'building')
-              AND coalesce(?, serves) = serves ORDER BY role DESC"""
 
 
 def routes(daemon: DaemonView) -> list[BaseRoute]:
@@ -84,10 +83,13 @@ def _choose(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> E
     """
     if wanted and (embedding := daemon.embeddings.asking(wanted)):
         return embedding
-    recipes = daemon.journal.select(_RECIPES, (wanted,))
-    if not recipes and not strict:
-        recipes = daemon.journal.select(_RECIPES, (None,))
-    open_ones = (daemon.embeddings.asking(recipe) for (recipe,) in recipes)
+    recipes = {
+        str(one.serves): one.embedder
+        for one in all_editions(daemon.journal)
+        if one.role == "live" and one.embedder
+    }
+    known = [recipe for serves, recipe in recipes.items() if wanted in (None, serves)]
+    open_ones = map(daemon.embeddings.asking, known if known or strict else recipes.values())
     if embedding := next((one for one in open_ones if one), None):
         return embedding
     what = (

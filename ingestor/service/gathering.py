@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +11,13 @@ from threading import Lock
 from time import monotonic, time
 from typing import Generic, TypeVar
 
+from ingestor.core.entries import Edition, SourceRow
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
+from ingestor.state.editions import all_editions
 from ingestor.state.queries.reports import Reports
+from ingestor.state.sources import states
 
 T = TypeVar("T")
 
@@ -25,10 +28,9 @@ CHROMA_PATIENCE = 2.0  # seconds
 def gather(daemon: DaemonView) -> Situation:
     """Raises sqlite3.Error."""
     reports, embeddings = Reports(daemon.journal), daemon.embeddings
-    roles = {name: (role, serves) for name, role, serves in daemon.journal.select(_EDITIONS)}
+    editions = {str(edition.name): edition for edition in all_editions(daemon.journal)}
     counts = reports.counts()
-    visible = [row for row in counts if roles.get(row[1], ("live", ""))[0] == "live"]
-    building = {serves: name for name, (role, serves) in roles.items() if role == "staging"}
+    unseen = {name for name, edition in editions.items() if edition.role != "live"}
     live, counts_of = daemon.live(), daemon.counts()
     up = daemon.chroma_answers(CHROMA_PATIENCE)
     return Situation(
@@ -39,13 +41,22 @@ def gather(daemon: DaemonView) -> Situation:
         listing={name: one.since for name, one in live.listing.items()},
         tally=live.tally,
         documents={
-            (source, roles.get(name, ("", name))[1], state): number for source, name, state, number in visible
+            (source, str(editions[name].serves) if name in editions else name, state): number
+            for source, name, state, number in counts
+            if name not in unseen
         },
         sources=_sources(daemon, reports, counts_of.successes),
         reasons=reports.reasons(),
-        swaps={serves: _progress(counts, name) for serves, name in building.items()},
+        swaps={
+            str(edition.serves): _progress(counts, name)
+            for name, edition in editions.items()
+            if edition.role == "staging"
+        },
         chroma_up=up,
-        chroma_loads=daemon.chroma_loads([uuid for (uuid,) in daemon.journal.select(_LIVE)], CHROMA_PATIENCE),
+        chroma_loads=daemon.chroma_loads(
+            [uuid for edition in editions.values() if edition.role == "live" for uuid in edition.uuids],
+            CHROMA_PATIENCE,
+        ),
         chroma_restarts=daemon.chroma_restarts(),
         changes=dict(counts_of.changes),
         failures=dict(counts_of.failures),
@@ -53,7 +64,7 @@ def gather(daemon: DaemonView) -> Situation:
         refused=bool(live.config_error),
         restart_pending=live.restart_pending,
         state_writable=not live.state_error,
-        collections=_collections(daemon, live.unwritable, up),
+        collections=_collections(daemon, editions.values(), live.unwritable, up),
         sizes=_sizes(daemon.folders),
         dead=_dead(daemon),
         stages=dict(daemon.stages()),
@@ -67,28 +78,27 @@ def gather(daemon: DaemonView) -> Situation:
         checks={
             (each.collection, each.questions): CheckFigures(each.recall, each.fell, each.passed, each.at)
             for each in daemon.checks()
-            if each.collection in {serves for _, serves in roles.values()}
+            if each.collection in {edition.serves for edition in editions.values()}
         },
     )
 
 
-_LIVE = "SELECT uuid FROM collections WHERE role = 'live' AND uuid IS NOT NULL"
-_EDITIONS = "SELECT name, role, coalesce(serves, name) FROM collections"
-
-
-_ALL = """SELECT coalesce(serves, name), role, uuid FROM collections WHERE uuid IS NOT NULL"""
 _FILES = {"journal": "journal.sqlite3", "cache": "cache.sqlite3", "lexical": "lexical.sqlite3"}
 
 
-def _collections(daemon: DaemonView, unwritable: Mapping[str, str], up: bool) -> dict[str, CollectionFigures]:
+def _collections(
+    daemon: DaemonView, editions: Iterable[Edition], unwritable: Mapping[str, str], up: bool
+) -> dict[str, CollectionFigures]:
     """Count the records of each collection. A Chroma that is not ``up`` is not asked: it may hang."""
     figures = dict[str, CollectionFigures]()
-    for serves, role, uuid in sorted(daemon.journal.select(_ALL)):
+    made = (edition for edition in editions if edition.uuids)
+    for edition in sorted(made, key=lambda one: (one.serves, one.role)):
+        serves, role = str(edition.serves), edition.role
         known = figures.get(serves, CollectionFigures(writable=serves not in unwritable))
         try:
             if not up:
                 raise Transient("Chroma does not answer")
-            known = replace(known, records={**known.records, role: daemon.collection(uuid).count()})
+            known = replace(known, records={**known.records, role: daemon.collection(edition.uuids).count()})
         except (Gone, NeedsHuman, Torn, Transient):
             known = replace(known, readable=known.readable and role != "live")
         figures[serves] = known
@@ -123,14 +133,20 @@ _PAGES = ("freelist_count", "page_size")
 
 
 def _sources(daemon: DaemonView, reports: Reports, written: Mapping[str, float]) -> dict[str, SourceFigures]:
-    rows = daemon.journal.select("SELECT name, last_scan, held IS NOT NULL, paused IS NOT NULL FROM sources")
-    known = {name: (last, bool(held), bool(paused)) for name, last, held, paused in rows}
+    known = {str(name): row for name, row in states(daemon.journal).items()}
     oldest, intervals = reports.oldest(), daemon.intervals()
     figures = dict[str, SourceFigures]()
     for name in sorted(known.keys() | intervals.keys() | oldest.keys()):
-        last, held, paused = known.get(name, (None, False, False))
-        success = max(filter(None, (last, written.get(name))), default=None)
-        figures[name] = SourceFigures(last, held, paused, intervals.get(name), oldest.get(name), success)
+        row = known.get(name, SourceRow())
+        success = max(filter(None, (row.last_scan, written.get(name))), default=None)
+        figures[name] = SourceFigures(
+            row.last_scan,
+            row.held is not None,
+            row.paused is not None,
+            intervals.get(name),
+            oldest.get(name),
+            success,
+        )
     return figures
 
 

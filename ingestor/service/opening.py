@@ -13,8 +13,8 @@ from ingestor.http_server.limits import ServerLimits
 from ingestor.http_server.server import Server
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.health import PATHS
-from ingestor.service.journal_reader import JournalReader
 from ingestor.service.port import Paging, application, common
+from ingestor.state.journal import JournalReader
 
 log = logging.getLogger("ingestor")
 

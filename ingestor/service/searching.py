@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -19,8 +19,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ingestor.chroma.filters import find_left_out
+from ingestor.core.entries import Edition
 from ingestor.core.error_text import describe
-from ingestor.core.metadata_keys import Profile
 from ingestor.http_server.bodies import read_object
 from ingestor.http_server.bounded import RequestRefused, json_response
 from ingestor.http_server.problems import RequestProblem
@@ -35,24 +35,14 @@ from ingestor.search.values import Answer, BadQuestion, Question, as_json, quest
 from ingestor.service.client import OWNER
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.embeddings import vectors_of
+from ingestor.state.editions import searchable
+from ingestor.state.journal import fact
 
 T = TypeVar("T")
 
 AT_ONCE = 8  # searches; more wait
 WAITING = 64  # searches that may wait; more are refused
 MOST_BYTES = 200_000  # of a request
-_LIVE = """SELECT coalesce(serves, name), uuid, embedder, choices FROM collections
-           WHERE role = 'live' AND uuid IS NOT NULL ORDER BY 1"""
-
-
-@dataclass(frozen=True, slots=True)
-class Collection:
-    """A collection that readers see now. ``embedder``: its recipe; ``profile``: keys of its records."""
-
-    name: str
-    uuid: str
-    embedder: str
-    profile: Profile = "full"
 
 
 class Turns:
@@ -98,57 +88,57 @@ def require_owner(daemon: DaemonView, request: Request) -> None:
     wanted = request.headers.get(OWNER)
     if wanted is None:
         return
-    rows = daemon.journal.select("SELECT value FROM state WHERE key = 'owner'")
-    if [(wanted,)] != rows:
+    if wanted != fact(daemon.journal, "owner"):
         raise RequestProblem.at(OWNER, 421, "another ingestor listens on this port: check http.port")
 
 
 def answer_question(daemon: DaemonView, question: Question) -> Answer:
     """Answer a question. Raises RequestProblem, and errors of Chroma, the embedder and the journal."""
-    names = names_of(question.collection, (row[0] for row in daemon.journal.select(_LIVE)))
+    names = names_of(question.collection, searchable(daemon.journal))
     if names is None:
         assert isinstance(question.collection, str)
-        entry = collection_of(daemon, question.collection)
-        return labelled(_answer_of(daemon, entry, question), entry.name)
+        edition = collection_of(daemon, question.collection)
+        return labelled(_answer_of(daemon, edition, question), edition.serves)
     start, answers, refused = time.monotonic(), dict[str, Answer](), dict[str, str]()
     known = [collection_of(daemon, name) for name in names or [""]]
-    for entry in known:
+    for edition in known:
         try:
             with problems():
-                answers[entry.name] = _answer_of(daemon, entry, question)
+                answers[edition.serves] = _answer_of(daemon, edition, question)
         except RequestRefused as problem:
-            if problem.status != 503 or (entry is known[-1] and not answers):
+            if problem.status != 503 or (edition is known[-1] and not answers):
                 raise
-            refused[entry.name] = str(problem)
+            refused[edition.serves] = str(problem)
     return fused(question, answers, refused, daemon.count_tokens, time.monotonic() - start)
 
 
-def _answer_of(daemon: DaemonView, entry: Collection, question: Question) -> Answer:
-    store = daemon.collection(entry.uuid)
+def _answer_of(daemon: DaemonView, edition: Edition, question: Question) -> Answer:
+    store = daemon.collection(edition.uuids)
 
     def embed(texts: Sequence[str]) -> Vectors:
-        embedding = daemon.embeddings.asking(entry.embedder)
+        embedding = daemon.embeddings.asking(edition.embedder or "")
         if embedding is None:
             raise RequestProblem.at(
-                "mode", 503, f"the embedder of {entry.name} is not loaded: use mode lexical"
+                "mode", 503, f"the embedder of {edition.serves} is not loaded: use mode lexical"
             )
         return vectors_of(embedding, texts, questions=True)
 
     if question.where:
-        if left_out := find_left_out(question.where, entry.profile):
+        profile = profile_of(unpacked(edition.choices)) if edition.choices else "full"
+        if left_out := find_left_out(question.where, profile):
             raise BadQuestion("where", f"where {left_out}")
         store.check_filter(dict(question.where))
-    with words_of(daemon.lexical.reading(), entry.uuid) as words:
+    with words_of(daemon.lexical.reading(), edition.uuids) as words:
         searcher = Searcher(store, words, embed, daemon.count_tokens, time.monotonic, daemon.reranker())
-        return searcher.answer(replace(question, collection=entry.name))
+        return searcher.answer(replace(question, collection=edition.serves))
 
 
-def collection_of(daemon: DaemonView, wanted: str) -> Collection:
-    """Find a collection. ``wanted``: name; empty takes the only collection. Raises RequestProblem."""
-    known = {
-        name: Collection(name, uuid, recipe or "", profile_of(unpacked(choices)) if choices else "full")
-        for name, uuid, recipe, choices in daemon.journal.select(_LIVE)
-    }
+def collection_of(daemon: DaemonView, wanted: str) -> Edition:
+    """Find a collection that readers see. Raises RequestProblem.
+
+    ``wanted``: name; empty takes the only collection.
+    """
+    known = searchable(daemon.journal)
     if wanted in known:
         return known[wanted]
     if not wanted and len(known) == 1:

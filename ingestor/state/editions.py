@@ -1,19 +1,124 @@
-"""The journal's table of editions: the collections in Chroma that serve one name in turn.
+"""The journal's tables of editions, requests and notices.
 
-Roles change here first, in one transaction; names in Chroma follow (engine/collection_names.py), also after a
-crash between the two.
+An edition is one of the collections in Chroma that serve one name in turn. Roles change here first, in one
+transaction; names in Chroma follow (engine/edition_store.py), also after a crash between the two.
+
+By requests and notices commands and the daemon talk to each other. A request is made by a command, or by the
+daemon itself, and stays until it is carried out or taken back. A notice is what the daemon found, for
+commands to show. Each has a subject: a collection, an edition or a source.
 """
 
 import re
 from collections.abc import Collection, Sequence
+from sqlite3 import Connection
+from typing import Generic, Literal, TypeVar
 
 from ingestor.core.entries import Edition, EditionName, Role
+from ingestor.core.shards import separate
 from ingestor.model import CollectionName, DocumentId, SourceName
-from ingestor.state.columns import PENDING
-from ingestor.state.journal import Journal
-from ingestor.state.requests import Notices, Requests
+from ingestor.state.journal import Journal, Selecting
+from ingestor.state.rows import PENDING, marks
 
-_COLUMNS = "name, serves, role, choices, since, uuid, embedder"
+Request = Literal[
+    "arrange",  # decide again what the config means for the collections, and list all; no subject
+    "approved",  # a collection: the choices (policy.named) that a person approved
+    "refused",  # a collection: the choices that a person rolled back from
+    "roll back",  # a collection: the edition to return to
+    "prune",  # a source that left the config: remove its documents
+    "rebuild",  # a collection: why all its records must be written into another edition
+    "rebuilding",  # a collection: why its edition in building was begun; see "rebuild"
+]
+Notice = Literal[
+    "waits",  # a collection: why its changed config is not applied
+    "delayed",  # a collection: why the new edition cannot replace the old one yet
+    "reach",  # an edition: why search misses too many of its records
+    "rebuilt",  # a collection: POSIX seconds of its last rebuild
+]
+Kind = TypeVar("Kind", bound=str)
+
+
+class _Mailbox(Generic[Kind]):
+    """Values by kind and subject. Every method but ``write`` is one transaction."""
+
+    table: str
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def get(self, kind: Kind, subject: str = "") -> str | None:
+        query = f"SELECT value FROM {self.table} WHERE kind = ? AND subject = ?"
+        return next((str(row[0]) for row in self._journal.select(query, (kind, subject))), None)
+
+    def all(self, kind: Kind) -> dict[str, str]:
+        """Values by subject."""
+        query = f"SELECT subject, value FROM {self.table} WHERE kind = ? ORDER BY subject"
+        return dict(self._journal.select(query, (kind,)))
+
+    def put(self, kind: Kind, subject: str, value: str | None) -> None:
+        """Store a value in place of an earlier one. None or "" removes it."""
+        if (value or None) == self.get(kind, subject):
+            return
+        with self._journal.transaction() as db:
+            self.write(db, kind, subject, value)
+
+    def take(self, kind: Kind, subject: str, value: str) -> None:
+        """Remove this value, unless another one was stored meanwhile."""
+        with self._journal.transaction() as db:
+            query = f"DELETE FROM {self.table} WHERE kind = ? AND subject = ? AND value = ?"
+            db.execute(query, (kind, subject, value))
+
+    @classmethod
+    def write(cls, db: Connection, kind: Kind, subject: str, value: str | None) -> None:
+        """Store or clear a value like ``put``, inside an open transaction of the journal."""
+        if value:
+            db.execute(f"INSERT OR REPLACE INTO {cls.table} VALUES (?, ?, ?)", (kind, subject, value))
+        else:
+            db.execute(f"DELETE FROM {cls.table} WHERE kind = ? AND subject = ?", (kind, subject))
+
+
+class Requests(_Mailbox[Request]):
+    """Pending requests, each removed when taken."""
+
+    table = "requests"
+
+    def arrange(self) -> None:
+        """Have a running daemon decide again what the config means, and list all sources."""
+        self.put("arrange", "", "now")
+
+    def take_arrange(self) -> bool:
+        """Whether that was requested since it was last taken."""
+        asked = self.get("arrange")
+        if asked is not None:  # one that is stored after this look stays for the next
+            self.take("arrange", "", asked)
+        return asked is not None
+
+
+class Notices(_Mailbox[Notice]):
+    """Findings about collections and editions, stored until they are cleared."""
+
+    table = "notices"
+
+
+def notices(journal: Selecting, kind: Notice) -> dict[str, str]:
+    """Return the notices of a kind by their subject."""
+    return dict(journal.select("SELECT subject, value FROM notices WHERE kind = ?", (kind,)))
+
+
+def all_editions(journal: Selecting) -> list[Edition]:
+    """Return every edition, by name."""
+    columns = "name, coalesce(serves, name), role, choices, since, embedder, uuid"
+    return [
+        Edition(name, serves, role, choices, since, embedder, separate(uuid))
+        for name, serves, role, choices, since, embedder, uuid in journal.select(
+            f"SELECT {columns} FROM collections ORDER BY name"
+        )
+    ]
+
+
+def searchable(journal: Selecting) -> dict[str, Edition]:
+    """Return the editions that readers see and that exist in Chroma, by the name that readers use."""
+    live = (edition for edition in all_editions(journal) if edition.role == "live" and edition.uuids)
+    return {str(edition.serves): edition for edition in sorted(live, key=lambda edition: edition.serves)}
 
 
 class Editions:
@@ -23,8 +128,7 @@ class Editions:
         self._journal = journal
 
     def all(self) -> list[Edition]:
-        found = self._journal.select(f"SELECT {_COLUMNS} FROM collections ORDER BY name")
-        return [Edition(*row) for row in found]
+        return all_editions(self._journal)
 
     def of(self, serves: CollectionName, *roles: Role) -> list[Edition]:
         return [
@@ -155,13 +259,11 @@ class Editions:
 
     def records_of(self, name: EditionName, sources: Sequence[str]) -> int:
         """Number of records of these sources in it."""
-        marks = ", ".join("?" * len(sources))
         query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
-                    WHERE collection = ? AND source IN ({marks})"""
+                    WHERE collection = ? AND source IN ({marks(sources)})"""
         return int(self._journal.select(query, (name, *sources))[0][0])
 
     def bytes_of(self, name: EditionName, sources: Sequence[str]) -> int:
         """Bytes of the documents of these sources."""
-        marks = ", ".join("?" * len(sources))
-        query = f"SELECT SUM(size) FROM documents WHERE collection = ? AND source IN ({marks})"
+        query = f"SELECT SUM(size) FROM documents WHERE collection = ? AND source IN ({marks(sources)})"
         return int(self._journal.select(query, (name, *sources))[0][0] or 0)

@@ -16,30 +16,37 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ingestor.core.decisions import NEVER, Changes, Failure, QueueTurns
 from ingestor.core.entries import CollectionRow, EditionName, Entry, Feed, Intent, Receipt, Renewal
 from ingestor.core.listings.pages import pages
-from ingestor.core.shards import separate
+from ingestor.core.shards import join, separate
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman
-from ingestor.state.columns import (
+from ingestor.state.files import full_disk, refuse_link
+from ingestor.state.rows import (
     COLUMNS,
     DUE_SINCE,
     GONE,
     IN_FORCE,
     LIVE,
     NOW,
+    TOGETHER,
     UNSUPPORTED,
     VANISHED_SINCE,
+    adopt,
     item_columns,
+    known_of,
     marks,
+    natural_key,
+    take_out,
     to_entry,
     unpack,
+    write_failure,
+    write_receipts,
 )
-from ingestor.state.files import full_disk, refuse_link
-from ingestor.state.receipts import TOGETHER, adopt, known_of, take_out, write_failure, write_receipts
 from ingestor.state.schema import migrate
 
 if TYPE_CHECKING:
@@ -114,7 +121,7 @@ class Journal:
                 self._db.execute("ROLLBACK")
 
     def select(self, query: str, values: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query, for modules that own other tables (state/editions.py)."""
+        """Return the rows of a query. Only modules of this folder write SQL (tests/test_layers.py)."""
         return self._db.execute(query, values).fetchall()
 
     def read(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
@@ -128,8 +135,7 @@ class Journal:
     # --- small facts ---------------------------------------------------------------------------------
 
     def get(self, key: str) -> str | None:
-        row = self._db.execute("SELECT value FROM state WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
+        return fact(self, key)
 
     def set(self, key: str, value: str) -> None:
         with self.transaction() as db:
@@ -243,9 +249,12 @@ class Journal:
         ]
 
     def sources(self) -> list[SourceName]:
-        """Every source that ever had documents here."""
-        rows = self._db.execute("SELECT DISTINCT source FROM documents ORDER BY 1")
-        return [SourceName(row[0]) for row in rows]
+        return sources_of(self)
+
+    def source_of(self, row: int) -> SourceName | None:
+        """Return the source of a document, which may have another name since; None if it is gone."""
+        found = self._db.execute("SELECT source FROM documents WHERE id = ?", (row,)).fetchone()
+        return None if found is None else SourceName(found[0])
 
     def of_collection(self, collection: EditionName) -> list[Entry]:
         return self.entries("collection = ? ORDER BY id", (collection,))
@@ -366,7 +375,8 @@ class Journal:
     def collection(self, name: EditionName) -> CollectionRow:
         query = "SELECT uuid, embedder, extra_keys, generations FROM collections WHERE name = ?"
         for uuid, embedder, keys, generations in self._db.execute(query, (name,)):
-            return CollectionRow(uuid, embedder, frozenset(json.loads(keys)), tuple(generations.split()))
+            known = frozenset(json.loads(keys)), tuple(generations.split())
+            return CollectionRow(separate(uuid), embedder, *known)
         return CollectionRow()
 
     def note_collection(self, name: EditionName, row: CollectionRow) -> None:
@@ -377,7 +387,7 @@ class Journal:
                    VALUES (?, ?, ?, ?, ?, ?)
                    ON CONFLICT DO UPDATE SET uuid = excluded.uuid, embedder = excluded.embedder,
                        extra_keys = excluded.extra_keys, generations = excluded.generations""",
-                (name, name, row.uuid, row.embedder, keys, generations),
+                (name, name, join(row.uuids) or None, row.embedder, keys, generations),
             )
 
     def renew(self, renewal: Renewal) -> None:
@@ -387,8 +397,52 @@ class Journal:
 
     def uuids(self) -> frozenset[str]:
         """UUIDs in Chroma of all editions' collections and shards. Any thread."""
-        rows = self._reader.execute("SELECT uuid FROM collections WHERE uuid NOTNULL").fetchall()
+        rows = self._reader.execute("SELECT uuid FROM collections")
         return frozenset(part for (uuid,) in rows for part in separate(uuid))
+
+
+class Selecting(Protocol):
+    """A journal, or a connection that only reads it."""
+
+    def select(
+        self, query: str, values: Sequence[object] | dict[str, object] = ()
+    ) -> list[tuple[Any, ...]]: ...
+
+
+class JournalReader:
+    """A journal, read by other threads than its own: a connection that cannot write, which threads share.
+
+    A reader does not wait for the writer, nor the writer for it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises sqlite3.Error."""
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+        self._db.execute("PRAGMA query_only=ON")
+        self._db.create_function("natural_key", 1, natural_key, deterministic=True)
+        self._lock = Lock()
+
+    def select(self, query: str, values: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._db.execute(query, values).fetchall()
+
+    def close(self) -> None:
+        """Close it once a query under way has ended: SQLite would crash."""
+        with self._lock:
+            self._db.close()
+
+
+def fact(journal: Selecting, key: str) -> str | None:
+    """Return a small fact of the state, such as its ``owner``."""
+    rows = journal.select("SELECT value FROM state WHERE key = ?", (key,))
+    return next((str(value) for (value,) in rows), None)
+
+
+def sources_of(journal: Selecting) -> list[SourceName]:
+    """Return every source that ever had documents here."""
+    return [
+        SourceName(name) for (name,) in journal.select("SELECT DISTINCT source FROM documents ORDER BY 1")
+    ]
 
 
 # The receipt of a quarantined document says that it has no records. It ends with the quarantine, or else the

@@ -11,8 +11,8 @@ from weakref import finalize
 from ingestor.core.entries import Feed
 from ingestor.core.listings.comparison import Differing
 from ingestor.model import Item
-from ingestor.state.columns import marks
 from ingestor.state.journal import Journal
+from ingestor.state.rows import marks
 
 _PAGE = 1000  # keys that are read at once
 _OF = "FROM documents WHERE source = ? AND collection = ? AND wanted_version IS NOT NULL"

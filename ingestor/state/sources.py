@@ -1,12 +1,42 @@
-"""The journal's table of sources: their states, and requests of people."""
+"""The journal's tables of sources and withdrawals: states of sources, and decisions of people about them.
 
-from collections.abc import Sequence
+A withdrawal is a document that left the index because it became unreadable. The count of a source restarts at
+zero when nothing of it is due. While a count is too high for ``max_loss`` the records of further unreadable
+documents are kept, until a person accepts the loss.
+"""
 
-from ingestor.core.decisions import PERIOD
-from ingestor.core.entries import SourceRow
-from ingestor.model import SourceName
-from ingestor.state.columns import LIVE, marks
-from ingestor.state.journal import Journal
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from ingestor.core import decisions
+from ingestor.core.decisions import PERIOD, Failure
+from ingestor.core.entries import EditionName, Entry, SourceRow
+from ingestor.core.events import event
+from ingestor.model import CollectionName, DocumentId, SourceName
+from ingestor.state.journal import Journal, Selecting
+from ingestor.state.rows import LIVE, marks
+
+log = logging.getLogger("ingestor")
+
+_STATE = """SELECT name, last_scan, identity, held, accepted, trouble, paused, documents, loss, held_root
+            FROM sources"""
+_MARK = "\n"  # before a name that is being changed; no source name begins with it
+
+
+def states(journal: Selecting, source: SourceName | None = None) -> dict[SourceName, SourceRow]:
+    """Return the state of every source that was ever listed, or of one."""
+    where, values = ("", ()) if source is None else (" WHERE name = ?", (source,))
+    return {
+        SourceName(name): SourceRow(scan, root, held, bool(accepted), trouble, paused, most, bool(loss), lost)
+        for name, scan, root, held, accepted, trouble, paused, most, loss, lost in journal.select(
+            _STATE + where, values
+        )
+    }
+
+
+def reasons_for_keeping(journal: Selecting) -> dict[SourceName, str]:
+    """Return why records of unreadable documents are kept, by source."""
+    return dict(journal.select("SELECT source, kept FROM withdrawals WHERE kept NOTNULL"))
 
 
 class SourceRows:
@@ -103,9 +133,178 @@ class SourceRows:
             return db.execute(query, (source,)).rowcount > 0
 
     def of(self, source: SourceName) -> SourceRow:
-        query = """SELECT last_scan, identity, held, accepted, trouble, paused, documents, loss, held_root
-                   FROM sources
-                   WHERE name = ?"""
-        found = self._journal.select(query, (source,))
-        rows = (SourceRow(a, b, c, bool(d), e, f, g, bool(h), i) for a, b, c, d, e, f, g, h, i in found)
-        return next(rows, SourceRow())
+        return states(self._journal, source).get(source, SourceRow())
+
+    def keys(self, source: SourceName) -> list[str]:
+        """Return the keys of its documents, each once."""
+        rows = self._journal.select("SELECT DISTINCT key FROM documents WHERE source = ?", (source,))
+        return [key for (key,) in rows]
+
+    def places(self) -> list[tuple[SourceName, str | None, CollectionName]]:
+        """Return name, origin and collections of sources that have documents, the last listed first."""
+        return self._journal.select(
+            """SELECT DISTINCT source, origin, COALESCE(serves, collection)
+               FROM (SELECT DISTINCT source, collection FROM documents)
+               LEFT JOIN sources ON sources.name = source
+               LEFT JOIN collections ON collections.name = collection
+               ORDER BY last_scan DESC, source"""
+        )
+
+    def note_origins(self, origins: Mapping[SourceName, str]) -> None:
+        """Store the origin of each source, by which it is recognised under another name."""
+        with self._journal.transaction() as db:
+            db.executemany(
+                """INSERT INTO sources (name, origin) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET origin = excluded.origin
+                   WHERE origin IS NOT excluded.origin""",
+                [*origins.items()],
+            )
+
+    def rename(self, renames: Mapping[SourceName, SourceName], in_choices: Callable[[str], str]) -> None:
+        """Give sources new names in every table, in two steps, since two sources can swap names.
+
+        A pause under the new name stays. ``in_choices``: renames them in packed choices of a collection.
+        """
+        tables = ("documents", "source"), ("sources", "name"), ("withdrawals", "source")
+        with self._journal.transaction() as db:
+            for old, new in renames.items():
+                for table, column in tables:
+                    db.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (_MARK + new, old))
+            for new in renames.values():
+                db.execute(
+                    """UPDATE sources SET paused = COALESCE(
+                           paused, (SELECT paused FROM sources WHERE name = ?)) WHERE name = ?""",
+                    (new, _MARK + new),
+                )
+                db.execute("DELETE FROM sources WHERE name = ?", (new,))
+                db.execute("DELETE FROM withdrawals WHERE source = ?", (new,))
+                for table, column in tables:
+                    db.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (new, _MARK + new))
+            for name in {*renames, *renames.values()}:
+                db.execute("DELETE FROM requests WHERE kind = 'prune' AND subject = ?", (name,))
+            rows = db.execute("SELECT name, choices FROM collections WHERE choices NOTNULL").fetchall()
+            db.executemany(
+                "UPDATE collections SET choices = ? WHERE name = ?",
+                [(in_choices(choices), name) for name, choices in rows],
+            )
+
+
+class Withdrawals:
+    """Every method is one transaction."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def count(self, source: SourceName) -> int:
+        """Documents withdrawn since the source was last in step."""
+        return self.loss(source)[0]
+
+    def loss(self, source: SourceName) -> tuple[int, int]:
+        """Documents withdrawn since the source was last in step, and those that it had in the index then."""
+        query = "SELECT documents, indexed FROM withdrawals WHERE source = ?"
+        return next(((int(lost), int(of)) for lost, of in self._journal.select(query, (source,))), (0, 0))
+
+    def accepted(self, source: SourceName) -> bool:
+        """Whether a person accepted the loss of its unreadable documents."""
+        query = "SELECT 1 FROM withdrawals WHERE source = ? AND accepted"
+        return bool(self._journal.select(query, (source,)))
+
+    def kept(self, source: SourceName) -> str | None:
+        """Why records of unreadable documents are kept, or None."""
+        query = "SELECT kept FROM withdrawals WHERE source = ?"
+        return next((row[0] for row in self._journal.select(query, (source,))), None)
+
+    def indexed(self, source: SourceName, collection: EditionName) -> int:
+        """Documents of the source that have records."""
+        query = """SELECT COUNT(*) FROM documents WHERE source = ? AND collection = ?
+                   AND EXISTS (SELECT 1 FROM records WHERE document = id)"""
+        return int(self._journal.select(query, (source, collection))[0][0])
+
+    def add(self, source: SourceName, indexed: int) -> None:
+        """Count one more withdrawn document.
+
+        ``indexed``: number of documents in the index before the first withdrawal.
+        """
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO withdrawals (source, documents, indexed) VALUES (?, 1, ?)
+                   ON CONFLICT DO UPDATE SET documents = documents + 1, indexed = excluded.indexed""",
+                (source, indexed),
+            )
+
+    def keep(self, source: SourceName, reason: str) -> None:
+        """Records of unreadable documents are kept, for this reason."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO withdrawals (source, kept) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET kept = excluded.kept""",
+                (source, reason),
+            )
+
+    def accept(self, source: SourceName) -> bool:
+        """Withdraw them after all, at once. False if none are kept."""
+        with self._journal.transaction() as db:
+            query = "UPDATE withdrawals SET accepted = 1, kept = NULL WHERE source = ? AND kept IS NOT NULL"
+            if not db.execute(query, (source,)).rowcount:
+                return False
+            db.execute(
+                "UPDATE documents SET retry_at = 0 WHERE source = ? AND attempts > 0 AND NOT quarantined",
+                (source,),
+            )
+        return True
+
+    def settle(self, sources: Sequence[SourceName]) -> None:
+        """Reset the counts of sources that have nothing due, and forget accepted losses.
+
+        If records are kept, the count stays until no document waits for a retry.
+        """
+        if not self._journal.select("SELECT 1 FROM withdrawals LIMIT 1"):
+            return
+        with self._journal.transaction() as db:
+            db.executemany(
+                """DELETE FROM withdrawals WHERE source = ? AND (accepted OR kept IS NULL OR NOT EXISTS (
+                       SELECT 1 FROM documents WHERE documents.source = withdrawals.source
+                           AND attempts > 0 AND NOT quarantined))""",
+                [(source,) for source in sources],
+            )
+
+
+class WithdrawalGuard:
+    """Counts withdrawals, and stops them when a person must be asked.
+
+    The journal keeps how many documents there were before the first. They cannot be counted afterwards: those
+    that were withdrawn may be back in the index.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._table = Withdrawals(journal)
+        self._counted: set[tuple[SourceName, DocumentId]] = set()  # one whose write failed comes again
+
+    def passes(self, entry: Entry, failure: Failure, max_loss: float) -> bool:
+        """Whether the records of this document may be removed; if so, it counts as withdrawn."""
+        document = entry.source, entry.document_id
+        if not entry.known or document in self._counted or self._table.accepted(entry.source):
+            return True
+        withdrawn, indexed = self._table.loss(entry.source)
+        indexed = indexed or self._table.indexed(*entry.feed)
+        kept = decisions.withdrawal(failure, withdrawn, indexed, max_loss)
+        if kept is None:
+            self._table.add(entry.source, indexed)
+            self._counted.add(document)
+            return True
+        if self._table.kept(entry.source) is None:
+            reason = f"{kept}; their records are kept; if that is right, run: ingestor accept {entry.source}"
+            log.error(
+                "source %s: %s",
+                entry.source,
+                reason,
+                extra=event("source_held", source=str(entry.source), reason=reason),
+            )
+            self._table.keep(entry.source, reason)
+        return False
+
+    def settle(self, sources: Sequence[SourceName]) -> None:
+        """Reset the counts of sources that have nothing due."""
+        self._table.settle(sources)
+        kept = {source for source in {of for of, _ in self._counted} if self._table.count(source)}
+        self._counted = {document for document in self._counted if document[0] in kept}

@@ -20,12 +20,10 @@ from ingestor.ports import BadDocument
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import packed, unpacked
 from ingestor.state.cache import Parses, VectorCache
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports
-from ingestor.state.requests import Requests
-from ingestor.state.sources import SourceRows
-from ingestor.state.withdrawals import Withdrawals
+from ingestor.state.sources import SourceRows, Withdrawals
 from tests.simulation.world import World
 
 C = CollectionName("docs")

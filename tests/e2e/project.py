@@ -193,8 +193,8 @@ class Project:
     def words(self) -> Counter[Any]:
         """Every record of the lexical index: the digest of its text, its language and its terms."""
         with opened(self.folder / "state/journal.sqlite3") as journal:
-            uuid = Editions(journal).live(CollectionName("docs")).uuid
-        return Counter(records_of(self.folder / "state/lexical.sqlite3", uuid or "").values())
+            uuids = Editions(journal).live(CollectionName("docs")).uuids
+        return Counter(records_of(self.folder / "state/lexical.sqlite3", uuids).values())
 
     def essence_from_nothing(self) -> Counter[Any]:
         """Index what the config names, and tell what came of it."""

@@ -66,7 +66,7 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
         assert index is not None
         some = frozenset(sorted(index.ids())[:hidden])
         recipe = Fingerprint(live.embedder or "")
-        with words_of(reading(state / "lexical.sqlite3"), live.uuid) as words:
+        with words_of(reading(state / "lexical.sqlite3"), live.uuids) as words:
             found = examine(journal, [Approximate(index, some, depth)], live.name, cache, recipe, words)  # type: ignore[arg-type]
     cache.close()
     journal.close()

@@ -40,7 +40,7 @@ class Register:
 
 
 def edition(name: str, role: Role, uuid: str | None) -> Edition:
-    return Edition(CollectionName(name), C, role, uuid=uuid)
+    return Edition(CollectionName(name), C, role, uuids=(uuid,))
 
 
 SWAPPED = [edition("docs", "previous", "old"), edition("docs--2", "live", "new")]

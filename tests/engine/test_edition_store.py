@@ -28,7 +28,7 @@ def editions(folder: Path, shards: int) -> Iterator[Callable[[], EditionIndex]]:
     with opened(folder / "lexical.sqlite3") as file:
 
         def new() -> EditionIndex:
-            words = LexicalIndex(file, f"uuid-{next(numbers)}")
+            words = LexicalIndex(file, (f"uuid-{next(numbers)}",))
             made.append(EditionIndex([MemoryIndex() for _ in range(shards)], words))
             return made[-1]
 

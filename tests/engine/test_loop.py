@@ -10,7 +10,7 @@ from ingestor.core.entries import Entry, Feed
 from ingestor.engine.loop import Engine
 from ingestor.model import Blob, Item, RecordId, SourceName
 from ingestor.ports import Transient
-from ingestor.state.withdrawals import Withdrawals
+from ingestor.state.sources import Withdrawals
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
 from tests.simulation.laws import ASKED, LawBroken

@@ -30,7 +30,7 @@ def filled(store: OneCollection, path: Path) -> None:
         upkeep = store.upkeep(file)
         store.open(upkeep)
         finish(upkeep)
-        lexical = LexicalIndex(file, store.uuid)
+        lexical = LexicalIndex(file, store.uuids)
         assert lexical.complete
         in_step(store.dense, lexical)
 
@@ -39,7 +39,7 @@ def test_it_is_filled_in_slices_and_complete_at_the_end(store: OneCollection, tm
     with opened(tmp_path / NAME) as file:
         upkeep = store.upkeep(file)
         index = store.open(upkeep)
-        lexical = LexicalIndex(file, store.uuid)
+        lexical = LexicalIndex(file, store.uuids)
         for _ in range(3):
             upkeep.work()
         assert 0 < lexical.count() < 1201
@@ -59,7 +59,7 @@ def test_a_second_opening_fills_nothing(store: OneCollection, tmp_path: Path, mo
         upkeep = store.upkeep(file)
         store.open(upkeep)
         finish(upkeep)
-        filled_again.append(LexicalIndex(file, store.uuid).complete)
+        filled_again.append(LexicalIndex(file, store.uuids).complete)
     assert filled_again == [True]
 
 
@@ -78,7 +78,7 @@ def test_a_file_of_other_rules_is_made_again(store: OneCollection, tmp_path: Pat
     with pytest.raises(Unusable), reading(path):
         pass
     with opened(path) as file:
-        assert file.uuids() == set()
+        assert file.collections() == set()
     filled(store, path)
 
 
@@ -101,8 +101,8 @@ def test_a_file_that_is_taken_away_is_made_again(store: OneCollection, tmp_path:
             path.write_bytes(b"")
         index.upsert([record("new#0", "new")])
         finish(upkeep)
-        in_step(store.dense, LexicalIndex(file, store.uuid))
-        assert LexicalIndex(file, store.uuid).complete
+        in_step(store.dense, LexicalIndex(file, store.uuids))
+        assert LexicalIndex(file, store.uuids).complete
     filled(store, path)
 
 
@@ -134,10 +134,10 @@ def test_file_lost_while_words_are_mended_is_filled_for_every_collection(
         store.open(upkeep)
         finish(upkeep)
         path.unlink()
-        upkeep.mend("another", [])
+        upkeep.mend(("another",), [])
         finish(upkeep)
-        assert LexicalIndex(file, store.uuid).complete
-        in_step(store.dense, LexicalIndex(file, store.uuid))
+        assert LexicalIndex(file, store.uuids).complete
+        in_step(store.dense, LexicalIndex(file, store.uuids))
 
 
 def test_a_full_disk_while_it_is_made_again_is_tried_again_later(
@@ -168,10 +168,10 @@ def test_deleted_collections_are_forgotten(store: OneCollection, tmp_path: Path)
         upkeep = store.upkeep(file)
         store.open(upkeep)
         finish(upkeep)
-        assert file.uuids() == {store.uuid}
+        assert file.collections() == {store.uuids}
         store.there, upkeep.sweeping = False, True
         finish(upkeep)
-        assert file.uuids() == set()
+        assert file.collections() == set()
 
 
 def test_trouble_with_chroma_ends_nothing(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
@@ -185,7 +185,7 @@ def test_trouble_with_chroma_ends_nothing(store: OneCollection, tmp_path: Path, 
         for _ in range(40):
             upkeep.work()
         finish(upkeep)
-        in_step(store.dense, LexicalIndex(file, store.uuid))
+        in_step(store.dense, LexicalIndex(file, store.uuids))
 
 
 def test_words_are_read_while_they_are_written(store: OneCollection, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ STEPS = st.lists(
 
 
 def played(file: LexicalFile, steps: Sequence[tuple[str, object]]) -> LexicalIndex:
-    index = LexicalIndex(file, "uuid")
+    index = LexicalIndex(file, ("uuid",))
     for deed, what in steps:
         if deed == "upsert":
             assert isinstance(what, Mapping)
@@ -116,6 +116,6 @@ def test_discarded_collection_leaves_no_table() -> None:
         with lexical.transaction() as db:
             before = set(db.execute("SELECT name FROM sqlite_master").fetchall())
         played(lexical, [("upsert", {1: "one record"})])
-        lexical.discard("uuid")
+        lexical.discard(("uuid",))
         with lexical.transaction() as db:
             assert set(db.execute("SELECT name FROM sqlite_master").fetchall()) == before

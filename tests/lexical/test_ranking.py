@@ -14,8 +14,8 @@ TEXTS = ["common words alone", "common words and rare ones", "common rare rarest
 
 
 def best(file: LexicalFile, question: str) -> list[str]:
-    LexicalIndex(file, "uuid").upsert([record(f"{n}#0", text, n) for n, text in enumerate(TEXTS)])
-    number = file.number("uuid")
+    LexicalIndex(file, ("uuid",)).upsert([record(f"{n}#0", text, n) for n, text in enumerate(TEXTS)])
+    number = file.number(("uuid",))
     with file.transaction() as db:
         found = ranked(db, number, question, 10)
     assert all(0 < score <= found.most * 1.001 for _, score in found.order)
@@ -35,13 +35,13 @@ def test_words_that_no_record_holds_count_as_the_rarest(tmp_path: Path, absent: 
     """Forms of one word in several languages are one word."""
     texts = ["the fees", "the songs", "the pump", "Die Häuser"]
     with opened(tmp_path / "lexical.sqlite3") as file:
-        LexicalIndex(file, "uuid").upsert(
+        LexicalIndex(file, ("uuid",)).upsert(
             [
                 replace(record(f"{n}#0", text, n), metadata={"language": "de" if n == 3 else "en"})
                 for n, text in enumerate(texts)
             ]
         )
-        number = file.number("uuid")
+        number = file.number(("uuid",))
         with file.transaction() as db:
             rare = ranked(db, number, "fees", 10).most
             for word in ("fees", "the"):
@@ -56,7 +56,7 @@ def test_words_that_no_record_holds_count_as_the_rarest(tmp_path: Path, absent: 
 @pytest.mark.parametrize("question", ["unheard", "the unheard"])
 def test_empty_collection_finds_nothing(tmp_path: Path, question: str) -> None:
     with opened(tmp_path / "lexical.sqlite3") as file:
-        number = file.number("uuid")
+        number = file.number(("uuid",))
         with file.transaction() as db:
             assert ranked(db, number, question, 10).order == []
 

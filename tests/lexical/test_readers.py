@@ -15,7 +15,7 @@ from tests.lexical.worlds import opened
 
 
 def found(readers: LexicalReaders, question: str) -> list[str]:
-    with words_of(readers.reading(), "uuid") as words:
+    with words_of(readers.reading(), ("uuid",)) as words:
         assert words.db is not None
         assert words.number is not None
         return [id_ for id_, _ in ranked(words.db, words.number, question, 9).order]
@@ -24,11 +24,13 @@ def found(readers: LexicalReaders, question: str) -> list[str]:
 def test_a_connection_is_kept_and_sees_what_is_written_later(tmp_path: Path) -> None:
     path = tmp_path / "lexical.sqlite3"
     with opened(path) as file, closing(LexicalReaders(path)) as readers:
-        LexicalIndex(file, "uuid").upsert([record("a#0", "one shelf", 1), record("b#0", "other things", 1)])
+        LexicalIndex(file, ("uuid",)).upsert(
+            [record("a#0", "one shelf", 1), record("b#0", "other things", 1)]
+        )
         assert found(readers, "shelf") == ["a#0"]
         with readers.reading() as first:
             pass
-        LexicalIndex(file, "uuid").upsert([record("b#0", "the other shelf", 1)])
+        LexicalIndex(file, ("uuid",)).upsert([record("b#0", "the other shelf", 1)])
         assert set(found(readers, "shelf")) == {"a#0", "b#0"}
         with readers.reading() as again, readers.reading() as another:
             assert again is first
@@ -40,7 +42,7 @@ def test_a_file_that_was_made_again_is_opened_again(tmp_path: Path) -> None:
     with closing(LexicalReaders(path)) as readers:
         for text in ("one shelf", "two"):
             with opened(path) as file:
-                LexicalIndex(file, "uuid").upsert([record("a#0", text, 1)])
+                LexicalIndex(file, ("uuid",)).upsert([record("a#0", text, 1)])
                 assert found(readers, text) == ["a#0"]
             for suffix in ("", "-wal", "-shm"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -51,7 +53,7 @@ def test_a_file_that_was_made_again_is_opened_again(tmp_path: Path) -> None:
 def test_a_connection_that_met_damage_is_not_used_again(tmp_path: Path) -> None:
     path = tmp_path / "lexical.sqlite3"
     with opened(path) as file, closing(LexicalReaders(path)) as readers:
-        LexicalIndex(file, "uuid").upsert([record("a#0", "one shelf", 1)])
+        LexicalIndex(file, ("uuid",)).upsert([record("a#0", "one shelf", 1)])
         with pytest.raises(Unusable, match="no such table"), readers.reading() as met:
             met.execute("SELECT * FROM elsewhere")
         with readers.reading() as other:

@@ -48,7 +48,7 @@ TEXTS = [
 )
 def test_mistyped_word_finds_what_was_meant(tmp_path: Path, question: str, found: str | None) -> None:
     with opened(tmp_path / "lexical.sqlite3") as file:
-        LexicalIndex(file, "uuid").upsert([record(f"{n}#0", text, n) for n, text in enumerate(TEXTS)])
+        LexicalIndex(file, ("uuid",)).upsert([record(f"{n}#0", text, n) for n, text in enumerate(TEXTS)])
         with file.transaction() as db:
             best = [id_ for id_, _ in ranked(db, 1, question, 1).order]
             assert best == [found] * (found is not None)
@@ -57,13 +57,13 @@ def test_mistyped_word_finds_what_was_meant(tmp_path: Path, question: str, found
 
 def test_word_that_a_record_holds_is_never_corrected(tmp_path: Path) -> None:
     with opened(tmp_path / "lexical.sqlite3") as file:
-        LexicalIndex(file, "uuid").upsert(
+        LexicalIndex(file, ("uuid",)).upsert(
             [record(f"{n}#0", text, n) for n, text in enumerate(["pump", "pumps", "bump"])]
         )
         with file.transaction() as db:
             assert telling(db, 1, "bump") == {"bump"}
-            LexicalIndex(file, "other")
-        LexicalIndex(file, "uuid").drop([RecordId("2#0")])
+            LexicalIndex(file, ("other",))
+        LexicalIndex(file, ("uuid",)).drop([RecordId("2#0")])
         with file.transaction() as db:
             assert telling(db, 1, "bump") == {"pump"}, "a word of a removed record is unknown"
 

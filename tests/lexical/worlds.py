@@ -31,18 +31,18 @@ def opened(path: Path) -> Iterator[LexicalFile]:
 
 @dataclass
 class OneCollection:
-    """A collection of that UUID, which may be deleted."""
+    """A collection that may be deleted."""
 
     dense: Index
-    uuid: str = "uuid"
+    uuids: tuple[str, ...] = ("uuid",)
     there: bool = True
 
     def upkeep(self, file: LexicalFile) -> Upkeep:
         ticks = count()
-        return Upkeep(file, lambda: {self.uuid} if self.there else set(), lambda: float(next(ticks)))
+        return Upkeep(file, lambda: set(self.uuids) if self.there else set(), lambda: float(next(ticks)))
 
     def open(self, upkeep: Upkeep) -> EditionIndex:
-        return EditionIndex([self.dense], upkeep.open(self.dense, self.uuid))
+        return EditionIndex([self.dense], upkeep.open(self.dense, self.uuids))
 
 
 def upkeep_in(folder: Path) -> Upkeep:

@@ -32,7 +32,7 @@ def fill(journal: Journal, documents: int, sources: int = 4, records: int = 5) -
             db.execute("INSERT INTO sources (name, last_scan, documents) VALUES (?, 1.8e9, ?)", (name, 1))
     for number in range(sources):
         name = EditionName(f"source{number}")
-        journal.note_collection(name, CollectionRow(f"00000000-0000-0000-0000-{number:012d}", "abc123"))
+        journal.note_collection(name, CollectionRow((f"00000000-0000-0000-0000-{number:012d}",), "abc123"))
 
 
 def _document(number: int, source: str) -> tuple[object, ...]:

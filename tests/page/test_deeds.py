@@ -11,7 +11,7 @@ from ingestor.core.work_counts import kind_of
 from ingestor.model import SourceName
 from ingestor.page import planning
 from ingestor.page.planning import Planner
-from ingestor.state.requests import Notices, Requests
+from ingestor.state.editions import Notices, Requests
 from ingestor.state.sources import SourceRows
 from tests.page.seen import Page
 from tests.service.world import Daemon

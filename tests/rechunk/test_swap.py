@@ -19,9 +19,8 @@ from ingestor.ports import Transient
 from ingestor.rechunk.policy import named
 from ingestor.rechunk.recipes import Choices, packed
 from ingestor.rechunk.swap import Swaps
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.requests import Notices, Requests
 from tests.lexical.worlds import upkeep_in
 from tests.memory_index import MemoryIndex
 from tests.simulation.ports.chaos import Chaos
@@ -298,7 +297,7 @@ def test_another_version_of_a_parser_matters_where_it_reads_documents(
     editions = Editions(journal)
     fill(journal, C, 3, 0)
     editions.choose(C, C, packed(parsed_by(text=1, pdf=1)))
-    journal.note_collection(C, CollectionRow("", Fingerprint("e")))
+    journal.note_collection(C, CollectionRow(("uuid",), Fingerprint("e")))
     swaps = Swaps(journal, Collections(), lambda: 0.0)
     swaps.arrange(C, wanted, Rechunk())
     assert (len(editions.of(C, "staging")) == 1) is built

@@ -28,7 +28,7 @@ def searcher(folder: Path) -> Iterator[tuple[Searcher, EditionIndex]]:
     """Reports that say the same, of firms and years that only their titles name."""
     path = folder / "lexical.sqlite3"
     with opened(path) as file:
-        store, lexical = Store(), LexicalIndex(file, "uuid")
+        store, lexical = Store(), LexicalIndex(file, ("uuid",))
         index = EditionIndex([store], lexical)
         index.upsert([
             Record(
@@ -39,7 +39,7 @@ def searcher(folder: Path) -> Iterator[tuple[Searcher, EditionIndex]]:
             for firm in FIRMS for year in YEARS for n, line in enumerate(LINES)
         ])  # fmt: skip
         lexical.set_complete(True)
-        with words_of(reading(path), "uuid") as words:
+        with words_of(reading(path), ("uuid",)) as words:
             yield Searcher(store, words, EMBEDDER.embed, lambda texts: [1] * len(texts), lambda: 0.0), index
 
 

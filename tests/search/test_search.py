@@ -68,10 +68,10 @@ def records() -> Iterator[Record]:
 def searcher(folder: Path, *, complete: bool = True) -> Iterator[Searcher]:
     path = folder / "lexical.sqlite3"
     with opened(path) as file:
-        store, lexical = Store(), LexicalIndex(file, "uuid")
+        store, lexical = Store(), LexicalIndex(file, ("uuid",))
         EditionIndex([store], lexical).upsert(list(records()))
         lexical.set_complete(complete)
-        with words_of(reading(path), "uuid") as words:
+        with words_of(reading(path), ("uuid",)) as words:
             yield Searcher(
                 store, words, EMBEDDER.embed, lambda texts: [len(t.split()) for t in texts], lambda: 0.0
             )
@@ -127,11 +127,11 @@ class Interrupted(Store):
 def interrupted(folder: Path) -> Iterator[tuple[Searcher, Interrupted, EditionIndex]]:
     path = folder / "lexical.sqlite3"
     with opened(path) as file:
-        store, lexical = Interrupted(), LexicalIndex(file, "uuid")
+        store, lexical = Interrupted(), LexicalIndex(file, ("uuid",))
         index = EditionIndex([store], lexical)
         index.upsert(list(records()))
         lexical.set_complete(True)
-        with words_of(reading(path), "uuid") as words:
+        with words_of(reading(path), ("uuid",)) as words:
             yield (
                 Searcher(store, words, EMBEDDER.embed, lambda texts: [1 for _ in texts], lambda: 0.0),
                 store,
@@ -169,7 +169,7 @@ def test_answer_beside_an_edit_has_one_version_of_its_text(tmp_path: Path) -> No
 def test_collection_that_is_forgotten_while_it_is_searched_is_gone(tmp_path: Path) -> None:
     """A swap deletes it between its vectors and its words; the service then asks the new one."""
     with interrupted(tmp_path) as (search, store, index):
-        store.writes.append(lambda: index.words._file.discard("uuid"))
+        store.writes.append(lambda: index.words._file.discard(("uuid",)))
         with pytest.raises(Gone):
             search.answer(Question("books"))
         assert search.answer(Question("books")).mode == "dense"
@@ -325,7 +325,7 @@ def add_copies(folder: Path, search: Searcher, n: int) -> None:
         for at in range(n)
     ]
     with opened(folder / "lexical.sqlite3") as file:
-        EditionIndex([search.store], LexicalIndex(file, "uuid")).upsert(added)  # type: ignore[list-item]
+        EditionIndex([search.store], LexicalIndex(file, ("uuid",))).upsert(added)  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])

@@ -27,8 +27,8 @@ from tests.waiting import wait
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     monkeypatch.setattr(gathering, "FRESH", 0.0)
     found = Daemon(tmp_path)
-    found.journal.note_collection(EditionName("docs"), CollectionRow("uuid", RECIPE))
-    found.collections["uuid"] = SimpleNamespace(count=lambda: 7)
+    found.journal.note_collection(EditionName("docs"), CollectionRow(("uuid",), RECIPE))
+    found.collections[("uuid",)] = SimpleNamespace(count=lambda: 7)
     yield found
     found.model.gate.set()
     found.close()

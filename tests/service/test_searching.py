@@ -21,6 +21,7 @@ from ingestor.search import search
 from ingestor.search.reranking import Reranker
 from ingestor.search.values import EXPANSIONS, MODES, Question, answer_of, as_json
 from ingestor.service import searching
+from ingestor.state.editions import Editions
 from tests.examples import examples
 from tests.search.test_search import records
 from tests.service.world import RECIPE, Daemon, holding, served
@@ -72,12 +73,12 @@ def mail(daemon: Daemon, chroma: Client) -> Iterator[None]:
     """A second collection, whose words are not indexed yet."""
     index = open_collection(chroma, ChromaName("mail"), model=None, dimensions=64, owner=Ownership("ours"))
     index.upsert(list(records()))
-    daemon.collections[index.uuid] = index
-    daemon.journal.note_collection(EditionName("mail"), CollectionRow(index.uuid, RECIPE))
+    daemon.collections[(index.uuid,)] = index
+    daemon.journal.note_collection(EditionName("mail"), CollectionRow((index.uuid,), RECIPE))
     yield
     with daemon.journal.transaction() as db:
         db.execute("DELETE FROM collections WHERE name = 'mail'")
-    del daemon.collections[index.uuid]
+    del daemon.collections[(index.uuid,)]
 
 
 @pytest.mark.parametrize("wanted", ["*", ["docs", "mail"]])
@@ -104,7 +105,7 @@ def test_an_unknown_collection_among_several_is_named(say: Say, mail: None) -> N
 def test_a_collection_that_cannot_answer_leaves_the_others(
     say: Say, daemon: Daemon, mail: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = daemon.journal.select("SELECT uuid FROM collections WHERE name = 'mail'")[0][0]
+    lost = Editions(daemon.journal).named(EditionName("mail")).uuids
     monkeypatch.setitem(daemon.collections, lost, Away())
     body = say(collection="*").json()
     assert {hit["collection"] for hit in body["hits"]} == {"docs"}
@@ -211,13 +212,13 @@ def test_another_projects_daemon_does_not_answer(daemon: Daemon, client: httpx.C
 def test_a_swap_while_it_searches_is_not_noticed(
     daemon: Daemon, say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[str] = []
+    calls: list[tuple[str, ...]] = []
 
-    def collection(uuid: str) -> Any:
-        calls.append(uuid)
+    def collection(uuids: tuple[str, ...]) -> Any:
+        calls.append(uuids)
         if len(calls) == 1:
             raise Gone("the file was deleted")
-        return daemon.collections[uuid]
+        return daemon.collections[uuids]
 
     monkeypatch.setattr(daemon, "collection", collection)
     with served(daemon) as client:

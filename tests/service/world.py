@@ -26,11 +26,10 @@ from ingestor.page.opening import pages_of
 from ingestor.ports import Gone
 from ingestor.search.reranking import Reranker
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.journal_reader import JournalReader
 from ingestor.service.port import application, common
 from ingestor.state import run_status
 from ingestor.state.cache import VectorCache
-from ingestor.state.journal import Journal
+from ingestor.state.journal import Journal, JournalReader
 from ingestor.state.run_status import Live, SyncProgress
 
 RECIPE = Fingerprint("abc123")
@@ -66,7 +65,7 @@ class Daemon:
 
     def __init__(self, folder: Path, model: Any = None) -> None:
         self.folder, self.model, self.idle, self.up = folder, model or Model(), 0.0, True
-        self.collections: dict[str, Any] = {}  # by UUID
+        self.collections: dict[tuple[str, ...], Any] = {}  # by UUIDs
         self.unloaded = set[str]()
         self.reranker: Reranker | None = None
         self.stretch, self.live, self.counts = SyncProgress(), Live(waiting=3), WorkCounts()
@@ -89,10 +88,10 @@ class Daemon:
     def loads(self, uuids: Iterable[str], patience: float) -> bool:
         return not self.unloaded.isdisjoint(uuids)
 
-    def collection(self, uuid: str) -> Any:
-        if uuid not in self.collections:
-            raise Gone(f"no collection {uuid}")
-        return self.collections[uuid]
+    def collection(self, uuids: Sequence[str]) -> Any:
+        if uuids not in self.collections:
+            raise Gone(f"no collection {uuids}")
+        return self.collections[tuple(uuids)]
 
     def close(self) -> None:
         self.embeddings.close()
@@ -119,11 +118,11 @@ def holding(records: Iterable[Record], folder: Path, model: Any, chroma: Client)
         chroma, ChromaName("docs"), model=None, dimensions=model.dimensions, owner=Ownership("ours")
     )
     file = LexicalFile(folder / "lexical.sqlite3")
-    words = LexicalIndex(file, index.uuid)
+    words = LexicalIndex(file, (index.uuid,))
     EditionIndex([index], words).upsert(list(records))
     words.set_complete(True)
-    found.collections[index.uuid] = index
-    found.journal.note_collection(EditionName("docs"), CollectionRow(index.uuid, RECIPE))
+    found.collections[(index.uuid,)] = index
+    found.journal.note_collection(EditionName("docs"), CollectionRow((index.uuid,), RECIPE))
     try:
         yield found
     finally:

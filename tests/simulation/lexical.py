@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
+from ingestor.core.shards import join
 from ingestor.lexical.file import LexicalFile, Unusable, reading
 from ingestor.lexical.index import read_rows, row_of
 from ingestor.model import Record
@@ -53,23 +54,25 @@ def harm(path: Path, deed: str) -> None:
         path.write_bytes(b"damage" * 1000)
 
 
-def records_of(path: Path, uuid: str) -> _Rows:
+def records_of(path: Path, uuids: tuple[str, ...]) -> _Rows:
     """The rows of a collection, whether it is complete or not; none if the file cannot be read."""
     with suppress(Unusable), reading(path) as db:
-        for (number,) in db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)):
+        for (number,) in db.execute("SELECT number FROM collections WHERE uuid = ?", (join(uuids),)):
             return read_rows(db, number, [row[0] for row in db.execute(f"SELECT id FROM records_{number}")])
     return {}
 
 
 def difference(
-    path: Path, uuid: str, records: Sequence[Record], *, required: bool
+    path: Path, uuids: tuple[str, ...], records: Sequence[Record], *, required: bool
 ) -> set[tuple[object, ...]]:
     """Rows, id first, that a complete lexical index lacks or has too many. ``required``: it is complete."""
     with suppress(Unusable), reading(path) as db:
-        found = db.execute("SELECT complete, number FROM collections WHERE uuid = ?", (uuid,)).fetchone()
+        found = db.execute(
+            "SELECT complete, number FROM collections WHERE uuid = ?", (join(uuids),)
+        ).fetchone()
         complete, number = found or (0, 0)
         if complete:
             assert kept(db, number) == terms_of_records(db, number)
             wanted = {record.id: row_of(record) for record in records}
-            return {*(records_of(path, uuid).items() ^ wanted.items())}
+            return {*(records_of(path, uuids).items() ^ wanted.items())}
     return {("it is not complete",)} if required and records else set()

@@ -6,8 +6,7 @@ from random import Random
 from ingestor.app.handover import Renames
 from ingestor.engine.flight import Phase
 from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
-from ingestor.state.editions import Editions
-from ingestor.state.requests import Requests
+from ingestor.state.editions import Editions, Requests
 from ingestor.state.sources import SourceRows
 from tests.simulation import restores
 from tests.simulation.checks.at_rest import check

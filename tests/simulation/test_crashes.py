@@ -26,7 +26,7 @@ from ingestor.lexical.index import LexicalIndex
 from ingestor.pipeline import listing
 from ingestor.pipeline.reading import Reader
 from ingestor.rechunk import policy
-from ingestor.state import receipts
+from ingestor.state import rows
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal, _renew
 from ingestor.state.queries import backlog, reports
@@ -218,7 +218,7 @@ def _blame_what_is_wanted(db, row, version, failure):
         _WRITE_FAILURE(db, row, wanted, failure)
 
 
-_WRITE_FAILURE = receipts.write_failure
+_WRITE_FAILURE = rows.write_failure
 
 
 def _refuse_whatever_is_listed(self, document, error, trace):
@@ -298,7 +298,7 @@ BROKEN: Variants = {
         writer.Writer, "_land", _land_whatever_was_written, {REST},
     ),
     "a refusal holds for whatever version is wanted": (
-        receipts, "write_failure", _blame_what_is_wanted, {BLAMED},
+        rows, "write_failure", _blame_what_is_wanted, {BLAMED},
     ),
     "Chroma's refusal holds for whatever version is listed": (
         DocumentFlow, "_refused", _refuse_whatever_is_listed, {READABLE},

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ingestor.state import journal
-from ingestor.state.columns import DUE_SINCE
 from ingestor.state.queries import backlog
+from ingestor.state.rows import DUE_SINCE
 from tests.simulation.histories import FindOut, Seeds, Variants, crashes
 from tests.simulation.laws import MOVED
 

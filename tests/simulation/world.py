@@ -28,13 +28,11 @@ from ingestor.lexical.filling import Upkeep
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.prepare import Prepared
 from ingestor.rechunk.swap import Swaps
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.listings import LastListing
 from ingestor.state.queries.reports import Reports
-from ingestor.state.requests import Notices, Requests
-from ingestor.state.sources import SourceRows
-from ingestor.state.withdrawals import Withdrawals
+from ingestor.state.sources import SourceRows, Withdrawals
 from tests.simulation.checks.approvals import Approvals
 from tests.simulation.checks.durable import check_durable
 from tests.simulation.checks.moved import watched

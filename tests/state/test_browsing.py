@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.service.journal_reader import JournalReader
-from ingestor.state.columns import IN_FORCE, STATE
-from ingestor.state.journal import Journal
-from ingestor.state.queries.browsing import DocumentQuery, Which, failures, natural_key, one_of, page_of
+from ingestor.state.journal import Journal, JournalReader
+from ingestor.state.queries.browsing import DocumentQuery, Which, failures, one_of, page_of
 from ingestor.state.queries.reports import Reports
+from ingestor.state.rows import IN_FORCE, STATE, natural_key
 from tests.page.large import fill
 
 

@@ -6,10 +6,10 @@ import pytest
 from ingestor.core.decisions import NEVER, Failure
 from ingestor.core.entries import CollectionRow, Intent, Receipt, SourceRow
 from ingestor.model import Item, Known
-from ingestor.state.columns import pack, unpack
 from ingestor.state.journal import Journal
 from ingestor.state.queries.backlog import Backlog, predecessor
 from ingestor.state.queries.reports import Reports
+from ingestor.state.rows import pack, unpack
 from ingestor.state.sources import SourceRows
 from tests.state.journals import C, S, due, observe, one, settle, untold
 
@@ -160,7 +160,7 @@ def test_a_listing_that_missed_something_is_remembered_until_one_misses_nothing(
 
 def test_collections_are_remembered(journal: Journal) -> None:
     assert journal.collection(C) == CollectionRow()
-    row = CollectionRow("uuid", "embedder", frozenset({"author"}))
+    row = CollectionRow(("uuid", "other"), "embedder", frozenset({"author"}))
     journal.note_collection(C, row)
     assert journal.collection(C) == row
 

@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.core.decisions import NEVER, Failure
 from ingestor.state.journal import Journal
-from ingestor.state.withdrawals import WithdrawalGuard, Withdrawals
+from ingestor.state.sources import WithdrawalGuard, Withdrawals
 from tests.state.journals import S, observe, one, settle
 from tests.state.test_upgrade import OLD
 

@@ -80,8 +80,8 @@ def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
         path = Path(folder) / "lexical.sqlite3"
         file = LexicalFile(path, synchronous="OFF")
         try:
-            LexicalIndex(file, _SAMPLE).upsert(records)
-            number = file.number(_SAMPLE)
+            LexicalIndex(file, (_SAMPLE,)).upsert(records)
+            number = file.number((_SAMPLE,))
         finally:
             file.close()
         with reading(path) as db:

@@ -1,18 +1,16 @@
 """Documents of the journal in pages: no query reads more of them than it must."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ingestor.core.document_state import State
-from ingestor.state.columns import GONE, LIVE, PENDING, STATE, UNSUPPORTED
-from ingestor.state.queries.reports import Selecting
+from ingestor.state.journal import Selecting
+from ingestor.state.rows import GONE, LIVE, PENDING, STATE, UNSUPPORTED, marks
 
 Which = Literal["any", "settled", "due", "waiting", "quarantined", "unsupported", "short", "failed"]
 Place = tuple[str, str, str]  # source, edition and key: the order of documents
 
-_DIGITS, _LONGEST_NUMBER = re.compile("[0-9]+"), 20
 _FAILED = f"reason IS NOT NULL AND NOT {UNSUPPORTED}"
 _CONDITIONS: Mapping[Which, str] = {  # documents that are not settled are few, and have indexes
     "any": "",
@@ -73,11 +71,6 @@ class DocumentQuery:
     before: Place | None = None
 
 
-def natural_key(key: str) -> str:
-    """Return a key by which ``page-2`` comes before ``page-10``. Registered as a function of SQL."""
-    return _DIGITS.sub(lambda run: run[0].zfill(_LONGEST_NUMBER), key).casefold()
-
-
 def page_of(
     journal: Selecting, wanted: DocumentQuery, most: int, *, naturally: bool = True
 ) -> list[DocumentRow]:
@@ -106,10 +99,10 @@ def page_of(
     return rows[::-1] if back else rows
 
 
-def one_of(journal: Selecting, document_id: str) -> DocumentRow | None:
-    """A document by its id."""
-    query = f"SELECT {_COLUMNS} FROM documents WHERE {_BY_ID} = ?"
-    return next((DocumentRow(*row) for row in journal.select(query, (document_id,))), None)
+def one_of(journal: Selecting, document_id: str, edition: str | None = None) -> DocumentRow | None:
+    """Return a document by its id, in any live edition or in this one."""
+    query = f"SELECT {_COLUMNS} FROM documents WHERE {_BY_ID} = ?1 AND coalesce(?2, collection) = collection"
+    return next((DocumentRow(*row) for row in journal.select(query, (document_id, edition))), None)
 
 
 def failures(journal: Selecting, most: int) -> list[DocumentRow]:
@@ -132,14 +125,31 @@ def failed_rows(journal: Selecting, source: str) -> list[tuple[int, str]]:
 
 def first_slots(journal: Selecting, edition: str, ids: Sequence[str]) -> dict[str, int]:
     """The least slot of each document that has records, by its id."""
-    marks = ", ".join("?" * len(ids))
     query = f"""SELECT document_id, MIN(slot) FROM documents JOIN records ON document = id
-                WHERE collection = ? AND document_id IN ({marks}) GROUP BY document_id"""
+                WHERE collection = ? AND document_id IN ({marks(ids)}) GROUP BY document_id"""
     return dict(journal.select(query, (edition, *ids)))
 
 
 def rows_of(journal: Selecting, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Source and key of documents by their id."""
-    marks = ", ".join("?" * len(ids))
-    query = f"SELECT document_id, source, key FROM documents WHERE {_BY_ID} IN ({marks})"
+    query = f"SELECT document_id, source, key FROM documents WHERE {_BY_ID} IN ({marks(ids)})"
     return {id_: (source, key) for id_, source, key in journal.select(query, list(ids))}
+
+
+def documents_in(
+    journal: Selecting, edition: str, after: str, match: str, most: int
+) -> list[dict[str, object]]:
+    """Return the first documents of an edition that have records, by id.
+
+    ``after``: an id. ``match``: a part of the key.
+    """
+    names = ("document_id", "source", "key", "address", "bytes", "records")
+    rows = journal.select(
+        """SELECT document_id, source, key, uri, size, (SELECT COUNT(*) FROM records WHERE document = id)
+           FROM documents
+           WHERE collection = ? AND document_id > ? AND instr(lower(key), lower(?))
+               AND EXISTS (SELECT 1 FROM records WHERE document = id)
+           ORDER BY document_id LIMIT ?""",
+        (edition, after, match, most),
+    )
+    return [dict(zip(names, row, strict=True)) for row in rows]

@@ -7,8 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-from ingestor.state.journal import Journal
-from ingestor.state.queries.reports import Selecting
+from ingestor.state.journal import Journal, Selecting
 
 What = Literal[
     "added", "changed", "rewritten", "moved", "removed", "failed", "quarantined",

@@ -2,14 +2,14 @@
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ingestor.core.completeness import Skipped, SkippedKinds
 from ingestor.core.document_state import WITHOUT_RECORDS, State, shown
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.model import DocumentId, Known, SourceName
-from ingestor.state.columns import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED, marks
-from ingestor.state.journal import Journal
+from ingestor.state.journal import Journal, Selecting
+from ingestor.state.rows import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED, marks
 
 _PAGE = 1000  # documents or records that are read at once
 
@@ -55,14 +55,6 @@ def _listed(row: tuple[Any, ...]) -> Listed:
     told = (short or state) if settled else shown(state)
     reason = why_short if settled else why_failed
     return Listed(source, key, id_, edition, records, settled, told, None if told == "due" else reason)
-
-
-class Selecting(Protocol):
-    """A journal, or a connection that only reads it."""
-
-    def select(
-        self, query: str, values: Sequence[object] | dict[str, object] = ()
-    ) -> list[tuple[Any, ...]]: ...
 
 
 class Reports:

@@ -8,8 +8,7 @@ from ingestor.core.entries import Edition
 from ingestor.model import CollectionName
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import Choices, changes, unpacked
-from ingestor.state.editions import Editions
-from ingestor.state.requests import Requests
+from ingestor.state.editions import Editions, Requests
 from tests.simulation.laws import APPROVED, hold
 
 if TYPE_CHECKING:

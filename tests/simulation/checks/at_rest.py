@@ -65,7 +65,7 @@ def _check_lexical(world: World) -> None:
     for edition in Editions(world.journal).all():
         records = [record for _, name in edition.places for record in world.shelves.records(name)]
         live = edition.role == "live"
-        found = difference(world.words, edition.uuid or "", records, required=live)
+        found = difference(world.words, edition.uuids, records, required=live)
         # one that retired may be in doubt
         entries = [] if live else world.journal.of_collection(edition.name)
         doubted = {f"{e.document_id}#{k.slot}" for e in entries for k in e.known if k.unsure}

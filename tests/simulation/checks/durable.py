@@ -51,5 +51,5 @@ def check_durable(folder: Path, shelves: Shelves, words: Path) -> None:
             hold(SUPERSET, comparable and there - known)
             hold(IN_PLACE, {id_ for id_ in there if place(id_, edition.shards) != number})
         if comparable and all(uuid in names for uuid, _ in edition.places):
-            hold(KNOWN_WORDS, records_of(words, edition.uuid or "").keys() - known)
+            hold(KNOWN_WORDS, records_of(words, edition.uuids).keys() - known)
     journal.close()

@@ -59,7 +59,7 @@ class _Store:
 
 
 def ask_meanwhile(
-    inner: MemoryIndex, words: Path, uuid: str, question: str, go_on: Callable[[], None]
+    inner: MemoryIndex, words: Path, uuids: tuple[str, ...], question: str, go_on: Callable[[], None]
 ) -> None:
     """Hold an answer, during which the program goes on, to be that of the moment before or after."""
     gone_on: list[None] = []
@@ -69,9 +69,9 @@ def ask_meanwhile(
         go_on()
 
     with suppress(Unusable, Gone, FileNotFoundError):
-        file, before = words.stat().st_ino, _answer(inner, words, uuid, question, [])
-        beside = _answer(inner, words, uuid, question, [step])
-        after = _answer(inner, words, uuid, question, [])
+        file, before = words.stat().st_ino, _answer(inner, words, uuids, question, [])
+        beside = _answer(inner, words, uuids, question, [step])
+        after = _answer(inner, words, uuids, question, [])
         if words.stat().st_ino == file:  # one that is made anew meanwhile has other words
             hold(ONE_STATE, beside not in (before, after) and (before, beside, after))
     if not gone_on:
@@ -79,9 +79,13 @@ def ask_meanwhile(
 
 
 def _answer(
-    inner: MemoryIndex, words: Path, uuid: str, question: str, meanwhile: list[Callable[[], None]]
+    inner: MemoryIndex,
+    words: Path,
+    uuids: tuple[str, ...],
+    question: str,
+    meanwhile: list[Callable[[], None]],
 ) -> _Seen:
-    with words_of(reading(words), uuid) as known:
+    with words_of(reading(words), uuids) as known:
         searcher = Searcher(
             _Store(inner, meanwhile), known, _embed, lambda texts: [1 for _ in texts], lambda: 0.0
         )

@@ -42,7 +42,7 @@ class Readers:
 
     def forget(self) -> None:
         """What they see next may lack what they saw: a person rolled back."""
-        self._before: tuple[str | None, set[str]] = (None, set())  # a collection, and the documents in it
+        self._before: tuple[tuple[str, ...], set[str]] = ((), set())  # a collection, and the documents in it
 
     def names(self) -> tuple[str, ...]:
         """The collections in Chroma that they see: one, or all shards that a single listing shows."""
@@ -94,21 +94,21 @@ class Readers:
             world.engine_step()
             return
         index, uuid = self._shelves.collections[names[0]]
-        ask_meanwhile(index.inner, world.words, uuid, world.questions.choice(WORDS), world.engine_step)
+        ask_meanwhile(index.inner, world.words, (uuid,), world.questions.choice(WORDS), world.engine_step)
 
     def _check_swap(self, world: "World") -> None:
         """A collection that takes another's place has every document that is still there, as last listed."""
         before, names = self._before, self.names()
         if not names:  # between two renames
             return
-        uuid = "+".join(self._shelves.uuid(name) or "" for name in names)
+        uuids = tuple(self._shelves.uuid(name) or "" for name in names)
         keys = {str(record.metadata["source"]) for record in self.seen()}
-        self._before = (uuid, keys)
-        editions = {edition.uuid: edition for edition in Editions(world.journal).all()}
-        there = self._shelves._names().keys() >= set((before[0] or "-").split("+"))
-        if uuid != before[0] and before[0] in editions and there:
+        self._before = (uuids, keys)
+        editions = {edition.uuids: edition for edition in Editions(world.journal).all()}
+        there = self._shelves._names().keys() >= set(before[0])
+        if before[0] and uuids != before[0] and before[0] in editions and there:
             # An edition whose plugin is missing stands at the version that it followed last.
-            both = {edition.name for id_, edition in editions.items() if id_ in (before[0], uuid)}
+            both = {edition.name for id_, edition in editions.items() if id_ in (before[0], uuids)}
             entries = [entry for name in both for entry in world.journal.of_collection(name)]
             unreadable = {_shown(world, entry) for entry in entries if not _there(world, entry)}
             hold(COMPLETE, (before[1] & {_shown(world, entry) for entry in entries}) - unreadable - keys)
@@ -117,9 +117,9 @@ class Readers:
 def _check_editions(editions: Editions, serves: CollectionName) -> None:
     """A forgotten edition that is opened by its old name would be a second one of a collection."""
     live = [edition.name for edition in editions.all() if (edition.role, edition.serves) == ("live", serves)]
-    uuids = Counter(edition.uuid for edition in editions.all() if edition.uuid is not None)
+    uuids = Counter(edition.uuids for edition in editions.all() if edition.uuids)
     hold(ONE_LIVE, live if len(live) > 1 else ())
-    hold(ONE_LIVE, [uuid for uuid, times in uuids.items() if times > 1])
+    hold(ONE_LIVE, [each for each, times in uuids.items() if times > 1])
 
 
 def _shown(world: "World", entry: Entry) -> str:
