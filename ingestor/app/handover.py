@@ -5,6 +5,7 @@ of the journal under the old name go along: the state of the source, and what it
 """
 
 import logging
+import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Reports from the journal: counts, failures, documents."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
