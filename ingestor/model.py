@@ -126,13 +126,15 @@ class Chunking:
     ``vectors``: a unit vector for each chunk if the chunker pooled them, else None: the chunks' texts are to
     be encoded. ``sums`` and ``interval`` belong to chunkers whose cuts depend on a
     statistic of the collection: the document's own contribution to it, and the closed range of the
-    statistic's value within which these cuts stay exactly optimal.
+    statistic's value within which these cuts stay exactly optimal. ``neighbours`` replaces the config's share
+    of neighbouring chunks in the vectors of encoded texts.
     """
 
     chunks: tuple[Chunk, ...]
     vectors: Vectors | None = None
     sums: Sums | None = None
     interval: tuple[int, int] | None = None
+    neighbours: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

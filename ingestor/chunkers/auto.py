@@ -12,15 +12,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, Self, get_args
 
-from pydantic import Field, ValidationError, model_serializer, model_validator
+from pydantic import Field, model_validator
 
-from ingestor.chunkers.options import ChunkerOptions
+from ingestor.chunkers.options import ChunkerOptions, Pick
 from ingestor.core.content_types import code_language
-from ingestor.core.fingerprint import complete, recipe_options
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Chunker, Collective, Embed, NeedsHuman
-from ingestor.registry import Options, Plugin, UnknownKind, find
+from ingestor.registry import Plugin, find
 from ingestor.text.sections import headings
 from ingestor.text.tokens import Tokens
 
@@ -28,47 +27,6 @@ Kind = Literal["short", "code", "table", "headings", "prose"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _TABLES = frozenset({"text/csv", "text/tab-separated-values"})
 _WORDY = 16  # characters a token; a text with more of them than that is not short
-
-
-class Pick(Options):
-    """A strategy and its options, which stand side by side in a config."""
-
-    strategy: str
-    options: Options
-
-    @model_validator(mode="before")
-    @classmethod
-    def _side_by_side(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping) or not isinstance(data.get("strategy"), str):
-            raise ValueError("must be a mapping with a strategy and its options")
-        given = {key: value for key, value in data.items() if key != "strategy"}
-        return {"strategy": data["strategy"], "options": _options(data["strategy"], given)}
-
-    @model_serializer
-    def _recipe(self) -> dict[str, Any]:
-        version = find("chunkers", self.strategy).version
-        return {"strategy": self.strategy, "version": version, **recipe_options(self.options)}
-
-
-def _options(strategy: str, given: dict[str, Any]) -> Options:
-    """Raises ValueError, in words for the user."""
-    if strategy == "auto":
-        raise ValueError("must be another strategy than auto")
-    try:
-        plugin = find("chunkers", strategy)
-    except (UnknownKind, ImportError) as error:
-        raise ValueError(str(error)) from None
-    if "version" in given:  # from a recipe
-        given = complete(plugin.options, given)
-    if given.pop("version", plugin.version) != plugin.version:
-        raise ValueError(f"{strategy} is of version {plugin.version}")
-    collective = "scope" in plugin.options.model_fields
-    try:
-        return plugin.options.model_validate({"scope": "document", **given} if collective else given)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = "".join(f"{step}: " for step in first["loc"])
-        raise ValueError(f"{strategy}: {place}{first['msg'].removeprefix('Value error, ')}") from None
 
 
 def _pick(description: str, strategy: str, **options: str) -> Any:
@@ -93,7 +51,8 @@ class AutoOptions(ChunkerOptions):
         if not isinstance(data, Mapping):
             return data
         own = ChunkerOptions.model_fields
-        shared = {name: data[name] for name in own if name in data and data[name] != own[name].default}
+        names = [name for name in own if name in data and name != "by_type"]
+        shared = {name: data[name] for name in names if data[name] != own[name].default}
         picks = {kind: data.get(kind, cls.model_fields[kind].default) for kind in KINDS}
         return {**data, **{k: {**shared, **p} if isinstance(p, Mapping) else p for k, p in picks.items()}}
 

@@ -1,16 +1,19 @@
 """Join sentences that end with a colon to the text that they introduce."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ingestor.chunkers.recursive import pieces
 from ingestor.text.bonds import announces
 from ingestor.text.limits import count
 from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span, union
-from ingestor.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from ingestor.text.tokens import Tokens
 
 
-def introduced(text: str, parts: Sequence[Span], tokens: Tokens, most: int) -> list[Span]:
+def introduced(text: str, parts: Sequence[Span], tokens: "Tokens", most: int) -> list[Span]:
     """The ordered, trimmed parts; one that announces the next is joined to it, or to its beginning.
 
     Only the last sentence of a paragraph is joined. No part has more than ``most`` tokens.
@@ -27,7 +30,7 @@ def introduced(text: str, parts: Sequence[Span], tokens: Tokens, most: int) -> l
     return found[::-1]
 
 
-def _joined(text: str, lead: Span, following: Span, tokens: Tokens, most: int) -> Iterator[Span]:
+def _joined(text: str, lead: Span, following: Span, tokens: "Tokens", most: int) -> Iterator[Span]:
     """The two as one, or with what follows cut so that its beginning fits; from the last to the first."""
     whole = union(lead, following)
     if count(text, whole, tokens) <= most:

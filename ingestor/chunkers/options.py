@@ -1,10 +1,71 @@
-"""Options that all chunkers share. The pipeline applies ``context`` and ``neighbours``, not the chunker."""
+"""Options that all chunkers share.
 
-from pydantic import Field, model_validator
+The pipeline applies ``context`` and ``neighbours``, and ``by_type.build`` applies ``by_type``.
+"""
 
-from ingestor.registry import Options
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator, model_serializer, model_validator
+
+from ingestor.core.content_types import code_language
+from ingestor.core.fingerprint import complete, recipe_options
+from ingestor.registry import Options, UnknownKind, added, find
 from ingestor.text.context import Context
 from ingestor.text.limits import SMALLEST
+
+
+class Pick(Options):
+    """A strategy and its options, which stand side by side in a config; a strategy may also stand alone."""
+
+    strategy: str
+    options: Options
+
+    @model_validator(mode="before")
+    @classmethod
+    def _side_by_side(cls, data: Any) -> Any:
+        if isinstance(data, str):
+            data = {"strategy": data}
+        if not isinstance(data, Mapping) or not isinstance(data.get("strategy"), str):
+            raise ValueError("must be a strategy, or a mapping with a strategy and its options")
+        given = {key: value for key, value in data.items() if key != "strategy"}
+        return {"strategy": data["strategy"], "options": _options(data["strategy"], given)}
+
+    @model_serializer
+    def _recipe(self) -> dict[str, Any]:
+        version = find("chunkers", self.strategy).version
+        return {"strategy": self.strategy, "version": version, **recipe_options(self.options)}
+
+
+def _options(strategy: str, given: dict[str, Any]) -> Options:
+    """Raises ValueError, in words for the user."""
+    if strategy == "auto" or given.pop("by_type", None):
+        raise ValueError("must be another strategy than auto, without by_type")
+    try:
+        plugin = find("chunkers", strategy)
+    except (UnknownKind, ImportError) as error:
+        raise ValueError(str(error)) from None
+    if "version" in given:  # from a recipe
+        given = complete(plugin.options, given)
+    if given.pop("version", plugin.version) != plugin.version:
+        raise ValueError(f"{strategy} is of version {plugin.version}")
+    fixed = {"scope": "document"} if "scope" in plugin.options.model_fields else {}
+    none = {"by_type": {}} if "by_type" in plugin.options.model_fields else {}
+    with _words_of(strategy):
+        return plugin.options.model_validate({**fixed, **given, **none})
+
+
+@contextmanager
+def _words_of(place: str) -> Iterator[None]:
+    """Raise the first error of a nested validation as a ValueError that names the place."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        steps = "".join(f"{step}: " for step in first["loc"])
+        raise ValueError(f"{place}: {steps}{first['msg'].removeprefix('Value error, ')}") from None
 
 
 class ChunkerOptions(Options):
@@ -22,6 +83,53 @@ class ChunkerOptions(Options):
     max_tokens: int | None = Field(
         default=None, ge=SMALLEST, description="longer chunks are cut; default: as the strategy does"
     )
+
+    by_type: dict[str, Pick] = added(
+        {},
+        before={},
+        description="other strategies for documents of a content type such as `text/html` or `text/*`, or of "
+        "`code`: programs and configuration. The first that matches is used",
+    )
+
+    def of_type(self, content_type: str) -> str | None:
+        """Return the first key of ``by_type`` that matches a content type."""
+        is_code = code_language(content_type) is not None
+        keys = (key for key in self.by_type if (is_code if key == "code" else fnmatchcase(content_type, key)))
+        return next(keys, None)
+
+    def options_of(self, key: str) -> Options:
+        """Return the options of a strategy of ``by_type``, with the context and limits that are set here.
+
+        The smaller ``max_tokens`` holds. Raises ValidationError if its limits exclude each other.
+        """
+        options = self.by_type[key].options
+        names = [name for name in ("context", "min_tokens", "max_tokens") if name in self.model_fields_set]
+        shared = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        values = {**shared, **{name: getattr(options, name) for name in options.model_fields_set}}
+        limits = [each.max_tokens for each in (self, options) if isinstance(each, ChunkerOptions)]
+        most = min((each for each in limits if each is not None), default=None)
+        if most is not None:
+            values["max_tokens"] = most
+        if most is not None and "min_tokens" in shared:
+            values["min_tokens"] = min(values["min_tokens"], most)
+        return type(options).model_validate(values)
+
+    @field_validator("by_type")
+    @classmethod
+    def _names_types(cls, value: dict[str, Pick]) -> dict[str, Pick]:
+        for key in value:
+            if key != "code" and "/" not in key:
+                raise ValueError(f"{key} must be `code` or a content type, such as text/html or text/*")
+        return value
+
+    @model_validator(mode="after")
+    def _picks_agree(self) -> "ChunkerOptions":
+        for key in self.by_type:
+            with _words_of(f"by_type: {key}"):
+                options = self.options_of(key)
+            if getattr(options, "context", self.context) != self.context:
+                raise ValueError(f"by_type: {key}: context must be the same for all; set it beside by_type")
+        return self
 
     @model_validator(mode="after")
     def _limits_in_order(self) -> "ChunkerOptions":

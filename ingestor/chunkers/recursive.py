@@ -14,18 +14,21 @@ than exceed the size. A part is counted once for every separator tried on it: ti
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
 from ingestor.chunkers.options import OverlapOptions, require_smaller, smaller
-from ingestor.model import Chunking, Document, Sums
-from ingestor.ports import Embed
+from ingestor.model import Chunking, Document
 from ingestor.registry import Plugin
 from ingestor.text.bonds import settle
 from ingestor.text.limits import SMALLEST, count, limit
 from ingestor.text.spans import Span, chunks, clusters, trim
-from ingestor.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from ingestor.model import Sums
+    from ingestor.ports import Embed
+    from ingestor.text.tokens import Tokens
 
 _Numbers: TypeAlias = "array[int]"
 
@@ -56,10 +59,10 @@ class RecursiveOptions(OverlapOptions):
 
 
 class Recursive:
-    def __init__(self, options: RecursiveOptions, tokens: Tokens) -> None:
+    def __init__(self, options: RecursiveOptions, tokens: "Tokens") -> None:
         self._options, self._tokens = options, tokens
 
-    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+    def chunk(self, document: Document, embed: "Embed", others: "Sums | None") -> Chunking:
         text, options = document.text, self._options
         size = smaller(options.size, options.max_tokens)
         overlap = min(options.overlap, size - 1)
@@ -67,12 +70,12 @@ class Recursive:
         return Chunking(chunks(text, settle(document, spans, self._tokens, options.min_tokens, size)))
 
 
-def pieces(text: str, span: Span, tokens: Tokens, size: int) -> list[Span]:
+def pieces(text: str, span: Span, tokens: "Tokens", size: int) -> list[Span]:
     """Trimmed, without overlap, none over ``size`` tokens: how other strategies cut what is too large."""
     return limit(text, packed(text, span, tokens, size, 0, SEPARATORS), tokens, None, size)
 
 
-def fitting(text: str, spans: Sequence[Span], tokens: Tokens, size: int | None) -> list[Span]:
+def fitting(text: str, spans: Sequence[Span], tokens: "Tokens", size: int | None) -> list[Span]:
     """The spans, those over ``size`` tokens in pieces."""
     if size is None:
         return list(spans)
@@ -84,7 +87,7 @@ def fitting(text: str, spans: Sequence[Span], tokens: Tokens, size: int | None) 
 
 
 def packed(
-    text: str, span: Span, tokens: Tokens, size: int, overlap: int, separators: tuple[str, ...]
+    text: str, span: Span, tokens: "Tokens", size: int, overlap: int, separators: tuple[str, ...]
 ) -> Iterator[Span]:
     """The packs of a span, not trimmed; the last separator's parts may still be over ``size``."""
     separator, finer = _first_in(text, span, separators)
@@ -126,7 +129,7 @@ def _edges(text: str, span: Span, separator: str) -> _Numbers:
     return edges
 
 
-def _counts(text: str, edges: _Numbers, tokens: Tokens) -> _Numbers:
+def _counts(text: str, edges: _Numbers, tokens: "Tokens") -> _Numbers:
     """The tokens of each part; equal parts (words, characters) are counted once."""
     distinct: dict[str, int] = {}
     parts = array(
@@ -137,7 +140,7 @@ def _counts(text: str, edges: _Numbers, tokens: Tokens) -> _Numbers:
 
 
 def _merged(
-    text: str, edges: _Numbers, sizes: _Numbers, tokens: Tokens, size: int, overlap: int
+    text: str, edges: _Numbers, sizes: _Numbers, tokens: "Tokens", size: int, overlap: int
 ) -> Iterator[Span]:
     """Neighbouring parts packed up to ``size``; a pack begins with up to ``overlap`` of the one before."""
 

@@ -1,14 +1,18 @@
-"""The format's own units: sections under headings, or functions and classes of code.
+"""The format's own units: sections under headings, or functions and statements of code.
 
 A section's blocks are packed up to ``max_tokens``, never across a heading; a section without a body joins
-the next. In code small neighbours are packed, and a class that is too large is opened. A unit over the
-limit is split by ``recursive`` inside it, which cuts a table between rows. A sentence that ends its line with
-a colon stays with what it announces, or with the beginning of that. Where a language has no grammar, blank
-lines and indentation stand in, and the chunks say so (``fallback``).
+the next. In code small neighbours are packed, and what is too large is opened: a class down to its methods, a
+function down to its statements. A chunk that begins inside a function or class carries the signature
+(``signature``), which also stands in front of the chunk. Other units over the limit are split by
+``recursive``, which cuts a table between rows. A sentence that ends its line with a colon stays with what it
+announces, or with the beginning of that. Blank lines and indentation divide languages without a grammar, and
+the chunks have ``fallback``.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -16,17 +20,22 @@ from ingestor.chunkers.introductions import introduced
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.chunkers.recursive import fitting
 from ingestor.core.content_types import code_language
-from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
-from ingestor.ports import Embed
+from ingestor.model import Chunk, Chunking, Document, Scalar
 from ingestor.registry import Plugin
 from ingestor.text.bonds import settle
-from ingestor.text.code_units import NoGrammar, Unit, groups, groups_by_layout, versions
-from ingestor.text.limits import SMALLEST, Ruler
+from ingestor.text.code_units import NoGrammar, Opened, Unit, groups_by_layout, statements, versions
+from ingestor.text.limits import SMALLEST, Ruler, count
 from ingestor.text.nested_units import INDENTED, groups_by_indentation
-from ingestor.text.packing import pack
+from ingestor.text.packing import pack, sizes
 from ingestor.text.sections import sections, units
-from ingestor.text.spans import Span, chunks, owner, trim_all
-from ingestor.text.tokens import Tokens
+from ingestor.text.spans import Span, chunks, trim, trim_all, union
+
+if TYPE_CHECKING:
+    from ingestor.model import Sums
+    from ingestor.ports import Embed
+    from ingestor.text.tokens import Tokens
+
+_INEXACT = 12  # tokens by which a sum of counts, or a count inside a longer text, may be off
 
 Extra = tuple[tuple[str, Scalar], ...]
 
@@ -41,10 +50,10 @@ class StructureOptions(ChunkerOptions):
 
 
 class Structure:
-    def __init__(self, options: StructureOptions, tokens: Tokens) -> None:
+    def __init__(self, options: StructureOptions, tokens: "Tokens") -> None:
         self._options, self._tokens = options, tokens
 
-    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+    def chunk(self, document: Document, embed: "Embed", others: "Sums | None") -> Chunking:
         language = code_language(document.content_type)
         return Chunking(self._code(document, language) if language else self._prose(document))
 
@@ -57,26 +66,37 @@ class Structure:
         return chunks(text, self._limited(document, spans))
 
     def _code(self, document: Document, language: str) -> tuple[Chunk, ...]:
-        text = document.text
-        ruler = Ruler(text, (0, len(text)), self._tokens)
+        text, tokens, most = document.text, self._tokens, self._options.max_tokens
+        ruler = Ruler(text, (0, len(text)), tokens)
+        opened: list[Opened] = []
         fallback: Extra = ()
 
         def fits(span: Span) -> bool:
-            return ruler.size(span) <= self._options.max_tokens
+            size = ruler.size(span)  # as counted inside the whole: exact but for a few tokens
+            near = abs(size - most) <= _INEXACT
+            return count(text, trim(text, span), tokens) <= most if near else size <= most
 
         try:
-            by_indentation = language in INDENTED
-            found = (groups_by_indentation if by_indentation else groups)(text, language, fits)
+            if language in INDENTED:
+                groups = groups_by_indentation(text, language, fits)
+            else:
+                groups, opened = statements(text, language, fits)
         except NoGrammar as missing:
-            found = groups_by_layout(text)
+            groups = groups_by_layout(text)
             fallback = (("fallback", f"{missing}; cut at blank lines"),)
         spans: list[Span] = []
-        for group in found:
-            spans += self._packed(text, trim_all(text, [(unit.start, unit.end) for unit in group]))
-        named = _Symbols([unit for group in found for unit in group])
+        for group in groups:
+            parts = trim_all(text, [(unit.start, unit.end) for unit in group])
+            if fallback or language in INDENTED:
+                spans += self._packed(text, parts)
+            else:
+                spans += _fill(text, fitting(text, parts, tokens, most), tokens, most)
+        kept = self._limited(document, spans)
+        units = [unit for group in groups for unit in group]
+        signatures = _signatures(opened, kept)
         return tuple(
-            Chunk(start, end, text[start:end], extra=(*named.within((start, end)), *fallback))
-            for start, end in self._limited(document, spans)
+            Chunk(start, end, text[start:end], extra=(*_symbols(units, (start, end)), *signed, *fallback))
+            for (start, end), signed in zip(kept, signatures, strict=True)
         )
 
     def _packed(self, text: str, units: Sequence[Span]) -> Iterator[Span]:
@@ -89,17 +109,40 @@ class Structure:
         return settle(document, spans, self._tokens, self._options.min_tokens, self._options.max_tokens)
 
 
-class _Symbols:
-    """Which functions and classes a span touches."""
+def _fill(text: str, units: Sequence[Span], tokens: "Tokens", most: int) -> list[Span]:
+    """Pack units as ``pack`` does, with exact counts, so that no later limit cuts within a statement."""
+    spans: list[Span] = []
+    total = 0
+    for unit, size in zip(units, sizes(text, units, tokens), strict=True):
+        both = union(spans[-1], unit) if spans else unit
+        total += size
+        if spans and (total <= most - _INEXACT or count(text, both, tokens) <= most):
+            spans[-1] = both
+        else:
+            spans.append(unit)
+            total = size
+    return spans
 
-    def __init__(self, units: Sequence[Unit]) -> None:
-        self._units = units
-        self._starts = [unit.start for unit in units]
 
-    def within(self, span: Span) -> Extra:
-        touched = self._units[max(owner(self._starts, span[0]), 0) : owner(self._starts, span[1] - 1) + 1]
-        names = dict.fromkeys(unit.symbol for unit in touched if unit.symbol)
-        return (("symbol", ", ".join(names)),) if names else ()
+def _symbols(units: Sequence[Unit], span: Span) -> Extra:
+    """Name the functions and classes that a span touches."""
+    first = bisect_right(units, span[0], key=attrgetter("start")) - 1
+    end = bisect_left(units, span[1], key=attrgetter("start"))
+    names = [unit.symbol for unit in units[max(first, 0) : end] if unit.symbol]
+    distinct = dict.fromkeys(name for each in names for name in each.split(", "))
+    return (("symbol", ", ".join(distinct)),) if names else ()
 
 
-PLUGIN = Plugin(kind="structure", version=f"5, {versions()}", options=StructureOptions, build=Structure)
+def _signatures(opened: Sequence[Opened], spans: Sequence[Span]) -> Iterator[Extra]:
+    """Yield the signatures of the functions and classes that each of the ordered spans begins inside."""
+    around: list[Opened] = []
+    waiting = sorted(opened, key=attrgetter("start"), reverse=True)
+    for start, _ in spans:
+        while waiting and waiting[-1].start < start:
+            around.append(waiting.pop())
+        around = [each for each in around if each.end > start]
+        line = " > ".join(each.signature for each in around)
+        yield (("signature", line),) if line else ()
+
+
+PLUGIN = Plugin(kind="structure", version=f"6, {versions()}", options=StructureOptions, build=Structure)

@@ -37,7 +37,7 @@ EXTRAS = frozenset(
         *("author", "date", "created", "modified", "tags", "from", "to", "cc"),
         *("pages", "pages_without_text", "pages_recognised", "commit", "folder"),
         *("level", "parent_level", "parent_index", "parent_start", "parent_end", "parents"),
-        *("picked", "fallback", "passage", "topic"),
+        *("picked", "fallback", "passage", "topic", "signature"),
     )
 )
 

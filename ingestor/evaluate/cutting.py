@@ -9,6 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from ingestor.app.estimate import look_alikes
+from ingestor.chunkers import by_type
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice
 from ingestor.evaluate.costs import ModelUse
@@ -172,7 +173,7 @@ def cut(
 
 
 def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: Answers) -> Tools:
-    chunker: Chunker = choice.plugin.build(choice.options, tokens)
+    chunker: Chunker = by_type.build(choice.plugin, choice.options, tokens)
     if isinstance(chunker, Asking):
         chunker = chunker.through(answers)
     options = choice.options if isinstance(choice.options, ChunkerOptions) else ChunkerOptions()

@@ -366,20 +366,26 @@ def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequ
         combine(tools.embedder_recipe, text_digest(text), *([window.VERSION] if is_long else []))
         for text, is_long in zip(texts, divided, strict=True)
     ]
-    if not tools.neighbours:
+    if not (share := _neighbours(chunking, tools)):
         return own
-    return [combine(tools.neighbours, min(i, 2), *own[max(0, i - 2) : i + 3]) for i in range(len(own))]
+    return [combine(share, min(i, 2), *own[max(0, i - 2) : i + 3]) for i in range(len(own))]
 
 
 def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunking, tools: Tools) -> Vectors:
     """Return a row for each position. Mixing needs at most two chunks on either side."""
     if chunking.vectors is not None:
         return chunking.vectors[list(positions)]
-    if not positions or not tools.neighbours:
+    share = _neighbours(chunking, tools)
+    if not positions or not share:
         return tools.embed_whole([texts[position] for position in positions])
     near = sorted({p for at in positions for p in range(max(0, at - 2), min(len(texts), at + 3))})
     found = tools.embed_whole([texts[position] for position in near])
     base = np.zeros((len(texts), found.shape[1]), np.float32)
     base[near] = found
-    mixed: Vectors = mix(base, tools.neighbours)[list(positions)]
+    mixed: Vectors = mix(base, share)[list(positions)]
     return mixed
+
+
+def _neighbours(chunking: Chunking, tools: Tools) -> float:
+    """Return the share of neighbouring chunks in the vectors of a document's chunks."""
+    return tools.neighbours if chunking.neighbours is None else chunking.neighbours

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingestor.app.building.parts import build, parser
+from ingestor.chunkers import by_type
 from ingestor.chunkers.semantic.seen import Seen, seen
 from ingestor.config.check import Filtered
 from ingestor.config.models import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config
@@ -116,7 +117,7 @@ def _limits(config: Config | None) -> Limits:
 def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbedding", look: bool) -> Cut:
     """Cut a document and measure the time. ``look``: also return what the strategy saw, outside that time."""
     tokens = reading.tokens
-    chunker: Chunker = choice.plugin.build(choice.options, tokens)
+    chunker: Chunker = by_type.build(choice.plugin, choice.options, tokens)
     if isinstance(chunker, Asking):
         chunker = chunker.through(reading.answers)
     reading.begin()

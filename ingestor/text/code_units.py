@@ -2,20 +2,24 @@
 
 A unit is a function, a class, a statement: whatever the grammar has at that level, with the comments and
 attributes before it. Another version of a grammar may cut elsewhere, so ``versions`` is part of recipes.
+
+``groups`` leaves functions whole. ``statements`` opens what does not fit down to its statements, and reports
+the signatures of the functions and classes that it opened.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
-from itertools import pairwise
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
 
 from ingestor.text.spans import Span
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 # Language, as parsers name it -> the grammar's module and function.
 GRAMMARS = {
@@ -41,19 +45,30 @@ _NAMED = re.compile(
     _CALLABLE.pattern + "|class|struct|enum|interface|trait|impl|namespace|module|mod_item|record|declarator"
 )
 _INNER = ("definition", "declaration")  # fields under which wrappers hold what they wrap
+_ONE_TEXT = re.compile("string|comment|heredoc|regex|template_literal")
 _DEEPEST = 50  # levels; what is nested deeper stays whole, to be split like any text
 _TOP = re.compile(r"\n[^\S\n]*\n(?=[^\s#}\])])")  # a blank line, then a line without indentation
 
 Fits = Callable[[Span], bool]
+_Part = tuple[int, Any]  # where a node begins, with keywords before it, and the node
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """``symbol``: the dotted name of the function or class, where it has one."""
+    """``symbol``: the dotted name of the function or class, where it has one; of a head and more, both."""
 
     start: int
     end: int
     symbol: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A function or class whose parts are units. ``start``: of its own text, without comments before it."""
+
+    start: int
+    end: int
+    signature: str  # in one line
 
 
 class NoGrammar(LookupError):
@@ -66,11 +81,25 @@ def groups(text: str, language: str, fits: Fits) -> list[list[Unit]]:
     A unit that does not fit is opened, and its parts are a group of their own. A function, or a unit without
     parts, is alone in its group. Raises NoGrammar.
     """
+    return _walk(text, language, fits, None)
+
+
+def statements(text: str, language: str, fits: Fits) -> tuple[list[list[Unit]], list[Opened]]:
+    """Return groups as ``groups`` does, with functions opened too, and what was opened, outermost first.
+
+    The statements of a function are one group. The line that opens a block stays with the first statement
+    inside, if both fit. Raises NoGrammar.
+    """
+    opened: list[Opened] = []
+    return _walk(text, language, fits, opened), opened
+
+
+def _walk(text: str, language: str, fits: Fits, opened: list[Opened] | None) -> list[list[Unit]]:
     data = text.encode("utf-8", "surrogatepass")
-    tree = _parse(data, _ALIASES.get(language, language))
-    walk = _Walk(_code_points(data), text, fits)
-    nodes, whole = tree.root_node.named_children, (0, len(text))
-    return list(walk.groups(nodes, whole, None, 0)) if nodes else [[Unit(*whole)]]
+    tree = import_module("tree_sitter").Parser(grammar(_ALIASES.get(language, language))).parse(data)
+    walk = _Walk(_code_points(data), text, fits, opened)
+    parts, whole = walk.places(tree.root_node.named_children), (0, len(text))
+    return list(walk.groups(parts, whole, None, 0)) if parts else [[Unit(*whole)]]
 
 
 def groups_by_layout(text: str) -> list[list[Unit]]:
@@ -90,53 +119,114 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    code_points: npt.NDArray[np.int64] | None  # of each byte offset; None where they are the same
+    """A walk over a syntax tree. ``opened``: collects opened functions and classes; None keeps functions."""
+
+    code_points: "npt.NDArray[np.int64] | None"  # of each byte offset; None where they are the same
     text: str
     fits: Fits
+    opened: list[Opened] | None
 
-    def groups(self, nodes: Sequence[Any], span: Span, outer: str | None, depth: int) -> Iterator[list[Unit]]:
+    def places(self, nodes: Iterable[Any]) -> list[_Part]:
+        return [(self._span(node)[0], node) for node in nodes]
+
+    def groups(
+        self, nodes: Sequence[_Part], span: Span, outer: str | None, depth: int
+    ) -> Iterator[list[Unit]]:
         run: list[Unit] = []
-        for item in self._items(nodes, span):
+        for number, item in enumerate(self._items(nodes, span)):
             unit = Unit(item.start, item.end, _join_names(outer, _symbol(item.node)))
+            inside = depth > 0 or nodes[0][1].type == "php_tag"
+            heads = self.opened is not None and inside and number == 1 and bool(run)
+            if heads and self.fits((run[0].start, item.end)):
+                names = ", ".join(dict.fromkeys(filter(None, (run[0].symbol, unit.symbol))))
+                run = [Unit(run[0].start, item.end, names or None)]
+                continue
             if self.fits((item.start, item.end)):
                 run.append(unit)
                 continue
+            if self.opened is not None and (line := self._own_line(item)):
+                run += [Unit(item.start, line, unit.symbol), Unit(line, item.end, unit.symbol)]
+                continue
+            parts = self._parts(item.node) if depth < _DEEPEST else []
+            begin = run.pop().start if heads and parts else item.start  # a head goes with what is inside
             if run:
                 yield run
                 run = []
-            parts = self._parts(item.node) if depth < _DEEPEST else []
-            if parts:
-                yield from self.groups(parts, (item.start, item.end), unit.symbol, depth + 1)
-            else:
+            if not parts:
                 yield [unit]
+                continue
+            self._note(item.node)
+            inner = self.groups(parts, (begin, item.end), unit.symbol, depth + 1)
+            if self.opened is not None and _CALLABLE.search(_definition(item.node).type):
+                yield [*chain.from_iterable(inner)]
+            else:
+                yield from inner
         if run:
             yield run
 
-    def _items(self, nodes: Sequence[Any], span: Span) -> Iterator[_Item]:
+    def _own_line(self, item: "_Item") -> int | None:
+        """Return where the first line of a node begins, if the node fits without the comments before it."""
+        start, _ = self._span(item.node)
+        line = self.text.rfind("\n", 0, start) + 1
+        apart = line > item.start and not self.text[line:start].strip()
+        return line if apart and self.fits((line, item.end)) else None
+
+    def _note(self, node: Any) -> None:
+        """Note the signature of a definition that is opened."""
+        own = _definition(node)
+        holder = own if own.child_by_field_name("body") else own.child_by_field_name("value")
+        body = holder.child_by_field_name("body") if holder is not None else None
+        if self.opened is None or body is None or not _NAMED.search(own.type):
+            return
+        start, end = self._span(own)
+        signature = " ".join(self.text[start : self._span(body)[0]].split()).rstrip(" :{")
+        self.opened.append(Opened(start, end, signature))
+
+    def _items(self, nodes: Sequence[_Part], span: Span) -> Iterator[_Item]:
         """Yield items that cover the span: each reaches to the start of the next."""
+        if self.opened is not None:
+            nodes = [*self._without_remarks(nodes)]
         begin = span[0]
-        for node, after in zip(nodes, [*nodes[1:], None], strict=True):
-            end = span[1] if after is None else self._span(after)[0]
-            if after is not None and self._leads(node, end):
+        for (start, node), after in zip(nodes, [*nodes[1:], None], strict=True):
+            end = span[1] if after is None else after[0]
+            if after is not None and self._leads(node, start, end):
                 continue
             yield _Item(begin, end, node)
             begin = end
 
-    def _leads(self, node: Any, end: int) -> bool:
-        """Whether a node belongs to the next one, which begins at ``end``."""
-        return bool(_LEADING.search(node.type)) or "\n" not in self.text[self._span(node)[0] : end]
+    def _without_remarks(self, nodes: Sequence[_Part]) -> Iterator[_Part]:
+        """Yield the nodes without comments that end the line of the node before."""
+        ends = [-1, *(self._span(node)[1] for _, node in nodes)]
+        for (start, node), end in zip(nodes, ends, strict=False):
+            if end < 0 or "\n" in self.text[end:start] or "comment" not in node.type:
+                yield start, node
 
-    def _parts(self, node: Any) -> list[Any]:
+    def _leads(self, node: Any, start: int, end: int) -> bool:
+        """Whether a node belongs to the next one, which begins at ``end``."""
+        return bool(_LEADING.search(node.type)) or "\n" not in self.text[start:end]
+
+    def _parts(self, node: Any) -> list[_Part]:
         """Return the parts of a node that does not fit: members of a class, entries of a table."""
         if self.fits(self._span(node)):  # only the comments before it are too long
             return []
-        parts = [node]
+        own, parts = _definition(node), self.places([node])
         for _ in range(_DEEPEST):
-            large = [at for at, part in enumerate(parts) if not self.fits(self._span(part))]
-            if len(large) != 1 or _is_leaf(parts[large[0]]):
+            large = [at for at, (_, part) in enumerate(parts) if not self.fits(self._span(part))]
+            if len(large) != 1 or self._is_leaf(parts[large[0]][1]):
                 break
-            parts[large[0] : large[0] + 1] = parts[large[0]].named_children
+            start, part = parts[large[0]]
+            inner = self.places(part.named_children)
+            if self.opened is not None:
+                if len(parts) > 1 and _NAMED.search(part.type) and _name(part) and part.id != own.id:
+                    break
+                if any(map(str.isalpha, self.text[start : inner[0][0]])):
+                    inner[0] = start, inner[0][1]  # with the keyword before it
+            parts[large[0] : large[0] + 1] = inner
         return parts if len(parts) > 1 else []
+
+    def _is_leaf(self, node: Any) -> bool:
+        whole = _CALLABLE if self.opened is None else _ONE_TEXT
+        return bool(whole.search(node.type)) or not node.named_child_count
 
     def _span(self, node: Any) -> Span:
         if self.code_points is None:
@@ -144,12 +234,13 @@ class _Walk:
         return int(self.code_points[node.start_byte]), int(self.code_points[node.end_byte])
 
 
-def _is_leaf(node: Any) -> bool:
-    return bool(_CALLABLE.search(node.type)) or not node.named_child_count
-
-
 def _symbol(node: Any) -> str | None:
-    """The name of a definition, also inside decorators, exports and templates."""
+    own = _definition(node)
+    return _name(own) if _NAMED.search(own.type) else None
+
+
+def _definition(node: Any) -> Any:
+    """Return the definition inside decorators, exports and templates; other nodes as they are."""
     for _ in range(_DEEPEST):
         inner = next(filter(None, map(node.child_by_field_name, _INNER)), None)
         if inner is None and node.type in ("template_declaration", "lexical_declaration"):
@@ -157,7 +248,7 @@ def _symbol(node: Any) -> str | None:
         if inner is None:
             break
         node = inner
-    return _name(node) if _NAMED.search(node.type) else None
+    return node
 
 
 def _name(node: Any) -> str | None:
@@ -169,11 +260,6 @@ def _name(node: Any) -> str | None:
 
 def _join_names(outer: str | None, name: str | None) -> str | None:
     return f"{outer}.{name}" if outer and name else name or outer
-
-
-def _parse(data: bytes, language: str) -> Any:
-    known = grammar(language)
-    return import_module("tree_sitter").Parser(known).parse(data)
 
 
 @cache
@@ -190,8 +276,10 @@ def versions() -> str:
     return ", ".join(f"{name} {metadata.version(name)}" for name in names)
 
 
-def _code_points(data: bytes) -> npt.NDArray[np.int64] | None:
+def _code_points(data: bytes) -> "npt.NDArray[np.int64] | None":
     if data.isascii():
         return None
+    import numpy as np
+
     begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     return np.concatenate([[0], np.cumsum(begins)])

@@ -21,8 +21,9 @@ _LONGEST = 240  # characters of a line; a longer one would drown the chunk
 def contexts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[Lines]:
     """Return the lines in front of each chunk, the most general first.
 
-    ``title``: the document's title. ``headings``: also the caption of the chunk's table, else the headings
-    above the chunk. The header of a table stands in front of chunks that begin below it in any case.
+    ``title``: the document's title. ``headings``: also the signatures of a chunk of code, else the
+    caption of its table, else the headings above the chunk. The header of a table stands in
+    front of chunks that begin below it in any case.
     """
     sections = _sections(document, chunks) if context == "headings" else [""] * len(chunks)
     title = "" if context == "none" else " ".join((document.title or "").split())
@@ -47,6 +48,8 @@ def _sections(document: Document, chunks: Sequence[Chunk]) -> list[str]:
     def section(chunk: Chunk) -> str:
         at = owner(starts, chunk.start)
         table = tables[at] if at >= 0 and chunk.start < tables[at].end else None
+        if signature := dict(chunk.extra).get("signature"):
+            return str(signature)
         return _caption(table) or outlined.sections[outlined.section_of(chunk)].path or ""
 
     return list(map(section, chunks))

@@ -190,8 +190,8 @@ def test_options_can_be_had_again_from_what_is_meaningful(given: Options) -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"prose": "cluster"}, "must be a mapping with a strategy and its options"),
-        ({"prose": {"size": 5}}, "must be a mapping with a strategy and its options"),
+        ({"prose": 3}, "must be a strategy, or a mapping with a strategy and its options"),
+        ({"prose": {"size": 5}}, "must be a strategy, or a mapping with a strategy"),
         ({"prose": {"strategy": "auto"}}, "must be another strategy than auto"),
         ({"prose": {"strategy": "recursiv"}}, "unknown chunker 'recursiv'; installed: "),
         (

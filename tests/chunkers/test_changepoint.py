@@ -309,5 +309,5 @@ def test_structure_zero_leaves_the_recipe_without_the_option() -> None:
         "target": 125, "penalty": "auto", "scope": "collection", "drift": 0.0,
     }  # fmt: skip
     recipe = fingerprint({"kind": "changepoint", "version": 3, "options": earlier})
-    assert plugin_fingerprint(PLUGIN, ChangepointOptions(structure=0, context="none")) == recipe
+    assert plugin_fingerprint(PLUGIN, ChangepointOptions(structure=0, context="none", by_type={})) == recipe
     assert plugin_fingerprint(PLUGIN, ChangepointOptions()) != recipe

@@ -36,7 +36,8 @@ def by_words(texts: Sequence[str]) -> Vectors:
 def cut(said: str, **options: object) -> list[str]:
     """``said``: the words of each sentence, as letters; a chunk is shown in the same way."""
     text = " ".join(" ".join(sentence.upper()) + " It." for sentence in said.split())
-    chosen = DoublePassOptions.model_validate({"initial": 0.5, "appending": 0.5, "merging": 0.5, **options})
+    bare = {"initial": 0.5, "appending": 0.5, "merging": 0.5, "min_tokens": None}
+    chosen = DoublePassOptions.model_validate({**bare, **options})
     made = DoublePass(chosen, TOKENS).chunk(Document(text), by_words, None)
     return [chunk.text.replace(" It.", "|").replace(" ", "").rstrip("|").lower() for chunk in made.chunks]
 

@@ -60,7 +60,7 @@ def test_every_chunk_begins_with_a_unit(kind: str) -> None:
     {"threshold": "gradient"}, {"buffer": 0}, {"max_tokens": 100}, {"vectors": "pooled"},
 ])  # fmt: skip
 def test_breakpoint_cuts_above_its_line(options: dict[str, Any]) -> None:
-    found, chunks = looked("breakpoint", **options)
+    found, chunks = looked("breakpoint", **{"max_tokens": None, **options}, min_tokens=None)
     assert found.bounds is not None
     assert starts_after(found, found.distances > found.bounds) == [chunk.start for chunk in chunks[1:]]
 
@@ -68,7 +68,7 @@ def test_breakpoint_cuts_above_its_line(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("vectors", ["encoded", "pooled"])
 @pytest.mark.parametrize("unit", ["sentence", "paragraph"])
 def test_similarity_cuts_above_its_line(unit: str, vectors: str) -> None:
-    options = {"unit": unit, "vectors": vectors, "threshold": 0.2, "max_tokens": 5000}
+    options = {"unit": unit, "vectors": vectors, "threshold": 0.2, "max_tokens": 5000, "min_tokens": None}
     found, chunks = looked("similarity", **options)
     assert found.bounds is not None
     assert starts_after(found, found.distances > found.bounds) == [chunk.start for chunk in chunks[1:]]
@@ -76,7 +76,8 @@ def test_similarity_cuts_above_its_line(unit: str, vectors: str) -> None:
 
 
 def test_double_pass_cuts_above_its_line_where_nothing_is_merged() -> None:
-    found, chunks = looked("double_pass", merging=1, initial=0.15, appending=0.2, max_tokens=5000)
+    bounds = {"merging": 1, "initial": 0.15, "appending": 0.2}
+    found, chunks = looked("double_pass", **bounds, max_tokens=5000, min_tokens=None)
     assert found.bounds is not None
     assert set(np.round(1 - found.bounds, 6)) == {0.15, 0.2}
     assert starts_after(found, found.distances >= found.bounds) == [chunk.start for chunk in chunks[1:]]

@@ -15,15 +15,16 @@ from tests.chunkers.stored import StoredModel
 from tests.minilm import CachedModel
 
 MODEL = StoredModel()
+BARE: dict[str, Any] = {"min_tokens": None, "max_tokens": None}  # what the published method does
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "cluster": ("cluster", {"max_tokens": 200}),
     "changepoint": ("changepoint", {"target": 80}),
-    "breakpoint-percentile": ("breakpoint", {"amount": 85}),
-    "breakpoint-standard_deviation": ("breakpoint", {"threshold": "standard_deviation", "amount": 1}),
-    "breakpoint-interquartile": ("breakpoint", {"threshold": "interquartile", "amount": 0.5}),
-    "breakpoint-gradient": ("breakpoint", {"threshold": "gradient", "amount": 85, "max_tokens": 250}),
-    "double_pass": ("double_pass", {}),
-    "similarity": ("similarity", {"threshold": 0.3}),
+    "breakpoint-percentile": ("breakpoint", {**BARE, "amount": 85}),
+    "breakpoint-standard_deviation": ("breakpoint", {**BARE, "threshold": "standard_deviation", "amount": 1}),
+    "breakpoint-interquartile": ("breakpoint", {**BARE, "threshold": "interquartile", "amount": 0.5}),
+    "breakpoint-gradient": ("breakpoint", {**BARE, "threshold": "gradient", "amount": 85, "max_tokens": 250}),
+    "double_pass": ("double_pass", {"min_tokens": None}),
+    "similarity": ("similarity", {"min_tokens": None}),
     "kmeans": ("kmeans", {"clusters": 5}),
 }
 

@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from ingestor.chunkers.semantic.similarity import PLUGIN, Similarity, SimilarityOptions
 from ingestor.model import Document, Vectors
-from tests.chunkers.laws import TOKENS, ChunkerLaws
+from ingestor.registry import find
+from tests.chunkers.laws import TOKENS, ChunkerLaws, essay, fake_embed
 from tests.chunkers.test_double_pass import by_words
 
 
@@ -25,7 +26,7 @@ class TestParagraphs(TestSimilarity):
 
 
 def cut(text: str, **options: object) -> list[str]:
-    chosen = SimilarityOptions.model_validate({"threshold": 0.6, **options})
+    chosen = SimilarityOptions.model_validate({"threshold": 0.6, "min_tokens": None, **options})
     made = Similarity(chosen, TOKENS).chunk(Document(text), by_words, None)
     return [chunk.text for chunk in made.chunks]
 
@@ -65,3 +66,25 @@ def test_the_running_chunk_is_read_as_a_whole() -> None:
 def test_bad_options_are_explained() -> None:
     with pytest.raises(ValidationError, match="'sentence' or 'paragraph'"):
         SimilarityOptions.model_validate({"unit": "word"})
+
+
+@pytest.mark.parametrize("strategy", ["similarity", "double_pass", "breakpoint"])
+def test_default_leaves_no_fragments_and_no_giants(strategy: str) -> None:
+    """A list of short items and sentences that resemble nothing, by vectors without any meaning."""
+    items = "".join(f"- item {at}\n" for at in range(40))
+    text = f"{essay(12)}\n\nTo D.\n\n{items}\n{essay(12, 40)}"
+    plugin = find("chunkers", strategy)
+    options = plugin.options()
+    chunks = plugin.build(options, TOKENS).chunk(Document(text), fake_embed, None).chunks
+    sizes = TOKENS.counts([chunk.text for chunk in chunks])
+    assert len(chunks) > 5
+    assert max(sizes) <= 400
+    assert min(sizes) >= options.min_tokens >= 25
+
+
+@pytest.mark.parametrize("strategy", ["similarity", "double_pass", "breakpoint"])
+def test_default_minimum_makes_way_for_a_small_maximum(strategy: str) -> None:
+    options = find("chunkers", strategy).options
+    assert options(max_tokens=20).min_tokens == 10
+    assert options(max_tokens=20, min_tokens=None).min_tokens is None
+    assert options(max_tokens=300).min_tokens == options().min_tokens

@@ -1,10 +1,14 @@
 """The format's own units."""
 
+import ast
 from importlib.metadata import version
+from itertools import accumulate
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from ingestor.chunkers import by_type
 from ingestor.chunkers.structure import PLUGIN
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.shared import detect
@@ -12,8 +16,9 @@ from ingestor.ports import BadDocument
 from ingestor.registry import Options as NoOptions
 from ingestor.registry import find
 from ingestor.text.code_units import GRAMMARS
+from ingestor.text.context import contexts
 from tests.chunkers.golden import check, sample
-from tests.chunkers.laws import FAMILY, TOKENS, ChunkerLaws, Options, cut
+from tests.chunkers.laws import FAMILY, TOKENS, ChunkerLaws, Options, cut, fake_embed
 
 
 def parsed(text: str, name: str) -> Document:
@@ -188,8 +193,7 @@ def test_rest_sections() -> None:
                 "Reading, mean",
                 "Pump",
                 "Controller, Controller.__init__",
-                "Controller.step",
-                "Controller.summary",
+                "Controller.step, Controller.summary",
                 None,
             ],
         ),
@@ -267,6 +271,103 @@ def test_every_grammar_tells_units_apart_and_knows_their_names(language: str) ->
     found = cut(PLUGIN, document, max_tokens=most)
     assert [chunk.text for chunk in found] == [opening + first, second]
     assert [dict(chunk.extra) for chunk in found] == [{"symbol": "first"}, {"symbol": "Second"}]
+
+
+OWN = sorted((Path(__file__).parents[2] / "ingestor").rglob("*.py"))[::6]
+
+
+def statement_spans(text: str) -> list[tuple[int, int]]:
+    """The spans of all statements with their decorators; ``elif`` is a clause, no statement."""
+    lines = [0, *accumulate(len(line) for line in text.splitlines(keepends=True))]
+    tree = ast.parse(text)
+    clauses = {
+        node.orelse[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and node.orelse and isinstance(node.orelse[0], ast.If)
+        and text.startswith("elif", lines[node.orelse[0].lineno - 1] + node.orelse[0].col_offset)
+    }  # fmt: skip
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and node not in clauses:
+            first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+            found.append((lines[first - 1] + node.col_offset, lines[node.end_lineno or 0]))
+    return found
+
+
+@pytest.mark.parametrize("most", [40, 120, None])
+def test_chunk_of_code_begins_in_no_statement_that_fits(most: int | None) -> None:
+    """The law of the default, which cuts code by structure, on the program's own source."""
+    default = find("chunkers", "changepoint")
+    options = default.options(max_tokens=most) if most else default.options()
+    most = options.options_of("code").max_tokens
+    chunker = by_type.build(default, options, TOKENS)
+    for path in OWN:
+        text = path.read_text("utf-8")
+        if not text.isascii():
+            continue
+        spans = statement_spans(text)
+        chunks = chunker.chunk(parsed(text, path.name), fake_embed, None).chunks
+        for chunk in chunks:
+            around = [text[a:b] for a, b in spans if a < chunk.start < b]
+            assert not [each for each in around if TOKENS.count(each.strip()) <= most], (
+                path,
+                chunk.text[:80],
+            )
+            assert TOKENS.count(chunk.text) <= most
+            assert dict(chunk.extra)["picked"] == "structure"
+
+
+LONG = {  # a function of many statements, each on two lines
+    "c": ("int total(int a) {", "  a = call(a,\n           {n});", "}"),
+    "go": ("func total(a int) int {", "  a = call(a,\n    {n})", "}"),
+    "java": ("class A {\n int total(int a) {", "  a = call(a,\n    {n});", " }\n}"),
+    "javascript": ("export const total = async (a) => {", "  a = call(a,\n    {n});", "};"),
+    "php": ("<?php\nfunction total($a) {", "  $a = call($a,\n    {n});", "}"),
+    "python": ("@cache\ndef total(a):\n  for b in a:", "    a = call(a,\n      {n})", ""),
+    "ruby": ("def total(a)", "  a = call(a,\n    {n})", "end"),
+    "rust": ("impl A {\n fn total(a: i64) -> i64 {", "  a = call(a,\n    {n});", " }\n}"),
+    "typescript": ("class A {\n  total(a: number): number {", "  a = call(a,\n    {n});", "  }\n}"),
+}
+
+
+@pytest.mark.parametrize("language", sorted(LONG))
+def test_function_over_the_limit_is_cut_between_statements(language: str) -> None:
+    head, statement, end = LONG[language]
+    body = "\n".join(statement.replace("{n}", str(number)) for number in range(30))
+    document = Document(f"{head}\n{body}\n{end}\n", content_type=f"text/x-{language}")
+    first, *others = cut(PLUGIN, document, max_tokens=60)
+    assert len(others) > 3
+    assert first.text.startswith(head)
+    assert [chunk.text for chunk in others if "call(" not in chunk.text.split("\n")[0]] == []
+    extra = [dict(chunk.extra) for chunk in others]
+    assert all("total" in str(each["symbol"]) for each in extra)
+    assert all("total" in str(each["signature"]).split(" > ")[-1] for each in extra)
+    assert "signature" not in dict(first.extra)
+
+
+def test_signature_stands_in_front_of_chunks_of_a_long_function() -> None:
+    body = "\n".join(f"        a = self.call(a, {number})" for number in range(30))
+    text = f"class Pump(Base):\n    x = 1\n\n    def give(\n        self, a: int\n    ) -> int:\n{body}\n"
+    document = Document(text, content_type="text/x-python")
+    chunks = cut(PLUGIN, document, max_tokens=80)
+    assert contexts(document, chunks, "headings")[-1] == (
+        "class Pump(Base) > def give( self, a: int ) -> int",
+    )
+    assert contexts(document, chunks, "title")[-1] == ()
+
+
+def test_comments_too_long_for_their_function_are_cut_from_it() -> None:
+    remarks = "\n".join(f"# remark {number} about the function" for number in range(12))
+    text = f"a = 1\n{remarks}\ndef f(x):\n    y = call(x,\n        1)\n    return y\n"
+    found = texts(Document(text, content_type="text/x-python"), max_tokens=40)
+    assert found[-1].endswith("def f(x):\n    y = call(x,\n        1)\n    return y")
+
+
+def test_text_in_quotes_that_does_not_fit_is_cut_as_text() -> None:
+    text = 'a = """' + "Some words of a long text.\n" * 30 + '"""\n'
+    found = texts(Document(text, content_type="text/x-python"), max_tokens=40)
+    assert len(found) > 3
+    assert found[-1].endswith('text.\n"""')
 
 
 def test_a_class_over_the_limit_is_opened_and_its_methods_know_it() -> None:

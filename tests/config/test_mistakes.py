@@ -91,7 +91,7 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ("chunking: {strategy: 3}", "1: chunking.strategy: must be text, the name of a strategy"),
         (
             "chunking: {strategy: recursive, sise: 3}",
-            "1: chunking: unknown key 'sise'; did you mean 'size'? allowed: context, "
+            "1: chunking: unknown key 'sise'; did you mean 'size'? allowed: by_type, context, "
             "max_tokens, min_tokens, neighbours, overlap, separators, size, strategy",
         ),
         (
@@ -225,8 +225,8 @@ def test_a_bad_top_level(top: str, message: str) -> None:
         ({"chunking": {"target": 2}}, "sources[0].chunking.target: must be at least 4, not 2"),
         (
             {"chunking": {"strategy": "fixed", "max_sentences": 2}},
-            "sources[0].chunking: unknown key 'max_sentences'; did you mean 'max_tokens'? allowed: context, "
-            "max_tokens, min_tokens, neighbours, overlap, size, strategy, unit",
+            "sources[0].chunking: unknown key 'max_sentences'; did you mean 'max_tokens'? allowed: by_type, "
+            "context, max_tokens, min_tokens, neighbours, overlap, size, strategy, unit",
         ),
         (
             {"parsing": {"markdwn": {}}},

@@ -22,7 +22,7 @@ from ingestor.model import (
 )
 from ingestor.pipeline import metadata
 from ingestor.pipeline.limits import without_repeats
-from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
+from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare, vectors_at
 from ingestor.pipeline.reading import Reader
 from ingestor.ports import BadDocument
 from ingestor.registry import find
@@ -163,3 +163,20 @@ def test_another_profile_patches_and_removes_the_keys_that_it_lacks() -> None:
     assert (again.records, again.drops, len(again.patches)) == ((), (), 3)
     assert all(meta["file_size"] is None and meta["recipe"] is None for _, meta in again.patches)
     assert prepared(sentences(3), None, done=again, profile="lean").patches == ()
+
+
+def test_share_of_neighbours_of_a_chunking_replaces_the_config_s() -> None:
+    texts = ["one thing", "another thing", "a third"]
+    embed = find("embedders", "hashing").build(find("embedders", "hashing").options(dimensions=8)).embed
+    chunks = tuple(Chunk(at, at + 1, text) for at, text in enumerate(texts))
+    reader = Reader(SourceName("notes"), lambda item: Blob(b"", item.key), {}, {})
+    plugin = find("chunkers", "sentence")
+    tools = Tools(
+        reader, CollectionName("docs"), plugin.build(plugin.options(), TOKENS), Fingerprint("s"), "sentence",
+        embed, Fingerprint("h"), TOKENS.counts, neighbours=0.3,
+    )  # fmt: skip
+    own, mixed = (
+        vectors_at(range(3), texts, Chunking(chunks, neighbours=share), tools) for share in (0, None)
+    )
+    assert np.array_equal(own, embed(texts))
+    assert not np.array_equal(mixed, own)

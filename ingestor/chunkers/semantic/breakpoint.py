@@ -9,8 +9,8 @@ Splitting"; LangChain's SemanticChunker]
 - ``interquartile``: their mean and ``amount`` interquartile ranges (1.5);
 - ``gradient``: the ``amount``-th percentile (95) of the distances' gradient, which then must exceed it.
 
-Chunks of a few thousand tokens are common. With ``max_tokens`` the threshold is lowered, for the whole
-document, until no chunk is larger [Chroma's KamradtModified, which aims at a mean size].
+The threshold is lowered for the whole document until no chunk exceeds ``max_tokens`` [Chroma's
+KamradtModified, which aims at a mean size]. Without that limit chunks of a few thousand tokens are common.
 """
 
 import math
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from ingestor.chunkers.semantic.options import SemanticOptions
+from ingestor.chunkers.semantic.options import GrowingOptions
 from ingestor.chunkers.semantic.parts import whole_sentences
 from ingestor.chunkers.semantic.vectors import Stretches, cosines, finished, joined
 from ingestor.model import Chunking, Document, Sums
@@ -29,6 +29,7 @@ from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.segmentation.fixed_point import Integers
 from ingestor.text.bonds import settle
+from ingestor.text.limits import SMALLEST
 from ingestor.text.tokens import Tokens
 
 Threshold = Literal["percentile", "standard_deviation", "interquartile", "gradient"]
@@ -37,10 +38,18 @@ Values = npt.NDArray[np.float64]  # shape (n - 1,): between each unit and the ne
 AMOUNTS = {"percentile": 95.0, "standard_deviation": 3.0, "interquartile": 1.5, "gradient": 95.0}
 
 
-class BreakpointOptions(SemanticOptions):
+class BreakpointOptions(GrowingOptions):
     threshold: Threshold = "percentile"
     amount: float | None = Field(
         default=None, ge=0, le=100, description="value of the threshold; its default depends on `threshold`"
+    )
+    min_tokens: int | None = Field(
+        default=50, ge=1, description="shorter chunks are joined with a neighbour; `null`: none are"
+    )
+    max_tokens: int | None = Field(
+        default=400,
+        ge=SMALLEST,
+        description="largest chunk; the threshold is lowered for it. `null`: no limit",
     )
     buffer: int = Field(default=1, ge=0, le=10, description="sentences embedded on either side of each")
 

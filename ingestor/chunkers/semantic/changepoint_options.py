@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ingestor.chunkers.options import smaller
+from ingestor.chunkers.options import Pick, smaller
 from ingestor.chunkers.semantic.options import SemanticOptions
 from ingestor.registry import added
 from ingestor.text.limits import SMALLEST
@@ -37,6 +37,13 @@ class ChangepointOptions(SemanticOptions):
         ge=0,
         le=1,
         description="weight of headings, blocks, lists, tables and code beside meaning",
+    )
+    by_type: dict[str, Pick] = added(
+        {"code": {"strategy": "structure", "max_tokens": 150}},
+        before={},
+        validate_default=True,
+        description="other strategies for documents of a content type such as `text/html` or `text/*`, or of "
+        "`code`: programs and configuration. The first that matches is used",
     )
     vectors: Literal["encoded", "pooled"] = Field(
         default="pooled",

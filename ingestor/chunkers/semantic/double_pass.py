@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
-from ingestor.chunkers.semantic.options import SemanticOptions
+from ingestor.chunkers.semantic.options import GrowingOptions
 from ingestor.chunkers.semantic.parts import whole_sentences
 from ingestor.chunkers.semantic.vectors import Stretches, finished
 from ingestor.model import Chunking, Document, Sums
@@ -27,7 +27,7 @@ from ingestor.text.limits import SMALLEST
 from ingestor.text.tokens import Tokens
 
 
-class DoublePassOptions(SemanticOptions):
+class DoublePassOptions(GrowingOptions):
     initial: float = Field(
         default=0.3, ge=-1, le=1, description="similarity above which two sentences open a chunk"
     )
@@ -35,7 +35,10 @@ class DoublePassOptions(SemanticOptions):
         default=0.4, ge=-1, le=1, description="similarity above which a chunk takes the next sentence"
     )
     merging: float = Field(default=0.3, ge=-1, le=1, description="similarity above which chunks are merged")
-    max_tokens: int = Field(default=400, ge=SMALLEST)
+    min_tokens: int | None = Field(
+        default=25, ge=1, description="shorter chunks are joined with a neighbour; `null`: none are"
+    )
+    max_tokens: int = Field(default=400, ge=SMALLEST, description="largest chunk")
 
 
 class DoublePass:

@@ -1,4 +1,4 @@
-"""The option that all semantic strategies share."""
+"""Options that semantic strategies share."""
 
 from typing import Any, Literal
 
@@ -21,4 +21,18 @@ class SemanticOptions(ChunkerOptions):
         default = cls.model_fields["vectors"].default
         if isinstance(data, dict) and data.get("vectors", default) == "pooled":
             return {"neighbours": _SHARE, **data}
+        return data
+
+
+class GrowingOptions(SemanticOptions):
+    """Options of strategies that cut wherever neighbours differ, and so need a minimum."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fit_minimum(cls, data: Any) -> Any:
+        """Lower the default minimum to half of a smaller maximum."""
+        least = cls.model_fields["min_tokens"].default
+        most = data.get("max_tokens") if isinstance(data, dict) else None
+        if isinstance(most, int) and "min_tokens" not in data and most < 2 * least:
+            return {**data, "min_tokens": max(1, most // 2)}
         return data

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ingestor.chunkers.auto import AutoOptions, kind_of
+from ingestor.chunkers.options import ChunkerOptions
 from ingestor.chunkers.recursive import fitting
 from ingestor.chunkers.semantic.breakpoint import BreakpointOptions, Values, distances, lowered, threshold
 from ingestor.chunkers.semantic.changepoint_options import ChangepointOptions
@@ -45,8 +46,10 @@ class Seen:
 def seen(document: Document, options: Options, embed: Embed, tokens: Tokens) -> Seen | None:
     """Return the values behind the cuts, as if the document were alone in its collection.
 
-    Return None for strategies that use no vectors.
+    Cuts that a minimum size removes are shown. Return None for strategies that use no vectors.
     """
+    if isinstance(options, ChunkerOptions) and (key := options.of_type(document.content_type)):
+        return seen(document, options.options_of(key), embed, tokens)
     match options:
         case AutoOptions():
             picked = getattr(options, kind_of(document, tokens, options.short_tokens))

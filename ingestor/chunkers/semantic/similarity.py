@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ingestor.chunkers.semantic.options import SemanticOptions
+from ingestor.chunkers.semantic.options import GrowingOptions
 from ingestor.chunkers.semantic.parts import whole_paragraphs, whole_sentences
 from ingestor.chunkers.semantic.vectors import Stretches, finished
 from ingestor.model import Chunking, Document, Sums
@@ -25,10 +25,13 @@ from ingestor.text.limits import SMALLEST
 from ingestor.text.tokens import Tokens
 
 
-class SimilarityOptions(SemanticOptions):
-    threshold: float = Field(default=0.7, ge=-1, le=1, description="lowest cosine at which a chunk grows")
+class SimilarityOptions(GrowingOptions):
+    threshold: float = Field(default=0.3, ge=-1, le=1, description="lowest cosine at which a chunk grows")
     unit: Literal["sentence", "paragraph"] = "sentence"
-    max_tokens: int = Field(default=400, ge=SMALLEST)
+    min_tokens: int | None = Field(
+        default=50, ge=1, description="shorter chunks are joined with a neighbour; `null`: none are"
+    )
+    max_tokens: int = Field(default=400, ge=SMALLEST, description="largest chunk")
 
 
 class Similarity:
