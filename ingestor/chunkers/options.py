@@ -51,8 +51,8 @@ def _options(strategy: str, given: dict[str, Any]) -> Options:
         given = complete(plugin.options, given)
     if given.pop("version", plugin.version) != plugin.version:
         raise ValueError(f"{strategy} is of version {plugin.version}")
-    fixed = {"scope": "document"} if "scope" in plugin.options.model_fields else {}
-    none = {"by_type": {}} if "by_type" in plugin.options.model_fields else {}
+    fixed: dict[str, Any] = {"scope": "document"} if "scope" in plugin.options.model_fields else {}
+    none: dict[str, Any] = {"by_type": {}} if "by_type" in plugin.options.model_fields else {}
     with _words_of(strategy):
         return plugin.options.model_validate({**fixed, **given, **none})
 
@@ -104,8 +104,10 @@ class ChunkerOptions(Options):
         """
         options = self.by_type[key].options
         names = [name for name in ("context", "min_tokens", "max_tokens") if name in self.model_fields_set]
-        shared = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        values = {**shared, **{name: getattr(options, name) for name in options.model_fields_set}}
+        set_here = ((name, getattr(self, name)) for name in names)
+        shared: dict[str, Any] = {name: value for name, value in set_here if value is not None}
+        own = {name: getattr(options, name) for name in options.model_fields_set}
+        values: dict[str, Any] = {**shared, **own}
         limits = [each.max_tokens for each in (self, options) if isinstance(each, ChunkerOptions)]
         most = min((each for each in limits if each is not None), default=None)
         if most is not None:
