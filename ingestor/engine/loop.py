@@ -84,6 +84,7 @@ class Engine:
         self.scanner = Scanner(journal, parts.pool, clock, random, self.writer.check)
         self._most_again = max(parts.workers, parts.ahead)
         self._cancelled_at = -CANCEL_EVERY  # POSIX seconds
+        self._rebuilt_at = self._rebuilding = 0.0  # POSIX seconds of a rebuild's last batch, and its seconds
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only after it is processed whole
 
     # --- what the shell calls ------------------------------------------------------------------------
@@ -146,7 +147,8 @@ class Engine:
 
     def wake_at(self, *, routine: bool = True) -> float:
         """When work is due next, in POSIX seconds. ``routine``: regular listings count, too."""
-        times = [self.writer.wake_at(), self.scanner.wake_at(routine=routine)]
+        later = dict.fromkeys(self._behind, self._rebuilt_at + self._rebuilding) if self._yields() else {}
+        times = [self.writer.wake_at(later), self.scanner.wake_at(routine=routine)]
         if not self.flight.rows():
             times.append(self.backlog.next_retry(self._ready()))
         return min(times)
@@ -297,8 +299,20 @@ class Engine:
         """Write what is ripe, editions that readers see first. A batch is ripe if nothing can join it."""
         with self.times.measured("write"):
             for edition in sorted(self.writer.health, key=self._behind.__contains__):
-                alone = everything or not self.flight.is_preparing(edition)
-                self.writer.flush(edition, everything=alone)
+                behind = edition in self._behind
+                if behind and not everything and self._yields():
+                    continue
+                alone, begun = everything or not self.flight.is_preparing(edition), self.clock()
+                if self.writer.flush(edition, everything=alone) and behind:
+                    self._rebuilt_at = self.clock()
+                    self._rebuilding = self._rebuilt_at - begun
+
+    def _yields(self) -> bool:
+        """Whether a rebuild's batch waits for what readers see: at most as long as the last batch took."""
+        if has_passed(self._rebuilt_at, self._rebuilding, self.clock()):
+            return False
+        seen = (each.entry.collection not in self._behind for each in self.flight.documents(*AT_WORK))
+        return bool(self.scanner.under_way()) or any(seen)
 
 
 def _no_predecessor(new: Entry, content: str) -> Entry | None:

@@ -97,6 +97,7 @@ class DocumentFlow:
     def configure(self, sources: Mapping[Feed, Source], behind: Container[EditionName]) -> None:
         """Take over a config. ``behind``: editions that are built to replace others."""
         self._sources, self._behind = sources, behind
+        self.writer.configure({feed.edition for feed in sources})
 
     def take(self, document: InFlight, outcome: Outcome) -> None:
         entry, attempts = document.entry, document.attempts
@@ -152,24 +153,8 @@ class DocumentFlow:
                 receipt = Receipt(entry.row, entry.item.version, recipe, "", "", parser, failure=failure)
                 self.writer.put(document, withdraw(entry, receipt))
             return
-        if isinstance(error, NeedsHuman) and self._is_replaced(entry.feed):
-            log.warning(
-                "%s (%s): %s; it waits for the new collection",
-                entry.key,
-                entry.source,
-                failure.reason,
-                extra=event(
-                    "document_retried", source=str(entry.source), document=entry.key, reason=failure.reason
-                ),
-            )
-        elif isinstance(error, NeedsHuman):
-            log.error(
-                "source %s is held: %s",
-                entry.source,
-                error,
-                extra=event("source_held", source=str(entry.source), reason=str(error)),
-            )
-            self._source_rows.hold(entry.source, str(error))
+        if isinstance(error, NeedsHuman):
+            self._ask_person(entry, failure.reason)
         if isinstance(error, Stale):
             self._look_again(entry.source, entry.key)
         if failure.detail is not None:
@@ -188,12 +173,33 @@ class DocumentFlow:
             )
         self._put_off(document, failure)
 
+    def _ask_person(self, entry: Entry, reason: str) -> None:
+        """Hold what only a person can help: the edition that is built, or else the source.
+
+        An edition that is replaced holds neither: its former model need not be there any more.
+        """
+        if entry.collection in self._behind:
+            self.writer.hold(entry.collection, reason)
+        elif self._is_replaced(entry.feed):
+            log.warning(
+                "%s (%s): %s; it waits for the new collection",
+                entry.key,
+                entry.source,
+                reason,
+                extra=event("document_retried", source=str(entry.source), document=entry.key, reason=reason),
+            )
+        else:
+            log.error(
+                "source %s is held: %s",
+                entry.source,
+                reason,
+                extra=event("source_held", source=str(entry.source), reason=reason),
+            )
+            self._source_rows.hold(entry.source, reason)
+
     def _is_replaced(self, feed: Feed) -> bool:
-        """Whether another edition of the source is built: its former model need not be there any more."""
-        building = any(
-            other.source == feed.source and other.edition in self._behind for other in self._sources
-        )
-        return building and feed.edition not in self._behind
+        """Whether another edition of the source is built."""
+        return any(other.source == feed.source and other.edition in self._behind for other in self._sources)
 
     def _put_off(self, document: InFlight, failure: Failure) -> None:
         """Land a document that keeps its records and is retried."""
@@ -228,6 +234,7 @@ class DocumentFlow:
         return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 
     def _hold(self, collection: EditionName, error: Exception) -> None:
+        """Hold the sources of a collection that readers see; the writer waits with others."""
         for source in self._sources.values():
-            if source.collection == collection:
+            if source.collection == collection and collection not in self._behind:
                 self._source_rows.hold(source.name, str(error))

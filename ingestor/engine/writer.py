@@ -8,7 +8,7 @@ not mean that the write was refused (it may have been applied), so the same is s
 import logging
 import sqlite3
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
@@ -36,6 +36,7 @@ MANY = 50  # records replaced or dropped in a batch, after which search may miss
 LINGER = 0.5  # seconds that a prepared document waits for others to fill the batch
 LONGEST_PAUSE = 15.0  # seconds
 PERSISTENT = 3  # attempts in a row after which a collection counts as one that cannot be written
+HELD = 300.0  # seconds until an edition in building that needs a person is tried again
 LONGEST_TOLD = 300.0  # seconds, if a server asks for them
 
 
@@ -122,8 +123,15 @@ class Writer:
         return {
             self._collections.serves(name): health.said
             for name, health in self.health.items()
-            if health.said is not None and health.attempts >= PERSISTENT
+            if health.said is not None
+            and health.attempts >= PERSISTENT
+            and not self._collections.building(name)
         }
+
+    def configure(self, editions: Collection[EditionName]) -> None:
+        """Try paused collections again, and forget the troubles of editions that no source feeds any more."""
+        for name, health in self.health.items():
+            health.not_before, health.said = 0.0, health.said if name in editions else None
 
     def wait_no_longer(self) -> None:
         """Retry paused collections at once."""
@@ -141,9 +149,13 @@ class Writer:
             document.entry for each in queues if each.records >= BATCH for document in each.documents.values()
         ]
 
-    def wake_at(self) -> float:
+    def wake_at(self, later: Mapping[EditionName, float]) -> float:
+        """Return when a batch is ripe or a collection is to be examined, in POSIX seconds.
+
+        ``later``: before when an edition is not written.
+        """
         times = [
-            max(self._health_of(name).not_before, queue.since + LINGER)
+            max(self._health_of(name).not_before, queue.since + LINGER, later.get(name, 0.0))
             for name, queue in self._flight.queues.items()
             if queue.documents
         ]
@@ -163,17 +175,19 @@ class Writer:
                 self._resume(collection)
             health.look = outcome == "again"
 
-    def flush(self, collection: EditionName, *, everything: bool = False) -> None:
-        """Write a full or old batch, and a slice of a large document.
+    def flush(self, collection: EditionName, *, everything: bool = False) -> bool:
+        """Write a full or old batch, and a slice of a large document. Return whether any was ripe.
 
         A document lands as soon as its writes are done: what follows may raise sqlite3.Error.
         """
         queue, health, now = self._queue(collection), self._health_of(collection), self._clock()
         ripe = everything or queue.records >= BATCH or has_passed(queue.since, LINGER, now)
-        if queue.documents and ripe and now >= health.not_before:
-            self._write(collection, queue)
-            if self._clock() >= health.not_before:
-                self._write_slice(collection, queue)
+        if not (queue.documents and ripe and now >= health.not_before):
+            return False
+        self._write(collection, queue)
+        if self._clock() >= health.not_before:
+            self._write_slice(collection, queue)
+        return True
 
     def check(self, collection: EditionName) -> None:
         """Mark a collection to be examined: it may have been deleted, replaced or torn."""
@@ -185,6 +199,23 @@ class Writer:
             gone = [entry for entry in entries if entry.collection == collection]
             if self._guarded(collection, partial(self._remove, collection, gone)) == "done":
                 self._resume(collection)
+
+    def hold(self, collection: EditionName, reason: str) -> None:
+        """Note that a person must repair a collection, and wait with one that readers do not see yet.
+
+        A collection that readers see waits with its sources, which are held.
+        """
+        health, shown = self._health_of(collection), self._collections.serves(collection)
+        if health.said != reason:
+            log.error(
+                "collection %s cannot be used: %s",
+                shown,
+                reason,
+                extra=event("collection_unusable", collection=shown, reason=reason),
+            )
+        health.said, health.attempts = reason, max(health.attempts, PERSISTENT)
+        if self._collections.building(collection):
+            health.not_before = self._clock() + HELD
 
     def _health_of(self, collection: EditionName) -> Health:
         return self.health.setdefault(collection, Health())
@@ -303,14 +334,7 @@ class Writer:
             if remedy is Remedy.RAISE:
                 raise
             if remedy is Remedy.HOLD:
-                log.error(
-                    "collection %s cannot be used: %s",
-                    shown,
-                    error,
-                    extra=event("collection_unusable", collection=shown, reason=str(error)),
-                )
-                health = self._health_of(collection)
-                health.said, health.attempts = str(error), max(health.attempts, PERSISTENT)
+                self.hold(collection, str(error))
                 self._hold(collection, error)
                 return "dropped"
             reason = str(error)

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from ingestor.app.building.parts import Parts
+from ingestor.core.entries import EditionName
 from ingestor.engine import loop, writer
 from ingestor.engine.dispatcher import Dispatcher
+from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Lane
-from ingestor.ports import Transient
+from ingestor.engine.writer import Writer
+from ingestor.pipeline.prepare import Job, Prepared, Tools
+from ingestor.ports import NeedsHuman, Transient
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.sources import SourceRows
@@ -26,6 +30,7 @@ from tests.simulation.ports.workers import Paced
 from tests.simulation.world import DOCS, FILES, World
 
 DOCUMENTS, PACE = 40, 2
+QUICK = 0.1  # seconds of a step without writes
 
 
 def delays_during_a_rebuild(folder: Path) -> None:
@@ -40,6 +45,34 @@ def delays_during_a_rebuild(folder: Path) -> None:
     world.per_chunk = 2
     world.configure()
     meanwhile = [delay(world, pool, DEEDS[number % 3], number) for number in range(3, 12)]
+    assert any(edition.role == "staging" for edition in Editions(world.journal).all())
+    hold(PROMPT, max(meanwhile) > 2 * at_rest and (at_rest, meanwhile))
+    while any(edition.role == "staging" for edition in Editions(world.journal).all()):
+        step(world, pool)
+    world.settle()
+    check(world)
+    world.end()
+
+
+def edits_beside_slow_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Edit documents at rest and throughout a rebuild, while each write to Chroma takes a second."""
+    world, upsert = World(folder, 1, mode="swap", ahead=DOCUMENTS), CrashingIndex.upsert
+
+    def slow(self: CrashingIndex, records: Any) -> None:
+        world.now += 1.0
+        upsert(self, records)
+
+    monkeypatch.setattr(CrashingIndex, "upsert", slow)
+    monkeypatch.setattr(writer, "BEHIND", 1)
+    pool = world.engine.pool = world.engine.scanner.pool = Paced(world.chaos, world.places, 4, PACE)
+    for number in range(DOCUMENTS):
+        world.files.write(f"{number:02}", f"alpha {number}\nbeta")
+    while not (len(texts(world)) and world.engine.resting()):
+        step(world, pool)
+    at_rest = max(delay(world, pool, edit, number, QUICK) for number in range(3))
+    world.per_chunk = 2
+    world.configure()
+    meanwhile = [delay(world, pool, edit, number, QUICK) for number in range(3, 9)]
     assert any(edition.role == "staging" for edition in Editions(world.journal).all())
     hold(PROMPT, max(meanwhile) > 2 * at_rest and (at_rest, meanwhile))
     while any(edition.role == "staging" for edition in Editions(world.journal).all()):
@@ -68,14 +101,16 @@ def add(world: World, number: int) -> bool:
 DEEDS = (delete, edit, add)
 
 
-def delay(world: World, pool: Paced, deed: Callable[[World, int], bool], number: int) -> float:
+def delay(
+    world: World, pool: Paced, deed: Callable[[World, int], bool], number: int, seconds: float = 1.0
+) -> float:
     """Return the seconds until readers see it."""
     there = deed(world, number)
     text = f"alpha {number + 100 * there}"
     world.engine.scanner.look_again()
     since = world.now
     while (text in texts(world)) != there:
-        step(world, pool)
+        step(world, pool, seconds)
         hold(PROMPT, world.now - since > 100 and f"{text} is seen after 100 s")
     return world.now - since
 
@@ -84,14 +119,79 @@ def texts(world: World) -> set[str]:
     return {record.text for record in world.readers.seen()}
 
 
-def step(world: World, pool: Paced) -> None:
-    world.now += 1.0
+def step(world: World, pool: Paced, seconds: float = 1.0) -> None:
+    world.now += seconds
     pool.begin_round()
     world.engine_step()
 
 
 def test_removals_and_edits_during_a_rebuild_are_as_prompt_as_at_rest(tmp_path: Path) -> None:
     delays_during_a_rebuild(tmp_path)
+
+
+def test_edits_wait_for_one_write_of_a_rebuild(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edits_beside_slow_writes(tmp_path, monkeypatch)
+
+
+def test_a_rebuild_that_does_not_yield_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Engine, "_yields", lambda self: False)
+    with pytest.raises(LawBroken) as found:
+        edits_beside_slow_writes(tmp_path, monkeypatch)
+    assert found.value.law == PROMPT
+
+
+def ask_a_person_for_a_rebuild(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a person can help the edition in building; a document changes meanwhile."""
+    world = World(folder, 1, mode="swap")
+    for number in range(DOCUMENTS):
+        world.files.write(f"{number:02}", f"alpha {number}\nbeta")
+    world.settle()
+    preparing = world.engine.preparing
+
+    def refusing(job: Job, tools: Tools, predecessor: Any) -> Prepared:
+        if Editions(world.journal).named(job.entry.collection).role == "staging":
+            raise NeedsHuman("the new model wants another key")
+        return preparing(job, tools, predecessor)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.engine, "preparing", refusing)
+        world.per_chunk = 2
+        world.configure()
+        for _ in range(5):
+            world.now += 5.0
+            world.engine_step()
+        hold(PROMPT, SourceRows(world.journal).of(FILES).held)
+        edit(world, 3)
+        world.engine.scanner.look_again()
+        for _ in range(5):
+            world.now += 5.0
+            world.engine_step()
+        hold(PROMPT, "alpha 103" not in texts(world) and "the edit waits")
+        assert list(world.engine.writer.troubles().values()) == ["the new model wants another key"]
+        assert world.engine.writer.unwritable() == {}, "readers miss nothing"
+    world.now += writer.HELD
+    world.settle()
+    check(world)
+    assert world.engine.writer.troubles() == {}
+    world.end()
+
+
+def test_an_edition_that_needs_a_person_does_not_hold_what_readers_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask_a_person_for_a_rebuild(tmp_path, monkeypatch)
+
+
+def test_a_source_held_for_an_edition_in_building_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hold_the_source(self: Writer, collection: EditionName, reason: str) -> None:
+        SourceRows(self._journal).hold(FILES, reason)
+
+    monkeypatch.setattr(Writer, "hold", hold_the_source)
+    with pytest.raises(LawBroken) as found:
+        ask_a_person_for_a_rebuild(tmp_path, monkeypatch)
+    assert found.value.law == PROMPT
 
 
 def _one_queue(self: Dispatcher, source: Any, *, behind: bool) -> Lane:
