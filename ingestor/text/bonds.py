@@ -38,6 +38,12 @@ _LABEL, _SENTENCE = 120, 500  # characters of the longest line and sentence that
 _LABELS = 3  # lines above a table: a title, what it counts in, a date
 _BODY = 24  # characters of a body that is cut between words, beside its lead
 _TRIES = 16  # places at which a chunk is divided
+_TROFF = re.compile(  # a heading, the opening of a paragraph, or an item with its tag
+    r"^[.'](?:(?:SH|SS|Sh|Ss|PP|P|LP|Pp|HP|IP|It)\b.*\n|T[PQ]\b.*\n.*\n)", re.M
+)
+_LAID_OUT = frozenset(("text/plain", "text/x-rst", "text/asciidoc", "text/markdown", "text/x-log"))
+_LISTED = re.compile(r"[-*+•]\s|\d+[.)]\s|[#|>.=~^\"']")
+_LONGEST_TERM = 80  # characters of a line
 _NOT_PROSE = frozenset(("code", "table", "math", "figure", "front_matter", "properties", "html"))
 
 
@@ -109,7 +115,7 @@ def settle(
 def leads(document: Document) -> list[Span]:
     """The spans that belong to the text after them: trimmed, in order, none within another."""
     text, blocks = document.text, document.blocks
-    marked = label_spans(document)
+    marked = [*label_spans(document), *_terms(document)]
     for at, block in enumerate(blocks):
         labels = list(_labels(document, at)) if block.kind == "table" else []
         marked += labels
@@ -124,6 +130,44 @@ def leads(document: Document) -> list[Span]:
         if not ordered or span[0] >= ordered[-1][1]:
             ordered.append(span)
     return ordered
+
+
+def _terms(document: Document) -> Iterator[Span]:
+    """Yield terms of definitions that only the layout shows, and requests of manual pages."""
+    text, blocks = document.text, document.blocks
+    if document.content_type == "text/troff":
+        yield from (match.span() for match in _TROFF.finditer(text))
+    if document.content_type not in _LAID_OUT:
+        return
+    starts = [block.start for block in blocks]
+    before, line, start = -1, "", 0  # the indentation of the line before, a line, and its place
+    for following in (*text.splitlines(keepends=True), ""):
+        if _defines(before, line, following):
+            at = owner(starts, start)
+            if at < 0 or blocks[at].kind not in _NOT_PROSE or blocks[at].end <= start:
+                yield start, start + len(line)
+        before = _indentation(line) if line.strip() else -1
+        start += len(line)
+        line = following
+
+
+def _defines(before: int, line: str, following: str) -> bool:
+    """Whether a line is a term, and the next one its definition: deeper, or marked by colons.
+
+    ``before``: indentation of the line before; -1 if that is blank.
+    """
+    words, indent = line.strip(), _indentation(line)
+    if not words or len(words) > _LONGEST_TERM or 0 <= before <= indent or not following.strip():
+        return False
+    if words.endswith("::") or following.startswith(": "):
+        return True
+    is_term = not words.endswith((".", ",", ";", "!", "?")) and not _LISTED.match(words)
+    return is_term and _indentation(following) >= indent + 2
+
+
+def _indentation(line: str) -> int:
+    expanded = line.expandtabs()
+    return len(expanded) - len(expanded.lstrip())
 
 
 def _labels(document: Document, table: int) -> Iterator[Span]:

@@ -1,0 +1,60 @@
+"""No chunk ends with the term of a definition, whether the format marks terms or only lays them out."""
+
+import pytest
+
+from ingestor.chunkers import by_type
+from ingestor.model import Blob, Document
+from ingestor.parsers.shared import detect
+from ingestor.registry import find, kinds
+from ingestor.text.bonds import leads
+from tests.chunkers.laws import TOKENS, fake_embed
+
+ASKING, ODD = {"llm", "proposition"}, {"kmeans"}  # kmeans does not follow the text
+TERMS = 40
+FORMATS = {  # file: what stands before, one definition, and after
+    "a.html": ("<h1>Options</h1><p>Intro.</p><dl>", "<dt>--term {n}</dt><dd>{body}</dd>", "</dl>"),
+    "tp.man": (".TH A 1\n.SH OPTIONS\n", ".TP\n.B --term {n}\n{body}\n", ""),
+    "ip.man": (".TH A 1\n.SH OPTIONS\n", '.IP "--term {n}" 4\n{body}\n', ""),
+    "it.man": (".Dd x\n.Dt A 1\n.Sh OPTIONS\n.Bl -tag\n", ".It Fl term {n}\n{body}\n", ".El\n"),
+    "a.md": ("# Options\n\n", "term {n}\n: {body}\n\n", ""),
+    "a.rst": ("Options\n=======\n\n", "term {n}\n    {body}\n\n", ""),
+    "a.adoc": ("= Options\n\n", "term {n}::\n  {body}\n\n", ""),
+    "a.org": ("* Options\n\n", "- term {n} :: {body}\n", ""),
+    "printed.txt": ("OPTIONS\n\n", "  --term {n}\n         {body}\n\n", ""),
+    "tight.txt": ("OPTIONS\n", "  --term {n}\n         {body}\n", ""),
+    "crlf.txt": ("OPTIONS\r\n\r\n", "  --term {n}\r\n         {body}\r\n\r\n", ""),
+}
+
+
+def document(name: str) -> Document:
+    before, definition, after = FORMATS[name]
+    bodies = ["Sets the thing to a value that is given here. " * (1 + number % 6) for number in range(TERMS)]
+    items = (definition.format(n=number, body=body.strip()) for number, body in enumerate(bodies))
+    blob = Blob((before + "".join(items) + after).encode(), name)
+    plugin = find("parsers", detect.parser_kind(detect.content_type(blob)))
+    made: Document = plugin.build(plugin.options()).parse(blob)
+    return made
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_no_chunk_ends_with_a_term_whose_definition_fits(name: str) -> None:
+    read = document(name)
+    for strategy in sorted(set(kinds("chunkers")) - ASKING - ODD):
+        plugin = find("chunkers", strategy)
+        chunks = by_type.build(plugin, plugin.options(), TOKENS).chunk(read, fake_embed, None).chunks
+        assert len(chunks) > 1
+        last = [chunk.text.splitlines()[-1] for chunk in chunks]
+        assert [line for line in last if "term" in line and "Sets" not in line] == [], strategy
+        assert [line for line in last if line.startswith((".TP", ".IP", ".It", ".SH", ".Sh"))] == [], strategy
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- an item of a list\n    that goes on\n\nWords.",
+        "A sentence that ends.\n    An indented line.\n\nWords.",
+        "Words\nand more words\n    deeper words",
+    ],
+)
+def test_lines_that_are_no_terms_lead_to_nothing(text: str) -> None:
+    assert leads(Document(text)) == []
