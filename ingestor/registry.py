@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ingestor.ports import NeedsHuman
+
 Group = Literal["connectors", "parsers", "chunkers", "embedders"]
 
 
@@ -75,11 +77,19 @@ def kinds(group: Group) -> tuple[str, ...]:
 
 @cache
 def find(group: Group, kind: str) -> Plugin:
-    """The plugin of that name. Raises UnknownKind, naming the known ones."""
+    """Return the plugin of that name.
+
+    Raises UnknownKind, naming the known ones, and NeedsHuman for a plugin that cannot be loaded.
+    """
     for entry in entries(group):
         if entry.name == kind:
-            plugin = entry.load()
+            package = f"package {entry.dist.name}" if entry.dist else "its package"
+            remedy = f"repair or uninstall {package}"
+            try:
+                plugin = entry.load()
+            except Exception as error:
+                raise NeedsHuman(f"{group[:-1]} {kind!r} cannot be loaded ({error}): {remedy}") from error
             if not isinstance(plugin, Plugin):
-                raise TypeError(f"entry point {entry.value} is not an ingestor Plugin")
+                raise NeedsHuman(f"{group[:-1]} {kind!r} ({entry.value}) is no ingestor Plugin: {remedy}")
             return plugin
     raise UnknownKind(f"unknown {group[:-1]} {kind!r}; installed: {', '.join(kinds(group))}")

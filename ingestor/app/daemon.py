@@ -286,7 +286,8 @@ class Loop:
             if stepped and not rested and engine.resting():
                 rested = True
                 self._remember_rate()
-                settled(self.live())
+                self._show()  # first: whoever is told of the rest has seen the end of the progress
+                settled(self.shown)
             config = reloaded()
             if config is not None:
                 self._take_over(config)

@@ -27,6 +27,7 @@ class DocumentCounts:
     changed: int = 0
     moved: int = 0
     rebuilt: int = 0
+    recut: int = 0
     removed: int = 0
     unchanged: int = 0
     quarantined: int = 0
@@ -126,6 +127,7 @@ def report_sync(
             changed=tally.changed,
             moved=tally.moved,
             rebuilt=tally.rebuilt,
+            recut=tally.recut,
             removed=tally.removed,
             unchanged=max(0, states["settled"] - touched),
             quarantined=states["quarantined"],

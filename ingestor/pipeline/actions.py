@@ -10,9 +10,10 @@ from typing import Literal
 from ingestor.core.entries import Entry
 from ingestor.pipeline.prepare import Prepared
 
-# rebuilt: written into an edition that is built to replace another. unchanged: its records stay, or only
-# their metadata changes. withdrawn: its content cannot be read, its records are deleted.
-Kind = Literal["added", "changed", "moved", "rebuilt", "unchanged", "withdrawn"]
+# rebuilt: written into an edition that is built to replace another. recut: nothing of the document changed,
+# but the statistic of its collection did. unchanged: its records stay, or only their metadata changes.
+# withdrawn: its content cannot be read, its records are deleted.
+Kind = Literal["added", "changed", "moved", "rebuilt", "recut", "unchanged", "withdrawn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,9 @@ def _kind(prepared: Prepared, building: bool) -> Kind:
         return "moved"
     if prepared.entry.digest is None:
         return "added"
-    return "changed" if prepared.intent.slots else "unchanged"
+    if not prepared.intent.slots:
+        return "unchanged"
+    return "recut" if prepared.entry.state == "settled" else "changed"
 
 
 def records_of(action: Action) -> Counter[str]:
@@ -83,6 +86,7 @@ class Tally:
     changed: int = 0
     moved: int = 0
     rebuilt: int = 0  # written into a collection that is being built
+    recut: int = 0  # cut again, since the statistic of the collection moved
     removed: int = 0
     records_added: int = 0
     records_replaced: int = 0

@@ -108,3 +108,23 @@ def test_a_config_that_a_full_disk_kept_from_being_taken_over_is_taken_over_late
     running.broken.clear()
     assert loop._step(watch=True)
     assert running.configured == ["new"]
+
+
+def test_first_rest_is_reported_after_the_end_of_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    running, seen = Running("only"), list[object]()
+    running.engine.__dict__ |= {"resting": lambda: True, "flush": lambda: None}
+    running.engine.__dict__["journal"] = SimpleNamespace(wait_until=lambda at: None)
+    running.collections.tick = lambda: None
+    running.embedding = SimpleNamespace(tokens=0)  # type: ignore[attr-defined]
+    loop = looped(running)
+    monkeypatch.setattr(loop, "live", lambda: Live(waiting=0, tally={"added": 6}))
+    monkeypatch.setattr(daemon.run_status, "write", lambda state, live: None)
+    loop.watcher = lambda live: seen.append(live.tally)
+    running.parts.config.state = None
+
+    def settled(live: Live) -> None:
+        seen.append("settled")
+        loop.signals.stop = True
+
+    loop.run(lambda: None, settled)
+    assert seen == [{"added": 6}, "settled"]

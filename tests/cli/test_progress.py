@@ -34,6 +34,14 @@ def test_a_stretch_begins_when_there_is_work_and_ends_when_there_is_none() -> No
     ]
 
 
+def test_documents_that_are_cut_again_count_once_in_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    meter = Meter(ProgressLines())
+    for at, waiting, tally in ((100, 6, {}), (110, 0, {"added": 6}), (112, 0, {"added": 6, "recut": 4})):
+        meter(Live(at=at, waiting=waiting, tally=tally))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["0 of 6 documents", "6 of 6 documents"]
+
+
 @pytest.mark.parametrize(
     ("stretch", "words"),
     [

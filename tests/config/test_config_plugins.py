@@ -1,5 +1,6 @@
 """What a config does with the options of plugins that it has never heard of."""
 
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ from ingestor import registry
 from ingestor.config.check import check
 from ingestor.config.models import DEFAULT_STRATEGY, Config, describe
 from ingestor.config.yaml_tree import parse
+from ingestor.ports import NeedsHuman
 from ingestor.registry import Group, Options, Plugin, UnknownKind
 
 
@@ -115,3 +117,20 @@ def test_null_is_a_value_and_an_empty_key_is_none() -> None:
     assert options("count: null").count is None
     assert options("count:").count == 5
     assert options("rate: '${R}'", R="2.5").rate == 2.5
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("no.such.module:PLUGIN", r"\(No module named 'no'\)"),
+        ("json:loads", r"\(json:loads\) is no ingestor Plugin"),
+    ],
+)
+def test_plugin_that_cannot_be_loaded_is_named_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, value: str, why: str
+) -> None:
+    monkeypatch.undo()  # of the fakes above
+    entry = EntryPoint("ours", value, "ingestor.parsers")
+    monkeypatch.setattr(registry, "entries", lambda group: (entry,))
+    with pytest.raises(NeedsHuman, match=rf"parser 'ours' .*{why}.*: repair or uninstall its package"):
+        registry.find("parsers", "ours")

@@ -88,6 +88,7 @@ def test_first_pass_writes_less_than_a_third_of_its_records_twice(tmp_path: Path
     world.journal.close()
     assert there > 150
     assert there < written <= 1.3 * there
+    assert (tally.added, tally.changed, tally.recut) == (60, 0, len(jobs) - 60)
     assert max(times.values()) == 2, "once as they are read, and once when the statistic is settled"
     assert all(job.entry.state == "settled" for job in jobs[60:]), "after all were read"
 

@@ -38,7 +38,7 @@ out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 ASIDE = ("quarantined", "unsupported", "failed")
-DOCUMENTS = ("added", "changed", "moved", "rebuilt", "removed", "unchanged", *ASIDE)
+DOCUMENTS = ("added", "changed", "moved", "rebuilt", "recut", "removed", "unchanged", *ASIDE)
 RECORDS = ("added", "replaced", "patched", "dropped")
 DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings")
 GAP = "   "

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ingestor.app.needs import Needs
 
 DONE = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # kinds that mean work
-SELDOM = ("rebuilt", *ASIDE)
+SELDOM = ("rebuilt", "recut", *ASIDE)
 LONG = 60.0  # seconds of reading and writing that are told
 
 
