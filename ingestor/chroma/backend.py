@@ -309,12 +309,9 @@ class Collections:
             )
             self._stack.callback(self._server.stop)
             self._start(self._server)
-            log.log(
-                logging.INFO if self._serve else logging.DEBUG,
-                "Chroma's port: %s",
-                self._server.level,
-                extra=event("listening", guard=self._server.level),
-            )
+            level = logging.WARNING if self._serve and "without" in self._server.level else logging.DEBUG
+            guard = event("listening", guard=self._server.level)
+            log.log(level, "Chroma's port: %s", self._server.level, extra=guard)
         return self._another()
 
     def _start(self, server: ChromaServer) -> None:

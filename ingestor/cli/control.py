@@ -23,7 +23,7 @@ def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
 
     project, checked = to_write(config)
     set_up("warning" if as_json else checked.log.level, checked.log.format)
-    with progress.shown(as_json or checked.log.format == "json") as watcher:
+    with progress.shown(as_json, logged=checked.log.format == "json") as watcher:
         done = project.apply(progress=watcher, handle_signals=True)
     if done.report is not None:
         end_sync(done.report, as_json, config)

@@ -90,7 +90,7 @@ def run(
         elif not quiet:
             goodbye.greet(found, config)
 
-    with progress.shown(as_json or quiet) as watcher:
+    with progress.shown(quiet, logged=as_json) as watcher:
         leave = None if as_json or quiet else goodbye.say_goodbye
         project.run(progress=watcher, ready=ready, stopping=leave, handle_signals=True)
 
@@ -117,7 +117,7 @@ def sync(
     project, checked = to_write(config, logged=True)
     set_up(log_level("warning" if as_json else checked.log.level, verbose, quiet), checked.log.format)
     _log_warnings(config, checked)
-    with progress.shown(as_json or quiet or checked.log.format == "json") as watcher:
+    with progress.shown(as_json or quiet, logged=checked.log.format == "json") as watcher:
         report = project.sync(progress=watcher, handle_signals=True)
     end_sync(report, as_json, config, quiet=quiet)
 

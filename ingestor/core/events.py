@@ -43,6 +43,7 @@ Event = Literal[
     "models_asked",
     "node",
     "other_users",
+    "progress",
     "request",
     "request_failed",
     "source_failed",

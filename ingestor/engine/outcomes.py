@@ -33,10 +33,11 @@ DISTINCT = 1000  # reasons that are counted
 
 
 class FailureLog:
-    """Counts by reason, since the start."""
+    """Counts by reason, and documents that are logged, since the start."""
 
     def __init__(self) -> None:
         self._counts = Counter[str]()
+        self._logged = set[tuple[str, str, str | None, str]]()
 
     def note(
         self,
@@ -50,10 +51,17 @@ class FailureLog:
     ) -> None:
         """Log at most ``alike`` documents per reason at ``level``, the rest at DEBUG.
 
+        A version that fails in several editions of a collection is logged once.
+
         ``message``: a format with places for key, source and reason.
         """
-        if len(self._counts) > DISTINCT:
+        if len(self._counts) > DISTINCT or len(self._logged) > DISTINCT:
             self._counts.clear()
+            self._logged.clear()
+        version = entry.item.version if entry.item else None
+        if (document := (entry.source, entry.key, version, failure.reason)) in self._logged:
+            level = logging.DEBUG
+        self._logged.add(document)
         self._counts[failure.reason] += 1
         number = self._counts[failure.reason]
         more = "; more like this: see `ingestor status`" if number == alike else ""

@@ -404,7 +404,7 @@ class Writer:
         building = self._collections.building(collection)
         for prepared in batch:
             self._count(prepared.entry, write_of(prepared, building=building))
-        _report(self._collections.serves(collection), batch)
+        _report(self._collections.serves(collection), batch, logging.DEBUG if building else logging.INFO)
 
     def _count(self, entry: Entry, action: Action) -> None:
         self.tally.count(action)
@@ -468,19 +468,20 @@ def named(entries: Sequence[Entry]) -> str:
     return entries[0].key + (f" and {counted(more, 'more document')}" if more else "")
 
 
-def _report(collection: str, batch: Sequence[Prepared]) -> None:
+def _report(collection: str, batch: Sequence[Prepared], level: int) -> None:
     touched = [prepared for prepared in batch if prepared.intent.slots]
     if touched:
         records = sum(len(prepared.records) for prepared in touched)
         patched = sum(len(prepared.patches) for prepared in touched)
         dropped = sum(len(prepared.drops) for prepared in touched)
-        log.info(
-            "%s: %s: %s written, %d patched, %d dropped",
+        counts = ((records, "written"), (patched, "patched"), (dropped, "dropped"))
+        changes = ", ".join(f"{counted(number, 'record')} {what}" for number, what in counts if number)
+        log.log(
+            level,
+            "%s: %s: %s",
             collection,
             named([prepared.entry for prepared in touched]),
-            counted(records, "record"),
-            patched,
-            dropped,
+            changes or "no record changed",
             extra=event(
                 "documents_written",
                 source=str(touched[0].entry.source),

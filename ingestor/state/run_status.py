@@ -93,16 +93,18 @@ class SyncProgress:
 
     @property
     def share(self) -> float:
-        """Return how much of the work is done, from 0 to 1."""
-        documents = self.done + self.waiting
+        """Return how much is done, from 0 to 1: of texts, or of documents where no text waits."""
         if not self.waiting:
             return 1.0
-        return self.texts / self.expected if self.texts else self.done / documents
+        documents = self.done / (self.done + self.waiting)
+        embedded = self.texts / self.expected if self.texts else documents
+        return min(embedded, documents) if self.done and not self.left else embedded
 
     @property
     def rate(self) -> float | None:
-        """Return texts embedded a second; None while that is unknown."""
-        return self.texts / self.seconds if self.texts and self.seconds >= 1 else None
+        """Return texts embedded a second; None while that is unknown, or no text waits."""
+        waits = self.left or not self.waiting
+        return self.texts / self.seconds if self.texts and waits and self.seconds >= 1 else None
 
     @property
     def seconds_left(self) -> float | None:
@@ -139,7 +141,7 @@ class Meter:
 
 
 def _done(live: Live) -> int:
-    return sum(live.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed"))
+    return sum(live.tally.get(kind, 0) for kind in ("added", "changed", "moved", "rebuilt", "removed"))
 
 
 CHECK_PREFIX = "check-"  # of the files' names

@@ -1,6 +1,7 @@
 """How far the work is: one stretch of it at a time."""
 
 import io
+from collections.abc import Iterable, Iterator
 
 import pytest
 from rich.console import Console
@@ -34,12 +35,36 @@ def test_a_stretch_begins_when_there_is_work_and_ends_when_there_is_none() -> No
     ]
 
 
-def test_documents_that_are_cut_again_count_once_in_progress(capsys: pytest.CaptureFixture[str]) -> None:
+def lines_of(caplog: pytest.LogCaptureFixture, stretches: Iterable[Live]) -> list[str]:
+    """Return the lines that the log has of a daemon's progress."""
     meter = Meter(ProgressLines())
-    for at, waiting, tally in ((100, 6, {}), (110, 0, {"added": 6}), (112, 0, {"added": 6, "recut": 4})):
-        meter(Live(at=at, waiting=waiting, tally=tally))
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == ["0 of 6 documents", "6 of 6 documents"]
+    with caplog.at_level("INFO", logger="ingestor"):
+        for each in stretches:
+            meter(each)
+    assert {one.__dict__["event"] for one in caplog.records} <= {"progress"}
+    return caplog.messages
+
+
+def test_documents_cut_again_are_not_counted_in_progress(caplog: pytest.LogCaptureFixture) -> None:
+    seen = lines_of(
+        caplog,
+        [
+            Live(at=100, waiting=6),
+            Live(at=110, waiting=1, tally={"added": 5}),
+            Live(at=112, tally={"added": 6, "recut": 4}),
+            Live(at=113, tally={"added": 6, "recut": 5}),
+        ],
+    )
+    assert [line.partition(",")[0] for line in seen] == ["5 of 6 documents", "6 of 6 documents"]
+
+
+def test_progress_of_short_work_has_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    assert lines_of(caplog, [Live(at=100, waiting=5), Live(at=103, tally={"changed": 5})]) == []
+
+
+def test_lines_of_long_work_become_rarer(caplog: pytest.LogCaptureFixture) -> None:
+    hours = [live(second, 36_000 - second, second, 0) for second in range(36_000)]
+    assert 60 < len(lines_of(caplog, hours)) < 90
 
 
 @pytest.mark.parametrize(
@@ -57,6 +82,10 @@ def test_documents_that_are_cut_again_count_once_in_progress(capsys: pytest.Capt
         (
             SyncProgress(30, 10, 900, 90.0, left=100, begun=10),
             "30 of 40 documents, 900 of 1,000 texts embedded, 10.0/s, 10 s left",
+        ),
+        (
+            SyncProgress(30, 10, 900, 90.0),
+            "30 of 40 documents, 900 of 900 texts embedded, 30 s left",
         ),
         (SyncProgress(30, 10, 0, 3.0), "30 of 40 documents, 1.0 s left"),
         (SyncProgress(40, 0, 1000, 100.0), "40 of 40 documents, 1,000 of 1,000 texts embedded, 10.0/s"),
@@ -76,18 +105,16 @@ def test_bar_moves_with_texts_while_documents_stand_still() -> None:
     assert shares == [0.0, 16 / 1280, 160 / 1280, 320 / 1280]
 
 
-def test_lines_come_every_few_seconds_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = ProgressLines()
-    for second in range(8):
-        lines(SyncProgress(second, 8 - second, 0, float(second)))
-    lines(SyncProgress(8, 0, 0, 8.0))
-    lines(SyncProgress(0, 0, 0, 0.0))  # nothing to do is nothing to say
-    lines(SyncProgress(0, 1, 0, 0.0))
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert [line.partition(" document")[0] for line in err.splitlines()] == [
-        "0 of 8", "5 of 8", "8 of 8", "0 of 1",
-    ]  # fmt: skip
+def test_lines_of_work_come_every_few_seconds_and_at_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    seen = lines_of(
+        caplog,
+        [
+            *(live(second, 12 - second, second, 0) for second in range(12)),
+            live(12, 0, 12, 0),
+            live(13, 0, 12, 0),
+        ],
+    )
+    assert [line.partition(" document")[0] for line in seen] == ["5 of 12", "10 of 12", "12 of 12"]
 
 
 def test_the_bar_is_there_only_while_there_is_work() -> None:
@@ -101,16 +128,19 @@ def test_the_bar_is_there_only_while_there_is_work() -> None:
     assert states == [(True, 1 / 4), (False, None), (True, 1 / 3), (True, 1 / 2), (False, None)]
 
 
-def test_a_listing_that_takes_long_is_told_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_long_listing_is_logged_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = [1000.0]
+
+    def readings() -> Iterator[Live]:
+        for second in range(13):
+            now[0] += 1
+            listing = {"docs": RunningListing(100.0, 7 * second, f"{second}.txt")}
+            yield Live(at=100.0 + second, listing=listing)
+
     monkeypatch.setattr("ingestor.cli.output.progress.monotonic", lambda: now[0])
-    meter = Meter(ProgressLines())
-    for second in range(13):
-        now[0] += 1
-        meter(Live(at=100.0 + second, listing={"docs": RunningListing(100.0, 7 * second, f"{second}.txt")}))
-    assert capsys.readouterr().err.splitlines() == [
+    assert lines_of(caplog, readings()) == [
         "docs is being listed for 5.0 s: 35 documents found, the last one 5.txt",
         "docs is being listed for 10 s: 70 documents found, the last one 10.txt",
     ]

@@ -58,7 +58,8 @@ def rounds(folder: Path, seed: int, number: int = 12) -> Counter[str]:
             continue
         done = {name: count - before[name] for name, count in asdict(world.engine.writer.tally).items()}
         announced = {
-            name: plan.documents[name] for name in ("added", "changed", "moved", "rebuilt", "recut", "removed")
+            name: plan.documents[name]
+            for name in ("added", "changed", "moved", "rebuilt", "recut", "removed")
         }
         announced |= {
             f"records_{name}": plan.records[name] for name in ("added", "replaced", "patched", "dropped")

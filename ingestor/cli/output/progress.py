@@ -3,6 +3,7 @@
 It shows one stretch of work, from rest to rest; a daemon's next stretch starts at zero.
 """
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,21 +14,25 @@ from rich.text import Text
 
 from ingestor.cli.output.console import duration, err, listing_words
 from ingestor.core.escape import line
+from ingestor.core.events import event
 from ingestor.state.run_status import SyncProgress
 from ingestor.units import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
 
-EVERY = 5.0  # seconds between two lines
+EVERY = 5.0  # seconds between two lines, at least
+RARER = 0.1  # of the time that the work took so far, between two of its lines
+
+log = logging.getLogger("ingestor")
 
 
 @contextmanager
-def shown(quiet: bool) -> Iterator[Callable[[SyncProgress], None]]:
-    """A bar on a terminal, a line every few seconds elsewhere, nothing if ``quiet``."""
+def shown(quiet: bool, *, logged: bool = False) -> Iterator[Callable[[SyncProgress], None]]:
+    """Show a bar on a terminal, log lines elsewhere or if ``logged``, nothing if ``quiet``."""
     if quiet:
         yield lambda progress: None
-    elif err.is_terminal:
+    elif err.is_terminal and not logged:
         from rich.progress import Progress  # slow to import
 
         with Progress(*_columns(), console=err, transient=True) as bar:
@@ -93,22 +98,26 @@ def _columns() -> "tuple[ProgressColumn, ...]":
 
 
 class ProgressLines:
-    """A line at most every five seconds, and one when the work is done."""
+    """Log lines about work of more than five seconds, and one at its end.
+
+    The longer the work takes, the rarer they are: ten hours give some eighty lines.
+    """
 
     def __init__(self) -> None:
-        self._last = -EVERY
-        self._listing = -EVERY  # monotonic seconds: when a listing was last printed
+        self._next = EVERY  # seconds of the stretch
+        self._next_listing = 0.0  # monotonic seconds
 
     def __call__(self, stretch: SyncProgress) -> None:
         listing = _listing(stretch)
-        if listing and not stretch.waiting and monotonic() - self._listing >= EVERY:
-            self._listing = monotonic()
-            print(listing, file=sys.stderr, flush=True)
-        total = stretch.done + stretch.waiting
-        if not total or (stretch.waiting and stretch.seconds - self._last < EVERY):
+        if listing and not stretch.waiting and monotonic() >= self._next_listing:
+            longest = max(stretch.at - one.since for one in stretch.listing.values())
+            self._next_listing = monotonic() + max(EVERY, longest * RARER)
+            log.info("%s", listing, extra=event("progress"))
+        if stretch.seconds < self._next and (stretch.waiting or self._next == EVERY):
             return
-        self._last = stretch.seconds if stretch.waiting else -EVERY
-        print(work_words(stretch), file=sys.stderr, flush=True)
+        self._next = stretch.seconds + max(EVERY, stretch.seconds * RARER) if stretch.waiting else EVERY
+        known = {"documents": stretch.done, "pending": stretch.waiting, "texts": stretch.texts}
+        log.info("%s", work_words(stretch), extra=event("progress", **known))
 
 
 def work_words(stretch: SyncProgress) -> str:
