@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def mcp(config: ConfigOption = CONFIG) -> None:
-    """Let an assistant search, by the Model Context Protocol.
+    """Serve searches to an assistant, by the Model Context Protocol.
 
-    It speaks on standard input and output, and asks the daemon; it starts nothing and loads no model.
+    Uses standard input and output, and asks the daemon; starts nothing and loads no model.
     """
     from ingestor.service.assistants import MISSING, is_installed
 

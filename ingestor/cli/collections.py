@@ -7,12 +7,15 @@ import typer
 from ingestor.cli.invocation import command
 from ingestor.cli.usage import CONFIG, USAGE, ConfigOption, JsonOption, fail, to_write
 
-Delete = Annotated[str | None, typer.Option(help="Delete an unused collection that ingestor wrote.")]
+Delete = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Delete an unused collection that ingestor wrote.")
+]
 Adopt = Annotated[
     str | None,
     typer.Option(
-        help="Adopt a collection of another state: of a copy of this state with its records, of a lost "
-        "state by writing all records again."
+        metavar="NAME",
+        help="Adopt a collection of another state: that of a copied state keeps its records, that of a lost "
+        "state is written again.",
     ),
 ]
 NotOurs = Annotated[

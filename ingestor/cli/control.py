@@ -40,8 +40,8 @@ def rollback(
 ) -> None:
     """Undo the last config change of a collection.
 
-    Readers get its chunks from before at once. The config file keeps the change, which is not carried out
-    again until the file changes once more, or until apply.
+    Readers get the earlier chunks at once. The config file keeps the change, which is applied again when the
+    file changes, or by apply.
     """
     from ingestor.cli.log import set_up
     from ingestor.cli.output import console
@@ -82,7 +82,7 @@ def accept(
 ) -> None:
     """Confirm a held source's sudden loss of documents.
 
-    The next pass removes them from Chroma, and also those that became unreadable and were kept.
+    The next pass removes their records, and those of documents that became unreadable.
     """
     from ingestor.cli.output import console
 
@@ -98,14 +98,14 @@ def pause(
 ) -> None:
     """Pause a source until it is resumed.
 
-    A paused source is not listed, and none of its documents is changed; readers go on. Writes that have
-    begun are finished.
+    A paused source is not listed, and none of its documents is changed. Readers notice nothing. Running
+    writes are finished.
     """
     from ingestor.cli.output import console
 
     names = to_read(config)[0].pause(source)
     again = command(f"resume {source}" if source else "resume", config)
-    words = f"paused: {', '.join(names)}; to go on: {again}"
+    words = f"paused: {', '.join(names)}; to resume: {again}"
     console.say({"paused": names}, words, as_json)
 
 

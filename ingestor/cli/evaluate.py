@@ -39,9 +39,9 @@ def evaluate(
         Path | None,
         typer.Option(metavar="FILE", help="Write the questions to a CSV file for reuse."),
     ] = None,
-    sample: Annotated[int, typer.Option(min=1, help="Number of documents to read.")] = 100,
+    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Number of documents to read.")] = 100,
     make: Annotated[
-        int, typer.Option(min=1, help="Number of questions to generate if no file has them.")
+        int, typer.Option(min=1, metavar="N", help="Number of questions to generate if no file has them.")
     ] = 240,
     search: Annotated[
         str,
@@ -90,8 +90,8 @@ def evaluate(
 ) -> None:
     """Measure which chunking finds most in your documents.
 
-    Touches neither collections nor journal, and works beside a daemon. What was embedded is kept in the
-    cache, so that an interrupted run goes on where it was.
+    Changes neither collections nor journal, and works beside a daemon. An interrupted run resumes with the
+    vectors of the cache.
     """
 
     from ingestor.cli.evaluate_command import request_of, run, run_check, run_estimate

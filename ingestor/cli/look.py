@@ -27,12 +27,15 @@ def plan(
         int | None,
         typer.Option(
             min=1,
+            metavar="N",
             help="Read this many documents of each source and estimate the others. "
             "Default: all, or 2,000 of a source with over 20,000 new documents.",
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Read all new documents.")] = False,
-    machines: Annotated[int, typer.Option(min=1, help="Estimate the time on this many machines, too.")] = 1,
+    machines: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Estimate the time on this many machines, too.")
+    ] = 1,
 ) -> None:
     """Show what a sync would do and cost; change nothing.
 
@@ -71,12 +74,15 @@ def status(
 
 def query(
     text: Annotated[list[str], typer.Argument(help="The text to search for; quotes are optional.")],
-    n: Annotated[int, typer.Option("-n", min=1, help="Number of results.")] = 5,
+    n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Number of results.")] = 5,
     collection: Annotated[
         list[str] | None,
-        typer.Option(help="A collection, repeated for several, or '*' for all; optional if there is one."),
+        typer.Option(
+            metavar="NAME",
+            help="A collection, repeated for several, or '*' for all; optional if there is one.",
+        ),
     ] = None,
-    where: Annotated[str | None, typer.Option(help="A Chroma metadata filter, as JSON.")] = None,
+    where: Annotated[str | None, typer.Option(metavar="JSON", help="A Chroma metadata filter.")] = None,
     mode: Annotated[
         Literal["hybrid", "dense", "lexical"],
         typer.Option(help="Search by vectors and words (hybrid), vectors (dense) or words (lexical)."),
@@ -86,7 +92,7 @@ def query(
         typer.Option(help="Context to add around each hit."),
     ] = "none",
     budget: Annotated[
-        int | None, typer.Option(min=1, help="Token budget of all passages, instead of -n.")
+        int | None, typer.Option(min=1, metavar="TOKENS", help="Token budget of all passages, instead of -n.")
     ] = None,
     distinct: Annotated[
         bool | None,
@@ -145,7 +151,7 @@ def verify(
         ),
     ] = False,
 ) -> None:
-    """Compare sources, journal, Chroma and the words.
+    """Compare sources, journal, Chroma and the keyword index.
 
     Exits with 4 if anything differs.
     """
@@ -164,11 +170,15 @@ def list_documents(
     pattern: Annotated[
         str | None, typer.Argument(help="A part of the key, or a shell pattern such as 'ref/*.md'.")
     ] = None,
-    source: Annotated[str | None, typer.Option(help="List the documents of this source only.")] = None,
-    collection: Annotated[str | None, typer.Option(help="List those of this collection only.")] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="List the documents of this source only.")
+    ] = None,
+    collection: Annotated[
+        str | None, typer.Option(metavar="NAME", help="List the documents of this collection only.")
+    ] = None,
     state: Annotated[
         Literal["settled", "due", "waiting", "quarantined", "unsupported", "empty", "incomplete"] | None,
-        typer.Option(help="List those in this state only."),
+        typer.Option(help="List the documents in this state only."),
     ] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
@@ -183,8 +193,10 @@ def list_documents(
 
 def history(
     document: Annotated[str | None, typer.Argument(help="A document: its key, path or id.")] = None,
-    source: Annotated[str | None, typer.Option(help="Show changes of this source only.")] = None,
-    n: Annotated[int, typer.Option("-n", min=1, max=20_000, help="Number of changes.")] = 50,
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Show changes of this source only.")
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, max=20_000, metavar="N", help="Number of changes.")] = 50,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:

@@ -39,7 +39,7 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    help="Keeps Chroma collections exactly in step with the documents people have.",
+    help="Keep Chroma collections in sync with your documents.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -41,7 +41,7 @@ def init(
 ) -> None:
     """Write a commented config to start from.
 
-    It names the given folder, or a new one, ./documents.
+    For a given folder, it writes config.yaml for the documents there; else it creates ./documents for them.
     """
     from ingestor.cli.output import console
 
@@ -72,8 +72,8 @@ def run(
 ) -> None:
     """Keep Chroma in step with the sources, until stopped.
 
-    Serves Chroma, watches the sources, and takes over a changed config file. Ends at SIGTERM, at Ctrl-C or
-    with its terminal.
+    Serves Chroma, watches the sources, and reloads a changed config file. Ends at SIGTERM, at Ctrl-C or with
+    its terminal.
     """
     from ingestor.cli.log import set_up
     from ingestor.cli.output import goodbye, progress
@@ -106,10 +106,10 @@ def sync(
     verbose: VerboseOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Bring Chroma in step once.
+    """Bring Chroma in step once, and exit.
 
     Exits with 0 if everything is settled, 3 if some documents are quarantined, 4 if something failed or is
-    left to do, 130 if it was interrupted. Documents that no parser reads are skipped, and are no failure.
+    left to do, 130 if it was interrupted. Documents of unsupported formats are skipped.
     """
     from ingestor.cli.log import set_up
     from ingestor.cli.output import progress

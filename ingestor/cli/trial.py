@@ -77,10 +77,12 @@ class Trial:
 
 def try_folder(
     folder: Annotated[Path, typer.Argument(help="Folder with documents.")],
-    ask: Annotated[str | None, typer.Option(help="Question to answer; default: a heading found.")] = None,
+    ask: Annotated[
+        str | None, typer.Option(metavar="QUESTION", help="Question to answer; default: from a heading.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Index a sample of a folder, answer a question, leave nothing.
+    """Try a folder: index a sample, answer a question, keep nothing.
 
     Shows the documents found, example questions, the answer, and what the whole folder would take.
     """

@@ -43,9 +43,7 @@ class History:
 
 def sample_of(found: Situation) -> ChartPoint:
     lags = [found.at - one.oldest for one in found.sources.values() if one.oldest is not None]
-    documents = sum(
-        found.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed", "rebuilt", "recut")
-    )
+    documents = sum(found.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed", "rebuilt"))
     kinds = ("records_added", "records_replaced", "records_patched", "records_dropped")
     records = sum(found.tally.get(kind, 0) for kind in kinds)
     return ChartPoint(found.at, max(0.0, max(lags, default=0.0)), documents, records)

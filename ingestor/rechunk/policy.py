@@ -99,9 +99,8 @@ def _asks(now: CollectionSituation, rechunk: Rechunk) -> str:
         return "this machine computes other vectors than the machine that made them"
     bound = rechunk.approve
     if bound is not None and bound.chunks is not None and now.chunks > bound.chunks:
-        chunks = counted(now.chunks, "chunk")
-        return f"the change concerns {chunks}, more than the {bound.chunks:,} that need no approval"
+        return f"{counted(now.chunks, 'chunk')} exceed the limit of {bound.chunks:,} (rechunk.approve)"
     price = cost(now.tokens, rechunk) + now.asking
     if bound is not None and bound.cost is not None and price > bound.cost:
-        return f"the change costs about {price:.2f}, more than the {bound.cost:g} that need no approval"
+        return f"the cost of about {price:.2f} exceeds the limit of {bound.cost:g} (rechunk.approve)"
     return ""

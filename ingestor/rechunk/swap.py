@@ -109,7 +109,7 @@ class Swaps:
             standing.append(KeptEdition(building.name, serves, decision.choices))
         if decision.act == "keep":
             log.warning(
-                "collection %s: the new config is not applied: %s; %s",
+                "collection %s: the new config waits for `ingestor apply`: %s; %s",
                 serves,
                 decision.why,
                 _listed(decision),

@@ -167,7 +167,7 @@ def test_what_is_more_than_allowed_waits_for_approval(project: Project) -> None:
     assert plan["changes"][0]["changes"] == [
         {"source": "docs", "key": "chunking.size", "before": "60", "after": "30"}
     ]
-    assert "need no approval" in plan["changes"][0]["waits"]
+    assert "exceed the limit of" in plan["changes"][0]["waits"]
     write_documents(project, Random(5), range(DOCUMENTS, DOCUMENTS + 1))
     assert project.json("sync")["documents"]["added"] == 1  # by the old recipe
     assert before < project.essence()

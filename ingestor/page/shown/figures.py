@@ -187,7 +187,7 @@ def headline(
     if [one for one in obstacle if one != UNLISTED]:
         return Headline("bad", "Readers may not find everything", "; ".join(obstacle))
     if asking:
-        return Headline("asks", "A person must decide", f"about {', '.join(asking)}: see Changes")
+        return Headline("asks", "A person must decide", ", ".join(asking))
     if obstacle:
         return Headline("busy", "Sources are being scanned", UNLISTED)
     if counts.due or found.in_flight:
