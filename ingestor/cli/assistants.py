@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def mcp(config: ConfigOption = CONFIG) -> None:
-    """Serve searches to an assistant, by the Model Context Protocol.
+    """Serve searches to an assistant (Model Context Protocol).
 
     Uses standard input and output, and asks the daemon; starts nothing and loads no model.
     """

@@ -82,7 +82,7 @@ def try_folder(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Try a folder: index a sample, answer a question, keep nothing.
+    """Try a folder: index a sample, answer a question.
 
     Shows the documents found, example questions, the answer, and what the whole folder would take.
     """

@@ -55,7 +55,10 @@ def test_documents_cut_again_are_not_counted_in_progress(caplog: pytest.LogCaptu
             Live(at=113, tally={"added": 6, "recut": 5}),
         ],
     )
-    assert [line.partition(",")[0] for line in seen] == ["5 of 6 documents", "6 of 6 documents"]
+    assert [line.partition(",")[0] for line in seen] == [
+        "progress: 5 of 6 documents",
+        "progress: 6 of 6 documents",
+    ]
 
 
 def test_progress_of_short_work_has_no_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -114,7 +117,11 @@ def test_lines_of_work_come_every_few_seconds_and_at_its_end(caplog: pytest.LogC
             live(13, 0, 12, 0),
         ],
     )
-    assert [line.partition(" document")[0] for line in seen] == ["5 of 12", "10 of 12", "12 of 12"]
+    assert [line.partition(" document")[0] for line in seen] == [
+        "progress: 5 of 12",
+        "progress: 10 of 12",
+        "progress: 12 of 12",
+    ]
 
 
 def test_the_bar_is_there_only_while_there_is_work() -> None:
@@ -141,8 +148,8 @@ def test_long_listing_is_logged_now_and_then(
 
     monkeypatch.setattr("ingestor.cli.output.progress.monotonic", lambda: now[0])
     assert lines_of(caplog, readings()) == [
-        "docs is being listed for 5.0 s: 35 documents found, the last one 5.txt",
-        "docs is being listed for 10 s: 70 documents found, the last one 10.txt",
+        "source docs is being listed for 5.0 s: 35 documents found, the last one 5.txt",
+        "source docs is being listed for 10 s: 70 documents found, the last one 10.txt",
     ]
 
 

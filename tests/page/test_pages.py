@@ -98,7 +98,7 @@ def test_the_overview_tells_how_everything_stands(client: httpx.Client) -> None:
     assert "the server is away" in words
     assert "2 attempts, next" in words
     assert f"{CHUNKS + 2}" in words, "records, as Chroma counts them"
-    assert "One bar = 20 s. Since" in words
+    assert "The last 10 min Nothing changed since" in words
     assert "Pending1 1 to be retried".replace(" 1 t", "1 t") in words
 
 

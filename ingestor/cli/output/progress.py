@@ -112,12 +112,12 @@ class ProgressLines:
         if listing and not stretch.waiting and monotonic() >= self._next_listing:
             longest = max(stretch.at - one.since for one in stretch.listing.values())
             self._next_listing = monotonic() + max(EVERY, longest * RARER)
-            log.info("%s", listing, extra=event("progress"))
+            log.info("source %s", listing, extra=event("progress"))
         if stretch.seconds < self._next and (stretch.waiting or self._next == EVERY):
             return
         self._next = stretch.seconds + max(EVERY, stretch.seconds * RARER) if stretch.waiting else EVERY
         known = {"documents": stretch.done, "pending": stretch.waiting, "texts": stretch.texts}
-        log.info("%s", work_words(stretch), extra=event("progress", **known))
+        log.info("progress: %s", work_words(stretch), extra=event("progress", **known))
 
 
 def work_words(stretch: SyncProgress) -> str:
