@@ -43,6 +43,9 @@ def evaluate(
     make: Annotated[
         int, typer.Option(min=1, metavar="N", help="Number of questions to generate if no file has them.")
     ] = 240,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Another number samples other documents and questions.")
+    ] = 0,
     search: Annotated[
         str,
         typer.Option(
@@ -116,6 +119,7 @@ def evaluate(
         make=make,
         ask_model=ask_model,
         judge=judge,
+        seed=seed,
     )
     if estimate:
         run_estimate(checked, request, as_json=as_json)

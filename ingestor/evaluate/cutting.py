@@ -47,6 +47,10 @@ class SampleCut:
     asked: ModelUse
 
     @property
+    def mean_characters(self) -> float:
+        return sum(map(len, self.texts)) / max(1, len(self.texts))
+
+    @property
     def mean_tokens(self) -> float:
         return sum(place.tokens for place in self.places) / max(1, len(self.places))
 

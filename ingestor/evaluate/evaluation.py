@@ -109,7 +109,9 @@ def estimate_requests(config: Config, request: EvaluationRequest, progress: Prog
 def _open(
     config: Config, request: EvaluationRequest, progress: Progress
 ) -> AbstractContextManager[Workplace]:
-    return open_workplace(config, request.collection, request.sample, request.questions, progress)
+    return open_workplace(
+        config, request.collection, request.sample, request.questions, progress, request.seed
+    )
 
 
 def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
@@ -155,7 +157,9 @@ def _questions(
         if request.ask_model and endpoint is not None:
             own, refused = asking.ask(place, endpoint, request.make)
         else:
-            own = made.make_questions([each.document for each in place.sample.documents], request.make)
+            own = made.make_questions(
+                [each.document for each in place.sample.documents], request.make, request.seed
+            )
         questions, left = _everywhere(own, samples)
         refused = [*refused, *left]
     if not questions[0] and refused:

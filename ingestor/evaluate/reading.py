@@ -70,14 +70,20 @@ class Sample:
         return [each.key if keys[each.key] == 1 else f"{each.source}:{each.key}" for each in self.documents]
 
 
-def take(sources: Sequence[Source], count: int, named: set[str], progress: Callable[[str], None]) -> Sample:
+def take(
+    sources: Sequence[Source],
+    count: int,
+    named: set[str],
+    progress: Callable[[str], None],
+    seed: int = 0,
+) -> Sample:
     """Read ``count`` documents with text, or all. Unreadable documents are skipped.
 
     ``named``: keys or addresses of documents that are read first, even if they exceed ``count``.
     """
     unread: list[tuple[str, str]] = []
     by_name = {source.name: source for source in sources}
-    listed = sort_by_digest(_list_sources(sources, unread))
+    listed = sort_by_digest(_list_sources(sources, unread), seed)
     is_named = [bool(named & {item.key, item.uri, f"{name}:{item.key}"}) for name, item in listed]
     first = [*compress(listed, is_named), *compress(listed, (not each for each in is_named))]
     taken: list[SampledDocument] = []

@@ -12,6 +12,7 @@ from ingestor.evaluate.intervals import Interval
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
 from ingestor.evaluate.ranking.outcomes import StrategyOutcome
 from ingestor.evaluate.scores import EvalQuestion
+from ingestor.evaluate.shown.tables import questions_to_settle
 from ingestor.evaluate.verdict import Apart
 
 
@@ -101,7 +102,7 @@ def percent(value: float) -> float:
 
 
 def _strategy(evaluation: Evaluation, at: int, outcome: StrategyOutcome) -> dict[str, Any]:
-    cut, scores = outcome.cut, outcome.scores
+    cut, scores, by_tokens = outcome.cut, outcome.scores, outcome.by_tokens
     return {
         "name": cut.strategy.choice.plugin.kind,
         "options": cut.strategy.options,
@@ -115,6 +116,22 @@ def _strategy(evaluation: Evaluation, at: int, outcome: StrategyOutcome) -> dict
         "precision_n5": percent(scores.precision.mean()),
         "iou_n5": percent(scores.iou.mean()),
         "ndcg_n5": percent(scores.ndcg.mean()),
+        "deviations_n5": {
+            "recall": percent(scores.recall.std()),
+            "precision": percent(scores.precision.std()),
+            "iou": percent(scores.iou.std()),
+        },
+        "tokens_n5": {
+            "recall": percent(by_tokens[0].mean()),
+            "recall_deviation": percent(by_tokens[0].std()),
+            "iou": percent(by_tokens[1].mean()),
+            "iou_deviation": percent(by_tokens[1].std()),
+        },
+        "found": {str(depth): percent(each.mean()) for depth, each in scores.hits.items()},
+        "similarity": round(float(outcome.similarity.mean()), 4),
+        "context_n5": round(float(scores.context.mean()), 1),
+        "to_settle": questions_to_settle(evaluation, at),
+        "mean_characters": round(cut.mean_characters, 1),
         "precision_omega": percent(scores.omega.mean()),
         "seconds": round(outcome.seconds, 2),
         "embedded_tokens": cut.embedded_tokens,
@@ -184,6 +201,7 @@ def _differences(evaluation: Evaluation) -> list[dict[str, Any]]:
             "b": names[each.b],
             "budget": budget,
             "clear": each.clear,
+            "needed": each.needed,
             **_interval(each.interval),
         }
         for budget, comparison in evaluation.comparisons.items()

@@ -14,22 +14,22 @@ from ingestor.model import Item, SourceName
 Listed = tuple[SourceName, Item]
 
 
-def sort_by_digest(listed: Iterable[Listed]) -> list[Listed]:
-    """Sort the listed documents.
+def sort_by_digest(listed: Iterable[Listed], seed: int = 0) -> list[Listed]:
+    """Sort the listed documents. Another ``seed`` gives another order.
 
     Within a stratum a digest of the name decides, so a new document moves no other.
     """
     strata: defaultdict[tuple[str, str], list[Listed]] = defaultdict(list)
     for source, item in listed:
         strata[source, PurePosixPath(item.key).suffix.lower()].append((source, item))
+
+    def rank(each: Listed) -> str:
+        source, item = each
+        return text_digest(f"{source}\n{item.key}" + (f"\n{seed}" if seed else ""))
+
     places = [
-        (number / len(members), _rank(each), each)
+        (number / len(members), rank(each), each)
         for members in strata.values()
-        for number, each in enumerate(sorted(members, key=_rank))
+        for number, each in enumerate(sorted(members, key=rank))
     ]
     return [each for _, _, each in sorted(places, key=lambda place: place[:2])]
-
-
-def _rank(each: Listed) -> str:
-    source, item = each
-    return text_digest(f"{source}\n{item.key}")

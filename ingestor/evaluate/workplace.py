@@ -40,7 +40,7 @@ class EvaluationRequest:
     ``budgets``: in tokens; the first decides. ``questions``: file to read; ``keep``: file to write.
     ``ask_model``: whether the language model writes questions.
     ``judge``: number of questions whose answers the language model judges.
-    ``modes``: at least one mode of search.
+    ``modes``: at least one mode of search. ``seed``: another number samples other documents and questions.
     """
 
     collection: CollectionName
@@ -53,6 +53,7 @@ class EvaluationRequest:
     judge: int = 0
     modes: tuple[Mode, ...] = ("dense",)
     budgets: tuple[int, ...] = (500, 1000, 2000)
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,12 @@ class Workplace:
 
 @contextmanager
 def open_workplace(
-    config: Config, collection: CollectionName, count: int, questions: Path | None, progress: Progress
+    config: Config,
+    collection: CollectionName,
+    count: int,
+    questions: Path | None,
+    progress: Progress,
+    seed: int = 0,
 ) -> Iterator[Workplace]:
     """Open a collection's parts and read a sample of its documents.
 
@@ -109,7 +115,7 @@ def open_workplace(
         memory = Parses(cache, learns=False)
         sources = parts.sources(collection, _ANYWHERE, embedding, answers, memory, places)
         named = {row.document for row in csv_file.read(questions)} - {""} if questions else set[str]()
-        sample = reading.take(sources, count, named, lambda key: progress(f"reading {key}"))
+        sample = reading.take(sources, count, named, lambda key: progress(f"reading {key}"), seed)
         if not sample.documents:
             why = "".join(f"\n  {name}: {reason}" for name, reason in sample.unread[:5])
             raise NeedsHuman(f"no document of collection {collection!r} could be read{why}")

@@ -43,8 +43,14 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
     for each in found["strategies"]:
         assert set(each) >= {
             "name", "options", "chunks", "mean_tokens", "recall", "recall_n5", "iou_n5", "precision_omega",
-            "seconds", "embedded_tokens",
+            "seconds", "embedded_tokens", "found", "similarity", "deviations_n5", "tokens_n5", "context_n5",
+            "to_settle", "mean_characters",
         }  # fmt: skip
+        assert 0 <= each["found"]["1"] <= each["found"]["3"] <= each["found"]["5"] <= 100
+        assert abs(each["tokens_n5"]["recall"] - each["recall_n5"]) < 5
+        assert each["tokens_n5"]["recall_deviation"] > each["deviations_n5"]["iou"] > 0
+        assert each["mean_characters"] > 3 * each["mean_tokens"]
+        assert 0 < each["similarity"] < 1
         tokens = each["embedded_tokens"]
         whole = each["collection"]
         assert (whole["records"], whole["embedded_tokens"], whole["cost"]) == (each["chunks"], tokens, None)

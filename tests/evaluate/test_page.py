@@ -34,6 +34,10 @@ def test_the_page_shows_every_strategy_and_what_each_missed(
     assert "<h2>Judged answers</h2>" in body
     assert body.count("<details>") == 10
     assert "<mark>" in body
+    details = body.partition("<h2>Further figures</h2>")[2].partition("</table>")[0]
+    heads = ("found@1", "found@3", "found@5", "similarity", "precision@5", "IoU@5, tokens", "to settle")
+    assert all(f"<th>{head}</th>" in details for head in heads)
+    assert details.count(" ± ") == 10
     assert "<del>" in body
     opened, closed = (set(re.findall(rf"<{slash}(\w+)", body)) for slash in ("", "/"))
     assert opened - {"line", "circle", "polyline", "polygon", "rect", "i"} <= closed
@@ -68,6 +72,10 @@ def test_figures_stay_inside_their_frame() -> None:
         re.findall(r'<text x="(\d+)" y="\d+" text-anchor="end">S0', differences(names, found[500], 1))[0]
     )
     assert end > 7.5 * len(names[0])  # a long name begins inside the frame
+    drawing = differences(names, found[500], 1)
+    marks = re.findall(r'class="soft" text-anchor="middle">([+−]?\d+)</text>', drawing)
+    assert len(marks) >= 3, "a scale of points"
+    assert "0" in marks
     assert differences(["S0"], compare(scores[:1], about), 0) == ""
 
 

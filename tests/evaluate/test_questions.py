@@ -1,5 +1,6 @@
 """Questions: found back in the text, made of it, kept in a file; and which documents they are asked about."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from ingestor.evaluate.questions.excerpts import Searchable, locate
 from ingestor.evaluate.questions.made import make_questions
 from ingestor.evaluate.sample import sort_by_digest
 from ingestor.evaluate.scores import Excerpt
-from ingestor.model import Block, Document, Item, SourceName
+from ingestor.model import Blob, Block, Document, Item, SourceName
+from ingestor.registry import Options as NoOptions
+from ingestor.registry import find
+from tests.chunkers.laws import essay
 from tests.e2e.test_looking import SAMPLES
 
 TEXT = "The “blue”\n  door — opens at 7:30, every day.\nThe ﬁre door stays shut.\n"
@@ -112,7 +116,56 @@ def test_made_questions_ask_about_what_stands_once_and_is_prose() -> None:
     end = len(documents[1].text)
     found = make_questions(documents, 10)
     assert [each.excerpts for each in found] == [(Excerpt(1, documents[1].text.index(twice), end),)]
-    assert set(found[0].text.split()) <= set(once.replace(",", "").replace(".", "").split())
+    opening, about = found[0].text.split(" about ")
+    assert opening in ("What is said", "What is known", "What should I know")
+    assert set(re.findall(r"\w+", about)) - {"and"} <= set(re.findall(r"\w+", once))
+    assert about.endswith("?")
+
+
+HANDBOOK = """# The harbour
+
+## Fees
+
+A boat of nine metres pays forty euros a month, and a visitor pays by the night at the office.
+
+The crane lifts boats for 12 members every Saturday, unless the north wind is too strong.
+"""
+
+
+def test_made_question_names_the_heading_or_what_a_figure_counts() -> None:
+    document = find("parsers", "markdown").build(NoOptions()).parse(Blob(HANDBOOK.encode(), "a.md"))
+    asked = {question.text for seed in range(12) for question in make_questions([document], 9, seed)}
+    assert any(text.startswith("What does “Fees” say about ") for text in asked)
+    figures = {text for text in asked if text.startswith("How many members are there, with regard to ")}
+    assert figures
+    assert not any(character.isdigit() for text in figures for character in text)
+    assert all(text.endswith("?") and "  " not in text for text in asked)
+
+
+def test_made_question_asks_for_the_term_of_a_definition() -> None:
+    items = "<dt>--force</dt><dd>Overwrites a file that is there already.</dd><dt>Berth</dt><dd>A place.</dd>"
+    page = f"<dl>{items}</dl>"
+    document = (
+        find("parsers", "html").build(find("parsers", "html").options()).parse(Blob(page.encode(), "a.html"))
+    )
+    found = {question.text: question.excerpts for question in make_questions([document], 9)}
+    assert {"What does --force do?", "What is Berth?"} <= set(found)
+    (excerpt,) = found["What does --force do?"]
+    assert document.text[excerpt.start : excerpt.end].split() == (
+        ["--force", "Overwrites", "a", "file", "that", "is", "there", "already."]
+    )
+
+
+def test_made_question_in_another_language_is_half_of_the_words() -> None:
+    text = "Der Hafen liegt im Norden der Stadt, und die Boote liegen dort im Winter sicher vor dem Sturm."
+    (question,) = make_questions([Document(text, language="de")], 9)
+    assert set(question.text.split()) <= set(re.findall(r"\w+", text))
+
+
+def test_another_seed_makes_other_questions() -> None:
+    documents = [Document(HANDBOOK + essay(30))]
+    first, again, other = (make_questions(documents, 20, seed) for seed in (1, 1, 2))
+    assert first == again != other
 
 
 def test_an_excerpt_ends_where_another_part_begins() -> None:
@@ -132,6 +185,8 @@ def test_a_sample_holds_of_each_stratum_its_share() -> None:
     names = [f"{number}.md" for number in range(80)] + [f"{number}.txt" for number in range(19)] + ["a.pdf"]
     listed = [(SourceName("docs"), Item(name, "1", name)) for name in names]
     order = [item.key for _, item in sort_by_digest(listed)]
+    assert sorted(order) == sorted(item.key for _, item in sort_by_digest(listed, 1))
+    assert order != [item.key for _, item in sort_by_digest(listed, 1)]
     assert sorted(order) == sorted(names)
     for count in (3, 10, 50):
         taken = order[:count]

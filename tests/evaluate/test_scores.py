@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingestor.evaluate.ranking.scored import count_tokens, scores
 from ingestor.evaluate.scores import (
     ChunkPlace,
+    EvalQuestion,
     Excerpt,
     common,
     count_covered,
@@ -100,3 +102,23 @@ def test_scores_are_shares_and_iou_is_the_least(wanted: tuple[int, int], found: 
 @given(st.lists(spans, max_size=8))
 def test_covered_counts_characters(found: list[tuple[int, int]]) -> None:
     assert count_covered(found) == len({at for start, end in found for at in range(start, end)})
+
+
+def test_found_rate_is_the_share_of_questions_with_half_of_their_excerpts() -> None:
+    places = [ChunkPlace(0, ((start, start + 10),), 5) for start in range(0, 100, 10)]
+    questions = [EvalQuestion("a", (Excerpt(0, 20, 40),)), EvalQuestion("b", (Excerpt(0, 0, 40),))]
+    made = scores(questions, [[2, 5, 3, 6, 7]] * 2, places, [500])
+    assert {depth: each.tolist() for depth, each in made.hits.items()} == {1: [1, 0], 3: [1, 1], 5: [1, 1]}
+    assert made.context.tolist() == [25, 25]
+
+
+def test_scores_by_tokens_count_tokens_that_begin_in_a_span() -> None:
+    offsets = [[0, 10, 12, 14, 16, 18, 20, 30]]  # long tokens outside, short ones inside
+    questions = [EvalQuestion("a", (Excerpt(0, 10, 20),))]
+    places = [ChunkPlace(0, ((0, 12),), 2), ChunkPlace(0, ((12, 31),), 6)]
+    recall, iou = count_tokens(questions, [[0]], places, offsets)
+    assert recall.tolist() == [pytest.approx(1 / 5)]
+    assert iou.tolist() == [pytest.approx(1 / 6)]
+    recall, iou = count_tokens(questions, [[0, 1]], places, offsets)
+    assert recall.tolist() == [1.0]
+    assert iou.tolist() == [pytest.approx(5 / 8)]

@@ -17,7 +17,7 @@ from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
 from ingestor.evaluate.ranking.outcomes import StrategyOutcome
 from ingestor.evaluate.report import origin
-from ingestor.evaluate.shown.tables import Rows, costs, row_head
+from ingestor.evaluate.shown.tables import Rows, costs, details, row_head
 from ingestor.evaluate.workplace import Progress
 from ingestor.units import counted
 
@@ -43,17 +43,23 @@ def progress(quiet: bool) -> Iterator[Progress]:
         yield lambda what: status.update(Text(escape_invisible(what)))
 
 
-def show(found: Evaluation) -> None:
+def show(evaluation: Evaluation) -> None:
     out = Console(highlight=False, soft_wrap=True)
-    for line in _facts(found):
+    for line in _facts(evaluation):
         out.print(Text(escape_invisible(line)))
-    _print(out, _found(found), found.verdict.pick)
-    whole = "" if found.sample.is_whole else ", extrapolated from the documents that were read"
+    _print(out, _found(evaluation), evaluation.verdict.pick)
+    out.print(
+        "\nFurther figures, ± standard deviation of the questions. Found: half of the excerpts in so many\n"
+        "chunks. Similarity: of the first chunk. Context: tokens of five chunks. To settle: more questions\n"
+        "for a clear difference.\n"
+    )
+    _print(out, details(evaluation), evaluation.verdict.pick)
+    whole = "" if evaluation.sample.is_whole else ", extrapolated from the documents that were read"
     out.print(f"\nCost for the whole collection{whole}:\n")
-    _print(out, costs(found), found.verdict.pick)
-    out.print(Text(f"\n{found.text}\n"))
-    pick = found.outcomes[found.verdict.pick].cut.strategy
-    if found.changes:
+    _print(out, costs(evaluation), evaluation.verdict.pick)
+    out.print(Text(f"\n{evaluation.text}\n"))
+    pick = evaluation.outcomes[evaluation.verdict.pick].cut.strategy
+    if evaluation.changes:
         out.print(Text("For the config (ingestor plan then prints the cost):\n\n" + pick.yaml))
 
 

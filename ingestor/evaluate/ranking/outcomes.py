@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+import numpy as np
+
 from ingestor.evaluate.costs import Measured, StrategyCosts, costs
 from ingestor.evaluate.cutting import SampleCut
+from ingestor.evaluate.intervals import Floats
 from ingestor.evaluate.ranking.reranked import Reranking, rerank_best
-from ingestor.evaluate.ranking.scored import Scores, enough, scores
+from ingestor.evaluate.ranking.scored import Scores, count_tokens, enough, scores
 from ingestor.evaluate.ranking.searched import Chunks, search
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.workplace import Workplace
@@ -26,7 +29,8 @@ class StrategyOutcome:
 
     ``seconds``: time to cut the sample and to embed it at the speed measured here.
     ``rerank_seconds``: the reranker's mean time for a question; None without a reranker.
-    ``costs``: costs for the whole collection.
+    ``costs``: costs for the whole collection. ``similarity``: cosine of each question and its first chunk.
+    ``by_tokens``: recall and IoU of the nearest five chunks for each question, by tokens.
     """
 
     cut: SampleCut
@@ -35,6 +39,8 @@ class StrategyOutcome:
     seconds: float
     rerank_seconds: float | None
     costs: StrategyCosts
+    similarity: Floats
+    by_tokens: tuple[Floats, Floats]
 
     @property
     def name(self) -> str:
@@ -66,7 +72,18 @@ def score_cuts(
         rated = scores(own, anew.ranked if anew else best, cut.places, budgets)
         seconds = cut.seconds + cut.embedded_tokens / speed
         took = anew.seconds if anew else None
-        outcomes.append(StrategyOutcome(cut, own, rated, seconds, took, _costs(place, cut, seconds)))
+        offsets = [place.parts.tokens.offsets(text) for text in cut.sample.texts]
+        cosines = [
+            float(vector @ cut.vectors[best[0]]) if best else 0.0
+            for vector, best in zip(asked, rated.ranked, strict=True)
+        ]
+        outcomes.append(
+            StrategyOutcome(
+                cut, own, rated, seconds, took, _costs(place, cut, seconds),
+                similarity=np.array(cosines),
+                by_tokens=count_tokens(own, rated.ranked, cut.places, offsets),
+            )
+        )  # fmt: skip
     return outcomes
 
 

@@ -12,6 +12,7 @@ COLOURS = 8
 _WIDTH, _HEIGHT, _LEFT, _TOP = 520, 300, 46, 14
 _ROW, _PLOT, _LETTER = 26, 420, 7.6  # _LETTER: the width of one, at most about
 _BARS = 12
+_STEPS = (1, 2, 5, 10, 20, 50)  # points between two marks of a scale
 _LARGEST = 600  # tokens; larger chunks are in the last bar
 
 
@@ -44,6 +45,13 @@ def differences(names: Sequence[str], comparison: Comparison, base: int) -> str:
         return left + _PLOT * (0.5 + 0.46 * points / most)
 
     height = _ROW * len(rows)
+    step = next((each for each in _STEPS if most / each <= 4), _STEPS[-1])
+    ticks = [step * at for at in range(-int(most // step), int(most // step) + 1)]
+    scale = "".join(
+        f'<line x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="0" y2="{height}" class="rule"/>'
+        f'<text x="{x(tick):.1f}" y="{height + 16}" class="soft" text-anchor="middle">{_tick(tick)}</text>'
+        for tick in ticks
+    )
     drawn = "".join(
         f'<text x="{left - 14:.0f}" y="{_ROW * row + 18}" text-anchor="end">{escape(names[at])}</text>'
         f'<g style="color:var(--{"accent" if d.clear else "soft"})">'
@@ -55,11 +63,12 @@ def differences(names: Sequence[str], comparison: Comparison, base: int) -> str:
         for row, (at, d) in enumerate(rows)
     )
     return (
-        f'<svg viewBox="0 0 {left + _PLOT + 170:.0f} {height + 26}" role="img">'
+        f'<svg viewBox="0 0 {left + _PLOT + 170:.0f} {height + 42}" role="img">'
         "<title>Differences of recall</title>"
-        f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="0" y2="{height}" class="rule"/>{drawn}'
-        f'<text x="{x(0):.1f}" y="{height + 20}" class="soft" text-anchor="middle">'
-        f"{escape(names[base])}</text></svg>"
+        f"{scale}"
+        f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="0" y2="{height}" stroke="currentColor"/>{drawn}'
+        f'<text x="{x(0):.1f}" y="{height + 36}" class="soft" text-anchor="middle">'
+        f"points of recall, against {escape(names[base])}</text></svg>"
     )
 
 
@@ -80,6 +89,10 @@ def sizes(tokens: Sequence[int]) -> str:
 def colour(at: int) -> str:
     """The number of a strategy's colour in the page's style."""
     return f"c{at % COLOURS}"
+
+
+def _tick(points: int) -> str:
+    return f"{points:+d}".replace("-", "−") if points else "0"
 
 
 def _points(share: float) -> str:

@@ -10,7 +10,7 @@ from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.ranking.outcomes import StrategyOutcome
 from ingestor.evaluate.shown.curves import colour, curves, differences, sizes
 from ingestor.evaluate.shown.questions import differing_questions, render
-from ingestor.evaluate.shown.tables import costs, row_head
+from ingestor.evaluate.shown.tables import Rows, costs, details, row_head
 from ingestor.units import counted
 
 _METRICS = ("recall@5", "IoU@5", "precision Ω", "nDCG@5")
@@ -42,7 +42,8 @@ def page(evaluation: Evaluation, frame: str) -> str:
         differences=differences(_names(evaluation), evaluation.comparisons[budget], base),
         table=_table(evaluation),
         whole="" if evaluation.sample.is_whole else ", in proportion to the documents that were read",
-        costs=_costs(evaluation),
+        details=_rows_of(details(evaluation), evaluation),
+        costs=_rows_of(costs(evaluation), evaluation),
         asked=_ASKED if any(each.cut.asked.calls for each in evaluation.outcomes) else "",
         judged=_judgements(evaluation),
         questions="".join(render(evaluation, at) for at in differing_questions(evaluation)),
@@ -93,8 +94,8 @@ def _table(evaluation: Evaluation) -> str:
     return _rows(heads, ("".join(_row(evaluation, at)) for at in range(len(evaluation.outcomes))), evaluation)
 
 
-def _costs(evaluation: Evaluation) -> str:
-    heads, *rows = costs(evaluation)
+def _rows_of(table: Rows, evaluation: Evaluation) -> str:
+    heads, *rows = table
     return _rows(heads, map(_cells, rows), evaluation)
 
 
