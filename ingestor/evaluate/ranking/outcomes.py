@@ -72,7 +72,7 @@ def score_cuts(
         rated = scores(own, anew.ranked if anew else best, cut.places, budgets)
         seconds = cut.seconds + cut.embedded_tokens / speed
         took = anew.seconds if anew else None
-        offsets = [place.parts.tokens.offsets(text) for text in cut.sample.texts]
+        offsets = [place.parts.tokens.offsets(text).tolist() for text in cut.sample.texts]
         cosines = [
             float(vector @ cut.vectors[best[0]]) if best else 0.0
             for vector, best in zip(asked, rated.ranked, strict=True)
