@@ -167,7 +167,7 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
     textpage = page.get_textpage()
     text = pages.read(page, textpage)
     read.words += words(" ".join(word.text for line in text.lines for word in line))
-    read.characters += len(text.said)
+    read.characters += len(text.chars)
     read.unmapped += text.unmapped
     fields, comments = forms.fields_and_comments(document, page, text)
     upright = [word for line in text.lines if not pages.is_slanted(text, line[0]) for word in line]
@@ -241,4 +241,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=10, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=11, options=PdfOptions, build=PdfParser)

@@ -1,5 +1,8 @@
 """Words as the page shows them, whatever the file's order, spaces and turns."""
 
+from pathlib import Path
+from unicodedata import category, combining
+
 import pytest
 
 from ingestor.model import Blob, Document
@@ -127,6 +130,18 @@ def letters(text: str) -> tuple[str, str, str]:
         ("2024 תנש", "שנת 2024"),
         ("باتك", "كتاب"),
         ("http://a.b/c ובתכ", "כתבו http://a.b/c"),
+        (".info@a.org ובתכ", "כתבו info@a.org."),
+        ("https://a.org/b?page=2 עקומ", "מוקע https://a.org/b?page=2"),
+        (".ABC Ltd תרבח םכסה", "הסכם חברת ABC Ltd."),
+        (".(17%) סמ", "מס (17%)."),
+        (",03-5551234 ןופלט", "טלפון 03-5551234,"),
+        ("(ב)4 ףיעס", "סעיף 4(ב)"),
+        ("+A ןויצ", "ציון A+"),
+        ("13-6 ליג", "גיל 13-6"),
+        ("18–13 ליג", "גיל 13–18"),
+        ("1234-555 فتاه", "هاتف 555-1234"),
+        ("Python 3.14 רבדמ", "מדבר Python 3.14"),
+        ("The word םולש is Hebrew.", "The word שלום is Hebrew."),
     ],
 )
 def test_line_from_right_to_left_is_read_in_its_order(seen: str, read: str) -> None:
@@ -149,6 +164,15 @@ def test_combining_marks_stay_with_their_letters() -> None:
     words = drawn(content, "", font, mapping).text.split()
     assert not any(word[0] in "\u093f\u094d\u0940" for word in words)
     assert not any(word.endswith("\u094d") for word in words)
+
+
+@pytest.mark.parametrize("name", ["hindi.pdf", "scripts.pdf"])
+def test_no_space_stands_before_a_mark_or_after_a_joining_one(name: str) -> None:
+    data = (Path(__file__).parents[1] / "golden" / name).read_bytes()
+    words = PARSER.parse(Blob(data, name)).text.split()
+    assert len(words) > 20
+    assert not [word for word in words if category(word[0])[0] == "M"]
+    assert not [word for word in words if combining(word[-1]) == 9 and word[-1] not in "\u0bcd\u0d4d"]
 
 
 LEFT = ["The river runs below the town and", "turns the wheels of two old mills",
