@@ -2,13 +2,13 @@
 
 A line that may be a heading has named features, each with a weight in ``WEIGHTS``; their sum decides. What is
 set larger than the text may be one wherever it stands; what is bold, in capitals, in italics or in another
-family needs space above it, and most of what is set so in the document must stand like that. What says
-something else is none in any type: an address, units, names of columns, a form's label, a caption.
+family needs space above it, and most of what is set so in the document must stand like that. An address,
+units, names of columns, a form's label, a caption are headings in no type.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
@@ -21,12 +21,13 @@ from ingestor.parsers.pdf.lines import (
     body_size,
     contents,
     is_columns,
+    is_level,
     is_units,
+    parts,
     prose,
 )
 from ingestor.text.outline import heading_number
 
-ENOUGH = 3
 WEIGHTS = {
     "large": 3,  # LARGE times the text's size, or more
     "larger": 2,  # a little larger than the text
@@ -36,28 +37,31 @@ WEIGHTS = {
     "space": 1,  # above it
     "close": -1,  # to the line above, and not large
     "alone": 1,  # short, with text below
-    "inside": -9,  # most lines of its style stand inside the text, or are the text; or its page repeats it
-    "never": -9,  # it says something else, see ``_says_otherwise``
+    "inside": -9,  # most lines of its style stand inside the text, or are the text
+    "never": -9,  # a sentence, code, or one of ``_is_otherwise``
 }
+ENOUGH = 3  # the sum of a heading
 LONGEST = 150  # characters of a line of a heading
-_LONGEST_TITLE, _MOST_LINES = 250, 4  # of all its lines
+_LONGEST_TITLE, _MOST_LINES = 250, 4  # characters and lines of a heading
 _LARGER, _SMALLER = 1.07, 0.94  # times the text's size
 _SPACE = 1.2  # times the usual distance between lines
-_GAP = 1.5  # sizes of the type between two words: columns
-_TALL_HEADER, _HEADER = 3.0, 6  # sizes of the type between lines of a table's header, and such lines
+_TOGETHER = 1.7, 1.3  # sizes of the type, or times the usual distance, between two lines of a heading
+_COLUMNS = 1.5  # sizes of the type between two words: columns
+_HEADER, _TALL = 6, 3.0  # lines of a table's header, and sizes of the type between them
 _APART = 0.5  # share of a style's lines that must stand like headings
 _WIDE = 0.9  # of the column: a line as wide as that goes on, unless it is large
-_SERIES = 3  # items of a filed report, at least
-_SHARE = 0.3  # of the text: if more is a heading, type tells nothing
-_TAGGED = 2  # headings at least, for tags to be believed
-_KNOWN = 0.5  # share of an outline's titles that the text has, if the outline is the document's own
-_SPARSE = 0.5  # entries of an outline to the page: fewer are not all headings
 _LONG, _PARAGRAPHS, _TEXT = (
     60,
     8,
     0.3,
 )  # characters of a line; such lines, and their share, of a style of text
-_PROSE = 45  # characters of a line of text
+_PROSE = 45  # characters of a line of text below a cover
+_SHARE = 0.3  # of the text: if more is a heading, type tells nothing
+_SERIES = 3  # items of a filed report, at least
+_TAGGED = 2  # headings at least, for tags to be believed
+_KNOWN = 0.5  # share of an outline's titles that the text has, if the outline is the document's own
+_SPARSE = 0.5  # entries of an outline to the page: fewer are not all headings
+
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _NUMBERING = re.compile(
     r"(?:chapter|section|part|appendix|kapitel|chapitre)?(?:\d{1,6}|[a-z]\d{0,4}|[ivxl]{1,6})?"
@@ -83,7 +87,6 @@ _WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u9fff\uac00-\ud7af]|[^\W\d_a-zA-Z]{2}"
 _SYNTAX = re.compile(r"[\\{}<>@_|~^]")
 _MATHS = re.compile(r"[=∑∏∫√≤≥±∞∈→×∂∀∃⊂∪≡]")
 _LEADING_NUMBER = re.compile(r"^(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?\s+")
-_FIGURES = re.compile(r"\d[\d.,:/-]*")
 CAPTION = re.compile(
     r"(?:fig(?:ure|\.)?|table|tab\.|abb(?:ildung|\.)|tabelle|listing|algorithm|exhibit|chart|plate)\s*(?:[A-Z]?\.?\d|[IVX])",
     re.IGNORECASE,
@@ -92,20 +95,14 @@ _OTHERWISE = re.compile(
     r"\[[ x]\]|\ufffd|^[•‣▪◦●○∙–—*]\s|☐|☒|^[¨þxo]\s"  # boxes to tick, items of a list
     r"|^\[.*\]$|^\(.*\)$|^\*.*\*$"  # notices: [SIGNATURES ON FOLLOWING PAGE], (Mark One)
     r"|\b[A-Z]{2}\.?,?\s+\d{5}(?:-\d{4})?\b|\(\d{3}\)\s?\d{3}-\d{4}|\b\d{5}\s+[A-Z][a-zäöü]+$"  # addresses
-    r"|^\d+\s+(?:[A-Z][\w.]*\s+){1,4}(?:street|st\.|avenue|ave\.?|road|rd\.|drive|boulevard|blvd\.?|lane|way|plaza|parkway|circle)\b"
-    r"|^(?:one|two)\s+\w+(?:\s\w+)?\s+(?:street|avenue|road|drive|way|plaza|place|center)\b"
+    r"|^(?:\d+|one|two)\s+(?:[A-Z][\w.]*\s+){1,4}(?:street|st\.|avenue|ave\.?|road|rd\.|drive|boulevard"
+    r"|blvd\.?|lane|way|plaza|place|parkway|circle|center)\b"
     r"|^(?:yes|no|none|page|total|signature|title|date|name|by)s?:?$|^/s/|^(?:dated?|by):"  # labels
     r"|\(continued\)$|^notes?:|^for immediate release$|^execution copy$|^dated as of\b"  # notices
-    r"|^(?:see|the) accompanying notes|exact name of registrant|^commission file|employer identification",
+    r"|^(?:see|the) accompanying notes|exact name of registrant|^commission file|employer identification"
+    r"|^(?:[\w ,.]+ )?(?:director|president|secretary|(?:chief|principal) \w+(?: and \w+)? officer)$",
     re.IGNORECASE,
 )
-
-_SIGNER = re.compile(
-    r"(?:[\w ,.]+ )?(?:director|(?:chief|principal) \w+(?: and \w+)? officer|(?:vice )?president|secretary)$"
-    r"|(?:senior |executive )*(?:vice )?president\b.{0,60}$|(?:chief|principal) \w+ officer\b.{0,60}$",
-    re.IGNORECASE,
-)
-_COMPANY = re.compile(r"\b(?:INC|CO|CORP|LTD|PLC|N\.V|S\.A)\.$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +114,12 @@ class PdfHeading:
     count: int
 
 
-Headings = Mapping[int, list[PdfHeading]]  # by the line of the page before which, or with which, they begin
+Headings = dict[int, list[PdfHeading]]  # by the line of the page before which, or with which, they begin
 
 
 @dataclass(frozen=True, slots=True)
 class FontStyle:
-    """``size`` in half points."""
+    """The type of a line; ``size`` in half points."""
 
     size: float
     bold: bool
@@ -143,14 +140,13 @@ class BodyStyle:
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """``count`` lines from ``at`` on, that may be a heading."""
+    """A candidate: ``count`` lines from ``at`` on."""
 
     page: int
     at: int
     count: int
     text: str
     style: FontStyle
-    left: float
     features: frozenset[str]
 
     @property
@@ -166,96 +162,93 @@ def headings(pages: Sequence[PageLines], outline: Sequence[Bookmark], leading: f
         return tagged
     if not own:
         return _by_setting(pages, leading)
-    found = _by_outline(pages, own)
-    return _with_others(found, _by_setting(pages, leading)) if len(own) < _SPARSE * len(pages) else found
+    outlined = _by_outline(pages, own)
+    return (
+        _with_others(outlined, _by_setting(pages, leading)) if len(own) < _SPARSE * len(pages) else outlined
+    )
 
 
-# --- as the document says ----------------------------------------------------------------------------------
+# --- as the document states --------------------------------------------------------------------------------
 
 
-def _by_tags(pages: Sequence[PageLines]) -> list[dict[int, list[PdfHeading]]]:
+def _by_tags(pages: Sequence[PageLines]) -> list[Headings]:
     """Return what the document's own structure calls headings; none where that is much of the text."""
-    found: list[dict[int, list[PdfHeading]]] = [{} for _ in pages]
-    said = 0
-    for page, taken in zip(pages, found, strict=True):
+    placed: list[Headings] = [{} for _ in pages]
+    for page, taken in zip(pages, placed, strict=True):
         for tag, group in groupby(enumerate(page.lines), key=lambda line: line[1].tagged):
             lines = list(group)
             if tag and (title := " ".join(prose([line for _, line in lines]).split())):
                 taken[lines[0][0]] = [PdfHeading(title, tag[1], len(lines))]
-                said += len(title)
-    size = sum(len(line.text) for page in pages for line in page.lines)
-    return found if said <= _SHARE * size else [{} for _ in pages]
+    return (
+        placed
+        if _is_some(pages, (one.title for of in placed for some in of.values() for one in some))
+        else [{} for _ in pages]
+    )
+
+
+def _is_some(pages: Iterable[PageLines], headings: Iterable[str]) -> bool:
+    """Tell whether headings are a part of the text that headings may be."""
+    return sum(map(len, headings)) <= _SHARE * sum(len(line.text) for page in pages for line in page.lines)
 
 
 def _own(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> list[Bookmark]:
     """Return the entries of the outline that these pages have, not the document they were cut out of."""
     there = [entry for entry in outline if entry.page < len(pages)]
-    said = "".join(_key(line.text) for page in pages for line in page.lines)
-    known = [entry for entry in there if _key(entry.title) in said]
+    text = "".join(_key(line.text) for page in pages for line in page.lines)
+    known = [entry for entry in there if _key(entry.title) in text]
     return there if len(known) >= _KNOWN * len(outline) else known
 
 
-def _by_outline(pages: Sequence[PageLines], outline: Iterable[Bookmark]) -> list[dict[int, list[PdfHeading]]]:
+def _by_outline(pages: Sequence[PageLines], outline: Iterable[Bookmark]) -> list[Headings]:
     """Return the outline's titles where they stand on their pages."""
-    found: list[dict[int, list[PdfHeading]]] = [{} for _ in pages]
+    placed: list[Headings] = [{} for _ in pages]
     keys = [[_key(line.text) for line in page.lines] for page in pages]
-    labels = [[_is_label(line.text) for line in page.lines] for page in pages]
     for bookmark in outline:
-        page, taken = pages[bookmark.page], found[bookmark.page]
-        places = list(_places(keys[bookmark.page], labels[bookmark.page], _key(bookmark.title)))
+        lines, taken = pages[bookmark.page].lines, placed[bookmark.page]
+        places = _places(lines, keys[bookmark.page], _key(bookmark.title))
         if free := [place for place in places if not any(h.count for h in taken.get(place[0], ()))]:
             at, count = max(
-                free,
-                key=lambda place: (
-                    max(line.size for line in page.lines[place[0] : sum(place)]), -place[0]
-                ),
-            )  # fmt: skip
-            heading = PdfHeading(prose(page.lines[at : at + count]), bookmark.level, count)
+                free, key=lambda place: (max(line.size for line in lines[place[0] : sum(place)]), -place[0])
+            )
+            heading = PdfHeading(prose(lines[at : at + count]), bookmark.level, count)
         else:
-            below = (n for n, line in enumerate(page.lines) if line.baseline <= (bookmark.top or 0.0))
-            at = max(max(taken, default=0), next(below, 0) if bookmark.top else 0)
+            top = bookmark.top or 0.0
+            below = next((n for n, line in enumerate(lines) if line.baseline <= top), 0) if top else 0
+            at = max(max(taken, default=0), below)
             heading = PdfHeading(bookmark.title, bookmark.level, 0)
-        if page.lines:
+        if lines:
             taken.setdefault(at, []).append(heading)
-    return found
+    return placed
 
 
-def _places(keys: Sequence[str], labels: Sequence[bool], title: str) -> Iterator[tuple[int, int]]:
-    """Yield (first line, lines) wherever one to three lines say the title, with or without a number."""
-    for at in range(len(keys)):
-        said = ""
-        for count, key in enumerate(keys[at : at + 3], 1):
-            said += key
-            number = said[: -len(title)]
-            if title and said.endswith(title) and _NUMBERING.fullmatch(number):
-                if len(number) < len(keys[at]) or labels[at]:
+def _places(lines: Sequence[Line], keys: Sequence[str], title: str) -> Iterator[tuple[int, int]]:
+    """Yield (first line, lines) wherever one to three lines are the title, with or without a number."""
+    for at in range(len(keys) if title else 0):
+        key = ""
+        for count, more in enumerate(keys[at : at + 3], 1):
+            key += more
+            number = key[: -len(title)]
+            if key.endswith(title) and _NUMBERING.fullmatch(number):
+                text = lines[at].text
+                label = _CHAPTER.match(text) or keys[at] == text.casefold().rstrip(".")  # "Chapter 1", "IV"
+                if len(number) < len(keys[at]) or label:
                     yield at, count
                 break
 
 
-def _is_label(text: str) -> bool:
-    """Tell whether a line is the number of a heading below it: "Chapter 1", "IV"."""
-    return bool(_CHAPTER.match(text) or _key(text) == text.casefold().rstrip("."))
-
-
-def _with_others(
-    found: list[dict[int, list[PdfHeading]]], others: Sequence[Headings]
-) -> list[dict[int, list[PdfHeading]]]:
+def _with_others(placed: list[Headings], others: Sequence[Headings]) -> list[Headings]:
     """Add headings that a sparse outline does not name, each below the entry before it."""
     level, above = 0, list[int]()
-    for taken, more in zip(found, others, strict=True):
+    for taken, more in zip(placed, others, strict=True):
         lines = {at + n for at, some in taken.items() for one in some for n in range(one.count)}
         for at in sorted({*taken, *more}):
             if at in taken:
                 level, above = taken[at][-1].level, []
             if at in more and not any(at + n in lines for n in range(more[at][0].count)):
                 (one,) = more[at]
-                while above and above[-1] >= one.level:
-                    above.pop()
-                above.append(one.level)
-                added = replace(one, level=min(level + len(above), 6))
-                taken[at] = [*taken.get(at, ()), added]
-    return found
+                above = [*(each for each in above if each < one.level), one.level]
+                taken[at] = [*taken.get(at, ()), replace(one, level=min(level + len(above), 6))]
+    return placed
 
 
 def _key(text: str) -> str:
@@ -265,175 +258,169 @@ def _key(text: str) -> str:
 # --- by how lines are set ----------------------------------------------------------------------------------
 
 
-def _by_setting(pages: Sequence[PageLines], leading: float) -> list[dict[int, list[PdfHeading]]]:
+def _by_setting(pages: Sequence[PageLines], leading: float) -> list[Headings]:
     """Return the lines that are set apart from the text, and what is one heading in several of them."""
-    text = body(pages, leading)
-    found = _without_cover(pages, titles(pages, text), text)
-    size = sum(len(line.text) for page in pages for line in page.lines)
-    if sum(len(title.text) for title in found) > _SHARE * size:
-        return [{} for _ in pages]
-    if len(found) == 1 and not found[0].features & {"large", "named"} and not _OUTLINED.match(found[0].text):
-        return [{} for _ in pages]  # the subject of a letter
-    whole = list(_with_labels(found))
-    levels = _levels(whole)
-    placed: list[dict[int, list[PdfHeading]]] = [{} for _ in pages]
-    for title in whole:
-        said = prose(pages[title.page].lines[title.at : title.at + title.count])
-        placed[title.page][title.at] = [PdfHeading(" ".join(said.split()), levels[title], title.count)]
+    text = _body(pages, leading)
+    chosen = _without_cover(pages, _titles(pages, text), text)
+    placed: list[Headings] = [{} for _ in pages]
+    letter = (
+        len(chosen) == 1
+        and not chosen[0].features & {"large", "named"}
+        and not _OUTLINED.match(chosen[0].text)
+    )
+    if letter or not _is_some(pages, (title.text for title in chosen)):
+        return placed  # a single line in bold is the subject of a letter
+    whole = list(_with_labels(chosen))
+    for title, level in zip(whole, _levels(whole), strict=True):
+        words = prose(pages[title.page].lines[title.at : title.at + title.count]).split()
+        placed[title.page][title.at] = [PdfHeading(" ".join(words), level, title.count)]
     return placed
 
 
-def _with_labels(found: Iterable[Title]) -> Iterator[Title]:
+def _with_labels(titles: Iterable[Title]) -> Iterator[Title]:
     """Yield the titles, each with the label above it, such as "Chapter 1", as one title."""
-    waiting: Title | None = None
-    for title in found:
-        one = title
-        if waiting and (waiting.page, waiting.at + waiting.count) == (title.page, title.at) and (
-            title.style.size >= waiting.style.size
+    label: Title | None = None
+    for title in titles:
+        if label and (label.page, label.at + label.count) == (title.page, title.at) and (
+            title.style.size >= label.style.size
         ):  # fmt: skip
-            count = waiting.count + title.count
-            one = replace(title, at=waiting.at, count=count, text=f"{waiting.text} {title.text}")
-        elif waiting:
-            yield waiting
-        waiting = None
-        if one is title and _CHAPTER.match(title.text) and not _NAMED.match(title.text):
-            waiting = title
-        else:
-            yield one
-    if waiting:
-        yield waiting
+            count = label.count + title.count
+            yield replace(title, at=label.at, count=count, text=f"{label.text} {title.text}")
+            label = None
+            continue
+        if label:
+            yield label
+        label = title if _CHAPTER.match(title.text) and not _NAMED.match(title.text) else None
+        if not label:
+            yield title
+    if label:
+        yield label
 
 
-def body(pages: Sequence[PageLines], leading: float) -> BodyStyle:
+def _body(pages: Sequence[PageLines], leading: float) -> BodyStyle:
     size = body_size(pages)
-    said: Counter[tuple[bool, str]] = Counter()
+    styles: Counter[tuple[bool, str]] = Counter()
     for page in pages:
         for line in page.lines:
             if abs(line.size - size) < 0.3:
-                said[line.bold, _family(line.font)] += len(line.text)
-    bold, name = max(said, key=lambda key: said[key], default=(False, ""))
-    return BodyStyle(size, bold, name, leading)
+                styles[line.bold, _FAMILY.sub("", line.font)] += len(line.text)
+    bold, family = max(styles, key=lambda style: styles[style], default=(False, ""))
+    return BodyStyle(size, bold, family, leading)
 
 
-def titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
-    """Return the titles that score enough, of styles that stand apart."""
-    found = [title for number, page in enumerate(pages) for title in _of_page(number, page, _on(page, text))]
-    lefts = [min((line.left for line in page.lines), default=0.0) for page in pages]
-    twice = Counter((title.page, title.text) for title in found if title.left > lefts[title.page] + text.size)
+def _titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
+    """Return the candidates that score enough, of styles that stand apart."""
+    candidates = [title for number, page in enumerate(pages) for title in _of_page(number, page, text)]
+    lines = [(page.lines, at, line, style_of(line)) for page in pages for at, line in enumerate(page.lines)]
     used = Counter(
-        style_of(line)
-        for page in pages
-        for at, line in enumerate(page.lines)
-        if may_be_title(line) and not _says_otherwise(page.lines, at, 1, line.text)
+        style
+        for all_, at, line, style in lines
+        if may_be_title(line) and not _is_otherwise(all_, at, 1, line.text)
     )
+    long = Counter(style for *_, line, style in lines if len(line.text) > _LONG)
     apart: Counter[FontStyle] = Counter()
-    for title in found:
+    for title in candidates:
         apart[title.style] += title.count
-    long = Counter(style_of(line) for page in pages for line in page.lines if len(line.text) > _LONG)
-    inside = {style for style, count in used.items() if apart[style] < _APART * count}
-    text_styles = {
-        style for style in used if long[style] >= _PARAGRAPHS and long[style] >= _TEXT * used[style]
-    }
-    judged = [
-        replace(title, features=title.features | {"inside"})
-        if (title.style in text_styles and not title.features & {"named"})
-        or (title.style in inside and not title.features & {"large", "named"})
-        or (twice[title.page, title.text] > 1 and not _OUTLINED.match(title.text))
-        else title
-        for title in found
-    ]
-    return [title for title in judged if title.score >= ENOUGH]
-
-
-def _on(page: PageLines, text: BodyStyle) -> BodyStyle:
-    """Return the text's type on a page that is set in smaller type, such as a schedule."""
-    return replace(text, size=min(text.size, body_size([page]) or text.size))
+    chosen = []
+    for title in candidates:
+        style = title.style
+        is_text = long[style] >= _PARAGRAPHS and long[style] >= _TEXT * used[style]
+        inside = apart[style] < _APART * used[style] and "large" not in title.features
+        if (is_text or inside) and "named" not in title.features:
+            title = replace(title, features=title.features | {"inside"})
+        if title.score >= ENOUGH:
+            chosen.append(title)
+    return chosen
 
 
 def _of_page(number: int, page: PageLines, text: BodyStyle) -> Iterator[Title]:
+    """Yield the candidates of a page; a schedule in smaller type is measured by its own text."""
+    text = replace(text, size=min(text.size, body_size([page]) or text.size))
     lines, at = page.lines, 0
     entries = contents(lines)
     widths = sorted(line.right - line.left for line in lines if not line.rows)
     width = widths[int(0.9 * len(widths))] if widths else 0.0
     while at < len(lines):
-        title = None if at in entries else _title(number, lines, at, text, width)
+        near = (lines[other] for other in (at - 1, at + 1) if 0 <= other < len(lines))
+        possible = (
+            at not in entries
+            and may_be_title(lines[at])
+            and not any(is_level(lines[at], one) for one in near)
+        )
+        title = _title(number, lines, at, text, width) if possible else None
         if title and title.score >= ENOUGH:
             yield title
         at += title.count if title and (title.score >= ENOUGH or title.count > _MOST_LINES) else 1
 
 
-def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: float) -> Title | None:
-    """Return the lines from there on that are set alike, with their features; None if none can be a title."""
-    line = lines[at]
-    style, size = style_of(line), line.tallest if _is_upper(line.text) else line.size
-    if not may_be_title(line) or size < _SMALLER * text.size or _beside(lines, at):
-        return None
-    larger = size >= _LARGER * text.size
+def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: float) -> Title:
+    """Return the lines from there on that are set alike, with their features."""
+    line, style = lines[at], style_of(lines[at])
+    size = line.tallest if style.caps else line.size
+    large, larger = size >= LARGE * text.size, size >= _LARGER * text.size
     bold = style.bold and not text.bold
-    marked = style.caps or style.italic or style.family != text.family
+    family = style.family != text.family
+    marked = style.caps or style.italic or family
     plain = not (larger or bold or marked)
-    named = plain and _NAMED.match(line.text)
-    count = 1 if named else _count(lines, at, style, 1.7 if larger else 1.3 * text.leading, plain)
-    said = " ".join(one.text for one in lines[at : at + count])
-    large = size >= LARGE * text.size
+    named = bool(_NAMED.match(line.text))
+    farthest = style.size * (_TOGETHER[0] if larger else _TOGETHER[1] * text.leading)
+    count = 1 if plain and named else _count(lines, at, style, farthest)
+    words = " ".join(one.text for one in lines[at : at + count])
+    above = lines[at - 1] if at else None
+    step = above.baseline - line.baseline if above else 0.0
+    space = (
+        not above or bool(above.rows) or not 0 <= step <= _SPACE * text.leading * max(line.size, text.size)
+    )
+    short = count <= 2 and lines[at + count - 1].right - lines[at + count - 1].left < _WIDE * width
     known = {
         "large": large,
         "larger": larger and not large,
         "bold": bold and not larger,
         "marked": marked and not larger and not bold,
-        "named": bool(_NAMED.match(said) or (not plain and _FILED.match(said))),
-        "space": not large and _has_space(lines, at, text, style),
-        "close": not large and not _has_space(lines, at, text, style),
-        "alone": not large and _stands_alone(lines, at, count, text, width, plain),
+        "named": named,
+        "space": space and not large,
+        "close": not space and not large,
+        "alone": short and at + count < len(lines) and not large,
         "never": (
-            count > _MOST_LINES or len(said) > _LONGEST_TITLE or (line.mono and not larger)
-            or _reads_on(said, large, (style.bold or style.family != text.family) and " " in said)
-            or _says_otherwise(lines, at, count, said)
+            (size < _SMALLER * text.size and not named) or
+            count > _MOST_LINES or len(words) > _LONGEST_TITLE or (line.mono and not larger)
+            or _is_sentence(words, large, (style.bold or family) and " " in words)
+            or _is_otherwise(lines, at, count, words)
         ),
     }  # fmt: skip
-    return Title(
-        number, at, count, said, style, line.left, frozenset(name for name, is_so in known.items() if is_so)
-    )
+    return Title(number, at, count, words, style, frozenset(name for name, is_so in known.items() if is_so))
 
 
-def _says_otherwise(lines: Sequence[Line], at: int, count: int, said: str) -> bool:
+def _is_otherwise(lines: Sequence[Line], at: int, count: int, text: str) -> bool:
     """Tell whether the words are an address, a label, units, columns, a caption or half a bracket."""
-    listed = re.sub(r"^\(?[\w.]{1,6}\)", "", said)
-    below = lines[at + count] if at + count < len(lines) else None
-    years = len(re.findall(r"\b(?:19|20)\d\d\b", said)) > 1 and bool(below and below.rows)
+    listed = re.sub(r"^\(?[\w.]{1,6}\)", "", text)
     return bool(
-        _OTHERWISE.search(said) or CAPTION.match(said) or is_units(said) or is_columns(said) or years
-        or _heads_columns(lines, at, count, said)
+        _OTHERWISE.search(text) or CAPTION.match(text)
         or listed.count("(") != listed.count(")")
-        or _SIGNER.match(said) or (below and _SIGNER.match(below.text))
+        or _heads_columns(lines, at, count, text)
     )  # fmt: skip
 
 
-def _heads_columns(lines: Sequence[Line], at: int, count: int, said: str) -> bool:
+def _heads_columns(lines: Sequence[Line], at: int, count: int, text: str) -> bool:
     """Tell whether a line is a part of a table's header: it has wide gaps, or stands with years and units."""
     line = lines[at]
-    gaps = any(after.left - word.right > _GAP * line.size for word, after in pairwise(line.words))
-    numbered = _FILED.match(said) or _OUTLINED.match(said) or _NAMED.match(said)
-    if _names_columns(line) or (gaps and not numbered):
+    numbered = _FILED.match(text) or _OUTLINED.match(text) or _NAMED.match(text)
+    if _names_columns(line) or is_units(text) or is_columns(text):
         return True
-    pairs = [*pairwise(lines[max(at - _HEADER, 0) : at + 1])][::-1]
-    if _steps_up(lines[at + count - 1 : at + count + 1]) or (pairs and _steps_up(pairs[0])):
+    if len(parts(line, _COLUMNS)) > 1 and not numbered:
         return True
-    for above, below in pairs:
-        if not abs(above.baseline - below.baseline) < _TALL_HEADER * line.size:
+    for one, other in pairwise(lines[max(at - 1, 0) : at + count + 1]):
+        rise = other.baseline - one.baseline  # the next column of a header stands a little higher
+        if not (one.rows or other.rows) and -0.5 * one.size < rise < 2 * _TALL * one.size:
+            return True
+    for above, below in [*pairwise(lines[max(at - _HEADER, 0) : at + 1])][::-1]:
+        if not abs(above.baseline - below.baseline) < _TALL * line.size:
             break
-        if _names_columns(above) or _steps_up((above, below)):
+        if _names_columns(above):
             return True
         if above.rows or not above.bold:
             break
     return False
-
-
-def _steps_up(lines: Sequence[Line]) -> bool:
-    """Tell whether the second line stands a little higher, as the next column of a table's header does."""
-    if len(lines) < 2 or lines[0].rows or lines[1].rows:
-        return False
-    return 0.5 * lines[0].size > lines[0].baseline - lines[1].baseline > -2 * _TALL_HEADER * lines[0].size
 
 
 def _names_columns(line: Line) -> bool:
@@ -441,115 +428,64 @@ def _names_columns(line: Line) -> bool:
 
 
 def may_be_title(line: Line) -> bool:
-    """Tell whether a line says something in words, or in bold in digits; a formula does neither."""
+    """Tell whether a line is of words; a formula and code are not."""
     if (line.mono and line.even) or line.rows or line.slanted or line.math or len(line.text) > LONGEST:
         return False
     text = _LEADING_NUMBER.sub("", line.text)
     words = len(_WORD.findall(text))
-    visible = len("".join(text.split()))
-    if (_MATHS.search(text) and words < 3) or len(_SYNTAX.findall(text)) > words:
+    if len(_SYNTAX.findall(text)) > words or (_MATHS.search(text) and words < 3):
         return False
-    if words and 2 * sum(map(str.isalpha, text)) >= visible:
-        return True
-    if not line.bold or len(_FIGURES.findall(text)) > 3:  # a row of sums
-        return False
-    return bool(re.search("[A-Za-z]", text) and re.search(r"\d{3}", text)) and (
-        2 * sum(map(str.isalnum, text)) >= visible
-    )
+    return words > 0 and 2 * sum(map(str.isalpha, text)) >= len("".join(text.split()))
 
 
 def style_of(line: Line) -> FontStyle:
     upper = _is_upper(line.text)
     size = line.tallest if upper else line.size
-    return FontStyle(round(2 * size) / 2, line.bold, line.italic, line.caps or upper, _family(line.font))
-
-
-def _family(font: str) -> str:
-    return _FAMILY.sub("", font)
+    family = _FAMILY.sub("", line.font)
+    return FontStyle(round(2 * size) / 2, line.bold, line.italic, line.caps or upper, family)
 
 
 def _is_upper(text: str) -> bool:
     return text.isupper() and sum(map(str.isalpha, text)) >= 4
 
 
-def _beside(lines: Sequence[Line], at: int) -> bool:
-    """Tell whether another line stands at the same height."""
-    near = [lines[other] for other in (at - 1, at + 1) if 0 <= other < len(lines)]
-    return any(abs(line.baseline - lines[at].baseline) < 0.4 * lines[at].size for line in near)
-
-
-def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float, plain: bool) -> int:
+def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float) -> int:
     """Count the lines that are set the same, each close below the one before."""
     count = 1
-    while at + count < len(lines):
-        above, line = lines[at + count - 1], lines[at + count]
-        step = above.baseline - line.baseline
-        same = style_of(line) == style or (
-            style.caps and abs(line.tallest - style.size) < 0.3 and _is_upper(line.text)
-        )
-        far = (1.1 * farthest / 1.3 if plain else farthest) * style.size
-        ends = (
-            is_units(line.text)
-            or is_columns(line.text)
-            or _FILED.match(line.text)
-            or _OUTLINED.match(line.text)
-        )
-        if not same or line.rows or not 0 < step < far or ends:
+    for above, line in pairwise(lines[at:]):
+        ends = _names_columns(line) or _FILED.match(line.text) or _OUTLINED.match(line.text)
+        if style_of(line) != style or line.rows or not 0 < above.baseline - line.baseline < farthest or ends:
             break
         count += 1
     return count
 
 
-def _reads_on(said: str, large: bool, marked: bool) -> bool:
+def _is_sentence(text: str, large: bool, marked: bool) -> bool:
     """Tell whether the words are a sentence, or a part of one."""
-    if said.endswith((",", ";", " and", " or", " the", " of")) or LEADER.search(said):
+    if text.endswith((",", ";", " and", " or", " the", " of")) or LEADER.search(text):
         return True
-    if marked and (_FILED.match(said) or (said.isupper() and said.endswith(":"))) and len(said) <= LONGEST:
+    if marked and (_FILED.match(text) or (text.isupper() and text.endswith(":"))) and len(text) <= LONGEST:
         return False  # "Item 8.01. Other Events.", "OUTLOOK:"
-    first = next((c for c in said if c.isalpha()), "")
+    first = next((c for c in text if c.isalpha()), "")
     if large:
-        sentence = said.isupper() and len(said.split()) > 4 and not _COMPANY.search(said)
-        return said.endswith(".") and (len(said) > 60 or first.islower() or sentence)
-    return said.endswith((".", ":", "。")) or (first.islower() and not marked)
-
-
-def _has_space(lines: Sequence[Line], at: int, text: BodyStyle, style: FontStyle) -> bool:
-    if at == 0 or lines[at - 1].rows:
-        return True
-    above, line = lines[at - 1], lines[at]
-    step = above.baseline - line.baseline
-    return (
-        step < 0
-        or step > _SPACE * text.leading * max(line.size, text.size)
-        or (step > 0 and style_of(above) != style and above.size > LARGE * text.size)
-    )
-
-
-def _stands_alone(
-    lines: Sequence[Line], at: int, count: int, text: BodyStyle, width: float, plain: bool
-) -> bool:
-    """Tell whether a line in a style like the text's stands as headings do: short, with text below."""
-    line, last = lines[at], lines[at + count - 1]
-    short = count <= 2 and last.right - last.left < _WIDE * width
-    if not short or at + count >= len(lines):
-        return False
-    below = lines[at + count]
-    step = last.baseline - below.baseline
-    followed = step < 0 or len(below.text) > 25 or bool(below.rows) or style_of(below) != style_of(line)
-    return followed and (not plain or step < 0 or step > _SPACE * text.leading * text.size)
+        return text.endswith(".") and (
+            len(text) > 60 or first.islower() or (text.isupper() and text.count(" ") > 3)
+        )
+    return text.endswith((".", ":", "。")) or (first.islower() and not marked)
 
 
 # --- the first page ----------------------------------------------------------------------------------------
 
 
-def _without_cover(pages: Sequence[PageLines], found: Sequence[Title], text: BodyStyle) -> list[Title]:
+def _without_cover(pages: Sequence[PageLines], titles: Sequence[Title], text: BodyStyle) -> list[Title]:
     """Drop authors, dates and such that stand below the title on the first page, in type of their own.
 
     The form with which a company files a report heads nothing.
     """
-    first = [title for title in found if title.page == 0]
-    if not first or _is_filed(pages[0]):
-        return [title for title in found if title.page > 0]
+    first = [title for title in titles if title.page == 0]
+    form = " ".join(line.text for page in pages[:1] for line in page.lines).casefold()
+    if not first or ("exchange act of 1934" in form and "registrant" in form):
+        return [title for title in titles if title.page > 0]
     main = max(first, key=lambda title: (title.style.size, -title.at))
     begins = next(
         (
@@ -559,80 +495,54 @@ def _without_cover(pages: Sequence[PageLines], found: Sequence[Title], text: Bod
         ),
         len(pages[0].lines),
     )  # fmt: skip
-    others: dict[FontStyle, list[bool]] = defaultdict(list)
-    for title in found:
+    numbered: dict[FontStyle, list[bool]] = defaultdict(list)
+    for title in titles:
         if title.page > 0 or title.at > begins:
-            others[title.style].append(bool(_OUTLINED.match(title.text)))
-    unnumbered = {style for style, numbered in others.items() if 2 * sum(numbered) <= len(numbered)}
+            numbered[title.style].append(bool(_OUTLINED.match(title.text)))
+    unnumbered = {style for style, marks in numbered.items() if 2 * sum(marks) <= len(marks)}
     return [
-        title for title in found
+        title for title in titles
         if title.page > 0 or title.at > begins or title == main or title.style in unnumbered
         or _OUTLINED.match(title.text)
     ]  # fmt: skip
 
 
-def _is_filed(page: PageLines) -> bool:
-    """Tell whether a page is the form with which a company files a report."""
-    said = " ".join(line.text for line in page.lines).casefold()
-    return "exchange act of 1934" in said and "registrant" in said
-
-
 # --- levels ------------------------------------------------------------------------------------------------
 
 
-def _levels(found: Sequence[Title]) -> dict[Title, int]:
+def _levels(titles: Sequence[Title]) -> list[int]:
     """Return levels by numbers, else by style: larger type first, then the first to occur.
 
     The document's own title stays beside its sections: they are of level 1, as in other formats.
     """
-    alone = found and found[0].page == 0 and found[0].style not in {title.style for title in found[1:]}
-    largest = all(title.style.size <= found[0].style.size for title in found)
-    rest = found[1:] if alone and largest and len(found) > 2 else found
-    depths = _depths(found)
-    order = {title.style: at for at, title in reversed(list(enumerate(rest)))}
-    styles = sorted(order, key=lambda style: (-style.size, order[style]))
-    of_style: dict[FontStyle, list[Title]] = defaultdict(list)
-    for title in rest:
-        of_style[title.style].append(title)
-    usual = []
-    for style in styles:
-        told = Counter(depths[title] for title in of_style[style] if title in depths)
-        usual.append(
-            max(told, key=lambda depth: told[depth]) if 2 * told.total() > len(of_style[style]) else 0
-        )
-    levels: dict[FontStyle, int] = {}
-    deepest = 0
-    for at, style in enumerate(styles):
-        after = min(filter(None, usual[at + 1 :]), default=0)
-        depth = usual[at] or (max(1, after - 1) if after else deepest + 1)
-        levels[style] = min(depth, 6)
-        deepest = max(deepest, depth)
-    own = {title: min(depths.get(title, 0) or levels.get(title.style, 1), 6) for title in found}
-    return _filed_levels(found, own)
+    own = titles and titles[0].page == 0 and titles[0].style not in {title.style for title in titles[1:]}
+    largest = all(title.style.size <= titles[0].style.size for title in titles)
+    rest = titles[1:] if own and largest and len(titles) > 2 else titles
+    order = list(dict.fromkeys(title.style for title in rest))
+    styles = {style: at for at, style in enumerate(sorted(order, key=lambda style: -style.size), 1)}
+    depths = {title: number.count(".") + 1 for title in titles if (number := heading_number(title.text))}
+    for style in order:
+        own_depths = [depths.get(title, 0) for title in rest if title.style == style]
+        usual, count = Counter(own_depths).most_common(1)[0]
+        if usual and 2 * count > len(own_depths):
+            styles[style] = usual
+    levels = [min(depths.get(title, 0) or styles.get(title.style, 1), 6) for title in titles]
+    return _filed_levels(titles, levels)
 
 
-def _filed_levels(found: Sequence[Title], levels: Mapping[Title, int]) -> dict[Title, int]:
+def _filed_levels(titles: Sequence[Title], levels: Sequence[int]) -> list[int]:
     """Put what stands under the parts and items of a filed report below them."""
-    marks = {title: match for title in found if (match := _FILED.match(title.text))}
-    if sum(bool(match[2]) for match in marks.values()) < _SERIES:
-        return dict(levels)
-    parts, under = any(match[1] for match in marks.values()), 0
-    placed, above = dict[Title, int](), list[int]()
-    for title in found:
-        if match := marks.get(title):
-            under, above = 1 if match[1] else 1 + parts, []
-            placed[title] = under
+    marks = [_FILED.match(title.text) for title in titles]
+    if sum(bool(mark and mark[2]) for mark in marks) < _SERIES:
+        return list(levels)
+    parts, under = any(mark and mark[1] for mark in marks), 0
+    placed, above = list[int](), list[int]()
+    for title, mark, level in zip(titles, marks, levels, strict=True):
+        if mark:
+            under, above = 1 if mark[1] else 1 + parts, []
+            placed.append(under)
             continue
-        if _NOTE.match(title.text):
-            above = []
-        while above and above[-1] >= levels[title]:
-            above.pop()
-        above.append(0 if _NOTE.match(title.text) else levels[title])
-        placed[title] = min(under + len(above), 6)
+        note = bool(_NOTE.match(title.text))
+        above = [0] if note else [*(each for each in above if each < level), level]
+        placed.append(min(under + len(above), 6))
     return placed
-
-
-def _depths(found: Sequence[Title]) -> dict[Title, int]:
-    """Return the depths of numbered titles."""
-    numbers = ((title, heading_number(title.text)) for title in found)
-    return {title: number.count(".") + 1 for title, number in numbers if number}

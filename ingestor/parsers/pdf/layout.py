@@ -6,12 +6,10 @@ footers.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
-from statistics import median
+from collections.abc import Iterator, Sequence
 
 from ingestor.parsers.pdf.headings import CAPTION, Headings, headings
-from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, prose
+from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, prose, usual_leading
 from ingestor.parsers.shared.compose import Composer
 from ingestor.text.outline import heading_number
 
@@ -26,7 +24,7 @@ _SENTENCE_END = (".", "!", "?", ":", "”", '"', "。", "！", "？")
 
 def compose(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> Composer:
     """The whole text, page by page; after each what is said of its pictures (once), and comments."""
-    leading = _leading(pages)
+    leading = usual_leading(pages)
     found = headings(pages, outline, leading)
     composer, described = Composer(), set[str]()
     for number, page in enumerate(pages):
@@ -110,17 +108,6 @@ def _kind(group: Sequence[Line]) -> str:
 
 
 # --- paragraphs --------------------------------------------------------------------------------------------
-
-
-def _leading(pages: Iterable[PageLines]) -> float:
-    """The usual distance of one line from the next, in sizes of their type."""
-    steps = (
-        (above.baseline - below.baseline) / above.size
-        for page in pages
-        for above, below in pairwise(page.lines)
-        if above.size and above.size == below.size
-    )
-    return median([step for step in steps if 0.8 < step < 3] or [1.2])
 
 
 def _groups(lines: Sequence[Line], leading: float) -> Iterator[list[Line]]:

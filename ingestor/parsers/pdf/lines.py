@@ -1,20 +1,22 @@
-"""A line of a PDF's page, and lines as running text. Pure."""
+"""A line of a PDF's page: what it says, where it stands, how it is set; and lines as running text. Pure."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 
 from ingestor.core.completeness import words
 
-LEADER = re.compile(r"(?:\s?\.){4,}|…\s*\d+$")  # from a title to its page, in a table of contents
-_PAGE = re.compile(r"\S\s+(?:\d{1,4}|[ivxl]{1,6})$")
-_ENTRIES = 3  # lines that end with a number, one after the other: a table of contents
+LEADER = re.compile(r"(?:\s?[._]){4,}|…\s*\d+$")  # from a title to its page, in a table of contents
 LARGE = 1.15  # times the size of most of the text: larger than it
+_ENTRY = re.compile(r"\S\s+(?:\d{1,4}|[ivxl]{1,6})$")
+_ENTRIES = 3  # lines that end with a number, one after the other: a table of contents
 _PROSE = 0.03  # times the code's characters: what is less does not tell the size of the text
 _SHORT = 0.7  # of the widest line: ended on purpose
-_LEADER = re.compile(r"(?:\s?\.){5,}")  # from a title to its page, in a table of contents
+_LEVEL = 0.4  # sizes of the type between baselines of one row
+_GAP = 0.9  # sizes of the type between two parts of a line
 _YEAR = re.compile(r"(?:19|20)\d\d[A-Z]?\*?|[1-4]Q\d*|Q[1-4]|FY\d+|\d{1,2}/\d{1,2}/\d{2,4}|\d{1,2},?")
 _UNITS = re.compile(
     r"\(?\s*(?:(?:all |dollar |dollars? |amounts? |figures? |numbers? |shares? |expressed |stated )*in "
@@ -29,6 +31,19 @@ _COLUMNS = re.compile(
     re.IGNORECASE,
 )
 _WITHOUT_SPACES = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uff60]")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """``first``, ``last``: its characters' places among those of the page; ``divided``: goes on below."""
+
+    text: str
+    left: float
+    right: float
+    baseline: float
+    first: int = -1
+    last: int = -1
+    divided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +67,7 @@ class Line:
     hyphen: bool = False
     rows: tuple[tuple[str, ...], ...] = ()
     header: int = 0
-    words: tuple["Word", ...] = ()
+    words: tuple[Word, ...] = ()
     italic: bool = False
     caps: bool = False
     math: bool = False
@@ -68,21 +83,8 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """``first``, ``last``: its characters' places among those of the page; ``divided``: goes on below."""
-
-    text: str
-    left: float
-    right: float
-    baseline: float
-    first: int = -1
-    last: int = -1
-    divided: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class PageLines:
-    """``comments``: annotations of readers; ``figures``: what is said of pictures."""
+    """``comments``: annotations of readers; ``figures``: descriptions of pictures."""
 
     label: str
     height: float
@@ -99,6 +101,39 @@ class Bookmark:
     level: int
     page: int
     top: float | None = None
+
+
+# --- where lines stand -------------------------------------------------------------------------------------
+
+
+def is_level(line: Line, other: Line) -> bool:
+    """Tell whether two lines stand at one height."""
+    return abs(line.baseline - other.baseline) < _LEVEL * max(line.size, other.size)
+
+
+def parts(line: Line, gap: float = _GAP) -> list[list[Word]]:
+    """Return the words of a line between its wide gaps; ``gap``: sizes of the type."""
+    runs: list[list[Word]] = []
+    for word in line.words:
+        if runs and word.left - runs[-1][-1].right <= gap * line.size:
+            runs[-1].append(word)
+        else:
+            runs.append([word])
+    return runs
+
+
+def usual_leading(pages: Iterable[PageLines]) -> float:
+    """Return the usual distance from one line to the next, in sizes of their type."""
+    steps = (
+        (above.baseline - below.baseline) / above.size
+        for page in pages
+        for above, below in pairwise(page.lines)
+        if above.size and above.size == below.size
+    )
+    return median([step for step in steps if 0.8 < step < 3] or [1.2])
+
+
+# --- what lines say ----------------------------------------------------------------------------------------
 
 
 def body_size(pages: Iterable[PageLines]) -> float:
@@ -126,38 +161,19 @@ def words_in(pages: Iterable[PageLines]) -> int:
     )
 
 
-def prose(lines: Sequence[Line]) -> str:
-    """Lines as running text; one that ends long before the margin ends on purpose."""
-    widest = max(line.right - line.left for line in lines)
-    text = lines[0].text
-    for above, line in pairwise(lines):
-        text += _joint(above, line, widest) + line.text
-    return _LEADER.sub(" …", f"{text}-" if lines[-1].hyphen else text)
-
-
-def _joint(above: Line, line: Line, widest: float) -> str:
-    """The separator between two lines of one paragraph."""
-    if above.hyphen:
-        return "" if line.text[:1].islower() else "-"
-    same_line = abs(above.baseline - line.baseline) < 0.5 * above.size
-    if not same_line and (above.right - above.left < _SHORT * widest or _LEADER.search(above.text)):
-        return "\n"
-    return "" if _WITHOUT_SPACES.match(above.text[-1:]) and _WITHOUT_SPACES.match(line.text) else " "
-
-
 def contents(lines: Sequence[Line]) -> set[int]:
-    """The lines of a table of contents."""
+    """Return the lines of a table of contents."""
     leaders = {at for at, line in enumerate(lines) if LEADER.search(line.text)}
-    entries = sorted(leaders | {at for at, line in enumerate(lines) if _PAGE.search(line.text)})
-    found, run = set(leaders), entries[:1]
-    for at in [*entries[1:], len(lines) + 3]:
-        if run and at - run[-1] <= 2:
-            run.append(at)
-            continue
-        if len(run) >= _ENTRIES:
-            found |= set(range(run[0], run[-1] + 1))
-        run = [at]
-    return found
+    entries, run = set(leaders), list[int]()
+    for at in [
+        *sorted(leaders | {at for at, line in enumerate(lines) if _ENTRY.search(line.text)}),
+        len(lines) + 3,
+    ]:
+        if run and at - run[-1] > 2:
+            entries |= set(range(run[0], run[-1] + 1)) if len(run) >= _ENTRIES else set()
+            run = []
+        run.append(at)
+    return entries
 
 
 def is_units(text: str) -> bool:
@@ -167,5 +183,27 @@ def is_units(text: str) -> bool:
 
 def is_columns(text: str) -> bool:
     """Tell whether a line names columns: years, months, dates."""
-    words = text.replace("$", " ").split()
-    return bool(_COLUMNS.match(text)) or (bool(words) and all(map(_YEAR.fullmatch, words)))
+    names = text.replace("$", " ").split()
+    return bool(_COLUMNS.match(text)) or (bool(names) and all(map(_YEAR.fullmatch, names)))
+
+
+# --- lines as running text ---------------------------------------------------------------------------------
+
+
+def prose(lines: Sequence[Line]) -> str:
+    """Return lines as running text; one that ends long before the margin ends on purpose."""
+    widest = max(line.right - line.left for line in lines)
+    text = lines[0].text
+    for above, line in pairwise(lines):
+        text += _joint(above, line, widest) + line.text
+    return LEADER.sub(" …", f"{text}-" if lines[-1].hyphen else text)
+
+
+def _joint(above: Line, line: Line, widest: float) -> str:
+    """Return the separator between two lines of one paragraph."""
+    if above.hyphen:
+        return "" if line.text[:1].islower() else "-"
+    ended = above.right - above.left < _SHORT * widest or LEADER.search(above.text)
+    if ended and not is_level(above, line):
+        return "\n"
+    return "" if _WITHOUT_SPACES.match(above.text[-1:]) and _WITHOUT_SPACES.match(line.text) else " "
