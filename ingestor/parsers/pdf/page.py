@@ -433,7 +433,7 @@ def _grouped(text: PageText, spans: Sequence[tuple[int, int]]) -> Iterator[list[
             yield group
             group = []
         for place in range(start, end - 1) if text.pieces or (wide and usual <= _TIGHT * size) else ():
-            one, other = chars[place : place + 2]
+            one, other = chars[place], chars[place + 1]
             if text.pieces and _SYLLABIC.match(one):
                 bound = combining(one) == _VIRAMA and one not in _FINAL
                 apart = not bound and category(other)[0] == "L" and _is_divided(text, place, place + 1)
@@ -560,7 +560,7 @@ def line_of(text: PageText, words: Sequence[Word]) -> Line:
 
 
 def is_slanted(text: PageText, word: Word) -> bool:
-    turn = raw.FPDFText_GetCharAngle(text.handle, word.first) % (math.pi / 2)
+    turn = float(raw.FPDFText_GetCharAngle(text.handle, word.first)) % (math.pi / 2)
     return _UPRIGHT < turn < math.pi / 2 - _UPRIGHT
 
 

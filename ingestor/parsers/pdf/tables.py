@@ -8,11 +8,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ingestor.parsers.pdf.lines import Line, Word, is_columns, is_units
+from ingestor.parsers.pdf.lines import LEADER, Line, Word, is_columns, is_level, is_units, parts
 from ingestor.parsers.pdf.page import PageText, line_of, split
 
 if TYPE_CHECKING:
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
     from ingestor.parsers.pdf.structure import Cell
 
 Row = tuple[str, ...]
-_LEVEL = 0.3  # sizes of the type between baselines of one row
 _PART = 0.9  # sizes of the type between two parts of a line
+_CLEAR = 0.5  # sizes of the type: a gutter between columns of texts
 _EDGE = 4.0  # points between the ends of figures of one column
+_ROW = 3.5  # sizes of the type between two rows of texts
 _STEP = 3.0  # times the usual distance between lines: the end of a table
 _BETWEEN = 6  # lines without figures between two rows
+_MOST = 200  # lines of a table of texts
 _HEADER = 6  # lines above the first row of figures
 _LEAST = 3  # rows of a table of texts, and lines side by side
 _CELL = 60  # characters of a cell of such a table, on average
@@ -37,7 +40,6 @@ _FIGURE = re.compile(
 )
 _NUMBER = re.compile(r"\d|^[-–—]+$")
 _DATED = re.compile(r"(?:19|20)\d\d")
-_LEADER = re.compile(r"(?:\s?[._]){3,}\s*")
 _MARK = re.compile(r"[•‣▪■●○◦∙·–—*▶►➢❖◆✓\uf0b7\uf0a7-]|\(?\w{1,4}[.)]")
 
 
@@ -183,10 +185,8 @@ def table_line(like: Line, rows: Sequence[Row], header: int) -> Line:
 
 
 def _level(line: Line, other: Line) -> bool:
-    return (
-        abs(line.baseline - other.baseline) < _LEVEL * max(line.size, other.size)
-        and not line.rows and not other.rows and line.slanted == other.slanted
-    )  # fmt: skip
+    """Tell whether two lines may be parts of one row."""
+    return is_level(line, other) and not line.rows and not other.rows and line.slanted == other.slanted
 
 
 def _rows(text: PageText, lines: Sequence[Line]) -> list[Line]:
@@ -244,17 +244,6 @@ def _beside(text: PageText, left: Sequence[Line], right: Sequence[Line]) -> list
     rows = [line_of(text, [*one.words, *after[id(one)].words]) if id(one) in after else one for one in left]
     rows += [line for one, line in zip(partners, right, strict=True) if one is None]
     return sorted(rows, key=lambda line: -line.baseline)
-
-
-def parts(line: Line) -> list[list[Word]]:
-    """Return the words of a line between its wide gaps."""
-    found: list[list[Word]] = []
-    for word in line.words:
-        if found and word.left - found[-1][-1].right <= _PART * line.size:
-            found[-1].append(word)
-        else:
-            found.append([word])
-    return found
 
 
 def _columns(text: PageText, lines: Sequence[Line]) -> Iterator[Line]:
@@ -359,7 +348,7 @@ def _figures(line: Line) -> _Figures | None:
         return None
     label = words[:at]
     gap = tail[0].left - label[-1].right if label else 99.0
-    led = len(words) < len(line.words) or bool(label and _LEADER.search(label[-1].text))
+    led = len(words) < len(line.words) or bool(label and LEADER.search(label[-1].text))
     if len(numbers) < 2 and gap <= _PART * line.size and not led:
         return None
     cells: list[str] = []
@@ -371,46 +360,40 @@ def _figures(line: Line) -> _Figures | None:
         else:
             cells.append(word.text)
         open_ = not _NUMBER.search(word.text) and not closes
-    said = _LEADER.sub(" ", " ".join(word.text for word in label)).strip()
+    said = LEADER.sub(" ", " ".join(word.text for word in label)).strip()
     return _Figures((said, *cells), tuple(word.right for word in numbers), tail[0].left)
 
 
 def aligned(lines: Sequence[Line]) -> list[Line]:
-    """Put the rows of tables without lines together: figures in columns, else short texts in columns."""
+    """Put the rows of tables without lines together: figures in columns, else texts between gutters."""
     figures = [_figures(line) for line in lines]
-    found: list[Line] = []
-    at = 0
-    leading = _leading(lines)
+    placed: list[Line] = []
+    at, leading = 0, _leading(lines)
+    figures_end = cache(lambda number: _figures_end(lines, figures, number, leading))
     while at < len(lines):
-        end = _figures_end(lines, figures, at, leading)
-        if end:
-            rows = [_row(lines[n], figures[n]) for n in range(at, end)]
-            above = _header_above(found, lines[at], figures[at], leading)
-            head = [_row(line, _figures(line)) for line in found[len(found) - above :]] if above else []
-            if above:
-                del found[-above:]
-            first = lines[at - above] if above else lines[at]
-            header = max(header_rows(_even([*head, *rows])), above)
-            like = replace(
-                first,
-                left=min(line.left for line in lines[at - above : end]),
-                right=max(line.right for line in lines[at - above : end]),
-            )
-            found.append(
-                table_line(
-                    replace(like, text=" ".join(filter(None, first.text.split()))), [*head, *rows], header
-                )
-            )
-            at = end
+        end = figures_end(at)
+        rows = [_row(lines[n], figures[n]) for n in range(at, end)]
+        if not end:
+            most = min(at + _MOST, len(lines))
+            below = next((number for number in range(at, most) if figures_end(number)), most)
+            rows, end = _grid(lines[at:below], leading)
+            end += at
+        if not rows:
+            placed.append(lines[at])
+            at += 1
             continue
-        texts, end = _texts(lines, at, leading)
-        if texts:
-            found.append(table_line(lines[at], texts, 1 if len(texts) > _LEAST - 1 else 0))
-            at = end
-            continue
-        found.append(lines[at])
-        at += 1
-    return found
+        left = figures[at].left if figures[at] else max(part[0].left for part in parts(lines[at]))  # type: ignore[union-attr]
+        above = _header_above(placed, lines[at], left, leading)
+        head = placed[len(placed) - above :] if above else []
+        del placed[len(placed) - len(head) :]
+        rows = [*(_row(line, _figures(line)) for line in head), *rows]
+        whole = [*head, *lines[at:end]]
+        like = replace(
+            whole[0], left=min(line.left for line in whole), right=max(line.right for line in whole)
+        )
+        placed.append(table_line(like, rows, max(header_rows(_even(rows)), above)))
+        at = end
+    return placed
 
 
 def _leading(lines: Sequence[Line]) -> float:
@@ -425,7 +408,11 @@ def _leading(lines: Sequence[Line]) -> float:
 def _row(line: Line, figures: _Figures | None) -> Row:
     if figures:
         return figures.cells
-    return tuple(_LEADER.sub(" ", " ".join(word.text for word in part)).strip() for part in parts(line))
+    return tuple(LEADER.sub(" ", _text(part)).strip() for part in parts(line))
+
+
+def _text(words: Iterable[Word]) -> str:
+    return " ".join(word.text for word in words)
 
 
 def _even(rows: Sequence[Row]) -> list[Row]:
@@ -435,21 +422,19 @@ def _even(rows: Sequence[Row]) -> list[Row]:
 
 def _figures_end(lines: Sequence[Line], figures: Sequence[_Figures | None], at: int, leading: float) -> int:
     """Return where the table of figures ends that begins with this line; 0 if none does."""
-    if not figures[at]:
+    first = figures[at]
+    if not first:
         return 0
-    end, shared, count = at + 1, 0, 1
-    edges = list(figures[at].edges)  # type: ignore[union-attr]
-    left = figures[at].left  # type: ignore[union-attr]
-    number = at + 1
-    while number < len(lines) and number - end <= _BETWEEN:
+    end, shared, count, edges, left = at + 1, 0, 1, list(first.edges), first.left
+    for number in range(at + 1, len(lines)):
         line, own = lines[number], figures[number]
         step = lines[number - 1].baseline - line.baseline
-        if line.rows or line.slanted or not -0.5 * line.size < step <= _STEP * leading or not line.words:
+        between = number - end > _BETWEEN or line.rows or line.slanted or not line.words
+        if between or not -0.5 * line.size < step <= _STEP * leading:
             break
-        if own:
-            matches = any(abs(edge - other) <= _EDGE for edge in own.edges for other in edges)
-            if not matches and (own.left < left - 60 or len(line.words) == 1):
-                own = None
+        matches = own is not None and any(abs(edge - other) <= _EDGE for edge in own.edges for other in edges)
+        if own and not matches and (own.left < left - 60 or len(line.words) == 1):
+            own = None
         if own:
             shared, count, end = shared + matches, count + 1, number + 1
             edges += own.edges
@@ -458,27 +443,20 @@ def _figures_end(lines: Sequence[Line], figures: Sequence[_Figures | None], at: 
             break  # prose
         elif line.size > 1.3 * lines[at].size:
             break
-        number += 1
     return end if count >= 2 and shared >= 0.5 * (count - 1) else 0
 
 
-def _header_above(found: Sequence[Line], first: Line, figures: _Figures | None, leading: float) -> int:
-    """Count the lines above a table that name its columns and units."""
+def _header_above(placed: Sequence[Line], first: Line, left: float, leading: float) -> int:
+    """Count the lines above a table that name its columns and units; ``left``: of its second column."""
     count = labels = 0
     below = first
-    left = figures.left if figures else first.left
-    for number, line in enumerate(reversed(found[-_HEADER:]), 1):
+    for number, line in enumerate(reversed(placed[-_HEADER:]), 1):
         step = line.baseline - below.baseline
         if line.rows or line.slanted or not line.words or not -0.5 * line.size < step <= 2.2 * leading:
             break
-        over = (
-            line.left > left - 6 * line.size
-            and line.left > first.left + 2 * line.size
-            and len(line.text) <= 90
-        )
-        some = (
-            len(parts(line)) > 1 and parts(line)[1][0].left > left - 6 * line.size and len(line.text) <= 120
-        )
+        runs, near = parts(line), left - 6 * line.size
+        over = line.left > max(near, first.left + 2 * line.size) and len(line.text) <= 90
+        some = len(runs) > 1 and runs[-1][0].left > near and len(line.text) <= 120
         names = (over or some or is_units(line.text) or is_columns(line.text)) and not line.text.endswith(".")
         labels += not names
         if labels > 2 or not (names or len(line.text) <= _CELL):
@@ -487,50 +465,126 @@ def _header_above(found: Sequence[Line], first: Line, figures: _Figures | None, 
     return count
 
 
-def _texts(lines: Sequence[Line], at: int, leading: float) -> tuple[list[Row], int]:
-    """Return the rows of a table of short texts that begins with this line, and where it ends."""
-    first = parts(lines[at])
-    if len(first) < 2 or lines[at].slanted or lines[at].mono or _MARK.fullmatch(first[0][0].text):
-        return [], at
-    lefts = [part[0].left for part in first]
-    rows: list[list[str]] = [[_said(part) for part in first]]
-    number = at + 1
-    while number < len(lines):
-        line, step = lines[number], lines[number - 1].baseline - lines[number].baseline
-        columns = _columns_of(line, lefts)
-        close = step <= 1.4 * leading
-        if not columns or not 0.5 * line.size < step <= 2.5 * leading:
+# --- texts between gutters ---------------------------------------------------------------------------------
+
+
+def _grid(lines: Sequence[Line], leading: float) -> tuple[list[Row], int]:
+    """Return the rows of a table of texts that the first line begins, and its lines; none if it begins none.
+
+    Its gutters are clear from the first row to the last, its columns are aligned and mostly filled.
+    """
+    if len(parts(lines[0])) < 2 or _MARK.fullmatch(lines[0].words[0].text):
+        return [], 0
+    region = _region(lines, leading)
+    places = {id(line): number for number, line in enumerate(region)}
+    levels = _levels(region)
+    clear, gutters = _clear(levels, 0)
+    if len(_clear(levels, 1)[1]) > len(gutters):
+        return [], 0  # a title above some of the columns: the table begins below it
+    count, last, end = 0, -1, 0
+    for number, level in enumerate(levels[:clear], 1):
+        count, last = count + len(level), max(last, *(places[id(line)] for line in level))
+        end = number if last + 1 == count else end  # no line of them stands behind others
+    rows = _in_columns(levels[:end], gutters, leading) if end else []
+    return rows, sum(map(len, levels[:end])) if rows else 0
+
+
+def _region(lines: Sequence[Line], leading: float) -> list[Line]:
+    """Return the lines that may be one table: a cell may begin above the end of the one on its left."""
+    first, lowest = lines[0], lines[0].baseline
+    region = [first]
+    for line in lines[1:]:
+        if line.rows or line.slanted or line.mono or not line.words:
             break
-        goes_on = columns[0] > 0 and len(columns) < len(lefts) and close
-        if len(columns) < 2 and not goes_on:
+        if lowest - line.baseline > max(2.5 * leading, _ROW * first.size):
             break
-        if not goes_on:
-            rows.append([""] * len(lefts))
-        for column, part in zip(columns, parts(line), strict=True):
-            rows[-1][column] = f"{rows[-1][column]} {_said(part)}".strip()
-        number += 1
-    cells = [cell for row in rows for cell in row if cell]
-    full = len(cells) >= 0.6 * len(rows) * len(lefts) and all(row[0] for row in rows[1:])
-    if len(rows) < _LEAST or not full or sum(map(len, cells)) > _CELL * len(cells):
-        return [], at
-    return [tuple(row) for row in rows], number
+        higher = line.baseline - region[-1].baseline
+        if higher > 0.5 * line.size and (higher > _BETWEEN * line.size or line.left < region[-1].right):
+            break
+        if not 0.75 < line.size / (first.size or 1.0) < 1.34:
+            break
+        region.append(line)
+        lowest = min(lowest, line.baseline)
+    return region
 
 
-def _said(words: Iterable[Word]) -> str:
-    return " ".join(word.text for word in words)
+def _levels(region: Sequence[Line]) -> list[list[Line]]:
+    """Return lines by their heights, from the top."""
+    levels: list[list[Line]] = []
+    for line in sorted(region, key=lambda line: (-line.baseline, line.left)):
+        if levels and is_level(levels[-1][0], line):
+            levels[-1].append(line)
+        else:
+            levels.append([line])
+    return levels
 
 
-def _columns_of(line: Line, lefts: Sequence[float]) -> list[int]:
-    """Return the column of each part of a line; nothing if one stands in none, or two in one."""
-    own = [] if line.rows or line.slanted else parts(line)
-    found = [
-        next((at for at, left in enumerate(lefts) if _fits(part, left, lefts[at + 1 :], line.size)), -1)
-        for part in own
-    ]
-    return found if -1 not in found and len(set(found)) == len(found) else []
+def _clear(levels: Sequence[Sequence[Line]], begin: int) -> tuple[int, list[tuple[float, float]]]:
+    """Return where lines end that leave the same gutters clear, and those."""
+    gutters: list[tuple[float, float]] = []
+    end = begin
+    for number in range(begin, len(levels)):
+        words = sorted((word for line in levels[number] for word in line.words), key=lambda word: word.left)
+        size = levels[number][0].size
+        free = [(float("-inf"), words[0].left), *((a.right, b.left) for a, b in pairwise(words)),
+                (max(word.right for word in words), float("inf"))]  # fmt: skip
+        if number == begin:
+            left = [(low, high) for low, high in free[1:-1] if high - low > _PART * size]
+        else:
+            both = ((max(low, a), min(high, b)) for low, high in gutters for a, b in free)
+            left = [(low, high) for low, high in both if high - low > _CLEAR * size]
+        if not left or (len(left) < len(gutters) and number - begin > _LEAST):
+            break
+        gutters, end = left, number + 1
+    return end, gutters
 
 
-def _fits(part: Sequence[Word], left: float, after: Sequence[float], size: float) -> bool:
-    """Tell whether words stand in a column: they begin with it, and end before the next one."""
-    end = after[0] if after else float("inf")
-    return part[0].left >= left - 0.6 * size and part[-1].right <= end + 0.3 * size
+def _in_columns(
+    levels: Sequence[Sequence[Line]], gutters: Sequence[tuple[float, float]], leading: float
+) -> list[Row]:
+    """Return the rows of lines between gutters; none if they are no table."""
+    steps = [one[0].baseline - other[0].baseline for one, other in pairwise(levels)]
+    apart = 1.2 * min(steps, default=0.0)
+    padded = (
+        len([step for step in steps if step > apart]) >= _LEAST - 1 and min(steps) < 1.4 * levels[0][0].size
+    )
+    rows: list[list[list[Word]]] = []
+    for number, level in enumerate(levels):
+        cells: list[list[Word]] = [[] for _ in range(len(gutters) + 1)]
+        for word in sorted((word for line in level for word in line.words), key=lambda word: word.left):
+            cells[sum(word.left >= high - 1 for _, high in gutters)].append(word)
+        step = steps[number - 1] if number else leading
+        goes_on = not all(cells) and step <= apart if padded else not cells[0] and step <= 1.4 * leading
+        if rows and goes_on:
+            for cell, more in zip(rows[-1], cells, strict=True):
+                cell += more
+        else:
+            rows.append(cells)
+    if sum(map(bool, rows[-1])) < 2:
+        return []
+    return [tuple(map(_text, row)) for row in rows] if _is_table(rows) else []
+
+
+def _is_table(rows: Sequence[Sequence[Sequence[Word]]]) -> bool:
+    """Tell whether most cells are filled, short, and aligned with others of their column."""
+    filled = [cell for row in rows for cell in row if cell]
+    wide = len(rows[0]) if rows else 0
+    if (
+        len(rows) < _LEAST
+        or len(filled) < 0.5 * wide * len(rows)
+        or sum(bool(row[0]) for row in rows) < 0.7 * len(rows)
+    ):
+        return False
+    if sum(len(_text(cell)) for cell in filled) > _CELL * len(filled):
+        return False
+    for column in zip(*rows, strict=True):
+        cells = [cell for cell in column if cell]
+        for edge in (
+            [cell[0].left for cell in cells], [max(word.right for word in cell) for cell in cells],
+            [min(word.left for word in cell) + max(word.right for word in cell) for cell in cells],
+        ):  # fmt: skip
+            if sum(abs(place - median(edge)) < _EDGE for place in edge) >= 0.6 * len(edge):
+                break
+        else:
+            return False
+    return True
