@@ -335,7 +335,7 @@ Pairs = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True, slots=True)
 class OwnMetadata:
-    """The checked ``metadata`` of a source, see pipeline/own_metadata.py."""
+    """The checked ``metadata`` of a source, see pipeline/metadata.py."""
 
     values: Pairs = ()
     paths: tuple[tuple[str, Pairs], ...] = ()

@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from ingestor.core.entries import Entry
 from ingestor.pipeline.prepare import Prepared
 
 # rebuilt: written into an edition that is built to replace another. recut: nothing of the document changed,
@@ -49,10 +48,6 @@ def write_of(prepared: Prepared, *, building: bool) -> WriteDocument:
         len(prepared.patches),
         len(prepared.drops),
     )
-
-
-def removal_of(entry: Entry) -> RemoveDocument:
-    return RemoveDocument(len(entry.known))
 
 
 def _kind(prepared: Prepared, building: bool) -> Kind:

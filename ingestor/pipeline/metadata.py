@@ -11,16 +11,17 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
 from functools import cache
 from itertools import chain
 
-from ingestor.config.models import OwnMetadata
+from ingestor.config.models import FieldType, OwnMetadata
 from ingestor.config.quotas import UNBOUNDED, Quotas
+from ingestor.connectors.shared import gitignore
 from ingestor.core.content_types import keeps_lines
 from ingestor.core.fingerprint import fingerprint
-from ingestor.core.metadata_keys import KEYS, Profile, carries
+from ingestor.core.metadata_keys import KEYS, NEEDED, Profile, carries
 from ingestor.model import (
     INSIDE,
     Block,
@@ -34,9 +35,9 @@ from ingestor.model import (
     SourceName,
     Value,
 )
+from ingestor.parsers.markup.front_matter import fields_of
 from ingestor.parsers.shared.file_names import file_name, suffix
-from ingestor.pipeline import own_metadata
-from ingestor.pipeline.metadata_quotas import within
+from ingestor.ports import BadDocument
 from ingestor.text.context import Lines
 from ingestor.text.outline import Outline, outline
 
@@ -90,8 +91,7 @@ def build(
 
     ``ids``, ``lines`` (see text/context.py), ``tokens`` and ``content_hashes``: a value for each chunk.
     ``profile``: which keys records carry;
-    an omitted standard key is None, so that a patch removes the key. ``quotas``: quotas of the server, see
-    metadata_quotas.py.
+    an omitted standard key is None, so that a patch removes the key. ``quotas``: of the server.
     Keys of ``own``, ``item.extra``, ``document.extra`` and ``chunk.extra`` are added, later ones winning, but
     none takes the place of a key in KEYS.
     """
@@ -106,8 +106,8 @@ def build(
     )
     lined = keeps_lines(document.content_type)
     places = _places(outline(document), chunks, lined=lined)
-    given = own_metadata.by_path(own, item.key)
-    front, _ = own_metadata.by_front_matter(own, document)
+    given = by_path(own, item.key)
+    front, _ = by_front_matter(own, document)
     shared = _named((*given.items(), *item.extra, *document.extra, *front.items()))
     described = []
     for i, (chunk, place) in enumerate(zip(chunks, places, strict=True)):
@@ -148,7 +148,7 @@ def _of_document(document: Document, item: Item, document_id: DocumentId) -> dic
         "file_type": document.content_type,
         "file_size": item.size,
         "last_modified_date": _day(item.modified),
-        "last_modified_day": own_metadata.day_of(_day(item.modified)),
+        "last_modified_day": day_of(_day(item.modified)),
     }
 
 
@@ -292,3 +292,146 @@ def _text(text: str) -> str:
     """Text without lone surrogates, by which Python represents invalid bytes of file names."""
     text = text[:_LONGEST]
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+# --- keys that the config gives --------------------------------------------------------------------
+# ``values`` hold for all documents of the source, ``paths`` for those that a pattern takes; ``front_matter``
+# names fields of Markdown files with their types. The more specific value wins: values, patterns in their
+# order, what source and format know, front matter.
+
+_TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
+_NO_PATTERN = gitignore.rules(())
+_pattern = cache(lambda pattern: gitignore.rules([pattern]))
+
+
+def by_path(own: OwnMetadata, key: str) -> dict[str, Value]:
+    """Return the values that the config gives to the document with this key."""
+    chosen, names = dict(own.values), key.replace(INSIDE, "/").split("/")
+    for pattern, values in own.paths:
+        taken: gitignore.IgnoreRules = _pattern(pattern)
+        if gitignore.selects(taken, _NO_PATTERN, names):
+            chosen |= values
+    return chosen
+
+
+def by_front_matter(own: OwnMetadata, document: Document) -> tuple[dict[str, Value], list[str]]:
+    """Return the named fields of the document's front matter, and what is wrong with the others."""
+    if not own.front_matter or not any(block.kind == "front_matter" for block in document.blocks[:1]):
+        return {}, []
+    fields, values, wrong = fields_of(document.text) or {}, dict[str, Value](), list[str]()
+    for name, kind in own.front_matter:
+        texts = list(_texts(fields.get(name)))
+        if not texts:
+            continue
+        value = _typed(texts, kind)
+        if value is None:
+            wrong.append(f"front matter: {name} is no {kind}: {', '.join(texts)[:80]}")
+        else:
+            values[name] = value
+    return values, wrong
+
+
+def day_of(text: str | None) -> int | None:
+    """Return a day as an integer, such as 20261122; None if the text begins with no date."""
+    try:
+        return int(date.fromisoformat((text or "")[:10]).strftime("%Y%m%d"))
+    except ValueError:
+        return None
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield a field's texts, without empty ones. Aliases can nest lists endlessly: one level is read."""
+    for each in value if isinstance(value, list) else [value]:
+        text = "" if each is None or isinstance(each, list | Mapping) else " ".join(str(each).split())
+        if text and text.lower() not in ("~", "null"):
+            yield text
+
+
+def _typed(texts: list[str], kind: FieldType) -> Value:
+    """Return the value of that type; None if the texts have none."""
+    if kind == "list":
+        parts = [part.strip() for part in texts[0].split(",")] if len(texts) == 1 else texts
+        return [part for part in parts if part] or None
+    text = ", ".join(texts)
+    if kind == "text":
+        return text
+    if kind == "day":
+        return day_of(text)
+    if kind == "boolean":
+        return True if text.lower() in _TRUE else False if text.lower() in _FALSE else None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+# --- quotas of a server ----------------------------------------------------------------------------
+
+# Keys to omit for a server that takes fewer, in this order; readers miss the first ones least. Next go keys
+# that are not ingestor's own, in reverse alphabetical order. Keys that ingestor reads stay.
+LEFT_OUT = (
+    *("doc_id", "ref_doc_id", "file_path", "file_type", "content_hash", "strategy", "recipe"),
+    *(
+        "section_chunk_count",
+        "section_chunk_index",
+        "block_kinds",
+        "file_size",
+        "last_modified_date",
+        "last_modified_day",
+    ),
+    *("section_number", "parents", "_node_content", "relationships", "figure", "token_count", "file_name"),
+    *("section_title", "headings", "folders", "page_label", "symbol", "content_type"),
+)
+
+
+def within(metadata: Metadata, quotas: Quotas) -> Metadata:
+    """Fit metadata into the quotas. An omitted standard key is None, so that a patch removes the key."""
+    if quotas.metadata_keys is quotas.key_bytes is quotas.value_bytes is None:
+        return metadata
+    most = quotas.value_bytes
+    kept = {
+        key: None
+        if key == "_node_content" and most is not None and len(str(value or "").encode()) > most
+        else _truncated(value, most)
+        for key, value in metadata.items()
+        if key in KEYS or quotas.key_bytes is None or len(key.encode()) <= quotas.key_bytes
+    }
+    present = [key for key, value in kept.items() if value is not None]
+    excess = 0 if quotas.metadata_keys is None else max(0, len(present) - quotas.metadata_keys)
+    others = sorted((key for key in present if key not in KEYS | NEEDED | set(LEFT_OUT)), reverse=True)
+    for key in [key for key in (*LEFT_OUT, *others) if key in present][:excess]:
+        del kept[key]
+    return {**dict.fromkeys(key for key in metadata if key in KEYS), **kept}
+
+
+def _truncated(value: Value, most: int | None) -> Value:
+    """Truncate a text, or the texts of a list together, to so many bytes."""
+    if most is None or not isinstance(value, str | list):
+        return value
+    if isinstance(value, str):
+        encoded = value.encode()
+        return value if len(encoded) <= most else encoded[:most].decode("utf-8", "ignore")
+    left, kept = most, []
+    for text in value:
+        if len(text.encode()) > left:
+            break
+        kept.append(text)
+        left -= len(text.encode())
+    return kept or [str(_truncated(value[0], most))]
+
+
+def require_short(chunks: Sequence[Chunk], quotas: Quotas) -> None:
+    """Raises BadDocument if the server does not take the text of a chunk."""
+    most = quotas.document_bytes
+    for at, chunk in enumerate(chunks if most is not None else ()):
+        size = len(chunk.text.encode())
+        if most is not None and size > most:
+            raise BadDocument(
+                f"chunk {at} has {size:,} bytes, and this Chroma takes {most:,} "
+                "(chroma.quotas.document_bytes): cut it into smaller chunks"
+            )

@@ -4,10 +4,11 @@ Runs on a worker and changes neither journal nor index: it returns the writes. O
 in the index are embedded; cached vectors are used.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import compress
+from itertools import accumulate, compress
 
 import numpy as np
 
@@ -34,19 +35,27 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.parsers.shared import detect
-from ingestor.pipeline import language, limits, metadata, own_metadata, window
+from ingestor.pipeline import language, limits, metadata
 from ingestor.pipeline.limits import StageTimes
-from ingestor.pipeline.metadata_quotas import require_short
 from ingestor.pipeline.reading import Reader, Reading
-from ingestor.pipeline.window import Beyond, embed_whole, endless
-from ingestor.ports import BadDocument, Chunker, Collective, Embed
-from ingestor.segmentation.pooling import mix
+from ingestor.ports import BadDocument, Chunker, Collective, Embed, Embedder
+from ingestor.segmentation.fixed_point import to_fixed
+from ingestor.segmentation.pooling import mix, pool
 from ingestor.text import context as text_context
 from ingestor.text.context import Context, Lines, contexts, in_front
 from ingestor.units import counted
 
+Beyond = Callable[[Sequence[str]], list[bool]]  # whether each text is longer than the window
+
+_WINDOW = 1  # raised whenever the same text is divided otherwise
+_BORDERS = tuple(map(re.compile, (r"\n", r"(?<=[.!?。！？])\s", r"\s", r"\b")))  # strongest first
 _FEW = 1000  # chunks that a document of any size may give
 _PIECES = 10  # distinct texts that a strategy may compare, for each chunk that it may make
+
+
+def endless(texts: Sequence[str]) -> list[bool]:
+    """Return False for each text: a model without a window reads all."""
+    return [False] * len(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,7 @@ class Tools:
             described = metadata.rules(self.reader.source, self.profile, self.quotas, self.own)
             rules = (
                 detect.rules(), language.rules(), described, limits.repeat_rules(), text_context.VERSION,
-                window.VERSION,
+                _WINDOW,
             )  # fmt: skip
             self._recipes[parser] = combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
         return self._recipes[parser]
@@ -159,7 +168,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         tools.expect()
     with tools.times.measured("read"):
         document = reading.document()
-    _, wrong = own_metadata.by_front_matter(tools.own, document)
+    _, wrong = metadata.by_front_matter(tools.own, document)
     document = replace(document, lost=(*document.lost, *wrong))
     with tools.chunking_turn(len(document.text)), tools.times.measured("chunk"):
         cut = _cut(job, document, tools)
@@ -232,7 +241,7 @@ def _cut(job: Job, document: Document, tools: Tools) -> _Cut:
         if not _holds(whole.sums, whole.interval, others, tools):
             whole = tools.chunker.chunk(document, embed, others)
     _within(len(whole.chunks), entry, tools)
-    require_short(whole.chunks, tools.quotas)
+    metadata.require_short(whole.chunks, tools.quotas)
     chunking = limits.without_repeats(whole)
     chunks = chunking.chunks
     lines = contexts(document, chunks, tools.context)
@@ -363,7 +372,7 @@ def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequ
         return [combine(tools.embedder_recipe, digest(vector.tobytes())) for vector in chunking.vectors]
     divided = tools.exceeds_window(texts)
     own = [
-        combine(tools.embedder_recipe, text_digest(text), *([window.VERSION] if is_long else []))
+        combine(tools.embedder_recipe, text_digest(text), *([_WINDOW] if is_long else []))
         for text, is_long in zip(texts, divided, strict=True)
     ]
     if not (share := _neighbours(chunking, tools)):
@@ -389,3 +398,61 @@ def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunkin
 def _neighbours(chunking: Chunking, tools: Tools) -> float:
     """Return the share of neighbouring chunks in the vectors of a document's chunks."""
     return tools.neighbours if chunking.neighbours is None else chunking.neighbours
+
+
+# --- texts longer than the model's window -----------------------------------------------------------
+# They are embedded in parts, so that no vector ignores an end. The model's own tokenizer decides what fits,
+# whatever the limits of a strategy count. A longer text is halved near its middle, at the strongest border
+# there, until every part fits; its vector is the mean of its parts'.
+
+
+def exceeds_window(embedder: Embedder, texts: Sequence[str]) -> list[bool]:
+    """Whether each text exceeds the window. Short texts are not counted: a code point has at most four
+    tokens."""
+    may_be = [text for text in texts if 4 * len(text) > embedder.window]
+    if not may_be:
+        return endless(texts)
+    counts = dict(zip(may_be, embedder.count(may_be), strict=True))
+    return [counts.get(text, 0) > embedder.window for text in texts]
+
+
+def embed_whole(texts: Sequence[str], embed: Embed, beyond: Beyond) -> Vectors:
+    """Embed texts, those beyond the window in parts that are weighted by their lengths."""
+    long = beyond(texts)
+    if not any(long):
+        return embed(texts)
+    divided = [parts(text, beyond) if is_long else [text] for text, is_long in zip(texts, long, strict=True)]
+    flat = [part for each in divided for part in each]
+    embedded = embed(flat)
+    ends = list(accumulate(map(len, divided)))
+    members = [(end - len(each), end) for each, end in zip(divided, ends, strict=True)]
+    several = [at for at, each in enumerate(divided) if len(each) > 1]
+    vectors = embedded[[start for start, _ in members]]
+    weights = np.array([len(part) for part in flat], np.int64)
+    if several:
+        vectors[several] = pool(to_fixed(embedded), weights, [members[at] for at in several])
+    return vectors
+
+
+def parts(text: str, beyond: Beyond) -> list[str]:
+    """Divide a text into parts that fit, in order. A single code point stays, whatever its length."""
+    fitting, left = list[str](), [text]
+    while left:
+        first, *rest = left
+        if len(first) < 2 or not beyond([first])[0]:
+            fitting.append(first)
+            left = rest
+        else:
+            at = _middle(first)
+            left = [*filter(str.strip, (first[:at], first[at:])), *rest]
+    return fitting
+
+
+def _middle(text: str) -> int:
+    """The place nearest to the middle of the strongest kind that the middle half has."""
+    middle, low, high = len(text) // 2, len(text) // 4, len(text) - len(text) // 4
+    for border in _BORDERS:
+        places = [at.end() for at in border.finditer(text, low, high) if 0 < at.end() < len(text)]
+        if places:
+            return min(places, key=lambda at: abs(at - middle))
+    return middle

@@ -47,7 +47,7 @@ class TestWithinQuotas(IndexLaws):
 
     @pytest.fixture
     def fresh(self, running: ChromaServer) -> Iterator[Fresh]:
-        """Texts are kept short before, see pipeline/metadata_quotas.py."""
+        """Texts are kept short before, see pipeline/metadata.py."""
         with (
             cloud_before(running.port, document_bytes=10**8) as (port, seen),
             connect(HOST, port, place=place()) as client,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.core.metadata_keys import KEYS, NEEDED
 from ingestor.model import Chunk
-from ingestor.pipeline.metadata_quotas import LEFT_OUT, require_short, within
+from ingestor.pipeline.metadata import LEFT_OUT, require_short, within
 from ingestor.ports import BadDocument
 
 FULL: dict[str, Any] = {

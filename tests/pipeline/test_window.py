@@ -21,9 +21,17 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.parsers.text import PLUGIN as TEXT
-from ingestor.pipeline.prepare import Job, Prepared, Tools, embedded_texts, prepare
+from ingestor.pipeline.prepare import (
+    Job,
+    Prepared,
+    Tools,
+    embed_whole,
+    embedded_texts,
+    exceeds_window,
+    parts,
+    prepare,
+)
 from ingestor.pipeline.reading import Reader
-from ingestor.pipeline.window import embed_whole, exceeds_window, parts
 from ingestor.ports import Embedder
 from ingestor.registry import find, kinds
 from ingestor.text.tokens import Tokens

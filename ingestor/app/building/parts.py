@@ -29,9 +29,8 @@ from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.containers import Containers, Downloads
 from ingestor.pipeline.limits import StageTimes, TextBudget
 from ingestor.pipeline.listing import Source
-from ingestor.pipeline.prepare import Tools
+from ingestor.pipeline.prepare import Tools, exceeds_window
 from ingestor.pipeline.reading import Fetch, Memory, Reader
-from ingestor.pipeline.window import exceeds_window
 from ingestor.ports import (
     Adaptive,
     Asymmetric,
