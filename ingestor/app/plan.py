@@ -237,7 +237,7 @@ class Rehearsal:
         unsettled, read, size = Unsettled(self.journal), Plan(), 0
         due, due_bytes = unsettled.due(source.feed)
         places = range(due) if self.sample is None else self.sample.places(due)
-        find = partial(predecessor, self.journal, source.moved)
+        find = partial(predecessor, self.journal, source.is_moved)
         tools = replace(source.tools, chunker=watched)
         asked, begun = self.dry_run, monotonic()
         before = len(self.recorder.missing), asked.calls, asked.prompt_tokens, asked.cost

@@ -64,7 +64,7 @@ class Dispatcher:
         behind: Container[EditionName] = (),
     ) -> list[Entry]:
         """Choose documents for ``free`` workers. ``full``: documents of full batches, to be written first."""
-        moving = [*(each.entry for each in self._at_work(behind)), *_but(full, behind)]
+        moving = [*(each.entry for each in self._at_work(behind)), *_without(full, behind)]
         return self.affordable(self._fair(ready, free, moving), moving)
 
     def due_ahead(
@@ -73,13 +73,13 @@ class Dispatcher:
         """Small documents that no worker is free for yet; many at once or none."""
         most = self._most_ahead
         at_work = self._flight.documents(*AT_WORK)
-        ahead = _but([each.entry for each in at_work if each.start is not Start.ON_WORKER], behind)
+        ahead = _without([each.entry for each in at_work if each.start is not Start.ON_WORKER], behind)
         # a batch is written, and one prepared meanwhile
-        room = min(most, 2 * most - len(_but(full, behind))) - len(ahead)
+        room = min(most, 2 * most - len(_without(full, behind))) - len(ahead)
         if 2 * room <= most:
             return []
-        but = self._flight.rows() | self._flight.slow()
-        due = self._backlog.due(ready, self._clock(), room, but, largest=SMALL)
+        besides = self._flight.rows() | self._flight.slow()
+        due = self._backlog.due(ready, self._clock(), room, besides, largest=SMALL)
         share = _SOURCE_SHARE if self.several else 1
         begun = Counter(entry.source for entry in ahead)
         chosen = list[Entry]()
@@ -129,8 +129,8 @@ class Dispatcher:
         if not beyond:
             return due
         light = [entry for entry in due if entry.row not in beyond]
-        but = known | slow | {entry.row for entry in due}
-        return light + self._backlog.due(ready, now, len(beyond), but, largest=LARGE)
+        besides = known | slow | {entry.row for entry in due}
+        return light + self._backlog.due(ready, now, len(beyond), besides, largest=LARGE)
 
     def _room(
         self, ready: Sequence[Feed], chosen: Sequence[Entry], moving: Sequence[Entry]
@@ -158,7 +158,7 @@ class Dispatcher:
         return chosen
 
 
-def _but(entries: Sequence[Entry], behind: Container[EditionName]) -> list[Entry]:
+def _without(entries: Sequence[Entry], behind: Container[EditionName]) -> list[Entry]:
     return [entry for entry in entries if entry.collection not in behind]
 
 

@@ -68,7 +68,7 @@ class Attempts:
     until: float = 0.0
     logged: float = 0.0
 
-    def failed(self, entry: Entry, now: float) -> bool:
+    def note_failure(self, entry: Entry, now: float) -> bool:
         """Note that a version failed. Return whether to log it: the first failure, others once a minute.
 
         Attempts become rarer if version after version fails because the document changes while it is read.
@@ -177,8 +177,8 @@ class Flight:
 
     def of(self, row: int) -> InFlight | None:
         """Return the document of this row if it is in flight."""
-        found = self._records.get(row)
-        return None if found is None or found.phase is Phase.DUE else found
+        known = self._records.get(row)
+        return None if known is None or known.phase is Phase.DUE else known
 
     def attempts(self, row: int) -> Attempts:
         """Return what is remembered of a document; blank if nothing is."""

@@ -273,25 +273,25 @@ class Engine:
         behind = start is Start.AGAIN or entry.collection in self._behind
         lane = self.dispatcher.lane(entry.source, behind=behind)
         if self.backlog.any_gone(entry.collection):
-            of = partial(predecessor, self.journal, source.moved)
+            of = partial(predecessor, self.journal, source.is_moved)
         self.flight.begin(document)
         self.pool.submit(document, lambda: self.preparing(job, tools, of), lane=lane)
 
-    def _drifted(self, ready: Sequence[Feed], limit: int, but: Collection[int]) -> list[Entry]:
+    def _drifted(self, ready: Sequence[Feed], limit: int, besides: Collection[int]) -> list[Entry]:
         """Settled documents, without the rows ``but``, whose cuts no longer fit their statistic."""
         chunkers = {
             (source.collection, chunker.statistic): chunker
             for source in self.sources.values()
             if (chunker := source.tools.collective) is not None
         }
-        found: list[Entry] = []
+        drifted: list[Entry] = []
         for (collection, statistic), chunker in chunkers.items():
             total = self.journal.total(collection, statistic)
             if total is not None:
                 sources = [name for name, fed in ready if fed == collection]
                 at = chunker.value(total)
-                found += self.backlog.drifted(sources, collection, statistic, at, limit, but)
-        return found[:limit]
+                drifted += self.backlog.drifted(sources, collection, statistic, at, limit, besides)
+        return drifted[:limit]
 
     # --- writing -------------------------------------------------------------------------------------
 

@@ -98,9 +98,7 @@ class DocumentFlow:
         self._sources: Mapping[Feed, Source] = {}
         self._behind: Container[EditionName] = ()
         self.guard, self._failures = WithdrawalGuard(journal), FailureLog()
-        self.writer = Writer(
-            journal, collections, flight, clock, random, self._wanted_recipe, self._hold, self._refused
-        )
+        self.writer = Writer(journal, collections, flight, self, clock, random)
 
     def configure(self, sources: Mapping[Feed, Source], behind: Container[EditionName]) -> None:
         """Take over a config. ``behind``: editions that are built to replace others."""
@@ -111,7 +109,7 @@ class DocumentFlow:
         entry, attempts = document.entry, document.attempts
         attempts.spared = False
         attempts.slow = isinstance(outcome.error, Slow)
-        if attempts.slow or self._handed_over(entry):
+        if attempts.slow or self._has_new_source(entry):
             self._flight.land(document)
         elif isinstance(outcome.value, Prepared):
             attempts.forget_failures()
@@ -119,9 +117,9 @@ class DocumentFlow:
                 return
             self.writer.put(document, outcome.value)
         elif outcome.error is not None:
-            self._failed(document, outcome.error, outcome.trace, document.refused)
+            self._fail(document, outcome.error, outcome.trace, document.refused)
 
-    def _refused(self, document: InFlight, error: Exception, trace: str) -> None:
+    def refuse(self, document: InFlight, error: Exception, trace: str) -> None:
         """Handle a refusal by Chroma. The entry is read again, since the intents changed it."""
         assert document.prepared is not None
         receipt = document.prepared.receipt
@@ -132,9 +130,9 @@ class DocumentFlow:
             self._flight.land(document)  # work on the former name is not over: refused again after it
         else:
             self._flight.follow(document, entry)
-            self._failed(document, error, trace)
+            self._fail(document, error, trace)
 
-    def _failed(self, document: InFlight, error: Exception, trace: str, refused: str | None = None) -> None:
+    def _fail(self, document: InFlight, error: Exception, trace: str, refused: str | None = None) -> None:
         """Handle a document that could not be prepared or written. ``refused``: recipe of its quarantine."""
         entry = document.entry
         failure = decisions.after_failure(error, entry.attempts, self._clock(), self._random(), trace)
@@ -169,7 +167,7 @@ class DocumentFlow:
             self._failures.note(
                 entry, "document_failed", "%s (%s) failed, keeps its records and will be retried: %s", failure
             )
-        elif document.attempts.failed(entry, self._clock()):
+        elif document.attempts.note_failure(entry, self._clock()):
             log.info(
                 "%s (%s): %s; will be retried",
                 entry.key,
@@ -216,7 +214,7 @@ class DocumentFlow:
         self._journal.fail(entry.row, entry.item.version if entry.item else None, failure)
         self._flight.land(document)
 
-    def _handed_over(self, entry: Entry) -> bool:
+    def _has_new_source(self, entry: Entry) -> bool:
         """Whether its source was renamed meanwhile: the document is due again under the new name."""
         return self._journal.source_of(entry.row) not in (None, entry.source)
 
@@ -234,14 +232,14 @@ class DocumentFlow:
         self._put_off(document, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
         return False
 
-    def _wanted_recipe(self, prepared: Prepared) -> str:
+    def wanted_recipe(self, prepared: Prepared) -> str:
         """The recipe that today's config asks of it. None fits what was prepared under an old name."""
-        if self._handed_over(prepared.entry):
+        if self._has_new_source(prepared.entry):
             return ""
         source = self._sources.get(prepared.entry.feed)
         return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 
-    def _hold(self, collection: EditionName, error: Exception) -> None:
+    def hold(self, collection: EditionName, error: Exception) -> None:
         """Hold the sources of a collection that readers see; the writer waits with others."""
         for source in self._sources.values():
             if source.collection == collection and collection not in self._behind:

@@ -89,7 +89,7 @@ def write(
     drops = _slices([id_ for prepared in batch for id_ in prepared.drops])
     requests = [
         *(partial(index.upsert, some) for some in upserts),
-        *(partial(index.patch, [(id_, _padded(meta, extra_keys)) for id_, meta in some]) for some in patches),
+        *(partial(index.patch, [(id_, _pad(meta, extra_keys)) for id_, meta in some]) for some in patches),
         *(partial(index.drop, some) for some in drops),
     ]
     intents = [each.intent for each in batch if each.intent.slots or each.intent.predecessor]
@@ -156,7 +156,7 @@ def _slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     return (rows[start : start + SLICE] for start in range(0, len(rows), SLICE))
 
 
-def _padded(meta: Metadata, extra_keys: frozenset[str]) -> Metadata:
+def _pad(meta: Metadata, extra_keys: frozenset[str]) -> Metadata:
     """With None for each extra key that is not in ``meta``: Chroma merges metadata and keeps others."""
     return {**dict.fromkeys(extra_keys), **meta}
 
@@ -170,5 +170,5 @@ def _to_write(prepared: Prepared, extra_keys: frozenset[str]) -> Iterator[Record
         if at < prepared.added:
             metadata: Metadata = {key: value for key, value in record.metadata.items() if value is not None}
         else:
-            metadata = _padded(record.metadata, extra_keys)
+            metadata = _pad(record.metadata, extra_keys)
         yield Record(record.id, record.text, metadata, record.vector)

@@ -64,9 +64,9 @@ class WorkQueue:
         with self._changed:
             if done is not None:
                 self._at_work[done.key] -= 1
-            while not self._closed and (found := self._next()) is None:
+            while not self._closed and (task := self._next()) is None:
                 self._changed.wait()
-            return None if self._closed else found
+            return None if self._closed else task
 
     @contextmanager
     def resting(self, lane: Lane) -> Iterator[None]:
@@ -103,10 +103,10 @@ class WorkQueue:
         may_start_behind = behind < max(1, self._at_once - 1)
         for key, waiting in sorted(self._waiting.items(), key=lambda lane: lane[0][1]):
             if waiting and self._at_work[key] < waiting[0][0].most and (may_start_behind or not key[1]):
-                found = waiting.popleft()
+                task = waiting.popleft()
                 self._waiting[key] = self._waiting.pop(key)
                 self._at_work[key] += 1
-                return found
+                return task
         return None
 
 

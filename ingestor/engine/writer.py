@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, Protocol
 
 from ingestor.core.backoff import delay, has_passed
 from ingestor.core.decisions import NEVER
@@ -37,7 +37,7 @@ LINGER = 0.5  # seconds that a prepared document waits for others to fill the ba
 LONGEST_PAUSE = 15.0  # seconds
 PERSISTENT = 3  # attempts in a row after which a collection counts as one that cannot be written
 HELD = 300.0  # seconds until an edition in building that needs a person is tried again
-LONGEST_TOLD = 300.0  # seconds, if a server asks for them
+LONGEST_ASKED = 300.0  # seconds, if a server asks for them
 
 
 BATCH = 400  # records written at once; a document of more is large
@@ -71,21 +71,35 @@ WriteResult = Literal["done", "again", "dropped"]  # "dropped": the documents ar
 class Health:
     """How writing to a collection goes. ``not_before``: POSIX seconds.
 
-    ``look``: whether the collection must be examined. ``said``: why it is paused, which is logged once.
+    ``look``: whether the collection must be examined. ``trouble``: why it is paused, which is logged once.
     """
 
     not_before: float = 0.0
     look: bool = False
     attempts: int = 0
-    said: str | None = None
+    trouble: str | None = None
+
+
+class Documents(Protocol):
+    """Decides about documents whose writes come to an end. See DocumentFlow."""
+
+    def wanted_recipe(self, prepared: Prepared) -> str:
+        """Return the recipe that today's config asks of a document."""
+        ...
+
+    def refuse(self, document: InFlight, error: Exception, trace: str) -> None:
+        """Withdraw or land a document that the index refuses."""
+        ...
+
+    def hold(self, collection: EditionName, error: Exception) -> None:
+        """Hold the sources of a collection that only a person can repair."""
+        ...
 
 
 class Writer:
     """Batches writes per collection, and handles their errors.
 
-    ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``wanted_recipe``: the recipe that today's
-    config asks of a document. ``hold``: called for a collection that only a person can repair. ``refused``:
-    called for a document that the index refuses, with the traceback: it withdraws the document or lands it.
+    ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1).
     """
 
     def __init__(
@@ -93,15 +107,12 @@ class Writer:
         journal: Journal,
         collections: EditionStore,
         flight: Flight,
+        flow: Documents,
         clock: Callable[[], float],
         random: Callable[[], float],
-        wanted_recipe: Callable[[Prepared], str],
-        hold: Callable[[EditionName, Exception], None],
-        refused: Callable[[InFlight, Exception, str], None],
     ) -> None:
         self._journal, self._collections, self._flight = journal, collections, flight
-        self._clock, self._random, self._wanted_recipe = clock, random, wanted_recipe
-        self._hold, self._refused = hold, refused
+        self._flow, self._clock, self._random = flow, clock, random
         self.health: dict[EditionName, Health] = {}
         self.tally, self.counts = Tally(), WorkCounts()
 
@@ -116,14 +127,14 @@ class Writer:
 
     def troubles(self) -> dict[EditionName, str]:
         """Collections that failed at the last attempt, with the reason."""
-        return {name: health.said for name, health in self.health.items() if health.said is not None}
+        return {name: health.trouble for name, health in self.health.items() if health.trouble is not None}
 
     def unwritable(self) -> dict[str, str]:
         """Collections, as readers name them, whose writes fail again and again, with the reason."""
         return {
-            self._collections.serves(name): health.said
+            self._collections.serves(name): health.trouble
             for name, health in self.health.items()
-            if health.said is not None
+            if health.trouble is not None
             and health.attempts >= PERSISTENT
             and not self._collections.building(name)
         }
@@ -131,7 +142,7 @@ class Writer:
     def configure(self, editions: Collection[EditionName]) -> None:
         """Try paused collections again, and forget the troubles of editions that no source feeds any more."""
         for name, health in self.health.items():
-            health.not_before, health.said = 0.0, health.said if name in editions else None
+            health.not_before, health.trouble = 0.0, health.trouble if name in editions else None
 
     def wait_no_longer(self) -> None:
         """Retry paused collections at once."""
@@ -170,7 +181,7 @@ class Writer:
             if not self._collections.in_force(collection):  # its name may belong to another collection now
                 health.look = False
                 continue
-            outcome = self._guarded(collection, partial(self._collections.check, collection))
+            outcome = self._guard(collection, partial(self._collections.check, collection))
             if outcome == "done" and not self._queue(collection).documents:
                 self._resume(collection)
             health.look = outcome == "again"
@@ -197,7 +208,7 @@ class Writer:
         """Remove documents that their source no longer has: a slice of their records at each call."""
         for collection in {entry.collection for entry in entries} - self.paused():
             gone = [entry for entry in entries if entry.collection == collection]
-            if self._guarded(collection, partial(self._remove, collection, gone)) == "done":
+            if self._guard(collection, partial(self._remove, collection, gone)) == "done":
                 self._resume(collection)
 
     def hold(self, collection: EditionName, reason: str) -> None:
@@ -206,14 +217,14 @@ class Writer:
         A collection that readers see waits with its sources, which are held.
         """
         health, shown = self._health_of(collection), self._collections.serves(collection)
-        if health.said != reason:
+        if health.trouble != reason:
             log.error(
                 "collection %s cannot be used: %s",
                 shown,
                 reason,
                 extra=event("collection_unusable", collection=shown, reason=reason),
             )
-        health.said, health.attempts = reason, max(health.attempts, PERSISTENT)
+        health.trouble, health.attempts = reason, max(health.attempts, PERSISTENT)
         if self._collections.building(collection):
             health.not_before = self._clock() + HELD
 
@@ -244,7 +255,7 @@ class Writer:
         self.tally.records_dropped += dropped
         for entry in removed:
             self._count(entry, RemoveDocument(0))
-        shown, documents = self._collections.serves(collection), named(removed or gone[:1])
+        shown, documents = self._collections.serves(collection), name_all(removed or gone[:1])
         log.info(
             "%s: %s: %s, %s dropped",
             shown,
@@ -270,7 +281,7 @@ class Writer:
         batch = whole[: 1 + sum(size < most for size in sizes)]
         if batch:
             writes = [each.prepared for each in batch]
-            if self._guarded(collection, partial(self._write_valid, collection, batch)) != "again":
+            if self._guard(collection, partial(self._write_valid, collection, batch)) != "again":
                 for document, prepared in zip(batch, writes, strict=True):
                     self._land(document, prepared)
 
@@ -280,7 +291,7 @@ class Writer:
         if large is None:
             return
         prepared = large.prepared
-        result = self._guarded(collection, partial(self._advance, collection, large))
+        result = self._guard(collection, partial(self._advance, collection, large))
         if large.phase is Phase.WRITING:
             self._flight.rotate(large)
         elif result != "again":
@@ -302,26 +313,26 @@ class Writer:
         large.slices = None
         if large.phase is Phase.WRITING:
             large.move(Phase.PREPARED)
-        if slices is None and self._wanted(collection, [large]):
+        if slices is None and self._choose_wanted(collection, [large]):
             keys = self._collections.extra_keys(collection, [prepared])
             home = self._collections.home
-            left = protocol.write(self._journal, index, [prepared], keys, self._wanted_recipe, home)
+            left = protocol.write(self._journal, index, [prepared], keys, self._flow.wanted_recipe, home)
             slices = Slices(index, left)
         if slices is None or slices.index is not index or not self._is_of_today(prepared):
             return
         try:
             next(slices.left)
         except StopIteration:
-            self._written(collection, [prepared])
+            self._note_written(collection, [prepared])
         except Exception as error:
             if classify(error) is not Remedy.REFUSE:
                 raise
-            self._refused(large, error, "".join(traceback.format_exception(error)))
+            self._flow.refuse(large, error, "".join(traceback.format_exception(error)))
         else:
             large.move(Phase.WRITING)
             large.slices = slices
 
-    def _guarded(self, collection: EditionName, work: Callable[[], None]) -> WriteResult:
+    def _guard(self, collection: EditionName, work: Callable[[], None]) -> WriteResult:
         """Do the work; after an error pause, hold or rebuild the collection, depending on the error."""
         try:
             try:
@@ -335,7 +346,7 @@ class Writer:
                 raise
             if remedy is Remedy.HOLD:
                 self.hold(collection, str(error))
-                self._hold(collection, error)
+                self._flow.hold(collection, error)
                 return "dropped"
             reason = str(error)
             if isinstance(error, sqlite3.OperationalError):
@@ -353,9 +364,9 @@ class Writer:
 
     def _write_valid(self, collection: EditionName, batch: Sequence[InFlight]) -> None:
         self._collections.open(collection)  # first: opening may find that the journal's records do not apply
-        self._write_batch(collection, self._wanted(collection, batch))
+        self._write_batch(collection, self._choose_wanted(collection, batch))
 
-    def _wanted(self, collection: EditionName, batch: Sequence[InFlight]) -> list[InFlight]:
+    def _choose_wanted(self, collection: EditionName, batch: Sequence[InFlight]) -> list[InFlight]:
         """Return the documents prepared by today's recipe, from records that the journal still knows.
 
         Each row of the journal occurs once. A document is prepared again while its predecessor is only partly
@@ -373,7 +384,7 @@ class Writer:
         return [current[prepared] for prepared in valid]
 
     def _is_of_today(self, prepared: Prepared) -> bool:
-        of_today = self._wanted_recipe(prepared) == prepared.receipt.recipe
+        of_today = self._flow.wanted_recipe(prepared) == prepared.receipt.recipe
         return of_today and prepared.entry.row in still_wanted(self._journal, [prepared.entry.row])
 
     def _write_batch(self, collection: EditionName, batch: Sequence[InFlight]) -> None:
@@ -384,20 +395,20 @@ class Writer:
         try:
             index = self._collections.open(collection)
             keys, home = self._collections.extra_keys(collection, writes), self._collections.home
-            for _ in protocol.write(self._journal, index, writes, keys, self._wanted_recipe, home):
+            for _ in protocol.write(self._journal, index, writes, keys, self._flow.wanted_recipe, home):
                 pass
         except Exception as error:
             if classify(error) is not Remedy.REFUSE:
                 raise
             if len(batch) == 1:  # it waits no longer, whatever becomes of the rest of its batch
-                self._refused(batch[0], error, "".join(traceback.format_exception(error)))
+                self._flow.refuse(batch[0], error, "".join(traceback.format_exception(error)))
                 return
             for document in batch:
                 self._write_batch(collection, [document])
             return
-        self._written(collection, writes)
+        self._note_written(collection, writes)
 
-    def _written(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
+    def _note_written(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
         self._resume(collection)
         if sum(len(p.records) - p.added + len(p.drops) for p in batch) >= MANY:
             self.check(collection)
@@ -414,11 +425,11 @@ class Writer:
     def _pause(self, collection: EditionName, error: Exception, reason: str) -> None:
         self._collections.failed(collection, error)  # first: it may restart Chroma, which takes time
         health = self._health_of(collection)
-        told = min(error.wait, LONGEST_TOLD) if isinstance(error, Later) else 0.05
+        asked = min(error.wait, LONGEST_ASKED) if isinstance(error, Later) else 0.05
         wait = min(delay(health.attempts, self._random()), LONGEST_PAUSE)
         health.attempts += 1
-        health.not_before = self._clock() + max(wait, told)
-        if reason != health.said:
+        health.not_before = self._clock() + max(wait, asked)
+        if reason != health.trouble:
             log.warning(
                 "collection %s: write failed, will retry: %s",
                 self._collections.serves(collection),
@@ -427,17 +438,17 @@ class Writer:
                     "collection_failed", collection=self._collections.serves(collection), reason=reason
                 ),
             )
-        health.said = reason
+        health.trouble = reason
 
     def _resume(self, collection: EditionName) -> None:
         health = self._health_of(collection)
-        if health.said is not None:
+        if health.trouble is not None:
             log.info(
                 "collection %s: writes resumed",
                 self._collections.serves(collection),
                 extra=event("collection_usable", collection=self._collections.serves(collection)),
             )
-        health.attempts, health.said = 0, None
+        health.attempts, health.trouble = 0, None
 
     def _rebuild(self, collection: EditionName, error: Torn | Gone) -> None:
         """The collection, or that shard of it, is torn or was deleted: write it again, from the cache."""
@@ -462,7 +473,7 @@ def is_large(document: InFlight) -> bool:
     return prepared is not None and document.records > BATCH and prepared.intent.predecessor is None
 
 
-def named(entries: Sequence[Entry]) -> str:
+def name_all(entries: Sequence[Entry]) -> str:
     """Documents in a line of the log: the first, and how many more."""
     more = len(entries) - 1
     return entries[0].key + (f" and {counted(more, 'more document')}" if more else "")
@@ -480,7 +491,7 @@ def _report(collection: str, batch: Sequence[Prepared], level: int) -> None:
             level,
             "%s: %s: %s",
             collection,
-            named([prepared.entry for prepared in touched]),
+            name_all([prepared.entry for prepared in touched]),
             changes or "no record changed",
             extra=event(
                 "documents_written",

@@ -136,7 +136,7 @@ class Containers:
                     yield item
                     continue
                 version = known.of([item.key]).get(item.key)
-                new = version not in (item.version + _OPENED, self._refused(item))
+                new = version not in (item.version + _OPENED, self._mark_refused(item))
                 if new and opening > _OPENING + (self.clock() - started - opening):
                     unread[item.key] = "others took too long to open; it is opened in the next scan"
                     more |= item.key not in self._failed
@@ -146,14 +146,14 @@ class Containers:
                     yield from self._with_members(item, known, version)
                 except (Transient, OSError, Defect) as error:
                     unread[item.key] = describe(error)
-                opening += self._opening_time(item, begun) if new else 0.0
+                opening += self._measure(item, begun) if new else 0.0
         except PartialScan as error:
             seen = error.unknown
             unread[""] = str(error)
         if unread:
-            raise PartialScan(_said(unread), (*seen, *filter(None, unread)), more=more)
+            raise PartialScan(_describe_unread(unread), (*seen, *filter(None, unread)), more=more)
 
-    def _opening_time(self, item: Item, begun: float) -> float:
+    def _measure(self, item: Item, begun: float) -> float:
         """Seconds since ``begun``. Notes a container that was slow to open or damaged."""
         took = self.clock() - begun
         self._late.pop(item.key, None)
@@ -193,7 +193,7 @@ class Containers:
     def _opens(self, item: Item) -> bool:
         return may_hold(item.key, self.archives)
 
-    def _refused(self, item: Item) -> str:
+    def _mark_refused(self, item: Item) -> str:
         """The version of a container that cannot be opened under these limits."""
         limits = combine(getattr(self.unpack, "limits", ""), self.archives, *budget())
         return f"{item.version}{_REFUSED}{limits[:16]}"
@@ -210,7 +210,7 @@ class Containers:
         """
         self._listed[item.key] = item
         marked = replace(item, version=item.version + _OPENED)
-        refused = replace(item, version=self._refused(item))
+        refused = replace(item, version=self._mark_refused(item))
         opens_now = self._verdicts.get(item.key) == (item.version, None)
         trusted = item.key not in self._not_simple
         if trusted and (version == marked.version or (version == refused.version and not opens_now)):
@@ -254,7 +254,7 @@ class Containers:
             raise BadDocument(reason)
         blob = self._blob(plain)
         if self._verdicts.get(plain.key, ("",))[0] != plain.version:
-            self._check_simple(plain, self._opened(plain, blob))
+            self._check_simple(plain, self._unpack_blob(plain, blob))
         self._check_listed(item)
         return blob
 
@@ -304,7 +304,7 @@ class Containers:
                 if reason := self._refusal(item):
                     raise BadDocument(reason)
                 blob = self._blob(item)
-                self._at_hand[at] = self._opened(item, blob)
+                self._at_hand[at] = self._unpack_blob(item, blob)
                 if self.downloads is not None and is_document(item.key):
                     self.downloads.keep(item, blob)
                 while len(self._at_hand) > _KEPT:
@@ -316,7 +316,7 @@ class Containers:
         kept = self.downloads.find(item) if self.downloads is not None else None
         return kept or self.fetch_item(item)
 
-    def _opened(self, item: Item, blob: Blob) -> Unpacked | None:
+    def _unpack_blob(self, item: Item, blob: Blob) -> Unpacked | None:
         try:
             opened = self.unpack(blob, self.archives)
         except BadDocument as error:
@@ -358,9 +358,9 @@ def _as_known(holder: Item, known: Versions) -> list[Item]:
     ]
 
 
-def _said(unread: Mapping[str, str]) -> str:
+def _describe_unread(unread: Mapping[str, str]) -> str:
     whole = unread.get("")
     containers = [f"{key} can't be opened now ({why})" for key, why in unread.items() if key]
     more = f", and {len(containers) - 1} more" if len(containers) > 1 else ""
-    said = f"{containers[0]}{more}: its known members stay" if containers else None
-    return "; ".join(filter(None, (whole, said)))
+    reason = f"{containers[0]}{more}: its known members stay" if containers else None
+    return "; ".join(filter(None, (whole, reason)))

@@ -49,8 +49,8 @@ def language_of(text: str) -> str | None:
     words = _WORD.sub(lambda word: " " if _NO_WORD.search(word[0]) else word[0], text[:_SAMPLE])
     if sum(map(str.isalpha, words)) < _LEAST:
         return None
-    found, confidence = _model().classify(words)
-    return str(found) if confidence >= _SURE and found != _NO_LANGUAGE else None
+    code, confidence = _model().classify(words)
+    return str(code) if confidence >= _SURE and code != _NO_LANGUAGE else None
 
 
 @cache
@@ -70,11 +70,11 @@ def _prose(document: Document) -> Iterator[str]:
 def _model() -> "LanguageIdentifier":
     """The model, which never changes after loading: threads share it."""
     with _LOADING:
-        return _loaded()
+        return _load()
 
 
 @cache
-def _loaded() -> "LanguageIdentifier":
+def _load() -> "LanguageIdentifier":
     """The model, limited to languages with a code of two letters."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 

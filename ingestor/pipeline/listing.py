@@ -21,7 +21,7 @@ Expand = Callable[[Iterable[Item], Versions], Iterable[Item]]
 
 
 def as_listed(items: Iterable[Item], known: Versions) -> Iterable[Item]:
-    """The items unchanged, for a source without containers."""
+    """Return the items unchanged, for a source without containers."""
     del known
     return items
 
@@ -49,7 +49,7 @@ class Source:
     def feed(self) -> Feed:
         return Feed(self.name, self.collection)
 
-    def moved(self, version: str, other: str) -> bool:
+    def is_moved(self, version: str, other: str) -> bool:
         """Whether items of these versions are known to be one under two keys."""
         return isinstance(self.connector, Trackable) and self.connector.same(version, other)
 
@@ -100,9 +100,14 @@ class Progress:
 
 
 def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
-    """The smallest scope that covers every dirty key."""
-    whole = "" in dirty or not isinstance(source.connector, Scoped)
-    return Scope() if whole else Scope(outermost(map(outside, dirty)))
+    """Return the smallest scope that covers every dirty key."""
+    if "" in dirty or not isinstance(source.connector, Scoped):
+        return Scope()
+    kept = list[str]()
+    for key in sorted(set(map(outside, dirty)), key=lambda key: key.split("/")):
+        if not kept or not (key == kept[-1] or key.startswith(kept[-1] + "/")):
+            kept.append(key)
+    return Scope(tuple(kept))
 
 
 def take(
@@ -116,67 +121,32 @@ def take(
     ``note``: called with each item. Raises what the connector raises, except PartialScan, which becomes
     ``trouble``; and Transient if the source's root became another one meanwhile.
     """
-    identity = _identity(source.connector)
-    broken_off: list[PartialScan] = []
+    connector, identity = source.connector, _identity(source.connector)
+    shared = known[0] if len(known) == 1 else KnownToAll(known)
+    unfinished = list[PartialScan]()
+
+    def items() -> Iterator[Item]:
+        for part in _parts(connector, scope):
+            try:
+                for item in source.expand(part, shared):
+                    note(item)
+                    yield item
+            except PartialScan as error:
+                unfinished.append(error)
+
     comparisons = [ListingComparison(one, PageStore()) for one in known]
-    for page in pages(_noted(_items(source, scope, known_to_all(known), broken_off), note), _PAGE):
+    for page in pages(items(), _PAGE):
         for comparison in comparisons:
             comparison.add(page)
-    if _identity(source.connector) != identity:
+    if _identity(connector) != identity:
         raise Transient("another file system was mounted during the listing")
-    scope = Scope(scope.under, tuple(key for error in broken_off for key in error.unknown))
-    trouble = "; ".join(map(str, broken_off)) or None
-    more = any(error.more for error in broken_off)
-    changes = tuple(comparison.changes(scope) for comparison in comparisons)
+    seen = Scope(scope.under, tuple(key for error in unfinished for key in error.unknown))
+    changes = tuple(comparison.changes(seen) for comparison in comparisons)
     before = tuple(
         one.count() if scope.whole or each.vanished else 0 for one, each in zip(known, changes, strict=True)
     )
-    return Listing(changes, scope, before, identity, trouble, more)
-
-
-def _identity(connector: Connector) -> str:
-    return connector.identity() if isinstance(connector, Identified) else ""
-
-
-def known_to_all(known: Sequence[KnownVersions]) -> Versions:
-    """Return the versions that ``expand`` may rely on: known to all editions."""
-    return known[0] if len(known) == 1 else _KnownToAll(known)
-
-
-class _KnownToAll:
-    """A container that editions know in different versions is opened again. Members are those of any."""
-
-    def __init__(self, known: Sequence[KnownVersions]) -> None:
-        self._known = known
-
-    def of(self, keys: Sequence[str]) -> Mapping[str, str]:
-        return _together([one.of(keys) for one in self._known])
-
-    def below(self, under: str) -> Mapping[str, str]:
-        return _together([one.below(under) for one in self._known])
-
-
-def _together(known: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
-    """A version in which all agree. Of members it is that of the first edition which knows them."""
-    together = {key: version for one in reversed(known) for key, version in one.items()}
-    return {
-        key: version if INSIDE in key or all(one.get(key) == version for one in known) else ""
-        for key, version in together.items()
-    }
-
-
-def _noted(items: Iterable[Item], note: Callable[[Item], None]) -> Iterator[Item]:
-    for item in items:
-        note(item)
-        yield item
-
-
-def _items(source: Source, scope: Scope, known: Versions, broken_off: list[PartialScan]) -> Iterator[Item]:
-    for part in _parts(source.connector, scope):
-        try:
-            yield from source.expand(part, known)
-        except PartialScan as error:
-            broken_off.append(error)
+    trouble = "; ".join(map(str, unfinished)) or None
+    return Listing(changes, seen, before, identity, trouble, any(error.more for error in unfinished))
 
 
 def _parts(connector: Connector, scope: Scope) -> list[Iterator[Item]]:
@@ -186,10 +156,28 @@ def _parts(connector: Connector, scope: Scope) -> list[Iterator[Item]]:
     return [connector.scan_under(under) for under in scope.under]
 
 
-def outermost(keys: Iterable[str]) -> tuple[str, ...]:
-    """The keys without those that lie below another."""
-    kept: list[str] = []
-    for key in sorted(set(keys), key=lambda key: key.split("/")):
-        if not kept or not (key == kept[-1] or key.startswith(kept[-1] + "/")):
-            kept.append(key)
-    return tuple(kept)
+def _identity(connector: Connector) -> str:
+    return connector.identity() if isinstance(connector, Identified) else ""
+
+
+class KnownToAll:
+    """Versions on which all editions agree: a container that they know in different ones is opened again.
+
+    A member has the version of the first edition that knows it.
+    """
+
+    def __init__(self, known: Sequence[KnownVersions]) -> None:
+        self._known = known
+
+    def of(self, keys: Sequence[str]) -> Mapping[str, str]:
+        return self._agreed([one.of(keys) for one in self._known])
+
+    def below(self, under: str) -> Mapping[str, str]:
+        return self._agreed([one.below(under) for one in self._known])
+
+    def _agreed(self, known: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+        first = {key: version for one in reversed(known) for key, version in one.items()}
+        return {
+            key: version if INSIDE in key or all(one.get(key) == version for one in known) else ""
+            for key, version in first.items()
+        }

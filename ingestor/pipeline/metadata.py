@@ -108,7 +108,7 @@ def build(
     places = _places(outline(document), chunks, lined=lined)
     given = by_path(own, item.key)
     front, _ = by_front_matter(own, document)
-    shared = _named((*given.items(), *item.extra, *document.extra, *front.items()))
+    shared = _accept((*given.items(), *item.extra, *document.extra, *front.items()))
     described = []
     for i, (chunk, place) in enumerate(zip(chunks, places, strict=True)):
         single: dict[str, Value] = {
@@ -118,13 +118,13 @@ def build(
             "content_hash": content_hashes[i],
             "relationships": _relationships(document_id, ids, i),
         }
-        every = {**shared, **_named(chunk.extra), **whole, **_values({**place, **single})}
+        every = {**shared, **_accept(chunk.extra), **whole, **_values({**place, **single})}
         every["_node_content"] = _node(every, ids[i])
-        described.append(within(_carried(every, profile, own.keys), quotas))
+        described.append(within(_select(every, profile, own.keys), quotas))
     return described
 
 
-def _carried(metadata: Metadata, profile: Profile, own: frozenset[str]) -> Metadata:
+def _select(metadata: Metadata, profile: Profile, own: frozenset[str]) -> Metadata:
     if profile == "full":
         return metadata
     kept = {key: value for key, value in metadata.items() if carries(profile, key) or key in own}
@@ -261,7 +261,7 @@ def _day(modified: float | None) -> str | None:
         return None
 
 
-def _named(extra: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, Value]:
+def _accept(extra: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, Value]:
     """Keys that others chose, without those that Chroma refuses, and their values as it returns them."""
     return {
         _text(key): _value(list(value) if isinstance(value, tuple) else value)
@@ -323,7 +323,7 @@ def by_front_matter(own: OwnMetadata, document: Document) -> tuple[dict[str, Val
         texts = list(_texts(fields.get(name)))
         if not texts:
             continue
-        value = _typed(texts, kind)
+        value = _convert(texts, kind)
         if value is None:
             wrong.append(f"front matter: {name} is no {kind}: {', '.join(texts)[:80]}")
         else:
@@ -347,7 +347,7 @@ def _texts(value: object) -> Iterator[str]:
             yield text
 
 
-def _typed(texts: list[str], kind: FieldType) -> Value:
+def _convert(texts: list[str], kind: FieldType) -> Value:
     """Return the value of that type; None if the texts have none."""
     if kind == "list":
         parts = [part.strip() for part in texts[0].split(",")] if len(texts) == 1 else texts
@@ -397,7 +397,7 @@ def within(metadata: Metadata, quotas: Quotas) -> Metadata:
     kept = {
         key: None
         if key == "_node_content" and most is not None and len(str(value or "").encode()) > most
-        else _truncated(value, most)
+        else _truncate(value, most)
         for key, value in metadata.items()
         if key in KEYS or quotas.key_bytes is None or len(key.encode()) <= quotas.key_bytes
     }
@@ -409,7 +409,7 @@ def within(metadata: Metadata, quotas: Quotas) -> Metadata:
     return {**dict.fromkeys(key for key in metadata if key in KEYS), **kept}
 
 
-def _truncated(value: Value, most: int | None) -> Value:
+def _truncate(value: Value, most: int | None) -> Value:
     """Truncate a text, or the texts of a list together, to so many bytes."""
     if most is None or not isinstance(value, str | list):
         return value
@@ -422,7 +422,7 @@ def _truncated(value: Value, most: int | None) -> Value:
             break
         kept.append(text)
         left -= len(text.encode())
-    return kept or [str(_truncated(value[0], most))]
+    return kept or [str(_truncate(value[0], most))]
 
 
 def require_short(chunks: Sequence[Chunk], quotas: Quotas) -> None:

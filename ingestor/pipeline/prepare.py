@@ -195,7 +195,7 @@ def unchanged(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
         return None
     if not _holds(entry.sums, entry.interval, job.others, tools):
         return None
-    return _unchanged(entry, entry.item.version)
+    return _renew_receipt(entry, entry.item.version)
 
 
 def _holds(sums: Sums | None, interval: tuple[int, int] | None, others: Sums | None, tools: Tools) -> bool:
@@ -277,7 +277,7 @@ def _is_sure(entry: Entry) -> bool:
     return entry.done_version is not None and not any(known.unsure for known in entry.known)
 
 
-def _unchanged(entry: Entry, version: str) -> Prepared:
+def _renew_receipt(entry: Entry, version: str) -> Prepared:
     """Only the version changed: the receipt is renewed, the index is not written."""
     assert entry.done_recipe is not None
     assert entry.facts is not None
@@ -388,9 +388,9 @@ def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunkin
     if not positions or not share:
         return tools.embed_whole([texts[position] for position in positions])
     near = sorted({p for at in positions for p in range(max(0, at - 2), min(len(texts), at + 3))})
-    found = tools.embed_whole([texts[position] for position in near])
-    base = np.zeros((len(texts), found.shape[1]), np.float32)
-    base[near] = found
+    embedded = tools.embed_whole([texts[position] for position in near])
+    base = np.zeros((len(texts), embedded.shape[1]), np.float32)
+    base[near] = embedded
     mixed: Vectors = mix(base, share)[list(positions)]
     return mixed
 

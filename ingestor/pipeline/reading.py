@@ -52,7 +52,7 @@ class Reader:
 
     def read(self, item: Item) -> Reading:
         """Fetch an item. Raises what the connector raises."""
-        known = self._remembered(item)
+        known = self._recall(item)
         if known is not None and self.recipes.get(known.parser) == known.recipe:
             return Reading(known.content, known.parser, lambda: known.document)
         blob = detect.with_type(self.fetch(item), item.key, self.types)
@@ -69,7 +69,7 @@ class Reader:
 
         return Reading(content, parser, parse)
 
-    def _remembered(self, item: Item) -> Parsed | None:
+    def _recall(self, item: Item) -> Parsed | None:
         """Return the remembered parse of an item, if any.
 
         Names that promise a cheap parser are not looked up: reading the item costs less.

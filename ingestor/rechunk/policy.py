@@ -70,19 +70,19 @@ def _by_config(now: CollectionSituation, rechunk: Rechunk) -> Decision:
         return Decision("follow", wanted)
     if live is None:
         return Decision("build" if anew else "follow", wanted)
-    found = tuple(changes(live, wanted))
-    if not (found or other_embedder):
+    differences = tuple(changes(live, wanted))
+    if not (differences or other_embedder):
         return Decision("follow", wanted)
     token = named(wanted)
     if token == now.refused:
-        return Decision("keep", merged(live, wanted), found, UNDONE)
+        return Decision("keep", merged(live, wanted), differences, UNDONE)
     if now.building is not None and not changes(now.building, wanted):
-        return Decision("go_on", wanted, found)
+        return Decision("go_on", wanted, differences)
     if token != now.approved and (why := _asks(now, rechunk)):
-        return Decision("keep", merged(live, wanted), found, why)
+        return Decision("keep", merged(live, wanted), differences, why)
     if anew or rechunk.mode == "swap":
-        return Decision("build", wanted, found)
-    return Decision("follow", wanted, found)
+        return Decision("build", wanted, differences)
+    return Decision("follow", wanted, differences)
 
 
 def named(choices: Choices) -> str:

@@ -36,13 +36,13 @@ def chosen(
     shards = next((source.shards for source in sources), 1)
     return {
         "detection": detection,
-        "embedding": {**_stored(config.embedding), "recipe": embedder},
+        "embedding": {**_to_store(config.embedding), "recipe": embedder},
         **({"metadata": profile} if profile != "full" else {}),
         **({"shards": shards} if shards > 1 else {}),
         "sources": {
             source.name: {
-                "chunking": _stored(source.chunking),
-                "parsing": {choice.plugin.kind: _stored(choice) for choice in parsing(source)},
+                "chunking": _to_store(source.chunking),
+                "parsing": {choice.plugin.kind: _to_store(choice) for choice in parsing(source)},
                 **({"types": [list(pair) for pair in source.types]} if source.types else {}),
             }
             for source in sources
@@ -59,14 +59,14 @@ def parsing(source: SourceConfig) -> list[Choice]:
 def asking_prices(config: Config, collection: CollectionName) -> dict[SourceName, float]:
     """By source: the price of a million tokens of text, where a language model reads and writes each once."""
     sources = [source for source in config.sources if source.collection == collection]
-    return {source.name: _asking_price(source.chunking.options) for source in sources}
+    return {source.name: _price_of(source.chunking.options) for source in sources}
 
 
-def _asking_price(options: object) -> float:
+def _price_of(options: object) -> float:
     """Return the price of the most expensive strategy in the options."""
     inner = [value.options for value in vars(options).values() if hasattr(value, "options")]
     own: float = getattr(options, "prompt_price", 0.0) + getattr(options, "answer_price", 0.0)
-    return max([own, *map(_asking_price, inner)])
+    return max([own, *map(_price_of, inner)])
 
 
 def packed(choices: Choices) -> str:
@@ -74,8 +74,8 @@ def packed(choices: Choices) -> str:
 
 
 def unpacked(text: str) -> Choices:
-    found: Choices = json.loads(text)
-    return found
+    choices: Choices = json.loads(text)
+    return choices
 
 
 def merged(old: Choices, new: Choices) -> Choices:
@@ -141,7 +141,7 @@ def _source(source: SourceConfig, stored: Mapping[str, Any] | None) -> SourceCon
 
 
 def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
-    if stored.items() >= _stored(today).items():  # with its secrets and tuning, at any depth of the options
+    if stored.items() >= _to_store(today).items():  # with its secrets and tuning, at any depth of the options
         return today
     try:
         plugin = find(group, stored["kind"])
@@ -154,7 +154,7 @@ def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
     return Choice(plugin, options)
 
 
-def _stored(choice: Choice) -> dict[str, Any]:
+def _to_store(choice: Choice) -> dict[str, Any]:
     plugin = choice.plugin
     return {"kind": plugin.kind, "version": plugin.version, "options": recipe_options(choice.options)}
 
@@ -181,20 +181,20 @@ class Change:
 def changes(old: Choices, new: Choices) -> list[Change]:
     """Differences that make settled documents due. New and removed sources and parsers are left out."""
     same = old["embedding"]["recipe"] == new["embedding"]["recipe"]  # also if the model's folder moved
-    found = [] if same else list(_changed("", "embedding", old["embedding"], new["embedding"]))
+    differences = [] if same else list(_compare("", "embedding", old["embedding"], new["embedding"]))
     if old.get("detection") != new.get("detection"):
-        found.append(Change("", "the detection of formats", "as before", "as this version does"))
+        differences.append(Change("", "the detection of formats", "as before", "as this version does"))
     if shards_of(old) != shards_of(new):
-        found.append(Change("", "shards", str(shards_of(old)), str(shards_of(new))))
+        differences.append(Change("", "shards", str(shards_of(old)), str(shards_of(new))))
     for name in sorted(old["sources"].keys() & new["sources"].keys()):
         before, after = old["sources"][name], new["sources"][name]
-        found += _changed(name, "chunking", before["chunking"], after["chunking"])
+        differences += _compare(name, "chunking", before["chunking"], after["chunking"])
         types, others = (dict(each.get("types", ())) for each in (before, after))
         if list(types.items()) != list(others.items()):
-            found.append(Change(name, "parsing.types", json.dumps(types), json.dumps(others)))
+            differences.append(Change(name, "parsing.types", json.dumps(types), json.dumps(others)))
         for kind in sorted(before["parsing"].keys() & after["parsing"].keys()):
-            found += _changed(name, f"parsing.{kind}", before["parsing"][kind], after["parsing"][kind])
-    return found
+            differences += _compare(name, f"parsing.{kind}", before["parsing"][kind], after["parsing"][kind])
+    return differences
 
 
 def described_otherwise(old: Choices, new: Choices) -> Change | None:
@@ -203,7 +203,7 @@ def described_otherwise(old: Choices, new: Choices) -> Change | None:
     return Change("", "metadata", before, after) if before != after else None
 
 
-def _changed(source: str, at: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _compare(source: str, at: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     kind = "strategy" if at == "chunking" else "kind"
     if old["kind"] != new["kind"]:
         yield Change(source, f"{at}.{kind}", old["kind"], new["kind"])

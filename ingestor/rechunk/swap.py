@@ -73,14 +73,14 @@ class Swaps:
         ``serves``: the name that readers use. ``wanted``: what the config asks for. ``prices``: see
         recipes.asking_prices. Returns the editions to keep in step, the live one first. Raises sqlite3.Error.
         """
-        live, building = self._editions.live(serves), self._building(serves)
+        live, building = self._editions.live(serves), self._staging(serves)
         self._judged.clear()
         self._forget_leave(wanted)
         now = situation(self._journal, serves, wanted, prices, self.other_recipes)
         decision = policy.decide(now, settings)
         if now.refused is not None and now.refused != policy.named(wanted):
             self._requests.put("refused", serves, None)  # whoever writes that config again means it
-        self._notices.put("waits", serves, decision.why and f"{decision.why}; {_listed(decision)}")
+        self._notices.put("waits", serves, decision.why and f"{decision.why}; {_describe(decision)}")
         if building is not None and decision.act in ("follow", "build", "keep"):
             log.info(
                 "collection %s: the unfinished replacement is dropped",
@@ -93,9 +93,9 @@ class Swaps:
             self._editions.choose(live.name, serves, packed(decision.choices))
             standing = [KeptEdition(live.name, serves, decision.choices)]
         elif decision.act == "build":
-            rebuild = self._taken_rebuild(serves)
+            rebuild = self._take_rebuild(serves)
             made = self._begun(serves, decision.choices, fresh=bool(rebuild))
-            reason = rebuild or _listed(decision)
+            reason = rebuild or _describe(decision)
             log.info(
                 "collection %s: building a replacement beside the old one: %s",
                 serves,
@@ -112,7 +112,7 @@ class Swaps:
                 "collection %s: the new config waits for `ingestor apply`: %s; %s",
                 serves,
                 decision.why,
-                _listed(decision),
+                _describe(decision),
                 extra=event("collection_waits", collection=str(serves), reason=str(decision.why)),
             )
         return standing
@@ -136,7 +136,7 @@ class Swaps:
                 continue
             self._failed_at[edition.name] = self._clock()
             try:
-                self._changed |= self._moved_on(edition, settings, listed)
+                self._changed |= self._move_on(edition, settings, listed)
                 del self._failed_at[edition.name]
             except Transient as error:
                 log.debug(
@@ -154,9 +154,9 @@ class Swaps:
         changed, self._changed = self._changed, False
         return changed
 
-    def _moved_on(self, edition: Edition, settings: Rechunk, listed: Callable[[EditionName], bool]) -> bool:
+    def _move_on(self, edition: Edition, settings: Rechunk, listed: Callable[[EditionName], bool]) -> bool:
         if edition.role == "staging":
-            return listed(edition.name) and self._judged_again(edition)
+            return listed(edition.name) and self._judge_again(edition)
         if edition.role == "deleted":
             self._collections.discard(edition.name, torn=True)
             self._editions.forget(edition.name)
@@ -169,7 +169,7 @@ class Swaps:
             self._editions.become(self._clock(), (edition.name, "deleted"))
         return False
 
-    def _judged_again(self, building: Edition) -> bool:
+    def _judge_again(self, building: Edition) -> bool:
         """Promote like ``_promote``, but skip the check if nothing was written since the last obstacle.
 
         The check reads whole tables.
@@ -204,7 +204,7 @@ class Swaps:
         )
         self._requests.put("rebuild", serves, why)
 
-    def _taken_rebuild(self, serves: CollectionName) -> str | None:
+    def _take_rebuild(self, serves: CollectionName) -> str | None:
         """Return why a rebuild was requested; a request that comes later is for the next rebuild."""
         why = self._requests.get("rebuild", serves)
         if why is not None:
@@ -217,17 +217,17 @@ class Swaps:
 
         An edition in building replaces such a collection anyway.
         """
-        found = [
+        unreachable = [
             (edition.serves, reason)
             for edition in self._editions.all()
             if edition.role == "live"
             if (reason := self._editions.reach(edition.name)) is not None
-            if self._building(edition.serves) is None and _rebuild_of(self._requests, edition.serves) is None
+            if self._staging(edition.serves) is None and _rebuild_of(self._requests, edition.serves) is None
             if self._may_rebuild(edition.serves)
         ]
-        for serves, reason in found:
+        for serves, reason in unreachable:
             self.rebuild(serves, reason)
-        return bool(found)
+        return bool(unreachable)
 
     def _may_rebuild(self, serves: CollectionName) -> bool:
         """Whether the last rebuild is REBUILD_EVERY ago: some vectors may be out of reach in any graph."""
@@ -236,7 +236,7 @@ class Swaps:
     def roll_back(self, retired: Edition) -> None:
         """Return readers to a retired edition. The edition that replaced it is kept for ``grace``."""
         serves = retired.serves
-        live, building = self._editions.live(serves), self._building(serves)
+        live, building = self._editions.live(serves), self._staging(serves)
         if live.choices is not None:
             self._requests.put("refused", serves, policy.named(unpacked(live.choices)))
         dropped = [(building.name, "deleted")] if building is not None else []
@@ -360,9 +360,9 @@ class Swaps:
     def _verify(self, name: EditionName) -> None:
         """Raises Torn when the number of records is not the journal's, or when search misses a sample."""
         index = self._collections.open(name)
-        found, known = index.count(), Reports(self._journal).records(name)
-        if found != known:
-            raise Torn(f"the new collection has {counted(found, 'record')} instead of {known:,}")
+        number, known = index.count(), Reports(self._journal).records(name)
+        if number != known:
+            raise Torn(f"the new collection has {counted(number, 'record')} instead of {known:,}")
         for record in index.read(list(islice(index.ids(), SAMPLE)), vectors=True):
             hits = index.nearest(record.vector[np.newaxis], 1)[0]
             if not hits or hits[0][1] < 0.99:
@@ -382,7 +382,7 @@ class Swaps:
         self._editions.note_reach(made.name, None)  # of an earlier edition of this name
         return made
 
-    def _building(self, serves: CollectionName) -> Edition | None:
+    def _staging(self, serves: CollectionName) -> Edition | None:
         return next(iter(self._editions.of(serves, "staging")), None)
 
 
@@ -401,9 +401,9 @@ def situation(
     editions, requests = Editions(journal), Requests(journal)
     live, building = editions.live(serves), next(iter(editions.of(serves, "staging")), None)
     read_by = {name: journal.parsers(Feed(SourceName(name), live.name)) for name in wanted["sources"]}
-    old, new = (_used(each, read_by) for each in (live, building))
-    found = [] if old is None else changes(old, wanted)
-    touched = sorted({change.source for change in found} - {""} or wanted["sources"].keys())
+    old, new = (_choices_in_use(each, read_by) for each in (live, building))
+    differences = [] if old is None else changes(old, wanted)
+    touched = sorted({change.source for change in differences} - {""} or wanted["sources"].keys())
     return CollectionSituation(
         old,
         new,
@@ -428,7 +428,7 @@ def _rebuild_of(requests: Requests, serves: CollectionName) -> str | None:
     return requests.get("rebuild", serves) or requests.get("rebuilding", serves)
 
 
-def _used(edition: Edition | None, read_by: Mapping[SourceName, Collection[str]]) -> Choices | None:
+def _choices_in_use(edition: Edition | None, read_by: Mapping[SourceName, Collection[str]]) -> Choices | None:
     choices = None if edition is None else _choices(edition)
     return None if choices is None else without_unused(choices, read_by)
 
@@ -437,5 +437,5 @@ def _choices(edition: Edition) -> Choices | None:
     return None if edition.choices is None else unpacked(edition.choices)
 
 
-def _listed(decision: Decision) -> str:
+def _describe(decision: Decision) -> str:
     return ", ".join(map(str, decision.changes)) or "another embedder"

@@ -10,7 +10,7 @@ from ingestor.core.entries import EditionName
 from ingestor.core.listings.comparison import ListingChanges, Versions, VersionTable
 from ingestor.model import INSIDE, Blob, Item, SourceName
 from ingestor.pipeline import listing
-from ingestor.pipeline.listing import Source, known_to_all
+from ingestor.pipeline.listing import KnownToAll, Source
 from ingestor.ports import Transient
 
 ZIP, MEMBER = "a.zip", f"a.zip{INSIDE}m.txt"
@@ -70,11 +70,11 @@ def test_members_of_a_closed_archive_stay_where_they_are_known_and_nowhere_else(
 
 def test_a_container_known_in_two_versions_counts_as_new() -> None:
     known, older, nothing = map(VersionTable, (KNOWN, {**KNOWN, ZIP: "0 opened"}, {}))
-    for together in (known_to_all([known, older]), known_to_all([older, known])):
+    for together in (KnownToAll([known, older]), KnownToAll([older, known])):
         assert together.below("") == {**KNOWN, ZIP: ""}
         assert together.of([ZIP, MEMBER, "none"]) == {ZIP: "", MEMBER: "m1"}
-    assert known_to_all([known]).below("") == KNOWN
-    assert known_to_all([older, known, nothing]).of(["b.txt", MEMBER]) == {"b.txt": "", MEMBER: "m1"}
+    assert KnownToAll([known]).below("") == KNOWN
+    assert KnownToAll([older, known, nothing]).of(["b.txt", MEMBER]) == {"b.txt": "", MEMBER: "m1"}
 
 
 class Mounted:

@@ -301,7 +301,7 @@ BROKEN: Variants = {
         rows, "write_failure", _blame_what_is_wanted, {BLAMED},
     ),
     "Chroma's refusal holds for whatever version is listed": (
-        DocumentFlow, "_refused", _refuse_whatever_is_listed, {READABLE},
+        DocumentFlow, "refuse", _refuse_whatever_is_listed, {READABLE},
     ),
     "another embedder writes in place": (policy, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
     "what vanished is removed although it may be found": (

@@ -120,10 +120,10 @@ class Embedding:
         wanted = dict(zip(digests, texts, strict=True))
         rows = {digest: row for row, digest in enumerate(wanted)}
         vectors = np.zeros((0, 0), np.float32)
-        for found in self._found(wanted, behind):
+        for answers in self._answers(wanted, behind):
             if not vectors.size:  # a server's dimensions may be known by its answer only
-                vectors = np.empty((len(rows), len(next(iter(found.values())))), np.float32)
-            vectors[[rows[digest] for digest in found]] = list(found.values())
+                vectors = np.empty((len(rows), len(next(iter(answers.values())))), np.float32)
+            vectors[[rows[digest] for digest in answers]] = list(answers.values())
         return vectors if len(rows) == len(digests) else vectors[[rows[digest] for digest in digests]]
 
     def ask(self, texts: Sequence[str], *, questions: bool = True) -> Vectors:
@@ -170,7 +170,7 @@ class Embedding:
         self.stop()
         self._thread.join(timeout=60)
 
-    def _found(self, wanted: Mapping[Digest, str], behind: bool) -> Iterator[dict[Digest, Any]]:
+    def _answers(self, wanted: Mapping[Digest, str], behind: bool) -> Iterator[dict[Digest, Any]]:
         """Vectors in parts that are not empty: those in the cache, then the others."""
         missing: list[Digest] = []
         for part in _parts(list(wanted), ROUND):
@@ -221,12 +221,12 @@ class Embedding:
             if (first := self._requests.get()) is None:
                 return []
             requests.append(first)
-        requests += self._taken(self._requests, sum(len(request.texts) for request in requests))
+        requests += self._take_waiting(self._requests, sum(len(request.texts) for request in requests))
         if not any(request.texts for request in requests):
-            requests += self._taken(self._behind)
+            requests += self._take_waiting(self._behind)
         return requests
 
-    def _taken(self, queue: _Queue, size: int = 0) -> list[_Request]:
+    def _take_waiting(self, queue: _Queue, size: int = 0) -> list[_Request]:
         """Take what waits, up to a round. ``size``: texts that the round has already."""
         taken = list[_Request]()
         while size < self._next_round:
@@ -280,10 +280,10 @@ class Embedding:
         wanted = {d: t for request in requests for d, t in zip(request.digests, request.texts, strict=True)}
         if not wanted:
             self._load([HARMLESS])
-        found: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
-        missing = [d for d in wanted if d not in found]
+        answers: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
+        missing = [d for d in wanted if d not in answers]
         behind = any(request.behind for request in requests)
-        return found | self._embed(missing, [wanted[d] for d in missing], behind) if missing else found
+        return answers | self._embed(missing, [wanted[d] for d in missing], behind) if missing else answers
 
     def _load(self, texts: Sequence[str]) -> None:
         self.loading = True
@@ -302,7 +302,7 @@ class Embedding:
             self._stepped += embedded
             paused = monotonic()
             self._questions.answer()
-            if behind and (requests := self._taken(self._requests)):
+            if behind and (requests := self._take_waiting(self._requests)):
                 self._answer(requests)
             self.busy_since = monotonic()
             asked += self.busy_since - paused
@@ -311,15 +311,15 @@ class Embedding:
         try:
             answered = self._vectors_of(texts, self._stopped, between_steps)
             self.seconds += monotonic() - begun - asked
-            found = dict(zip(digests, answered.vectors, strict=True))
-            good = [digest for digest in digests if not isinstance(found[digest], Exception)]
+            answers = dict(zip(digests, answered.vectors, strict=True))
+            good = [digest for digest in digests if not isinstance(answers[digest], Exception)]
             if good:
-                self._cache.put(self._recipe, good, np.array([found[digest] for digest in good]))
+                self._cache.put(self._recipe, good, np.array([answers[digest] for digest in good]))
             self.texts += len(good)
         finally:
             self._stepped = before
         self.tokens += sum(self._count_tokens(texts)) if answered.tokens is None else answered.tokens
-        return found
+        return answers
 
 
 def _parts(digests: list[Digest], size: int) -> Iterator[list[Digest]]:
