@@ -2,8 +2,12 @@
 
 import json
 import logging
+import re
 import shlex
+import sys
+from collections import Counter
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -33,6 +37,15 @@ if TYPE_CHECKING:
     from ingestor.project import Ready
 
 
+_DEFAULT_MODEL = "all-MiniLM-L6-v2"
+_TEXTS = {".md", ".txt", ".html", ".htm", ".rst", ".adoc", ".org"}
+_LOOKED_AT, _FIRST_BYTES = 200, 20_000  # files of a folder, and bytes of each
+_MULTILINGUAL = """\
+  # model: intfloat/multilingual-e5-small   # knows 94 languages; needs a network once, and the extra torch
+  # {kind: openai, base_url: "http://localhost:11434/v1", model: bge-m3}   # or a server, in place of model
+"""
+
+
 def init(
     path: Annotated[
         Path, typer.Argument(help="Path of the new file, or a folder whose documents are to be indexed.")
@@ -54,6 +67,10 @@ def init(
         fail(f"{path} cannot be written: there is no folder {path.parent}; to make it: {make}", FAILED)
     text = files("ingestor").joinpath("templates/config.yaml").read_text()
     if documents is not None:
+        foreign = _foreign_languages(documents)
+        if foreign is not None:
+            text = text.replace("embedding:\n", f"# {foreign}\nembedding:\n{_MULTILINGUAL}")
+            print(f"{foreign}.\n{path} names one to choose instead.", file=sys.stderr)
         path.write_text(text.replace("path: ./documents\n", f"path: {json.dumps(str(documents))}\n"))
         words = f"Wrote {path} for the documents in {documents}. To index them: "
     else:
@@ -62,6 +79,24 @@ def init(
         documents.mkdir(exist_ok=True)
         words = f"Wrote {path}. Put documents into {documents}, or name other sources there; then: "
     console.say({"config": str(path), "documents": str(documents)}, words + command("run", path), as_json)
+
+
+def _foreign_languages(folder: Path) -> str | None:
+    """Return what to say if the default model does not know the language of most texts of a folder."""
+    from ingestor.core.languages import describe_foreign, languages_of
+    from ingestor.pipeline.language import language_of
+
+    counts = Counter[str]()
+    for file in islice((file for file in folder.rglob("*") if file.suffix.lower() in _TEXTS), _LOOKED_AT):
+        try:
+            with file.open("rb") as stream:
+                text = stream.read(_FIRST_BYTES).decode("utf-8", "replace")
+        except OSError:
+            continue
+        if (language := language_of(re.sub(r"<[^>]*>", " ", text))) is not None:
+            counts[language] += 1
+    known = languages_of(_DEFAULT_MODEL)
+    return None if known is None else describe_foreign(counts, known)
 
 
 def run(

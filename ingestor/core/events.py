@@ -27,6 +27,7 @@ Event = Literal[
     "config_warning",
     "document_failed",
     "document_quarantined",
+    "language_unknown",
     "document_retried",
     "document_unsupported",
     "documents_forgotten",

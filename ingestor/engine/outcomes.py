@@ -14,6 +14,7 @@ from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.events import Event, event
 from ingestor.core.interruptions import Slow
+from ingestor.core.languages import LanguageCounts
 from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.flight import Flight, InFlight
 from ingestor.engine.workers import Outcome
@@ -22,6 +23,7 @@ from ingestor.model import SourceName
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Prepared, withdraw
 from ingestor.ports import NeedsHuman, Stale, Unsupported
+from ingestor.state.editions import Notices
 from ingestor.state.journal import Journal
 from ingestor.state.sources import SourceRows, WithdrawalGuard
 
@@ -98,11 +100,15 @@ class DocumentFlow:
         self._sources: Mapping[Feed, Source] = {}
         self._behind: Container[EditionName] = ()
         self.guard, self._failures = WithdrawalGuard(journal), FailureLog()
+        self._notices, self._languages = Notices(journal), LanguageCounts()
         self.writer = Writer(journal, collections, flight, self, clock, random)
 
     def configure(self, sources: Mapping[Feed, Source], behind: Container[EditionName]) -> None:
         """Take over a config. ``behind``: editions that are built to replace others."""
         self._sources, self._behind = sources, behind
+        for feed, source in sources.items():
+            if source.tools.languages is None:
+                self._notices.put("language", feed.source, None)
         self.writer.configure({feed.edition for feed in sources})
 
     def take(self, document: InFlight, outcome: Outcome) -> None:
@@ -115,9 +121,24 @@ class DocumentFlow:
             attempts.forget_failures()
             if outcome.value.empties and not self._may_withdraw(document, EMPTIED):
                 return
+            self._note_language(entry, outcome.value)
             self.writer.put(document, outcome.value)
         elif outcome.error is not None:
             self._fail(document, outcome.error, outcome.trace, document.refused)
+
+    def _note_language(self, entry: Entry, prepared: Prepared) -> None:
+        """Warn once if most documents of a source have a language that the model does not know."""
+        source = self._sources.get(entry.feed)
+        known = source.tools.languages if source is not None else None
+        language = prepared.records[0].metadata.get("language") if prepared.records else None
+        if known is None or language is None:
+            return
+        words = self._languages.add(entry.source, str(language), known)
+        if words is not None and self._notices.get("language", entry.source) is None:
+            about = event("language_unknown", source=str(entry.source), reason=words)
+            log.warning("source %s: %s", entry.source, words, extra=about)
+        if words is not None:
+            self._notices.put("language", entry.source, words)
 
     def refuse(self, document: InFlight, error: Exception, trace: str) -> None:
         """Handle a refusal by Chroma. The entry is read again, since the intents changed it."""

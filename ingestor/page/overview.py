@@ -45,8 +45,11 @@ def overview(daemon: DaemonView, found: Situation, history: History) -> Mapping[
 
 def sources_now(daemon: DaemonView, found: Situation) -> list[ShownSource]:
     kept = reasons_for_keeping(daemon.journal)
+    languages = notices(daemon.journal, "language")
     facts = {
-        str(name): SourceFacts(row.held, row.loss, row.trouble, row.paused, kept.get(name))
+        str(name): SourceFacts(
+            row.held, row.loss, row.trouble, row.paused, kept.get(name), languages.get(str(name))
+        )
         for name, row in states(daemon.journal).items()
     }
     listing = {name: (one.since, one.seen) for name, one in daemon.live().listing.items()}

@@ -18,6 +18,7 @@ from ingestor.core import slots as core_slots
 from ingestor.core.completeness import shortfall
 from ingestor.core.entries import EditionName, Entry, Intent, Receipt
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
+from ingestor.core.languages import ModelLanguages
 from ingestor.core.metadata_keys import Profile
 from ingestor.model import (
     Chunk,
@@ -64,6 +65,7 @@ class Tools:
 
     ``context``, ``neighbours``: see chunkers/options. ``profile``: which metadata keys records carry.
     ``own``: keys that the config gives to documents. ``quotas``: of the server that takes them.
+    ``languages``: those of the model, if they are known to be few.
     ``chunking_turn``: waits until a document of so many characters may be chunked. ``expect``: called when a
     document will need vectors.
     """
@@ -83,6 +85,7 @@ class Tools:
     profile: Profile = "full"
     own: OwnMetadata = metadata.NONE_OF_ITS_OWN
     quotas: Quotas = UNBOUNDED
+    languages: ModelLanguages | None = None
     chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
     times: StageTimes = field(default_factory=StageTimes)
     expect: Callable[[], None] = lambda: None

@@ -33,6 +33,7 @@ Notice = Literal[
     "delayed",  # a collection: why the new edition cannot replace the old one yet
     "reach",  # an edition: why search misses too many of its records
     "rebuilt",  # a collection: POSIX seconds of its last rebuild
+    "language",  # a source: how many of its documents have a language that the model does not know
 ]
 Kind = TypeVar("Kind", bound=str)
 

@@ -21,6 +21,7 @@ from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
 from ingestor.core.generation import Home
+from ingestor.core.languages import languages_of
 from ingestor.engine.vectors.models import checked
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
@@ -380,6 +381,7 @@ class Parts:
             max_records=self.config.max_records,
             profile=source.metadata,
             own=source.own,
+            languages=languages_of(str(getattr(self.config.embedding.options, "model", ""))),
             quotas=chroma.bounds if isinstance(chroma := self.config.chroma, RemoteChroma) else UNBOUNDED,
             chunking_turn=self.text_budget.taken,
             times=self.times,

@@ -56,6 +56,7 @@ class SourceFacts:
     trouble: str | None = None
     paused: float | None = None  # since when
     kept: str | None = None  # why records of unreadable documents are kept
+    language: str | None = None  # how many documents have a language that the model does not know
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,68 @@
+"""Documents in languages that the model does not know: sync, status and init say so."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ingestor.app.building import parts
+from ingestor.cli.main import app
+from ingestor.config.file import load
+from ingestor.core.languages import ModelLanguages
+from tests.e2e.conftest import ask, project
+from tests.e2e.in_process import Ask, answered
+from tests.e2e.project import Project
+
+_FIXTURES = (ask, project)
+GERMAN = (
+    "Der Hafen liegt im Norden der Stadt, und die Boote liegen dort den ganzen Winter sicher vor dem Sturm. "
+    "Wer einen Liegeplatz sucht, fragt im Büro nach, das jeden Morgen um sieben geöffnet wird. Nummer {n}."
+)
+
+
+def write(folder: Path) -> None:
+    for number in range(4):
+        (folder / f"{number}.txt").write_text(GERMAN.format(n=number))
+
+
+def test_sync_warns_once_and_status_keeps_the_count_until_the_model_changes(
+    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    english = ModelLanguages("small-en", frozenset({"en"}))
+    monkeypatch.setattr(parts, "languages_of", lambda model: english)
+    write(project.docs)
+    first = ask("sync")
+    assert first.code == 0
+    assert len(re.findall("3 of 3 documents are in a language that small-en does not know", first.err)) == 1
+    (source,) = answered(ask("status", "--json"))["sources"].values()
+    assert source["language"].startswith(
+        "4 of 4 documents are in a language that small-en does not know (de)"
+    )
+    assert "4 of 4 documents are in a language" in " ".join(ask("status").out.split())
+    (project.docs / "new.txt").write_text(GERMAN.format(n=9))
+    assert "a language that small-en" not in ask("sync").err
+    monkeypatch.setattr(parts, "languages_of", lambda model: None)
+    (project.docs / "newer.txt").write_text(GERMAN.format(n=10))
+    assert ask("sync").code == 0
+    (source,) = answered(ask("status", "--json"))["sources"].values()
+    assert source["language"] is None
+
+
+def test_init_proposes_a_multilingual_model_for_a_folder_in_german(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("deutsch", "english"):
+        (tmp_path / name).mkdir()
+    write(tmp_path / "deutsch")
+    (tmp_path / "english" / "a.txt").write_text("The harbour is in the north of the town. " * 10)
+    made = CliRunner().invoke(app, ["init", str(tmp_path / "deutsch")])
+    assert "4 of 4 documents are in a language that all-MiniLM-L6-v2 does not know (de)" in made.stderr
+    config = Path("config.yaml").read_text()
+    assert load(Path("config.yaml"), {}).embedding.options.model == "all-MiniLM-L6-v2"  # type: ignore[attr-defined]
+    assert "# model: intfloat/multilingual-e5-small" in config
+    assert "\n  model: all-MiniLM-L6-v2" in config
+    Path("config.yaml").unlink()
+    assert CliRunner().invoke(app, ["init", str(tmp_path / "english")]).stderr == ""
+    assert "multilingual" not in Path("config.yaml").read_text()
