@@ -10,6 +10,7 @@ from ingestor.cli.usage import (
     FAILED,
     INTERRUPTED,
     SETTLED,
+    USAGE,
     ConfigOption,
     JsonOption,
     fail,
@@ -46,6 +47,10 @@ def evaluate(
     seed: Annotated[
         int, typer.Option(min=0, help="Another number samples other documents and questions.")
     ] = 0,
+    models: Annotated[
+        str,
+        typer.Option(metavar="NAME,...", help="Embedding models to compare, with the same questions."),
+    ] = "",
     search: Annotated[
         str,
         typer.Option(
@@ -120,10 +125,13 @@ def evaluate(
         ask_model=ask_model,
         judge=judge,
         seed=seed,
+        models=tuple(dict.fromkeys(filter(None, map(str.strip, models.split(","))))),
     )
     if estimate:
         run_estimate(checked, request, as_json=as_json)
         raise typer.Exit(SETTLED)
+    if models and write:
+        fail("--models and --write exclude each other: set embedding.model yourself", USAGE)
     try:
         run(checked, request, html, write=write, as_json=as_json)
     except KeyboardInterrupt:

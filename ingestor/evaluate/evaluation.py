@@ -9,9 +9,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
+from pydantic import ValidationError
 
 from ingestor.app.queries import BadRequest
-from ingestor.config.models import Config
+from ingestor.config.models import Choice, Config
 from ingestor.evaluate import strategies
 from ingestor.evaluate.asking import expecting
 from ingestor.evaluate.asking import questions as asking
@@ -39,6 +40,7 @@ from ingestor.evaluate.workplace import (
 )
 from ingestor.llm.options import Endpoint
 from ingestor.ports import BadDocument
+from ingestor.registry import find
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +80,8 @@ def evaluate(
     Raises BadRequest for an invalid request, and the errors of sources, embedder and language model.
     """
     endpoint = _endpoint(config, request)
+    if request.models:
+        return _compare_models(config, request, progress, tell, endpoint)
     with _open(config, request, progress) as place:
         estimate = expecting.estimate_requests(request, place, endpoint)
         if estimate is not None:
@@ -94,6 +98,53 @@ def evaluate(
             evaluation = _with_judgements(evaluation, place, endpoint)
         asked = None if estimate is None else expecting.count_requests(place, estimate)
         return replace(evaluation, asked=asked)
+
+
+def _compare_models(
+    config: Config,
+    request: EvaluationRequest,
+    progress: Progress,
+    tell: Callable[[AskingEstimate], None],
+    endpoint: Endpoint | None,
+) -> Evaluation:
+    """Ask the same questions of the same documents by each model."""
+    if request.judge:
+        raise BadRequest("--models and --judge exclude each other: give one")
+    configured = getattr(config.embedding.options, "model", None)
+    outcomes = list[StrategyOutcome]()
+    for number, model in enumerate(request.models):
+        with _open(_with_model(config, model), request, progress) as place:
+            if number == 0:
+                estimate = expecting.estimate_requests(request, place, endpoint)
+                if estimate is not None:
+                    tell(estimate)
+                readings = _readings(request, place)
+                samples = list(readings.values())
+                questions, refused = _questions(request, place, endpoint, samples)
+            chosen = replace(request, strategies=request.strategies or (place.configured,))
+            cuts = [
+                each
+                if model == configured
+                else replace(each, strategy=replace(each.strategy, configured=False))
+                for each in _cuts(chosen, place, readings)
+            ]
+            made = score_cuts(place, cuts, dict(zip(readings, questions, strict=True)), request.budgets)
+            outcomes += [replace(each, model=model) for each in made]
+    return _conclude(request, samples, quotations(questions, samples), refused, questions[0], outcomes)
+
+
+def _with_model(config: Config, model: str) -> Config:
+    """Return the config with another embedding model. Raises BadRequest."""
+    plugin, options = config.embedding.plugin, config.embedding.options
+    if "model" not in type(options).model_fields:
+        plugin = find("embedders", "sentence-transformers")
+        options = plugin.options()
+    given = {name: getattr(options, name) for name in options.model_fields_set}
+    try:
+        checked = plugin.options.model_validate({**given, "model": model})
+    except ValidationError as error:
+        raise BadRequest(f"--models {model}: {error.errors()[0]['msg']}") from error
+    return replace(config, embedding=Choice(plugin, checked))
 
 
 def estimate_requests(config: Config, request: EvaluationRequest, progress: Progress) -> AskingEstimate:

@@ -109,6 +109,7 @@ def _strategy(evaluation: Evaluation, at: int, outcome: StrategyOutcome) -> dict
         "configured": cut.strategy.configured,
         "search": outcome.mode,
         "label": outcome.name,
+        "model": outcome.model,
         "chunks": len(cut.places),
         "mean_tokens": round(cut.mean_tokens, 1),
         "recall": {str(budget): _interval(each.means[at]) for budget, each in evaluation.comparisons.items()},

@@ -41,6 +41,7 @@ class EvaluationRequest:
     ``ask_model``: whether the language model writes questions.
     ``judge``: number of questions whose answers the language model judges.
     ``modes``: at least one mode of search. ``seed``: another number samples other documents and questions.
+    ``models``: embedding models to compare, by name or folder; empty for the configured one.
     """
 
     collection: CollectionName
@@ -54,6 +55,7 @@ class EvaluationRequest:
     modes: tuple[Mode, ...] = ("dense",)
     budgets: tuple[int, ...] = (500, 1000, 2000)
     seed: int = 0
+    models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,14 @@ def show(evaluation: Evaluation) -> None:
     _print(out, costs(evaluation), evaluation.verdict.pick)
     out.print(Text(f"\n{evaluation.text}\n"))
     pick = evaluation.outcomes[evaluation.verdict.pick].cut.strategy
-    if evaluation.changes:
+    best = evaluation.outcomes[evaluation.verdict.pick]
+    if best.model is not None and not pick.configured:
+        out.print(
+            Text(
+                f"For the config (ingestor plan then prints the cost):\n\nembedding:\n  model: {best.model}\n"
+            )
+        )
+    elif evaluation.changes:
         out.print(Text("For the config (ingestor plan then prints the cost):\n\n" + pick.yaml))
 
 

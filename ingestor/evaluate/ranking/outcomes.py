@@ -41,10 +41,11 @@ class StrategyOutcome:
     costs: StrategyCosts
     similarity: Floats
     by_tokens: tuple[Floats, Floats]
+    model: str | None = None  # if models are compared
 
     @property
     def name(self) -> str:
-        return self.cut.strategy.name
+        return self.cut.strategy.name + (f" by {self.model}" if self.model else "")
 
     @property
     def mode(self) -> Mode:
