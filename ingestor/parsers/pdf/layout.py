@@ -6,10 +6,10 @@ footers.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ingestor.parsers.pdf.headings import CAPTION, Headings, headings
-from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, prose, usual_leading
+from ingestor.parsers.pdf.lines import Bookmark, Divisions, Line, PageLines, prose, usual_leading
 from ingestor.parsers.shared.compose import Composer
 from ingestor.text.outline import heading_number
 
@@ -23,13 +23,13 @@ _SENTENCE_END = (".", "!", "?", ":", "”", '"', "。", "！", "？")
 
 
 def compose(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> Composer:
-    """The whole text, page by page; after each what is said of its pictures (once), and comments."""
-    leading = usual_leading(pages)
-    found = headings(pages, outline, leading)
+    """Compose the text, page by page; after each the descriptions of its pictures (once), and comments."""
+    leading, mend = usual_leading(pages), Divisions(pages).mend
+    placed = headings(pages, outline, leading)
     composer, described = Composer(), set[str]()
     for number, page in enumerate(pages):
         composer.page, composer.page_label = number, page.label
-        _compose_page(composer, page.lines, found[number], leading)
+        _compose_page(composer, page.lines, placed[number], leading, mend)
         for figure in page.figures:
             if figure not in described:
                 composer.add("figure", figure)
@@ -39,19 +39,22 @@ def compose(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> Composer
     return composer
 
 
-def _compose_page(composer: Composer, lines: Sequence[Line], found: Headings, leading: float) -> None:
+def _compose_page(
+    composer: Composer, lines: Sequence[Line], placed: Headings, leading: float, mend: Callable[[str], str]
+) -> None:
     at = 0
-    begins = sorted({*found, len(lines)})
-    for begin in begins:
-        _compose_text(composer, lines[at:begin], leading)
+    for begin in sorted({*placed, len(lines)}):
+        _compose_text(composer, lines[at:begin], leading, mend)
         at = max(at, begin)
-        for heading in found.get(begin, ()):
-            number = heading_number(heading.title)
-            composer.heading(heading.title, heading.level, number, close=is_close(composer, heading.title))
+        for heading in placed.get(begin, ()):
+            title = mend(heading.title)
+            composer.heading(title, heading.level, heading_number(title), close=is_close(composer, title))
             at = max(at, begin + heading.count)
 
 
-def _compose_text(composer: Composer, lines: Sequence[Line], leading: float) -> None:
+def _compose_text(
+    composer: Composer, lines: Sequence[Line], leading: float, mend: Callable[[str], str]
+) -> None:
     items: list[str] = []
 
     def add(kind: str, text: str) -> None:
@@ -60,15 +63,16 @@ def _compose_text(composer: Composer, lines: Sequence[Line], leading: float) -> 
     for group in _groups(lines, leading):
         kind = _kind(group)
         if kind == "list":
-            items.append(prose(group))
+            items.append(mend(prose(group)))
             continue
         add("list", "\n".join(items))
         items = []
         if kind == "table":
             close = is_close(composer, "")
-            composer.bare_table(group[0].rows, group[0].header, caption(composer), close=close)
+            rows = [[mend(cell) for cell in row] for row in group[0].rows]
+            composer.bare_table(rows, group[0].header, caption(composer), close=close)
         else:
-            add(kind, _code(group) if kind == "code" else prose(group))
+            add(kind, mend(_code(group) if kind == "code" else prose(group)))
     add("list", "\n".join(items))
 
 

@@ -17,6 +17,7 @@ _PROSE = 0.03  # times the code's characters: what is less does not tell the siz
 _SHORT = 0.7  # of the widest line: ended on purpose
 _LEVEL = 0.4  # sizes of the type between baselines of one row
 _GAP = 0.9  # sizes of the type between two parts of a line
+_WIDE, _ROW = 1.5, 3  # sizes of the type between two parts of a row, and such parts
 _YEAR = re.compile(r"(?:19|20)\d\d[A-Z]?\*?|[1-4]Q\d*|Q[1-4]|FY\d+|\d{1,2}/\d{1,2}/\d{2,4}|\d{1,2},?")
 _UNITS = re.compile(
     r"\(?\s*(?:(?:all |dollar |dollars? |amounts? |figures? |numbers? |shares? |expressed |stated )*in "
@@ -30,6 +31,10 @@ _COLUMNS = re.compile(
     rf"|(?:fiscal )?years?$|{_MONTH} \d{{1,2}},?(?: \d{{4}})?$",
     re.IGNORECASE,
 )
+SOFT = "\xad"  # where a line's end divides a word
+_DIVIDED = re.compile(rf"([^\W\d_]+){SOFT}([^\W\d_]+)")
+_PLAIN_WORD = re.compile(rf"[^\W\d_]+(?:[-{SOFT}][^\W\d_]+)*")
+_PART = 3  # letters of a part of a compound
 _WITHOUT_SPACES = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uff60]")
 
 
@@ -122,6 +127,11 @@ def parts(line: Line, gap: float = _GAP) -> list[list[Word]]:
     return runs
 
 
+def is_row(line: Line) -> bool:
+    """Tell whether a line has so many wide gaps that it is a row of a table."""
+    return len(parts(line, _WIDE)) >= _ROW
+
+
 def usual_leading(pages: Iterable[PageLines]) -> float:
     """Return the usual distance from one line to the next, in sizes of their type."""
     steps = (
@@ -155,7 +165,9 @@ def body_size(pages: Iterable[PageLines]) -> float:
 def words_in(pages: Iterable[PageLines]) -> int:
     """Count the words of the pages' lines and tables."""
     return sum(
-        sum(words(cell) for row in line.rows for cell in row) if line.rows else words(line.text)
+        sum(words(cell.replace(SOFT, "")) for row in line.rows for cell in row)
+        if line.rows
+        else words(line.text.replace(SOFT, ""))
         for page in pages
         for line in page.lines
     )
@@ -202,8 +214,36 @@ def prose(lines: Sequence[Line]) -> str:
 def _joint(above: Line, line: Line, widest: float) -> str:
     """Return the separator between two lines of one paragraph."""
     if above.hyphen:
-        return "" if line.text[:1].islower() else "-"
-    ended = above.right - above.left < _SHORT * widest or LEADER.search(above.text)
-    if ended and not is_level(above, line):
+        return SOFT if line.text[:1].islower() else "-"
+    short = above.right - above.left < _SHORT * widest or LEADER.search(above.text)
+    if (short or is_row(above) or is_row(line)) and not is_level(above, line):
         return "\n"
     return "" if _WITHOUT_SPACES.match(above.text[-1:]) and _WITHOUT_SPACES.match(line.text) else " "
+
+
+class Divisions:
+    """Words of a document that lines' ends divide: one word, or a compound with a hyphen of its own.
+
+    A compound is known by itself, or by its parts where the joined word is unknown.
+    """
+
+    def __init__(self, pages: Iterable[PageLines]) -> None:
+        lines = [line for page in pages for line in page.lines]
+        texts = (
+            " ".join(cell for row in line.rows for cell in row) if line.rows else line.text for line in lines
+        )
+        self._words = Counter[str]()
+        for line, text in zip(lines, texts, strict=True):
+            words = _PLAIN_WORD.findall(text.casefold())
+            self._words.update(words[: len(words) - line.hyphen])
+
+    def mend(self, text: str) -> str:
+        """Return a text without soft hyphens, and with those that compounds have."""
+        return _DIVIDED.sub(self._joined, text).replace(SOFT, "") if SOFT in text else text
+
+    def _joined(self, word: "re.Match[str]") -> str:
+        one, other = word[1], word[2]
+        first, second = one.casefold(), other.casefold()
+        joined, compound = self._words[first + second], self._words[f"{first}-{second}"]
+        parts = min(len(one), len(other)) >= _PART and self._words[first] and self._words[second]
+        return f"{one}-{other}" if compound > joined or (parts and not joined) else one + other

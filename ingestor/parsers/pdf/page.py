@@ -34,7 +34,7 @@ import numpy as np
 from pypdfium2 import raw
 
 from ingestor.parsers.pdf import bidi
-from ingestor.parsers.pdf.lines import Line, Word
+from ingestor.parsers.pdf.lines import SOFT, Line, Word
 from ingestor.parsers.pdf.unmapped import meanings
 
 if TYPE_CHECKING:
@@ -389,13 +389,13 @@ def _is_below(text: PageText, word: Word, after: Word) -> bool:
 
 def _word(text: PageText, spans: Sequence[tuple[int, int]]) -> Word:
     first, last = spans[0][0], spans[-1][1] - 1
-    letters = text.chars[first : spans[0][1]]
+    letters = text.chars[first : spans[0][1]].translate(_PLAIN)
     for (_, before), (start, end) in pairwise(spans):
-        divided = text.chars[before] in _HYPHENS and not text.chars[start].islower()
-        letters += f"{'-' * divided}{text.chars[start:end]}"
+        joint = (SOFT if text.chars[start].islower() else "-") if text.chars[before] in _HYPHENS else ""
+        letters += joint + text.chars[start:end].translate(_PLAIN)
     after = text.chars[last + 1 : last + 2]
     return Word(
-        letters.translate(_PLAIN), text.lefts[first], text.rights[last], _place(text, first)[1], first, last,
+        letters, text.lefts[first], text.rights[last], _place(text, first)[1], first, last,
         after in tuple(_HYPHENS),
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document, Scalar
-from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, words_in
+from ingestor.parsers.pdf.lines import SOFT, Bookmark, Line, PageLines, words_in
 from ingestor.parsers.pdf.ocr import INSTALL, recognised
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -87,7 +87,7 @@ class PdfParser:
             text=composed.text,
             blocks=tuple(composed.blocks),
             content_type="application/pdf",
-            title=title_of(pages, about.get("Title", "")) or composed.title,
+            title=(title_of(pages, about.get("Title", "")) or composed.title or "").replace(SOFT, "") or None,
             language=language,
             extra=tuple(_extra(about, read)),
             raw_words=read.words,
@@ -166,7 +166,7 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
 
     textpage = page.get_textpage()
     text = pages.read(page, textpage)
-    read.words += words(" ".join(word.text for line in text.lines for word in line))
+    read.words += words(" ".join(word.text for line in text.lines for word in line).replace(SOFT, ""))
     read.characters += len(text.chars)
     read.unmapped += text.unmapped
     fields, comments = forms.fields_and_comments(document, page, text)

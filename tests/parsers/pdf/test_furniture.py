@@ -1,3 +1,5 @@
+from itertools import product
+
 import pytest
 
 from ingestor.model import Blob
@@ -8,6 +10,7 @@ from tests.parsers.files import pdf
 from tests.parsers.laws import obeys_laws
 
 PER_PAGE = 30
+NAMES = ["".join(letters) for letters in product("abcdefg", "klmnop")]
 
 
 def _price_list(rows: int) -> bytes:
@@ -39,7 +42,7 @@ def test_a_table_whose_first_row_repeats_on_every_page_is_kept() -> None:
 
 
 def line(text: str, baseline: float, **facts: object) -> Line:
-    return Line(text, 50, 300, baseline, 10, **facts)  # type: ignore[arg-type]
+    return Line(text, 50, 300, baseline, **{"size": 10.0, **facts})  # type: ignore[arg-type]
 
 
 def pages(*said: Line, count: int = 6) -> list[PageLines]:
@@ -51,7 +54,8 @@ def pages(*said: Line, count: int = 6) -> list[PageLines]:
     ("repeated", "kept"),
     [
         (line("A running head", 780), False),
-        (line("A running head", 780, rows=(("a", "b"), ("c", "d"))), True),
+        (line("A running head", 780, rows=(("Pump P-7", "Manual"), ("Rev. 3", "Page 4 of 9"))), False),
+        (line("A running head", 780, size=14.0), False),
         (line("A head that holds most of what is on its page, and so is its text" * 4, 780), True),
         (line("words inside of the page", 600), True),
         (line("DRAFT", 600, slanted=True), False),
@@ -59,6 +63,21 @@ def pages(*said: Line, count: int = 6) -> list[PageLines]:
 )
 def test_what_is_furniture(repeated: Line, kept: bool) -> None:
     assert all((repeated in page.lines) == kept for page in without_furniture(pages(repeated)))
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.9, 1.8])
+def test_a_header_below_a_changing_line_goes_from_every_page(drift: float) -> None:
+    head = [line("Pump P-7, manual for operators", 768 + drift * (n % 2)) for n in range(42)]
+    own = [line(f"On the {name} of pumps", 780) for name in NAMES]
+    body = [line(f"words of this page alone {n} " * 3, 400) for n in range(42)]
+    document = [PageLines(str(n), 800, (own[n], head[n], body[n])) for n in range(42)]
+    assert [page.lines for page in without_furniture(document)] == list(zip(own, body, strict=True))
+
+
+def test_figures_of_a_table_that_stands_at_the_edge_of_every_page_are_kept() -> None:
+    totals = [line("Total", 30, rows=(("Total", f"{n}.50"), ("Tax", "19 %"))) for n in range(6)]
+    document = [PageLines(str(n), 800, (*page.lines, totals[n])) for n, page in enumerate(pages())]
+    assert without_furniture(document) == document
 
 
 def test_a_page_with_nothing_but_a_running_head_still_loses_it() -> None:

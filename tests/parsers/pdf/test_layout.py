@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from ingestor.model import Document
 from ingestor.parsers.pdf.furniture import without_furniture
 from ingestor.parsers.pdf.layout import compose
-from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines
+from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, Word
 from ingestor.parsers.pdf.title import title_of
 from tests.parsers.laws import blocks_cover_text
 
@@ -54,6 +54,35 @@ def at(text: str, place: int, **facts: object) -> Line:
 )
 def test_lines_become_paragraphs(said: list[str | Line], expected: list[tuple[str, str]]) -> None:
     assert composed(*said) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "elsewhere", "read"),
+    [
+        ("the second", "quarter of it", "A quarter begins, and a second one", "the second-quarter of it"),
+        ("the second", "quarter of it", "second-quarter", "the second-quarter of it"),
+        ("this infor", "mation", "no such words", "this information"),
+        ("the in", "formation", "in a formation, more information", "the information"),
+        ("a pre", "view", "The preview; the pre-view; a preview", "a preview"),
+        ("Jean", "Paul", "", "Jean-Paul"),
+    ],
+)
+def test_word_that_a_line_end_divides_is_joined_as_the_document_writes_it(
+    before: str, after: str, elsewhere: str, read: str
+) -> None:
+    assert composed(at(before, 0, hyphen=True), after, at(elsewhere or "-", 8))[0] == ("paragraph", read)
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_line_with_wide_gaps_stays_a_line(place: int) -> None:
+    cells = tuple(
+        Word(text, 50 + 150 * n, 90 + 150 * n, 0) for n, text in enumerate(("Gate", "Berth", "Mate"))
+    )
+    row = at("Gate Berth Mate", place, words=cells)
+    said = [at("one", 0), at("two", 1), at("three", 2)]
+    said[place] = row
+    text = composed(*said)[0][1]
+    assert "Gate Berth Mate" in text.splitlines()
 
 
 @pytest.mark.parametrize(
