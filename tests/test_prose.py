@@ -209,7 +209,7 @@ LEFT_IN = {
     "lexical": (39, 14, 3),
     "nodes": (0, 4, 0),
     "page": (137, 13, 0),
-    "parsers": (376, 36, 8),
+    "parsers": (129, 36, 7),
     "pipeline": (2, 6, 0),
     "preview": (0, 1, 0),
     "rechunk": (0, 9, 1),

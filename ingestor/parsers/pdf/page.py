@@ -288,7 +288,7 @@ def _object(handle: Any, at: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """What is painted on a page, in order: ``ends`` holds right ends, ``blank`` pieces that show nothing.
+    """Pieces of a page's text as they are painted: ``ends`` holds right ends, ``blank`` those without ink.
 
     A syllable is painted in several pieces, of which the first has all its characters, and often the box of
     its first letter alone. ``again``: later pieces for which pdfium repeats the characters.
