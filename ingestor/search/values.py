@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import cache
 from math import isfinite
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import quote
 
-from pydantic import Field
+from pydantic import AfterValidator, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError, with_config
 
 from ingestor.chroma.filters import find_excess, find_mistake
 from ingestor.model import Metadata, RecordId
@@ -30,6 +31,45 @@ class BadQuestion(ValueError):
         self.key = key
 
 
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether Chroma's JSON can hold it."""
+    if isinstance(value, str):
+        return _is_unicode(value)
+    if isinstance(value, Mapping):
+        return all(
+            isinstance(key, str) and _is_unicode(key) and _is_plain(each) for key, each in value.items()
+        )
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or (isinstance(value, int) and -(2**63) <= value < 2**63)
+
+
+def _check_filter(where: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Raises ValueError, which says what a filter of Chroma must be."""
+    excess = find_excess(where)
+    if excess is None and not _is_plain(where):
+        excess = "must hold plain JSON: texts, numbers, lists and objects"
+    if mistake := excess or (find_mistake(where) if where else None):
+        raise ValueError(mistake)
+    return where
+
+
+def _check_text(text: str) -> str:
+    if not text.strip():
+        raise ValueError
+    return text
+
+
+Name = Annotated[str, Field(min_length=1)]
+
+
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question to a collection, to several, or by ``*`` to all.
@@ -38,14 +78,14 @@ class Question:
     ``distinct``: show one of several near-duplicates; by default with a budget and with ``expand``.
     """
 
-    query: Annotated[str, Field(min_length=1, max_length=LONGEST)]
-    collection: str | Sequence[str] = ""
-    n: Annotated[int, Field(ge=1, le=MOST)] = 5
-    budget_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = None
+    query: Annotated[str, Field(min_length=1, max_length=LONGEST), AfterValidator(_check_text)]
+    collection: str | Annotated[Sequence[Name], Field(min_length=1, max_length=MOST)] = ""
+    n: Annotated[int, Field(ge=1, le=MOST, strict=True)] = 5
+    budget_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS, strict=True)] | None = None
     mode: Mode = "hybrid"
-    where: Mapping[str, Any] | None = None
+    where: Annotated[Mapping[str, Any], AfterValidator(_check_filter)] | None = None
     expand: Expand = "none"
-    distinct: bool | None = None
+    distinct: StrictBool | None = None
 
     def is_distinct(self) -> bool:
         wanted = self.budget_tokens is not None or self.expand != "none"
@@ -174,119 +214,59 @@ def place_of(metadata: Metadata) -> str:
 
 
 def question_of(value: object) -> Question:
-    """From parsed JSON. Raises BadQuestion."""
+    """Read a question from parsed JSON. Raises BadQuestion."""
     if not isinstance(value, dict):
         raise BadQuestion("body", "the body must be a JSON object")
-    names = [field.name for field in fields(Question)]
-    unknown = sorted(set(map(str, value)) - set(names))
-    if unknown:
-        raise BadQuestion(unknown[0], f"unknown key {unknown[0]!r}; known: {', '.join(names)}")
-    return checked(Question(**{"query": None, **value}))
+    return _valid(value)
 
 
 def checked(question: Question) -> Question:
-    """The question itself. Raises BadQuestion if it cannot be answered."""
-    text, budget = question.query, question.budget_tokens
-    _need("query", isinstance(text, str) and bool(text.strip()), "must be a text, not empty")
-    _need("query", len(text) <= LONGEST, f"must have at most {LONGEST:,} characters")
-    _need("query", _encodes(text), "must be valid Unicode text")
-    _need("collection", _names(question.collection), "must be a name, a list of names, or *")
-    _need("n", _within(question.n, MOST), f"must be a whole number from 1 to {MOST:,}")
-    _need(
-        "budget_tokens", budget is None or _within(budget, MOST_TOKENS), f"must be from 1 to {MOST_TOKENS:,}"
-    )
-    _need("mode", question.mode in MODES, f"must be one of {', '.join(MODES)}")
-    _need("expand", question.expand in EXPANSIONS, f"must be one of {', '.join(EXPANSIONS)}")
-    _need("distinct", isinstance(question.distinct, bool | None), "must be true or false")
-    _need("where", question.where is None or isinstance(question.where, Mapping), "must be an object")
-    excess = find_excess(question.where)
-    _need("where", excess is None, excess or "")
-    _need("where", _plain(question.where), "must hold plain JSON: texts, numbers, lists and objects")
-    mistake = find_mistake(question.where) if question.where else None
-    _need("where", mistake is None, mistake or "")
-    return question
+    """Return a question that can be answered. Raises BadQuestion."""
+    return _valid({name: getattr(question, name) for name in question.__slots__})
+
+
+_MUST = {
+    "query": f"must be a text, not empty, of at most {LONGEST:,} characters of valid Unicode",
+    "collection": "must be a name, a list of names, or *",
+    "n": f"must be a whole number from 1 to {MOST:,}",
+    "budget_tokens": f"must be a whole number from 1 to {MOST_TOKENS:,}",
+    "mode": f"must be one of {', '.join(MODES)}",
+    "where": "must be an object",
+    "expand": f"must be one of {', '.join(EXPANSIONS)}",
+    "distinct": "must be true or false",
+}
+
+
+def _valid(value: dict[Any, Any]) -> Question:
+    try:
+        return _question().validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = str(first["loc"][0])
+        if key not in _MUST:
+            raise BadQuestion(key, f"unknown key {key!r}; known: {', '.join(_MUST)}") from None
+        raise BadQuestion(key, f"{key} {first.get('ctx', {}).get('error') or _MUST[key]}") from None
+
+
+@cache
+def _question() -> TypeAdapter[Question]:
+    return TypeAdapter(Question)
+
+
+@cache
+def _answer() -> TypeAdapter[Answer]:
+    return TypeAdapter(Answer)
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
-    """The answer as JSON has it."""
-    return {
-        "hits": [_hit_as_json(hit) for hit in answer.hits],
-        "passages": [_with_copies(passage) for passage in answer.passages],
-        "mode": answer.mode,
-        "fallback": answer.fallback,
-        "seconds": round(answer.seconds, 6),
-        "needed_tokens": answer.needed_tokens,
-    }
+    """Return the answer as JSON has it; ``collection`` only in an answer from several collections."""
+    value: dict[str, Any] = _answer().dump_python(answer, mode="json")
+    for each in (*value["hits"], *value["passages"]):
+        if not each["collection"]:
+            del each["collection"]
+    return {**value, "seconds": round(answer.seconds, 6)}
 
 
-def _hit_as_json(hit: Found) -> dict[str, Any]:
-    return {**_with_copies(hit), "metadata": dict(hit.metadata), "ranks": _shallow(hit.ranks)}
-
-
-def _with_copies(value: Found | Passage) -> dict[str, Any]:
-    """The keys of a hit or passage; ``collection`` only in an answer from several collections."""
-    found = {**_shallow(value), "also_in": [_shallow(copy) for copy in value.also_in]}
-    return found if value.collection else {key: one for key, one in found.items() if key != "collection"}
-
-
-def _shallow(value: Found | Ranks | Passage | Copy) -> dict[str, Any]:
-    """By hand: asdict would copy what it holds deeply, which takes a millisecond an answer."""
-    return {name: getattr(value, name) for name in value.__slots__}
-
-
-def answer_of(said: Mapping[str, Any]) -> Answer:
-    """The opposite of ``as_json``. Raises KeyError and TypeError for anything else."""
-    return Answer(
-        tuple(Found(**{**hit, "ranks": Ranks(**hit["ranks"]), **_copies(hit)}) for hit in said["hits"]),
-        tuple(
-            Passage(
-                **{
-                    **one,
-                    "lines": one["lines"] and tuple(one["lines"]),
-                    "ids": tuple(one["ids"]),
-                    **_copies(one),
-                }
-            )
-            for one in said["passages"]
-        ),
-        said["mode"],
-        said["seconds"],
-        said["fallback"],
-        said["needed_tokens"],
-    )
-
-
-def _copies(said: Mapping[str, Any]) -> dict[str, tuple[Copy, ...]]:
-    return {"also_in": tuple(Copy(**copy) for copy in said["also_in"])}
-
-
-def _within(value: object, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
-
-
-def _names(value: object) -> bool:
-    if isinstance(value, list | tuple):
-        return 0 < len(value) <= MOST and all(isinstance(each, str) and each for each in value)
-    return isinstance(value, str)
-
-
-def _encodes(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
-
-
-def _plain(value: object) -> bool:
-    """Whether Chroma's JSON can hold it."""
-    if isinstance(value, str):
-        return _encodes(value)
-    if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _encodes(key) and _plain(each) for key, each in value.items())
-    if isinstance(value, list):
-        return all(map(_plain, value))
-    if isinstance(value, float):
-        return isfinite(value)
-    return value is None or (isinstance(value, int) and -(2**63) <= value < 2**63)
-
-
-def _need(key: str, there: bool, message: str) -> None:
-    if not there:
-        raise BadQuestion(key, f"{key} {message}")
+def answer_of(value: object) -> Answer:
+    """Return the opposite of ``as_json``. Raises ValueError for anything else."""
+    return _answer().validate_python(value)

@@ -59,7 +59,7 @@ class DaemonClient:
         try:
             answer = self.ask("POST", "/search", asdict(question))
             return answer_of(answer.body) if answer.status == 200 else None
-        except (OSError, TypeError, KeyError):
+        except (OSError, ValueError):
             return None
 
 
