@@ -20,7 +20,7 @@ from ingestor.core.backoff import LONGEST as LONGEST_WAIT
 from ingestor.core.decisions import NEVER
 from ingestor.core.error_text import describe
 from ingestor.core.events import event
-from ingestor.lexical.readers import LexicalReaders
+from ingestor.lexical.file import LexicalReaders
 from ingestor.ports import NeedsHuman, Stop
 from ingestor.service.daemon_view import DaemonView
 from ingestor.state import run_status, running_config

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ingestor.app.building.parts import Parts
     from ingestor.app.status import Status
     from ingestor.chroma.backend import Collections
-    from ingestor.search.reranking import Reranker
+    from ingestor.search.rerankers import Reranker
 
 T = TypeVar("T")
 
@@ -325,8 +325,7 @@ class Searching:
 
     @cached_property
     def _reranker(self) -> Reranker | None:
-        from ingestor.search.rerankers import scores_of
-        from ingestor.search.reranking import Reranker
+        from ingestor.search.rerankers import Reranker, scores_of
 
         options = self.config.search.rerank
         return None if options is None else Reranker(scores_of(options, patient=True), options.hits)

@@ -2,8 +2,8 @@
 
 It can be deleted at any time: what it holds is made again from Chroma. A collection is known by the UUIDs of
 its shards. Its tables are its own, so that its word counts are its own and its removal is cheap: its records
-with their terms (``terms.py``), FTS5's index of these terms, its vocabulary (``vocabulary.py``), and the
-titles of its documents (``titles.py``). FTS5 only splits terms at spaces. One thread writes; other processes
+with their terms (``terms.py``), FTS5's index of these terms, its vocabulary, and the
+titles of its documents (``tables.py``). FTS5 only splits terms at spaces. One thread writes; other processes
 read (WAL).
 """
 
@@ -12,13 +12,14 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from zlib import crc32
 
 import Stemmer
 
 from ingestor.core.events import event
 from ingestor.core.shards import join, separate
-from ingestor.lexical import stems, titles, vocabulary
+from ingestor.lexical import stems, tables
 from ingestor.ports import Transient
 from ingestor.state.files import refuse_link
 
@@ -40,9 +41,8 @@ _RECORDS = """CREATE TABLE records_{0} (
 _TABLES = {
     "records": _RECORDS,
     "words": f"""CREATE VIRTUAL TABLE words_{{0}} USING fts5(
-        terms, content='records_{{0}}', content_rowid='row', tokenize="{titles.TOKENIZER}")""",
-    **vocabulary.TABLES,
-    **titles.TABLES,
+        terms, content='records_{{0}}', content_rowid='row', tokenize="{tables.TOKENIZER}")""",
+    **tables.TABLES,
 }
 _TRIGGERS = (
     """CREATE TRIGGER records_{0}_new AFTER INSERT ON records_{0} BEGIN
@@ -51,8 +51,7 @@ _TRIGGERS = (
     """CREATE TRIGGER records_{0}_gone AFTER DELETE ON records_{0} BEGIN
         INSERT INTO words_{0} (words_{0}, rowid, terms) VALUES ('delete', old.row, old.terms);
         UPDATE collections SET records = records - 1 WHERE number = {0}; END""",
-    *vocabulary.TRIGGERS,
-    *titles.TRIGGERS,
+    *tables.TRIGGERS,
 )
 
 
@@ -256,3 +255,65 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 def _number(db: sqlite3.Connection, query: str) -> int:
     return int(db.execute(query).fetchone()[0])
+
+
+_File = tuple[int, int]  # device and inode
+_MAPPED = 2**31 - 1  # bytes of the file that SQLite reads without copying them into a cache of its own
+
+
+class LexicalReaders:
+    """Any thread. There are as many connections as were ever used at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._lock = path, Lock()
+        self._idle: list[tuple[_File, sqlite3.Connection]] = []
+        self._closed = False
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for this thread alone. Raises Unusable, also later; it is then not used again."""
+        file, db = self._taken()
+        try:
+            yield db
+        except sqlite3.DatabaseError as error:
+            db.close()
+            raise unreadable(self._path, error) from error
+        except BaseException:
+            db.close()
+            raise
+        self._put_back(file, db)
+
+    def close(self) -> None:
+        """Connections in use are closed by those who use them."""
+        with self._lock:
+            self._closed = True
+            while self._idle:
+                self._idle.pop()[1].close()
+
+    def _taken(self) -> tuple[_File, sqlite3.Connection]:
+        """Take a connection to the present file, which may have replaced an earlier one."""
+        file = _file(self._path)
+        with self._lock:
+            while self._idle:
+                of, db = self._idle.pop()
+                if of == file:
+                    return of, db
+                db.close()
+        db = opened_to_read(self._path)
+        db.execute(f"PRAGMA mmap_size = {_MAPPED}")
+        return file, db
+
+    def _put_back(self, file: _File, db: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append((file, db))
+                return
+        db.close()
+
+
+def _file(path: Path) -> _File:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return found.st_dev, found.st_ino

@@ -11,9 +11,9 @@ from typing import NamedTuple, TypeVar
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.listings.pages import pages
-from ingestor.lexical import vocabulary
 from ingestor.lexical.file import LexicalFile, Uuids
 from ingestor.lexical.stems import primary
+from ingestor.lexical.tables import change_vocabulary
 from ingestor.lexical.terms import terms
 from ingestor.model import Metadata, Record, RecordId
 
@@ -198,7 +198,7 @@ def _replace(
     added = f"""INSERT INTO records_{number} (id, text_key, language, context, title, terms)
         VALUES (?, ?, ?, ?, ?, ?)"""
     db.executemany(added, ((id_, row.text_key, *row.decided, row.terms) for id_, row in new))
-    vocabulary.change(db, number, gone, (row.terms for _, row in new))
+    change_vocabulary(db, number, gone, (row.terms for _, row in new))
 
 
 def _one(db: sqlite3.Connection, query: str, values: Sequence[object] = ()) -> int:

@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 
-from ingestor.lexical import titles
+from ingestor.lexical.tables import correct, match_titles, read_held
 from ingestor.lexical.terms import question_words
-from ingestor.lexical.typos import corrected
-from ingestor.lexical.vocabulary import read_held
 from ingestor.model import RecordId
 from ingestor.ports import Gone
 
@@ -82,7 +80,7 @@ def _named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str, floa
     """
     held = {**dict.fromkeys(asked.terms, 1), **asked.held}
     weights = {term: _weight(holding, asked.records) for term, holding in held.items()}
-    found = titles.named(db, number, weights)
+    found = match_titles(db, number, weights)
     best = max(found.values(), default=0.0)
     certain = max(best, _weight(1, asked.records) * _CERTAIN)
     least = max(best * _NEARLY, certain * _LEAST)
@@ -107,7 +105,7 @@ def _asked(db: sqlite3.Connection, number: int, question: str) -> _Asked:
     terms = list(dict.fromkeys(chain.from_iterable(words)))
     held = read_held(db, number, terms)
     absent = [forms for forms in words if held.keys().isdisjoint(forms)]
-    corrections = [corrected(db, number, forms) for forms in absent]
+    corrections = [correct(db, number, forms) for forms in absent]
     for found in corrections:
         held |= found
     return _Asked(records, held, len(absent) - sum(map(bool, corrections)), terms)

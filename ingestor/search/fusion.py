@@ -1,4 +1,4 @@
-"""Fusion of two rankings, by vectors and by words. Pure.
+"""Candidates of a search: two rankings fused, by vectors and by words, and near-duplicates among them. Pure.
 
 A record's score is a weighted sum of its cosine, its BM25 score, and how surely the question names its
 document, from 0 to 1. Cosines are scaled to this range over the candidates, so that every model fits; equal
@@ -6,12 +6,18 @@ cosines count as they are. A BM25 score is divided by the most that the words of
 (``ranking.ByWords.most``), not by the best hit's: words count little if few of them are found. Their share
 also depends on the best hit: it is larger where words tell much. Chosen by
 measurement: decisions 0040, 0085, 0097.
+
+A shingle is a run of three words [Broder 1997]. Two texts are near-duplicates if they share more than 0.8 of
+the shingles of the larger one, so an excerpt is no duplicate of a longer text.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from ingestor.lexical.terms import DENSE
 from ingestor.model import RecordId
 from ingestor.search.values import Ranks
 
@@ -84,3 +90,35 @@ def document_of(id_: RecordId) -> str:
 
 def _between(value: float) -> float:
     return min(1.0, max(0.0, value))
+
+
+SHARED = 0.8
+_WORDS = 3  # of a shingle
+_WORD = re.compile(rf"[{DENSE}]|[^\W{DENSE}]+")
+
+
+class Distinct:
+    """The texts so far, each unlike all others."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[RecordId, int] = {}
+        self._holders: dict[tuple[str, ...], list[RecordId]] = defaultdict(list)
+
+    def add(self, id_: RecordId, text: str) -> RecordId:
+        """Return the first text that this one is a near-duplicate of; else keep it, and return its own id."""
+        shingles = set(_shingles(text))
+        shared = Counter(holder for each in shingles for holder in self._holders.get(each, ()))
+        for holder in self._sizes:
+            if shared[holder] > SHARED * max(len(shingles), self._sizes[holder]):
+                return holder
+        self._sizes[id_] = len(shingles)
+        for each in shingles:
+            self._holders[each].append(id_)
+        return id_
+
+
+def _shingles(text: str) -> Iterator[tuple[str, ...]]:
+    """Runs of words in lower case; the whole text if it has fewer words than a run."""
+    words = _WORD.findall(text.casefold()) or [text]
+    for at in range(max(1, len(words) - _WORDS + 1)):
+        yield tuple(words[at : at + _WORDS])

@@ -1,4 +1,4 @@
-"""The reranker of a config: a cross-encoder in this process, or a server.
+"""The first hits in the order of a reranker: a cross-encoder in this process, or a server.
 
 A server takes the form of text-embeddings-inference (``{"query", "texts"}``, answered by ``[{"index",
 "score"}]``), or of Cohere, Jina and vLLM (``{"model", "query", "documents"}``, answered
@@ -9,17 +9,84 @@ still loads.
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
+from math import isfinite
 from typing import Any
 
 from ingestor.config.servers import Rerank
 from ingestor.llm.options import ModelServer
 from ingestor.llm.server import ModelRequests, RequestNotTaken, TryAgain
 from ingestor.ports import NeedsHuman, Transient
+from ingestor.search.fusion import Ranked
+from ingestor.search.values import NOT_RERANKED
+
+Scores = Callable[[str, Sequence[str]], Sequence[float]]
+"""How well each text answers a question, more is better. It raises Transient or NeedsHuman."""
 
 
-def scores_of(options: Rerank, *, patient: bool) -> Callable[[str, Sequence[str]], Sequence[float]]:
+@dataclass(frozen=True, slots=True)
+class Reranker:
+    """``hits``: how many it sees."""
+
+    scores: Scores
+    hits: int
+
+
+def reranked(
+    reranker: Reranker, question: str, best: Sequence[Ranked], texts: Sequence[str]
+) -> tuple[list[Ranked], str | None]:
+    """Return the best hits in the reranker's order; hits that the reranker did not score follow unchanged.
+
+    If the reranker fails, return the hits in their former order, and the reason.
+
+    ``texts``: texts of ``best``.
+    """
+    seen = best[: reranker.hits]
+    if not seen:
+        return list(best), None
+    try:
+        order = best_first(scored(reranker.scores, question, texts[: len(seen)]))
+    except (Transient, NeedsHuman) as error:
+        return list(best), f"{NOT_RERANKED}{error}"
+    in_order = (replace(seen[at], reranked=score) for at, score in order.items())
+    return [*in_order, *best[len(seen) :]], None
+
+
+def remembered(reranker: Reranker) -> Reranker:
+    """Return a reranker for one question that scores no text twice, and is not asked again once it failed."""
+    known: dict[str, float] = {}
+    failed: list[Transient | NeedsHuman] = []
+
+    def scores(question: str, texts: Sequence[str]) -> list[float]:
+        if failed:
+            raise failed[0]
+        fresh = [text for text in dict.fromkeys(texts) if text not in known]
+        try:
+            known.update(zip(fresh, scored(reranker.scores, question, fresh) if fresh else (), strict=True))
+        except (Transient, NeedsHuman) as error:
+            failed.append(error)
+            raise
+        return [known[text] for text in texts]
+
+    return Reranker(scores, reranker.hits)
+
+
+def scored(scores: Scores, question: str, texts: Sequence[str]) -> list[float]:
+    """A finite score for each text. Raises Transient or NeedsHuman."""
+    found = scores(question, texts)
+    if len(found) != len(texts) or not all(map(isfinite, found)):
+        raise Transient(f"the reranker did not return {len(texts)} numbers")
+    return [float(score) for score in found]
+
+
+def best_first(scores: Sequence[float]) -> dict[int, float]:
+    """The scores by their numbers, best first; of equals the first."""
+    return {at: scores[at] for at in sorted(range(len(scores)), key=lambda at: (-scores[at], at))}
+
+
+def scores_of(options: Rerank, *, patient: bool) -> Scores:
     """Return the scores of the configured reranker.
 
     ``patient``: sets no time limit for a cross-encoder, which takes seconds to load.
@@ -28,9 +95,6 @@ def scores_of(options: Rerank, *, patient: bool) -> Callable[[str, Sequence[str]
         return in_time(endpoint(options), options.timeout, AT_ONCE)
     model = cross_encoder(str(options.model))
     return model if patient else in_time(model, options.timeout, 1)
-
-
-Scores = Callable[[str, Sequence[str]], Sequence[float]]
 
 
 def in_time(scores: Scores, seconds: float, at_once: int) -> Scores:
@@ -55,7 +119,7 @@ AT_ONCE = 4  # requests
 _MOST = 5_000_000  # bytes of an answer: servers may repeat the texts
 
 
-def endpoint(options: Rerank) -> Callable[[str, Sequence[str]], Sequence[float]]:
+def endpoint(options: Rerank) -> Scores:
     """Return the scores of a reranker server. ``options`` must have a ``url``."""
     url = str(options.url).rstrip("/").removesuffix("/rerank")
     server = ModelServer(
@@ -93,7 +157,7 @@ _BATCH = 32  # texts
 _LONGEST = 512  # tokens of question and text together, where the model's files do not say
 
 
-def cross_encoder(model: str) -> Callable[[str, Sequence[str]], Sequence[float]]:
+def cross_encoder(model: str) -> Scores:
     """Return the scores of a cross-encoder, which is loaded by the first call.
 
     ``model``: a folder, or a name on the Hugging Face hub.

@@ -8,19 +8,101 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
+from typing import Any, Protocol
 
 from ingestor.core.listings.pages import pages
 from ingestor.lexical.check import Words
 from ingestor.lexical.ranking import ByWords, ranked
-from ingestor.model import Record, RecordId, Vectors
+from ingestor.model import Hit, Record, RecordId, Vector, Vectors
 from ingestor.search import fusion
-from ingestor.search.around import Around
-from ingestor.search.distinct import Distinct
-from ingestor.search.fusion import Ranked
-from ingestor.search.observed import Observed, Store
-from ingestor.search.passages import Count, cost, document_of, passages, within
-from ingestor.search.reranking import Reranker, remembered, reranked
+from ingestor.search.fusion import Distinct, Ranked
+from ingestor.search.passages import Around, Count, cost, document_of, passages, within
+from ingestor.search.rerankers import Reranker, remembered, reranked
 from ingestor.search.values import MOST, Answer, Copy, Found, Mode, Question
+
+
+class Store(Protocol):
+    def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]: ...
+
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[list[tuple[RecordId, float]]]: ...
+
+    def vectors(self, ids: Sequence[RecordId]) -> Mapping[RecordId, Vector]: ...
+
+    def read(self, ids: Sequence[RecordId]) -> list[Record]: ...
+
+    def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]: ...
+
+    def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]: ...
+
+    def check_filter(self, where: dict[str, object]) -> None: ...
+
+    def count(self) -> int: ...
+
+
+@dataclass(slots=True)
+class Observed:
+    """A store that notes the records which it returns.
+
+    ``texts``: their texts; None if only their ids or vectors were returned. ``steady``: no record was gone or
+    changed between two calls.
+    """
+
+    store: Store
+    texts: dict[RecordId, str | None] = field(default_factory=dict)
+    steady: bool = True
+
+    def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
+        rows = self.store.query(vectors, n, where)
+        for hit in (hit for hits in rows for hit in hits):
+            self._note(hit.id, hit.text)
+        return rows
+
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[list[tuple[RecordId, float]]]:
+        rows = self.store.nearest(vectors, n, where)
+        for id_, _ in (hit for hits in rows for hit in hits):
+            self._note(id_, None)
+        return rows
+
+    def vectors(self, ids: Sequence[RecordId]) -> Mapping[RecordId, Vector]:
+        found = self.store.vectors(ids)
+        for id_ in ids:
+            self.steady &= id_ in found
+            self._note(id_, None)
+        return found
+
+    def read(self, ids: Sequence[RecordId]) -> list[Record]:
+        found = self._noted(self.store.read(ids))
+        self.steady &= {record.id for record in found} == set(ids)
+        return found
+
+    def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
+        return self.store.matching(ids, where)
+
+    def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
+        return self._noted(self.store.select(where, most))
+
+    def check_filter(self, where: dict[str, object]) -> None:
+        self.store.check_filter(where)
+
+    def count(self) -> int:
+        return self.store.count()
+
+    def _noted(self, records: list[Record]) -> list[Record]:
+        for record in records:
+            self._note(record.id, record.text)
+        return records
+
+    def _note(self, id_: RecordId, text: str | None) -> None:
+        known = self.texts.setdefault(id_, text)
+        if known is None:
+            self.texts[id_] = text
+        elif text is not None:
+            self.steady &= text == known
+
 
 DEPTH = 50  # candidates of each list
 _NAMED = 8  # documents that a question names whose records are candidates

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from ingestor.core.work_counts import WorkCounts
 from ingestor.engine.vectors.embedding import Embeddings
-from ingestor.lexical.readers import LexicalReaders
-from ingestor.search.observed import Store
+from ingestor.lexical.file import LexicalReaders
 from ingestor.search.passages import Count
-from ingestor.search.reranking import Reranker
+from ingestor.search.rerankers import Reranker
+from ingestor.search.search import Store
 from ingestor.state.journal import JournalReader
 from ingestor.state.run_status import CheckResult, Live, SyncProgress
 

@@ -17,8 +17,8 @@ from starlette.routing import BaseRoute, Route
 from ingestor.http_server.bounded import json_response
 from ingestor.http_server.problems import RequestProblem
 from ingestor.model import Record
-from ingestor.search.observed import Store
 from ingestor.search.passages import passages
+from ingestor.search.search import Store
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import Turns, collection_of, problems, require_owner
 from ingestor.state.queries.browsing import documents_in, one_of

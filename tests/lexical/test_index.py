@@ -73,7 +73,7 @@ def test_index_holds_the_terms_of_the_records(
 ) -> None:
     with file() as lexical, pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking, "_POSTINGS", bound)
-        patch.setattr(ranking, "corrected", lambda *_: {})
+        patch.setattr(ranking, "correct", lambda *_: {})
         played(lexical, steps)
         with lexical.transaction() as db:
             assert kept(db, 1) == wanted(db, 1)
@@ -105,7 +105,7 @@ def test_the_law_finds_a_vocabulary_that_is_not_kept_up(
 ) -> None:
     with file() as lexical:
         played(lexical, [("upsert", {1: "one record", 2: "the index"})])
-        monkeypatch.setattr(lexical_index.vocabulary, "change", lambda *_: None)
+        monkeypatch.setattr(lexical_index, "change_vocabulary", lambda *_: None)
         played(lexical, steps)
         with lexical.transaction() as db:
             assert kept(db, 1) != wanted(db, 1)

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from ingestor.lexical.check import words_of
-from ingestor.lexical.file import LexicalFile, Unusable
+from ingestor.lexical.file import LexicalFile, LexicalReaders, Unusable
 from ingestor.lexical.index import LexicalIndex
 from ingestor.lexical.ranking import ranked
-from ingestor.lexical.readers import LexicalReaders
 from tests.chroma.laws import record
 from tests.lexical.worlds import opened
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ingestor.lexical.index import LexicalIndex
 from ingestor.lexical.ranking import ranked, telling
-from ingestor.lexical.typos import distance
+from ingestor.lexical.tables import distance
 from ingestor.model import RecordId
 from tests.chroma.laws import record
 from tests.lexical.worlds import opened

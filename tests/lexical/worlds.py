@@ -12,7 +12,7 @@ from ingestor.engine.edition_store import EditionIndex
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.filling import Upkeep
 from ingestor.lexical.index import LexicalIndex, row_of
-from ingestor.lexical.vocabulary import may_be_mistyped
+from ingestor.lexical.tables import may_be_mistyped
 from ingestor.ports import Index
 
 Kept = tuple[

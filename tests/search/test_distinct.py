@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import RecordId
-from ingestor.search.distinct import SHARED, Distinct
+from ingestor.search.fusion import SHARED, Distinct
 
 TEXT = "The pump moves the water from the lower tank to the upper tank while the sun shines on the roof"
 

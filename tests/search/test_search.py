@@ -17,7 +17,7 @@ from ingestor.lexical.file import reading
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Record, RecordId, Vector
 from ingestor.ports import Gone, NeedsHuman, Transient
-from ingestor.search.reranking import Reranker
+from ingestor.search.rerankers import Reranker
 from ingestor.search.search import AGAIN, Searcher
 from ingestor.search.values import Question
 from tests.lexical.worlds import opened

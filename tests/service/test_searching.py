@@ -18,7 +18,7 @@ from ingestor.embedders.hashing import PLUGIN
 from ingestor.model import Vectors
 from ingestor.ports import Gone, Transient
 from ingestor.search import search
-from ingestor.search.reranking import Reranker
+from ingestor.search.rerankers import Reranker
 from ingestor.search.values import EXPANSIONS, MODES, Question, answer_of, as_json
 from ingestor.service import searching
 from ingestor.state.editions import Editions

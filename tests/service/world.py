@@ -18,13 +18,12 @@ from ingestor.core.work_counts import WorkCounts
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.vectors.embedding import Embeddings
 from ingestor.http_server.server import Server
-from ingestor.lexical.file import LexicalFile
+from ingestor.lexical.file import LexicalFile, LexicalReaders
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.readers import LexicalReaders
 from ingestor.model import Fingerprint, Record, Vectors
 from ingestor.page.opening import pages_of
 from ingestor.ports import Gone
-from ingestor.search.reranking import Reranker
+from ingestor.search.rerankers import Reranker
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.port import application, common
 from ingestor.state import run_status

@@ -48,8 +48,7 @@ from ingestor.ports import (
 from ingestor.rechunk.recipes import Choices, NotReproducible, as_chosen, chosen, parsing
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
-from ingestor.search.rerankers import scores_of
-from ingestor.search.reranking import Reranker
+from ingestor.search.rerankers import Reranker, scores_of
 from ingestor.state.editions import Editions
 from ingestor.state.files import (
     chroma_log_path,

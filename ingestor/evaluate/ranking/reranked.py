@@ -11,8 +11,7 @@ from time import perf_counter
 
 from ingestor.config.servers import Rerank
 from ingestor.core.fingerprint import text_digest
-from ingestor.search.rerankers import scores_of
-from ingestor.search.reranking import Scores, best_first, scored
+from ingestor.search.rerankers import Scores, best_first, scored, scores_of
 from ingestor.state.cache import VectorCache
 
 _PATIENCE = 60.0  # seconds; an evaluation waits longer for a reranker than a search does

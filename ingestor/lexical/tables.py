@@ -1,0 +1,146 @@
+"""Tables beside the records of a collection: the vocabulary with words that are alike, and the titles.
+
+The vocabulary has how many records hold each term; FTS5 would count them anew for each question. Trigrams of
+its words find the words that a mistyped one probably meant. A question names documents by their titles.
+Triggers keep titles: a title counts the records that have it, and goes with the last of them. (The records of
+a document have one title, but for the moment in which it changes.)
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from ingestor.core.listings.pages import pages
+
+SHORTEST = 4  # letters of a word that is corrected
+_PAGE = 500  # terms in one statement
+_ALIKE = 100  # words with the most trigrams in common that are compared
+_CORRECTIONS = 3  # of a word
+_LONG = 8  # letters of a word that may have two mistakes
+_MATCHED = 200  # titles that are looked at for one question
+TOKENIZER = "ascii tokenchars '_.:@/\\+&-,#>'"  # keeps punctuation that terms.py leaves inside of terms
+
+TABLES = {
+    "vocabulary": """CREATE TABLE vocabulary_{0} (
+        number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE, held INTEGER NOT NULL,
+        alike INTEGER NOT NULL)""",
+    "trigrams": """CREATE VIRTUAL TABLE trigrams_{0} USING fts5(
+        word, content='', tokenize='trigram case_sensitive 1', columnsize=0)""",
+    "titles": """CREATE TABLE titles_{0} (
+        row INTEGER PRIMARY KEY, document TEXT NOT NULL, terms TEXT NOT NULL, records INTEGER NOT NULL,
+        UNIQUE (document, terms))""",
+    "named": f"""CREATE VIRTUAL TABLE named_{{0}} USING fts5(
+        terms, content='titles_{{0}}', content_rowid='row', tokenize="{TOKENIZER}")""",
+}
+_DOCUMENT = "rtrim({0}.id, '0123456789')"  # with the # before a record's number
+_ADD = f"""INSERT INTO titles_{{0}} (document, terms, records)
+            VALUES ({_DOCUMENT.format("new")}, new.title, 1)
+            ON CONFLICT (document, terms) DO UPDATE SET records = records + 1;"""
+_REMOVE = f"""UPDATE titles_{{0}} SET records = records - 1
+            WHERE document = {_DOCUMENT.format("old")} AND terms = old.title;
+        DELETE FROM titles_{{0}}
+            WHERE document = {_DOCUMENT.format("old")} AND terms = old.title AND records <= 0;"""
+TRIGGERS = (
+    """CREATE TRIGGER vocabulary_{0}_new AFTER INSERT ON vocabulary_{0} WHEN new.alike BEGIN
+        INSERT INTO trigrams_{0} (rowid, word) VALUES (new.number, '^' || new.term || '$'); END""",
+    """CREATE TRIGGER vocabulary_{0}_gone AFTER DELETE ON vocabulary_{0} WHEN old.alike BEGIN
+        INSERT INTO trigrams_{0} (trigrams_{0}, rowid, word)
+        VALUES ('delete', old.number, '^' || old.term || '$'); END""",
+    f"""CREATE TRIGGER titles_{{0}}_new AFTER INSERT ON records_{{0}} WHEN new.title != '' BEGIN
+        {_ADD} END""",
+    f"""CREATE TRIGGER titles_{{0}}_gone AFTER DELETE ON records_{{0}} WHEN old.title != '' BEGIN
+        {_REMOVE} END""",
+    f"""CREATE TRIGGER titles_{{0}}_before AFTER UPDATE OF title ON records_{{0}} WHEN old.title != '' BEGIN
+        {_REMOVE} END""",
+    f"""CREATE TRIGGER titles_{{0}}_after AFTER UPDATE OF title ON records_{{0}} WHEN new.title != '' BEGIN
+        {_ADD} END""",
+    """CREATE TRIGGER named_{0}_new AFTER INSERT ON titles_{0} BEGIN
+        INSERT INTO named_{0} (rowid, terms) VALUES (new.row, new.terms); END""",
+    """CREATE TRIGGER named_{0}_gone AFTER DELETE ON titles_{0} BEGIN
+        INSERT INTO named_{0} (named_{0}, rowid, terms) VALUES ('delete', old.row, old.terms); END""",
+)
+
+
+def change_vocabulary(db: sqlite3.Connection, number: int, old: Iterable[str], new: Iterable[str]) -> None:
+    """Count records that go and that come. Each record: its terms with spaces between them."""
+    counts = Counter(term for terms in new for term in set(terms.split()))
+    counts.subtract(term for terms in old for term in set(terms.split()))
+    added = [(term, count, may_be_mistyped(term)) for term, count in counts.items() if count > 0]
+    db.executemany(
+        f"""INSERT INTO vocabulary_{number} (term, held, alike) VALUES (?, ?, ?)
+            ON CONFLICT (term) DO UPDATE SET held = held + excluded.held""",
+        added,
+    )
+    removed = [(-count, term) for term, count in counts.items() if count < 0]
+    db.executemany(f"UPDATE vocabulary_{number} SET held = held - ? WHERE term = ?", removed)
+    gone = f"DELETE FROM vocabulary_{number} WHERE term = ? AND held <= 0"
+    db.executemany(gone, ((term,) for _, term in removed))
+
+
+def read_held(db: sqlite3.Connection, number: int, terms: Sequence[str]) -> dict[str, int]:
+    """How many records hold each term, for terms that any record holds."""
+    query = f"SELECT term, held FROM vocabulary_{number} WHERE term IN ({{}})"
+    return {
+        term: held
+        for page in pages(dict.fromkeys(terms), _PAGE)
+        for term, held in db.execute(query.format(", ".join("?" * len(page))), page)
+    }
+
+
+def may_be_mistyped(term: str) -> bool:
+    """Numbers and names of several parts are meant as they are written."""
+    return len(term) >= SHORTEST and term.isalpha()
+
+
+def correct(db: sqlite3.Connection, number: int, forms: Iterable[str]) -> dict[str, int]:
+    """The nearest words by edits, and how many records hold them. ``forms``: of one word."""
+    found: list[tuple[int, int, str]] = []
+    for form in filter(may_be_mistyped, forms):
+        allowed = 2 if len(form) >= _LONG else 1
+        found += [
+            (edits, -held, term)
+            for term, held in _alike(db, number, form)
+            if abs(len(term) - len(form)) <= allowed and (edits := distance(form, term)) <= allowed
+        ]
+    nearest = sorted(each for each in set(found) if each[0] == min(found)[0])
+    return {term: -held for _, held, term in nearest[:_CORRECTIONS]}
+
+
+def _alike(db: sqlite3.Connection, number: int, form: str) -> list[tuple[str, int]]:
+    padded = f"^{form}$"
+    grams = dict.fromkeys(padded[at : at + 3] for at in range(len(padded) - 2))
+    query = f"""SELECT term, held FROM (
+                    SELECT rowid AS number FROM trigrams_{number} WHERE trigrams_{number} MATCH ?
+                    ORDER BY rank LIMIT {_ALIKE})
+                JOIN vocabulary_{number} USING (number)"""
+    return db.execute(query, (" OR ".join(f'"{gram}"' for gram in grams),)).fetchall()
+
+
+def distance(one: str, other: str) -> int:
+    """Edits between two words: a letter put in, left out or changed, or two neighbours in the wrong order."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, 1):
+        new = [at]
+        for column, their in enumerate(other, 1):
+            best = min(row[column] + 1, new[-1] + 1, row[column - 1] + (letter != their))
+            if before and column > 1 and (letter, one[at - 2]) == (other[column - 2], their):
+                best = min(best, before[column - 2] + 1)
+            new.append(best)
+        before, row = row, new
+    return row[-1]
+
+
+def match_titles(db: sqlite3.Connection, number: int, weights: Mapping[str, float]) -> dict[str, float]:
+    """Return documents whose titles hold terms of a question, with the sum of these terms' weights."""
+    match = " OR ".join(f'"{term}"' for term in weights)
+    query = f"""SELECT document, terms FROM (
+                    SELECT rowid AS row FROM named_{number} WHERE named_{number} MATCH ?
+                    ORDER BY rank LIMIT {_MATCHED})
+                JOIN titles_{number} USING (row)"""
+    rows = db.execute(query, (match,)).fetchall() if weights else []
+    best: dict[str, float] = {}
+    for document, held in rows:
+        weight = sum(weights[term] for term in held.split() if term in weights)
+        best[document[:-1]] = max(weight, best.get(document[:-1], 0.0))
+    return best
