@@ -15,10 +15,9 @@ from ingestor.cli.chunk_command import choice
 from ingestor.evaluate.cutting import SampleCut, cut
 from ingestor.evaluate.intervals import Floats
 from ingestor.evaluate.questions.made import make_questions
-from ingestor.evaluate.ranking.scored import Scores, enough, scores
 from ingestor.evaluate.ranking.searched import nearest
 from ingestor.evaluate.reading import Sample, SampledDocument
-from ingestor.evaluate.scores import EvalQuestion, Excerpt
+from ingestor.evaluate.scores import EvalQuestion, Excerpt, Scores, enough, scores
 from ingestor.evaluate.strategies import Strategy
 from ingestor.llm.client import DirectAnswers
 from ingestor.model import Blob, CollectionName, Fingerprint, Item, SourceName

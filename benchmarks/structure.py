@@ -23,10 +23,9 @@ from benchmarks.evaluate import SOURCE, cut_by
 from benchmarks.retrieval import model, tokens
 from ingestor.evaluate.intervals import Floats, compare
 from ingestor.evaluate.questions.made import make_questions
-from ingestor.evaluate.ranking.scored import enough
 from ingestor.evaluate.ranking.searched import nearest
 from ingestor.evaluate.reading import Sample, SampledDocument
-from ingestor.evaluate.scores import ChunkPlace, EvalQuestion, Excerpt, score, within
+from ingestor.evaluate.scores import ChunkPlace, EvalQuestion, Excerpt, enough, score, within
 from ingestor.model import Blob, Document, Item
 from ingestor.parsers.shared import detect
 from ingestor.ports import BadDocument, Unsupported

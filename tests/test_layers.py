@@ -365,7 +365,7 @@ def test_what_is_allowed_passes(law: str, sources: dict[str, str]) -> None:
 BROKEN = [
     ("chunkers/fixed.py", "import ingestor.engine.loop", "floors"),
     ("state/journal.py", "import ingestor.app.wiring", "floors"),
-    ("core/decisions.py", "import ingestor.chunkers.llm.asking", "floors"),
+    ("core/decisions.py", "import ingestor.chunkers.llm.llm", "floors"),
     ("text/spans.py", "import ingestor.text.limits", "folders"),
     ("parsers/data/csv.py", "import ingestor.core.decisions", "plugins"),
     ("connectors/git/connector.py", "import ingestor.core.slots", "connectors"),

@@ -218,7 +218,7 @@ LEFT_IN = {
     "segmentation": (0, 4, 6),
     "service": (0, 1, 1),
     "state": (118, 40, 2),
-    "text": (0, 3, 9),
+    "text": (0, 3, 7),
 }
 
 

@@ -26,8 +26,7 @@ from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Options, Plugin
 from ingestor.text.bonds import Tails, settle
-from ingestor.text.limits import SMALLEST
-from ingestor.text.packing import pack
+from ingestor.text.limits import SMALLEST, pack
 from ingestor.text.sections import sections
 from ingestor.text.sentences import paragraphs, sentences
 from ingestor.text.spans import Span, inside

@@ -6,7 +6,7 @@ The pipeline applies ``context`` and ``neighbours``, and ``by_type.build`` appli
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_serializer, model_validator
 
@@ -161,3 +161,35 @@ def require_smaller(small: str, value: int | None, large: str, bound: int | None
 def smaller(first: int, second: int | None) -> int:
     """The tighter of a limit and an optional one."""
     return first if second is None else min(first, second)
+
+
+_SHARE = 0.3  # of neighbours in pooled vectors
+
+
+class SemanticOptions(ChunkerOptions):
+    vectors: Literal["encoded", "pooled"] = Field(
+        default="encoded",
+        description="`encoded`: embed each chunk's text; `pooled`: pool the vectors that the cuts used",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _pooled_vectors_are_mixed(cls, data: Any) -> Any:
+        default = cls.model_fields["vectors"].default
+        if isinstance(data, dict) and data.get("vectors", default) == "pooled":
+            return {"neighbours": _SHARE, **data}
+        return data
+
+
+class GrowingOptions(SemanticOptions):
+    """Options of strategies that cut wherever neighbours differ, and so need a minimum."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fit_minimum(cls, data: Any) -> Any:
+        """Lower the default minimum to half of a smaller maximum."""
+        least = cls.model_fields["min_tokens"].default
+        most = data.get("max_tokens") if isinstance(data, dict) else None
+        if isinstance(most, int) and "min_tokens" not in data and most < 2 * least:
+            return {**data, "min_tokens": max(1, most // 2)}
+        return data

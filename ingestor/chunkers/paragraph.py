@@ -8,8 +8,7 @@ from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.text.bonds import settle
-from ingestor.text.limits import SMALLEST
-from ingestor.text.packing import pack
+from ingestor.text.limits import SMALLEST, pack
 from ingestor.text.sentences import paragraphs
 from ingestor.text.spans import chunks
 from ingestor.text.tokens import Tokens

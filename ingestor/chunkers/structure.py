@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from ingestor.chunkers.introductions import introduced
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.chunkers.recursive import fitting
+from ingestor.chunkers.recursive import fitting, pieces
 from ingestor.core.content_types import code_language
 from ingestor.model import Chunk, Chunking, Document, Scalar
 from ingestor.registry import Plugin
-from ingestor.text.bonds import settle
+from ingestor.text.bonds import announces, settle
 from ingestor.text.code_units import NoGrammar, Opened, Unit, groups_by_layout, statements, versions
-from ingestor.text.limits import SMALLEST, Ruler, count
+from ingestor.text.limits import SMALLEST, Ruler, count, pack, sizes
 from ingestor.text.nested_units import INDENTED, groups_by_indentation
-from ingestor.text.packing import pack, sizes
 from ingestor.text.sections import sections, units
+from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span, chunks, trim, trim_all, union
 
 if TYPE_CHECKING:
@@ -146,3 +145,34 @@ def _signatures(opened: Sequence[Opened], spans: Sequence[Span]) -> Iterator[Ext
 
 
 PLUGIN = Plugin(kind="structure", version=f"6, {versions()}", options=StructureOptions, build=Structure)
+
+
+def introduced(text: str, parts: Sequence[Span], tokens: "Tokens", most: int) -> list[Span]:
+    """The ordered, trimmed parts; one that announces the next is joined to it, or to its beginning.
+
+    Only the last sentence of a paragraph is joined. No part has more than ``most`` tokens.
+    """
+    found: list[Span] = []  # from the last to the first
+    for part in reversed(parts):
+        if not (found and announces(text, part, found[-1])):
+            found.append(part)
+            continue
+        *before, last = sentences(text, part)
+        found += _joined(text, last, found.pop(), tokens, most)
+        if before:
+            found.append((part[0], before[-1][1]))
+    return found[::-1]
+
+
+def _joined(text: str, lead: Span, following: Span, tokens: "Tokens", most: int) -> Iterator[Span]:
+    """The two as one, or with what follows cut so that its beginning fits; from the last to the first."""
+    whole = union(lead, following)
+    if count(text, whole, tokens) <= most:
+        yield whole
+        return
+    room = most - count(text, lead, tokens) - 2  # for the blank line between them
+    first, *rest = pieces(text, following, tokens, room) if room > most // 2 else [following]
+    both = union(lead, first)
+    fits = count(text, both, tokens) <= most
+    yield from reversed(rest)
+    yield from [both] if fits else [first, lead]

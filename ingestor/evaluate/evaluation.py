@@ -15,8 +15,7 @@ from ingestor.app.queries import BadRequest
 from ingestor.config.models import Choice, Config
 from ingestor.evaluate import strategies
 from ingestor.evaluate.asking import expecting
-from ingestor.evaluate.asking import questions as asking
-from ingestor.evaluate.asking.estimate import AskingEstimate, AskingUsage
+from ingestor.evaluate.asking.expecting import AskingEstimate, AskingUsage
 from ingestor.evaluate.asking.judgements import Judged
 from ingestor.evaluate.asking.judgements import words as judgement_words
 from ingestor.evaluate.asking.judging import judge
@@ -206,7 +205,7 @@ def _questions(
         questions, refused = read_questions(request.questions, samples)
     else:
         if request.ask_model and endpoint is not None:
-            own, refused = asking.ask(place, endpoint, request.make)
+            own, refused = expecting.ask(place, endpoint, request.make)
         else:
             own = made.make_questions(
                 [each.document for each in place.sample.documents], request.make, request.seed

@@ -1,20 +1,23 @@
 """A sample of a collection's documents, read as a sync reads them."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from pathlib import PurePosixPath
 from time import monotonic
 
 from ingestor.core.decisions import Scope
 from ingestor.core.error_text import describe
+from ingestor.core.fingerprint import text_digest
 from ingestor.core.listings.comparison import VersionTable
-from ingestor.evaluate.sample import Listed, sort_by_digest
 from ingestor.model import Document, Item, SourceName
 from ingestor.pipeline import limits, listing
 from ingestor.pipeline.limits import until_readable
 from ingestor.pipeline.listing import Source
 from ingestor.ports import BadDocument, NeedsHuman, Transient
+
+Listed = tuple[SourceName, Item]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +138,24 @@ def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: 
         unread.append((item.key, "the document has no text"))
         return None
     return document
+
+
+def sort_by_digest(listed: Iterable[Listed], seed: int = 0) -> list[Listed]:
+    """Sort the listed documents. Another ``seed`` gives another order.
+
+    Within a stratum a digest of the name decides, so a new document moves no other.
+    """
+    strata: defaultdict[tuple[str, str], list[Listed]] = defaultdict(list)
+    for source, item in listed:
+        strata[source, PurePosixPath(item.key).suffix.lower()].append((source, item))
+
+    def rank(each: Listed) -> str:
+        source, item = each
+        return text_digest(f"{source}\n{item.key}" + (f"\n{seed}" if seed else ""))
+
+    places = [
+        (number / len(members), rank(each), each)
+        for members in strata.values()
+        for number, each in enumerate(sorted(members, key=rank))
+    ]
+    return [each for _, _, each in sorted(places, key=lambda place: place[:2])]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ingestor.evaluate.asking.estimate import AskingEstimate, AskingUsage
+from ingestor.evaluate.asking.expecting import AskingEstimate, AskingUsage
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
 from ingestor.evaluate.costs import ModelUse, StrategyCosts

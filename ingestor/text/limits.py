@@ -1,11 +1,11 @@
 """Limits in tokens for any list of spans. Pure.
 
-``maximum`` always holds, for the text of every span as it is counted by itself: a longer span is cut,
-after a sentence or else at whitespace where the second half of what fits has one. ``minimum`` is a best
-effort: a smaller span joins the next one, else the one before it, unless both exceed the maximum.
+``maximum`` always holds, for the text of every span as it is counted by itself. A longer span is cut after a
+sentence, else at whitespace, where the second half of what fits has one. ``minimum`` is a best effort: a
+smaller span joins the next one, else the one before it, unless both exceed the maximum.
 
-A count is that of the very text (token counts do not add up: a text may have more or fewer tokens than its
-parts have together). A code point has at most four tokens, so a maximum of four or more can be kept.
+A text is counted by itself, because token counts do not add up over its parts. A code point has at most four
+tokens, so a maximum of four or more can be kept.
 """
 
 from bisect import bisect_left, bisect_right
@@ -177,3 +177,39 @@ def _join_if_fits(
     if size >= minimum:
         size = count(text, both, tokens)
     return (both, size) if maximum is None or size <= maximum else None
+
+
+def pack(
+    text: str,
+    units: Sequence[Span],
+    tokens: "Tokens",
+    max_tokens: int | None,
+    most: int | None = None,
+    overlap: int = 0,
+) -> Iterator[Span]:
+    """Windows of up to ``most`` units, each beginning ``overlap`` units before the last one's end.
+
+    Sizes are sums over the units with the whitespace before each. Counts do not quite add up: pass the result
+    through ``limit`` to hold a limit.
+
+    A window ends early rather than exceed ``max_tokens``, and repeats fewer units if the new unit needs the
+    room. A unit that alone exceeds the limit is a window.
+    """
+    sums = list(accumulate(sizes(text, units, tokens), initial=0))
+    room = sums[-1] if max_tokens is None else max_tokens
+    count = len(units) if most is None else most
+    first, end = 0, 0  # the window is units[first:end]
+    while end < len(units):
+        while first < end and sums[end + 1] - sums[first] > room:
+            first += 1
+        end += 1
+        while end < len(units) and end - first < count and sums[end + 1] - sums[first] <= room:
+            end += 1
+        yield units[first][0], units[end - 1][1]
+        first = max(end - overlap, first + 1)
+
+
+def sizes(text: str, units: Sequence[Span], tokens: "Tokens") -> list[int]:
+    """Tokens of each unit with the whitespace before it, for that is how words are encoded in a text."""
+    starts = [start for start, _ in units[:1]] + [end for _, end in units[:-1]]
+    return tokens.counts([text[start:end] for start, (_, end) in zip(starts, units, strict=True)])

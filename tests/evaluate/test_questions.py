@@ -7,9 +7,9 @@ import pytest
 
 from ingestor.app.queries import BadRequest
 from ingestor.evaluate.questions import csv_file
-from ingestor.evaluate.questions.excerpts import Searchable, locate
+from ingestor.evaluate.questions.csv_file import Searchable, locate
 from ingestor.evaluate.questions.made import make_questions
-from ingestor.evaluate.sample import sort_by_digest
+from ingestor.evaluate.reading import sort_by_digest
 from ingestor.evaluate.scores import Excerpt
 from ingestor.model import Blob, Block, Document, Item, SourceName
 from ingestor.registry import Options as NoOptions

@@ -6,17 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.evaluate.ranking.scored import count_tokens, scores
 from ingestor.evaluate.scores import (
     ChunkPlace,
     EvalQuestion,
     Excerpt,
     common,
     count_covered,
+    count_tokens,
     length,
     ndcg,
     omega,
     score,
+    scores,
     within,
 )
 

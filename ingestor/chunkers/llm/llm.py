@@ -16,11 +16,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from ingestor.chunkers.llm.asking import AskingOptions
+from ingestor.chunkers.options import ChunkerOptions
 from ingestor.chunkers.recursive import Recursive, RecursiveOptions
 from ingestor.chunkers.semantic.cluster import Cluster, ClusterOptions
 from ingestor.chunkers.semantic.parts import small_pieces
 from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages
+from ingestor.llm.options import Endpoint
 from ingestor.llm.valid import ask_until_valid
 from ingestor.model import Chunk, Chunking, Document, Sums
 from ingestor.ports import Chunker, Embed
@@ -30,6 +31,11 @@ from ingestor.text.bonds import settle
 from ingestor.text.limits import SMALLEST
 from ingestor.text.spans import Span
 from ingestor.text.tokens import Tokens
+
+
+class AskingOptions(ChunkerOptions, Endpoint):
+    """Options of chunkers that ask a language model."""
+
 
 _PIECE = 50  # tokens
 _FEW = 4  # pieces that are one chunk without asking

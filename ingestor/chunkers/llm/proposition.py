@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import Field
 
-from ingestor.chunkers.llm.asking import AskingOptions
+from ingestor.chunkers.llm.llm import AskingOptions
 from ingestor.chunkers.semantic.parts import small_pieces
 from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages
 from ingestor.llm.valid import ask_until_valid, json_list

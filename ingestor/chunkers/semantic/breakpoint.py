@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from ingestor.chunkers.semantic.options import GrowingOptions
+from ingestor.chunkers.options import GrowingOptions
 from ingestor.chunkers.semantic.parts import whole_sentences
 from ingestor.chunkers.semantic.vectors import Stretches, cosines, finished, joined
 from ingestor.model import Chunking, Document, Sums

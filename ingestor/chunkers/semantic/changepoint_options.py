@@ -4,8 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ingestor.chunkers.options import Pick, smaller
-from ingestor.chunkers.semantic.options import SemanticOptions
+from ingestor.chunkers.options import Pick, SemanticOptions, smaller
 from ingestor.registry import added
 from ingestor.text.limits import SMALLEST
 

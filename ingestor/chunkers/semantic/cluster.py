@@ -14,7 +14,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from ingestor.chunkers.semantic.options import SemanticOptions
+from ingestor.chunkers.options import SemanticOptions
 from ingestor.chunkers.semantic.parts import small_pieces
 from ingestor.chunkers.semantic.vectors import Units, finished, joined, units
 from ingestor.model import Chunking, Document, Sums

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
-from ingestor.chunkers.semantic.options import GrowingOptions
+from ingestor.chunkers.options import GrowingOptions
 from ingestor.chunkers.semantic.parts import whole_sentences
 from ingestor.chunkers.semantic.vectors import Stretches, finished
 from ingestor.model import Chunking, Document, Sums

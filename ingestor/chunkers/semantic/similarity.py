@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ingestor.chunkers.semantic.options import GrowingOptions
+from ingestor.chunkers.options import GrowingOptions
 from ingestor.chunkers.semantic.parts import whole_paragraphs, whole_sentences
 from ingestor.chunkers.semantic.vectors import Stretches, finished
 from ingestor.model import Chunking, Document, Sums

@@ -15,8 +15,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from ingestor.chunkers.options import SemanticOptions
 from ingestor.chunkers.semantic.borders import touched
-from ingestor.chunkers.semantic.options import SemanticOptions
 from ingestor.model import Chunking, Document
 from ingestor.ports import Embed
 from ingestor.segmentation.cluster import Segment

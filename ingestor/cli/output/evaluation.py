@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ingestor.core.escape import escape_invisible
-from ingestor.evaluate.asking.estimate import AskingUsage
+from ingestor.evaluate.asking.expecting import AskingUsage
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
 from ingestor.evaluate.costs import price

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import count
 
 from ingestor.core.fingerprint import text_digest
-from ingestor.evaluate.asking.estimate import TWICE
+from ingestor.evaluate.asking.expecting import TWICE
 from ingestor.evaluate.asking.judgements import Judged, Judgement, compare_judgements
 from ingestor.evaluate.asking.prompts import answer_request, context, judge_request, verdict
 from ingestor.evaluate.cutting import SampleCut

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ingestor.evaluate.questions.csv_file import RefusedQuestion
-from ingestor.evaluate.questions.excerpts import Searchable
+from ingestor.evaluate.questions.csv_file import RefusedQuestion, Searchable
 from ingestor.evaluate.questions.filters import duplicates, misfits
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.llm.at_once import in_parallel

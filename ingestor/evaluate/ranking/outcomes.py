@@ -10,9 +10,8 @@ from ingestor.evaluate.costs import Measured, StrategyCosts, costs
 from ingestor.evaluate.cutting import SampleCut
 from ingestor.evaluate.intervals import Floats
 from ingestor.evaluate.ranking.reranked import Reranking, rerank_best
-from ingestor.evaluate.ranking.scored import Scores, count_tokens, enough, scores
 from ingestor.evaluate.ranking.searched import Chunks, search
-from ingestor.evaluate.scores import EvalQuestion
+from ingestor.evaluate.scores import EvalQuestion, Scores, count_tokens, enough, scores
 from ingestor.evaluate.workplace import Workplace
 from ingestor.model import Metadata, Vectors
 from ingestor.pipeline.language import identified

@@ -3,7 +3,7 @@
 from ingestor.evaluate.costs import price
 from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.ranking.outcomes import StrategyOutcome
-from ingestor.evaluate.ranking.scored import DEPTHS
+from ingestor.evaluate.scores import DEPTHS
 
 Rows = list[list[str]]  # heads first
 
