@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from ingestor.parsers.html.tags import words
-from ingestor.parsers.markup.tex_accents import decode_accents
+from ingestor.parsers.markup.latex import decode_accents
 
 _LEVELS = {
     "part": 1, "chapter": 1, "addchap": 1, "section": 2, "addsec": 2, "subsection": 3, "subsubsection": 4,

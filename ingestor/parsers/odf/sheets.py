@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from ingestor.parsers.odf.marking import DRAW, OFFICE, TABLE, TEXT
+from ingestor.parsers.shared.numbers import whole
 from ingestor.parsers.shared.sheets import Row
-from ingestor.parsers.shared.whole import whole
 
 _REPEATED = {name: f"{TABLE}number-{name}-repeated" for name in ("rows", "columns")}
 _CELLS = (f"{TABLE}table-cell", f"{TABLE}covered-table-cell")

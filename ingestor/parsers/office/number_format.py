@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Literal
 from xml.etree.ElementTree import Element
 
-from ingestor.parsers.shared.whole import whole
+from ingestor.parsers.shared.numbers import whole
 
 Writer = Callable[[float], str]  # raises OverflowError or ValueError for an absurd number
 Formats = dict[str, Writer]  # by a cell's style; "": of all other styles

@@ -18,10 +18,10 @@ from ingestor.parsers.office.number_format import Formats, formats
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import clean_description
+from ingestor.parsers.shared.numbers import whole
 from ingestor.parsers.shared.package import Package, stream
 from ingestor.parsers.shared.raw_xml import of_cells
 from ingestor.parsers.shared.sheets import Row, add_sheet
-from ingestor.parsers.shared.whole import whole
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 

@@ -382,8 +382,10 @@ def aligned(lines: Sequence[Line]) -> list[Line]:
             placed.append(lines[at])
             at += 1
             continue
-        left = figures[at].left if figures[at] else max(part[0].left for part in parts(lines[at]))  # type: ignore[union-attr]
-        above = _header_above(placed, lines[at], left, leading)
+        own = figures[at]
+        left = own.left if own else max(part[0].left for part in parts(lines[at]))
+        farthest = 2.2 * leading if own else max(2.2 * leading, _ROW * lines[at].size)
+        above = _header_above(placed, lines[at], left, farthest)
         head = placed[len(placed) - above :] if above else []
         del placed[len(placed) - len(head) :]
         rows = [*(_row(line, _figures(line)) for line in head), *rows]
@@ -446,13 +448,13 @@ def _figures_end(lines: Sequence[Line], figures: Sequence[_Figures | None], at: 
     return end if count >= 2 and shared >= 0.5 * (count - 1) else 0
 
 
-def _header_above(placed: Sequence[Line], first: Line, left: float, leading: float) -> int:
+def _header_above(placed: Sequence[Line], first: Line, left: float, farthest: float) -> int:
     """Count the lines above a table that name its columns and units; ``left``: of its second column."""
     count = labels = 0
     below = first
     for number, line in enumerate(reversed(placed[-_HEADER:]), 1):
         step = line.baseline - below.baseline
-        if line.rows or line.slanted or not line.words or not -0.5 * line.size < step <= 2.2 * leading:
+        if line.rows or line.slanted or not line.words or not -0.5 * line.size < step <= farthest:
             break
         runs, near = parts(line), left - 6 * line.size
         over = line.left > max(near, first.left + 2 * line.size) and len(line.text) <= 90

@@ -36,7 +36,6 @@ from ingestor.core.fingerprint import fingerprint
 from ingestor.model import Blob, Fingerprint
 from ingestor.parsers.shared.decode import utf16_without_mark
 from ingestor.parsers.shared.file_names import file_name, suffix
-from ingestor.parsers.shared.rest_marks import RULES, looks_restructured
 from ingestor.ports import BadDocument, Unsupported
 
 Types = tuple[tuple[str, str], ...]  # file name patterns, and the content type that each means
@@ -66,6 +65,21 @@ _BEHIND = 1024 + len(b"%PDF-1.7")  # bytes in which PDF readers look for the beg
 _PDF = re.compile(rb"%PDF-[12]\.\d")
 _PDF_END = 2048  # bytes at whose end a PDF says where its index begins
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")  # of UTF-16 and UTF-32
+
+# reStructuredText has a title, which is a line with a rule under it, and markup that other texts hardly have
+_RULE = re.compile(rb"([=\-~^*\"#+'`.:_])\1{3,}")
+_ANY_RULE = re.compile(rb"([!-/:-@\[-`{-~])\1*")
+_MARKUP = re.compile(
+    rb"^\.\.[ ](?:[a-z:+-]+::|_[^:\n]+:|\[\w|\|)"  # a directive, a target, a footnote or a substitution
+    rb"|:[a-z][a-z0-9:+-]{0,50}:`[^`\n]"  # a role
+    rb"|(?<![`\w])``(?=\S)[^`\n]*\S``(?![`\w])"  # a literal
+    rb"|::[ \t]*\n[ \t]*\n[ \t]+\S",  # a block that is announced
+    re.M,
+)
+# Both together suffice without a title: a directive or a target, and a line of underlines.
+_DIRECTIVE = re.compile(rb"^\.\. (?:[a-z-]+::|_[\w -]+:)", re.M)
+_LINE = re.compile(rb"^([=~^*-])\1{3,}\s*$", re.M)
+RULES = tuple(pattern.pattern for pattern in (_RULE, _MARKUP, _DIRECTIVE, _LINE))
 
 
 def content_type(blob: Blob) -> str:
@@ -269,3 +283,30 @@ def _look(content_type: str) -> str:
     family = content_type.partition("/")[0]
     plain = {"image": "an image", "audio": "a sound file", "video": "a video", "font": "a font"}
     return LOOKS.get(content_type) or plain.get(family) or "a binary file or archive"
+
+
+# --- reStructuredText --------------------------------------------------------------------------------------
+
+
+def looks_restructured(head: bytes) -> bool:
+    """Return whether a text looks like reStructuredText.
+
+    ``head``: the first bytes of the text, in an encoding that extends ASCII.
+    """
+    if _DIRECTIVE.search(head) and _LINE.search(head):
+        return True
+    text = head.replace(b"\r\n", b"\n")
+    return bool(_MARKUP.search(text)) and _has_title(text.split(b"\n"))
+
+
+def _has_title(lines: list[bytes]) -> bool:
+    rows = [b"", *(line.rstrip() for line in lines)]
+    return any(map(_is_title, rows, rows[1:], rows[2:]))
+
+
+def _is_title(above: bytes, title: bytes, below: bytes) -> bool:
+    """Whether a rule is under a line, as long as that at least, and nothing but its like above it."""
+    if not title or _ANY_RULE.fullmatch(title) or not _RULE.fullmatch(below) or above not in (b"", below):
+        return False
+    indented = title[:1].isspace() and above != below
+    return not indented and len(below) >= len(title.strip().decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Numbers as word processors write them in lists, and above the line. Pure."""
+"""Numbers as documents declare them, and as word processors write them in lists and above the line. Pure."""
 
 import re
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from collections.abc import Callable
 _ROMAN = [(1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc")]
 _ROMAN += [(50, "l"), (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")]
 _HIGHEST = 4000
+_LONGEST = 9  # digits; Python refuses to read more than some thousands
 _WIDE = str.maketrans("0123456789", "０１２３４５６７８９")
 _DIGITS = "〇一二三四五六七八九"
 _ALPHABETS = {
@@ -22,6 +23,13 @@ _ALPHABETS = {
     "hebrew2": "אבגדהוזחטיכלמנסעפצקרשת",
 }
 _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+
+
+def whole(text: str, default: int) -> int:
+    """Return a whole number, or the default for other text; a longer number counts as 999,999,999."""
+    if not (text.isascii() and text.isdigit()):
+        return default
+    return int(text) if len(text) <= _LONGEST else 10**_LONGEST - 1
 
 
 def is_known(style: str) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingestor.parsers.shared.whole import whole
+from ingestor.parsers.shared.numbers import whole
 from tests.parsers.files import odf
 
 
