@@ -80,12 +80,9 @@ MAY_THREAD = {
     "ingestor.sandbox.pool": "a queue: all workers share the processes; and the flag that stops them",
     "ingestor.pipeline.limits": "a Condition: large documents wait for room; and a Lock for the stages",
     "ingestor.sandbox.process": "Event, as the type of that flag",
-    "ingestor.nodes.crew": "a Condition: workers wait for a free process; and threads that start some",
-    "ingestor.nodes.preparing": "a Lock: workers note which processes died",
+    "ingestor.nodes.cluster": "Locks: threads share the processes that embed; a Timer ends idle ones",
+    "ingestor.nodes.documents": "a Lock: workers note which processes died",
     "ingestor.nodes.embedding": "several processes that embed are asked at the same time",
-    "ingestor.nodes.fleet": "nodes are checked at the same time",
-    "ingestor.nodes.ray_cluster": "an Event: threads that wait for a process notice the stop",
-    "ingestor.nodes.workshop": "a process prepares a document on one thread, and waits for it on another",
     "ingestor.chroma.shards": "readers ask all shards at the same time",
     "ingestor.chroma.child": "its own process: a thread for the guard, and one that ends it with its parent",
     "ingestor.chroma.guarding.guard": "one event loop for all connections, in that process",
@@ -132,7 +129,7 @@ CONFINED = {
     "random": ("ingestor.app.wiring",),
     "pypdfium2": ("ingestor.parsers",),
     "rapidocr": ("ingestor.parsers",),
-    "ray": ("ingestor.nodes.ray_cluster",),
+    "ray": ("ingestor.nodes.cluster",),
 }
 
 

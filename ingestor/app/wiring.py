@@ -30,7 +30,7 @@ from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.filling import Upkeep
 from ingestor.model import Fingerprint, Vectors
 from ingestor.nodes.fleet import Fleet
-from ingestor.nodes.ray_cluster import connect
+from ingestor.nodes.cluster import connect
 from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import prepare

@@ -39,7 +39,12 @@ class Workers(Options):
         description="most processes that embed; `0`: the daemon embeds. The daemon always calls embedding"
         " servers itself",
     )
-    embedder_cpus: float = Field(default=1.0, ge=0, le=256, description="CPUs for each process that embeds")
+    embedder_cpus: float = Field(
+        default=0.0,
+        ge=0,
+        le=256,
+        description="CPUs reserved for each process that embeds; `0`: it uses what waiting documents leave",
+    )
     embedder_gpus: float = Field(default=0.0, ge=0, le=64, description="GPUs for each process that embeds")
     in_flight: Size = Field(
         default=128 * 10**6,

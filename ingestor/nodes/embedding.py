@@ -3,38 +3,36 @@
 A vector depends on its text alone (ports.Embedder), so it makes no difference which process gets which texts.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from ingestor.core.interruptions import Stopped
 from ingestor.model import Answered, Vector, Vectors
-from ingestor.nodes.crew import Crew
 from ingestor.nodes.deaths import Death, ProcessLost, judge
 from ingestor.nodes.messages import FailedCall, pack, unpack_answer
-from ingestor.nodes.preparing import Setup, teach
-from ingestor.ports import Asymmetric, BadDocument, Embedder, Stop, Transient
+from ingestor.ports import Asymmetric, BadDocument, Embedder, NeedsHuman, Stop, Transient
 
 SLICE = 64  # texts that a process gets at once, of similar lengths
-PATIENCE = 120.0  # seconds; while no process embeds for longer, documents make room for one
 
 
 class OnNodesEmbedder:
     """See ports.Embedder and ports.Remote.
 
-    ``own``: the same model in this process, for questions; ``setup``: how a process makes the model.
+    ``own``: the same model in this process, for questions. ``on_node``: returns packed vectors of packed
+    texts (see cluster.RayModels). ``most``: calls of it at the same time.
     """
 
-    def __init__(self, own: Embedder, crew: Crew, setup: Setup) -> None:
-        self._own, self._crew, self._setup = own, crew, setup
-        self._threads = ThreadPoolExecutor(crew.most, "embedder")
+    def __init__(self, own: Embedder, on_node: Callable[[bytes], bytes], most: int) -> None:
+        self._own, self._on_node, self._most = own, on_node, most
+        self._threads = ThreadPoolExecutor(most, "embedder")
         if isinstance(own, Asymmetric):
             self.embed_queries = own.embed_queries
 
     @property
     def at_once(self) -> int:
-        return SLICE * self._crew.most * 2
+        return SLICE * self._most * 2
 
     @property
     def dimensions(self) -> int:
@@ -54,48 +52,40 @@ class OnNodesEmbedder:
         """Raises Stopped, too."""
         order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
         parts = [order[start : start + SLICE] for start in range(0, len(order), SLICE)]
+
+        def embed_part(part: Sequence[int]) -> Sequence[Vector | Exception]:
+            if stop.is_set():
+                raise Stopped
+            return self._vectors([texts[position] for position in part])
+
         vectors: dict[int, Vector | Exception] = {}
-        for part, answer in zip(
-            parts, self._threads.map(lambda part: self._part(texts, part, stop), parts), strict=True
-        ):
+        for part, answer in zip(parts, self._threads.map(embed_part, parts), strict=True):
             vectors.update(zip(part, answer, strict=True))
         return Answered([vectors[position] for position in range(len(texts))])
 
-    def _part(self, texts: Sequence[str], part: Sequence[int], stop: Stop) -> list[Vector | Exception]:
-        if stop.is_set():
-            raise Stopped
-        return list(self._vectors([texts[position] for position in part]))
-
-    def _vectors(self, texts: Sequence[str]) -> Iterable[Vector | Exception]:
-        """Embed texts together; if their content makes that fail, embed each alone."""
-        try:
-            answer = self._embed_on_node(texts)
-        except BadDocument as error:
-            answer = error
-        if not isinstance(answer, Exception):
-            return answer
-        if len(texts) == 1 or not isinstance(answer, BadDocument):
-            return [answer] * len(texts)
-        half = len(texts) // 2
-        return [*self._vectors(texts[:half]), *self._vectors(texts[half:])]
-
-    def _embed_on_node(self, texts: Sequence[str]) -> Sequence[Vector] | Exception:
-        deaths: list[Death] = []
+    def _vectors(self, texts: Sequence[str]) -> Sequence[Vector | Exception]:
+        """Embed texts together; if their content makes that fail, embed each half alone."""
+        deaths = list[Death]()
         while True:
             try:
-                with self._crew.hand(frozenset(death.node for death in deaths), PATIENCE) as hand:
-                    teach(hand, self._setup)
-                    answer = unpack_answer(hand.call("embed", self._setup.key, pack(list(texts))))
+                answer = unpack_answer(self._on_node(pack(list(texts))))
             except ProcessLost as died:
                 deaths.append(died.death)
                 verdict = judge(deaths)
-                if verdict == "quarantine":
-                    raise BadDocument(
-                        "crashes the processes that embed the document; exclude or split the document"
-                    ) from None
+                if verdict == "again":
+                    continue
                 if verdict == "later":
-                    return Transient(f"the processes that embed ended ({died})")
-                continue
-            except Transient as error:
-                return error
-            return answer.error(hand.node) if isinstance(answer, FailedCall) else list(np.asarray(answer))
+                    return [Transient(f"the processes that embed ended ({died})")] * len(texts)
+                error: Exception = BadDocument(
+                    "crashes the processes that embed the document; exclude or split the document"
+                )
+            except (Transient, NeedsHuman) as refused:
+                error = refused
+            else:
+                if not isinstance(answer, FailedCall):
+                    return list(np.asarray(answer))
+                error = answer.error()
+            if len(texts) == 1 or not isinstance(error, BadDocument):
+                return [error] * len(texts)
+            half = len(texts) // 2
+            return [*self._vectors(texts[:half]), *self._vectors(texts[half:])]

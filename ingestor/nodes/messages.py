@@ -1,7 +1,8 @@
-"""Messages to and from a process on a node: plain values, packed as bytes.
+"""Messages between the daemon and processes on nodes: plain values, packed as bytes.
 
-A task goes out. The process answers with a question for vectors, as often as it has one, and in the end with
-what the document gave. Errors keep their class and their text.
+A task goes out. The process reports its start, asks for vectors as often as it needs some, and answers with
+the outcome. Errors keep their class and their text. The daemon builds only plain values and arrays
+of numbers from the bytes of a process, which has read hostile documents.
 """
 
 import pickle
@@ -9,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass
 from io import BytesIO
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from ingestor.engine.workers import as_exception
 from ingestor.model import Blob, SourceName
 from ingestor.pipeline.prepare import Job, Prepared
 from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.registry import Group, Plugin, UnknownKind, find, kinds
 
 _VALUES = (
     "ingestor.core.",
@@ -29,22 +31,38 @@ _VALUES = (
     "ingestor.nodes.messages",
 )
 _NUMBERS = ("<f2", "<f4", "<f8", "<i4", "<i8", "|u1", "|b1")  # of arrays in messages
-_TELLING = (Transient, BadDocument, NeedsHuman, Slow, Stopped)  # errors whose traceback helps nobody
+_EXPECTED = (Transient, BadDocument, NeedsHuman, Slow, Stopped)  # errors whose traceback helps nobody
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
     """A document to prepare.
 
-    ``setup``: the key of the setup with its tools. ``blob``, ``parsed``: one of them is its content, and the
-    process reads nothing else. ``predecessor``: the vanished document whose records it takes over.
+    ``blob``, ``parsed``: one of them is its content, and the process reads nothing else. ``predecessor``: the
+    vanished document whose records it takes over.
     """
 
-    setup: str
     job: Job
     blob: Blob | None = None
     parsed: Parsed | None = None
     predecessor: Entry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A process has made its tools, and starts its work. ``node_id``: Ray's; ``node``: for people."""
+
+    node_id: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A process cannot make the same tools as the daemon; ``problem`` says why."""
+
+    node_id: str
+    node: str
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +74,7 @@ class WantedVectors:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """Log line of a process on a node, for the head to log."""
+    """Log line of a process on a node, for the daemon to log."""
 
     level: int
     message: str
@@ -74,7 +92,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Done:
-    """``seconds``: by stage."""
+    """The outcome of a task. ``seconds``: by stage."""
 
     prepared: Prepared
     keep: Sequence[Keep] = ()
@@ -93,35 +111,48 @@ class FailedCall:
     lines: Sequence[LogLine] = ()
 
     def error(self, where: str = "") -> Exception:
-        """The error. That of a defect carries the traceback of the other process as a note."""
+        """Rebuild the error. A defect carries the traceback of the other process as a note."""
         rebuilt = self.kind.__new__(self.kind, *self.arguments)
         rebuilt.args = self.arguments
         rebuilt.__dict__.update(self.attributes)
-        if not isinstance(rebuilt, _TELLING):
+        if not isinstance(rebuilt, _EXPECTED):
             rebuilt.add_note(f"in a process on {where or 'a node'}:\n{self.trace}")
         return rebuilt
 
 
-TaskAnswer = WantedVectors | Done | FailedCall  # of a process, to its task and to each reply
-Reply = Sequence[Any] | FailedCall  # rows of vectors, or the error of those who were asked for them
-
-
 def failed_call(panic: BaseException, lines: Sequence[LogLine] = ()) -> FailedCall:
+    """Return an error as a message. An error that cannot be packed keeps its known class and its text."""
     error, trace = as_exception(panic), "".join(traceback.format_exception(panic))
     call = FailedCall(type(error), error.args, dict(error.__dict__), trace, lines)
     try:
         unpack_answer(pack(call)).error()
-    except Exception:  # noqa: BLE001 - an error that cannot travel is told in words
-        kind = next((known for known in _TELLING if isinstance(error, known)), RuntimeError)
+    except Exception:  # noqa: BLE001 - some errors cannot travel
+        kind = next((known for known in _EXPECTED if isinstance(error, known)), RuntimeError)
         text = f"{type(error).__name__}: {error}" if kind is RuntimeError else str(error)
         return FailedCall(kind, (text,), {}, trace, lines)
     return call
 
 
 def pack(value: object) -> bytes:
+    """Pack a value. A plugin goes as its name: nodes find it in their own packages."""
     packed = BytesIO()
     _Packer(packed, 5).dump(value)
     return packed.getvalue()
+
+
+def unpack(data: bytes) -> Any:
+    """Unpack a message of the daemon, in a process on a node."""
+    return pickle.loads(data)  # noqa: S301
+
+
+def unpack_answer(data: bytes) -> Any:
+    """Unpack a message of a process on a node. Raises Transient if the bytes hold no message."""
+    try:
+        return _Answers(BytesIO(data)).load()
+    except Exception as error:
+        raise Transient(
+            f"a node sent no answer that can be read ({type(error).__name__}: {error})"
+        ) from error
 
 
 def array_of(numbers: str, shape: tuple[int, ...], data: bytes) -> Any:
@@ -134,30 +165,25 @@ def array_of(numbers: str, shape: tuple[int, ...], data: bytes) -> Any:
     return np.frombuffer(bytearray(data), numbers).reshape(shape)[()]
 
 
-def unpack(data: bytes) -> Any:
-    """Unpack a message of the head, in a process on a node."""
-    return pickle.loads(data)  # noqa: S301
-
-
-def unpack_answer(data: bytes) -> Any:
-    """Unpack an answer of a process on a node, which has read hostile bytes.
-
-    Raises Transient if the bytes hold no answer.
-    """
+def installed_plugin(group: Group, kind: str) -> Plugin:
+    """Find the plugin of that name where this is called. Raises NeedsHuman if there is none."""
     try:
-        return _Answers(BytesIO(data)).load()
-    except Exception as error:
-        raise Transient(
-            f"a node sent no answer that can be read ({type(error).__name__}: {error})"
-        ) from error
+        return find(group, kind)
+    except (UnknownKind, ImportError) as error:
+        raise NeedsHuman(
+            f"has no usable plugin {kind!r} of the group {group} ({error}): install the same packages on "
+            "every node"
+        ) from None
 
 
 class _Packer(pickle.Pickler):
-    """Packs arrays as their bytes: see ``array_of``."""
-
     def reducer_override(self, value: object) -> Any:
         if isinstance(value, np.ndarray | np.generic):
             return array_of, (value.dtype.str, value.shape, value.tobytes())
+        if isinstance(value, Plugin):
+            kind, groups = value.kind, get_args(Group)
+            group = next(each for each in groups if kind in kinds(each) and find(each, kind) is value)
+            return installed_plugin, (group, kind)
         return NotImplemented
 
 

@@ -13,7 +13,7 @@ from ingestor.core.entries import Entry
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.workers import Outcome, Pool
 from ingestor.model import DocumentId, Known
-from ingestor.nodes.preparing import OnNodes
+from ingestor.nodes.documents import OnNodes
 from ingestor.pipeline.prepare import Job, Preparing, prepare
 from ingestor.ports import BadDocument, Collective, Later
 from tests.nodes import shop

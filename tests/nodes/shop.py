@@ -5,16 +5,20 @@ import os
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 
 import numpy as np
 
 from ingestor.core.entries import EditionName, Entry
+from ingestor.core.interruptions import Stopped
 from ingestor.model import Blob, Document, DocumentId, Fingerprint, Item, SourceName, Vectors
 from ingestor.nodes.deaths import Cause, Death, ProcessLost
-from ingestor.nodes.facts import recipes_of
-from ingestor.nodes.preparing import Setup
-from ingestor.nodes.workshop import Workshop
+from ingestor.nodes.messages import Mismatch, Started, failed_call, pack
+from ingestor.nodes.setup import Setup, recipes_of
+from ingestor.nodes.work import prepare_document
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Reader
 from ingestor.ports import BadDocument, Embedder, Later, NeedsHuman, Parser, Stale, Transient
@@ -133,30 +137,56 @@ def entry(key: str, row: int = 1) -> Entry:
     return Entry(row, DocumentId(f"d{row}"), SOURCE, EDITION, key, item, None, None, None, None, None, 0)
 
 
-class LocalHand:
-    """A process in the shape of an object: what would end a process ends the object."""
+class LocalDocument:
+    """A document on a thread of the test. A text that would end its process ends the talk with it."""
 
-    def __init__(self, node: str = "here", cause: Cause = "crash") -> None:
-        self.node, self._cause = node, cause
-        self._shop, self._known, self.dead = Workshop(tools_of, embedder_of), set[str](), False
-        self.calls: list[str] = []
+    node = ""
 
-    def call(self, method: str, *arguments: object) -> bytes:
-        self.calls.append(method)
-        if method == "begin" and b"exit:" in arguments[0]:  # type: ignore[operator]
-            self.dead = True
-        if self.dead:
-            raise ProcessLost(Death(self.node, self._cause, "exit status 3"))
-        answer: bytes = getattr(self._shop, method)(*arguments)
-        return answer
+    def __init__(self, run: Callable[[Callable[[bytes], bytes]], bytes], death: Death | None) -> None:
+        self._messages, self._replies = SimpleQueue[bytes](), SimpleQueue[bytes]()
+        self._death = death
 
-    def knows(self, setup: str) -> bool:
-        known = setup in self._known
-        self._known.add(setup)
-        return known
+        def ask(question: bytes) -> bytes:
+            self._messages.put(question)
+            return self._replies.get()
 
-    def dismiss(self) -> None:
-        self.dead = True
+        if death is None:
+            Thread(target=lambda: self._messages.put(run(ask)), daemon=True).start()
+
+    def next(self) -> bytes:
+        if self._death is not None:
+            raise ProcessLost(self._death)
+        return self._messages.get()
+
+    def start(self, started: Started) -> None:
+        self.node = started.node
+        self.reply(b"")
+
+    def reply(self, packed: bytes) -> None:
+        self._replies.put(packed)
+
+    def close(self) -> None:
+        self.reply(pack(failed_call(Stopped())))
+
+
+class LocalNodes:
+    """See documents.Nodes. ``refusals``: nodes that refuse before one fits."""
+
+    def __init__(self, node: str = "here", cause: Cause = "crash", refusals: int = 0) -> None:
+        self._here, self._cause, self._refusals = Started(node, node), cause, refusals
+        self.again: list[bool] = []  # by document
+
+    def work(self, setup: Setup, task: bytes, *, again: bool) -> LocalDocument:
+        self.again.append(again)
+        if self._refusals:
+            refused = pack(Mismatch(self._here.node_id, self._here.node, "no plugin `wiki`"))
+            return LocalDocument(lambda ask: refused, None)
+        death = Death(self._here.node, self._cause, "exit status 3") if b"exit:" in task else None
+        return LocalDocument(partial(prepare_document, tools_of, setup, task, here=self._here), death)
+
+    def refuse(self, refused: Mismatch) -> NeedsHuman | None:
+        self._refusals -= 1
+        return None if self._refusals else NeedsHuman(f"node {refused.node}: {refused.problem}")
 
 
 def plain(value: object) -> object:

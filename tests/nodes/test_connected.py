@@ -1,4 +1,4 @@
-"""What is said when there is no Ray, or no cluster; and what a process is told of a config."""
+"""Errors without Ray or without a cluster, and what a process learns of a config."""
 
 import socket
 import sys
@@ -10,9 +10,9 @@ from ingestor.app.building.parts import Parts
 from ingestor.config.workers import Workers
 from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName
-from ingestor.nodes.facts import MODEL, recipes_of, require_same
-from ingestor.nodes.packing import installed_plugin
-from ingestor.nodes.ray_cluster import connect, require_answer
+from ingestor.nodes.cluster import connect, require_answer
+from ingestor.nodes.messages import installed_plugin
+from ingestor.nodes.setup import MODEL, recipes_of, require_same
 from ingestor.pipeline.listing import Source
 from ingestor.ports import NeedsHuman
 from tests.config.written import checked, source
@@ -68,7 +68,7 @@ def test_differences_are_named_with_both_versions() -> None:
         require_same({"package a": "1", "b": "3"}, {"package a": "2"}, "install")
 
 
-def test_without_the_package_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(NeedsHuman, match=r"pip install 'chroma-ingestor\[ray\]'"),
@@ -78,7 +78,7 @@ def test_without_the_package_the_command_is_told(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])
-def test_an_address_where_nothing_listens_is_said_at_once(scheme: str) -> None:
+def test_address_where_nothing_listens_is_an_error_at_once(scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"{scheme}127.0.0.1:{server.getsockname()[1]}"
         require_answer(address)

@@ -1,24 +1,26 @@
 """The laws of what prepares documents, held by Ray's processes on two nodes; and what happens to nodes."""
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ingestor.config.workers import Workers
-from ingestor.nodes.crew import Crew
-from ingestor.nodes.deaths import ProcessLost
-from ingestor.nodes.preparing import OnNodes
-from ingestor.nodes.ray_cluster import RayCluster, Room, connect
-from ingestor.nodes.workshop import Workshop
-from ingestor.pipeline.prepare import Job
+from ingestor.model import Vectors
+from ingestor.nodes.cluster import RayCluster, RayDocument, RayModels, connect
+from ingestor.nodes.documents import OnNodes
+from ingestor.nodes.embedding import OnNodesEmbedder
+from ingestor.nodes.setup import MODEL, Setup
+from ingestor.pipeline.prepare import Job, prepare
+from ingestor.ports import Stop
 from tests.nodes import shop
 from tests.nodes.cluster import STORE, cluster
 from tests.nodes.laws import ProcessLaws, nobody
-from tests.nodes.test_preparing import by_strategy
+from tests.nodes.test_documents import by_strategy
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
+WORKERS = Workers(kind="ray", cpus=0.5)
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
@@ -30,25 +32,29 @@ def raylets() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def connection(raylets: Any) -> Iterator[RayCluster]:
-    with connect(Workers(kind="ray", address=raylets.address)) as found:
+    with connect(WORKERS.model_copy(update={"address": raylets.address})) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def on_nodes(connection: RayCluster) -> Iterator[OnNodes]:
-    found = made(connection)
-    yield found
-    found.stop()
-
-
-@pytest.fixture
-def fresh(connection: RayCluster) -> OnNodes:
+def on_nodes(connection: RayCluster) -> OnNodes:
     return made(connection)
 
 
-def made(connection: RayCluster, most: int = 2) -> OnNodes:
-    hire = partial(connection.hire, partial(Workshop, shop.tools_of, shop.embedder_of), Room(0.5))
-    return OnNodes(Crew(hire, most), by_strategy, 10**6)
+@pytest.fixture
+def fresh(raylets: Any, connection: RayCluster) -> OnNodes:
+    """May be stopped, and the connection with it."""
+    return made(RayCluster(connection.ray, WORKERS))
+
+
+def made(connection: RayCluster) -> OnNodes:
+    class Nodes:
+        refuse = connection.refuse
+
+        def work(self, setup: Setup, task: bytes, *, again: bool) -> RayDocument:
+            return connection.prepare(shop.tools_of, setup, task, again=again)
+
+    return OnNodes(Nodes(), by_strategy, 2, 10**6)
 
 
 class TestRay(ProcessLaws):
@@ -61,13 +67,24 @@ def test_a_document_larger_than_the_object_store_is_prepared(on_nodes: OnNodes) 
     assert on_nodes(Job(shop.entry("a.txt")), tools, nobody).records
 
 
-def test_no_process_outlives_its_crew(connection: RayCluster) -> None:
-    found = made(connection)
-    tools = shop.tools("sentence", shop.Texts({"a.txt": shop.TEXT}))
-    assert found(Job(shop.entry("a.txt")), tools, nobody).records
-    assert found.crew.size
-    hands = [*found.crew._all]
-    found.stop()
-    for hand in hands:
-        with pytest.raises(ProcessLost):
-            hand.call("begin", b"")
+def test_models_of_two_nodes_embed_as_the_daemon_does(connection: RayCluster) -> None:
+    embedder, recipe = shop.embedder_of(b"")
+    models = RayModels(connection, WORKERS, shop.embedder_of, Setup("hashing", b"", {MODEL: recipe}))
+    texts = [f"{shop.TEXT} {number}" for number in range(300)]
+    found = OnNodesEmbedder(embedder, models.embed, 2).embed_each(texts, Stop()).vectors
+    assert np.array_equal(np.asarray(found), embedder.embed(texts))
+
+
+def test_lost_relay_costs_no_document(connection: RayCluster, on_nodes: OnNodes) -> None:
+    """It is ended while a document waits for its vectors."""
+    texts = shop.Texts({"a.txt": shop.TEXT})
+    ends = iter([True])
+
+    def embed(wanted: Sequence[str]) -> Vectors:
+        if next(ends, False):
+            connection.ray.kill(connection.relay, no_restart=False)
+        return shop.embed(wanted)
+
+    direct = prepare(Job(shop.entry("a.txt")), shop.tools("sentence", texts), nobody)
+    found = on_nodes(Job(shop.entry("a.txt")), shop.tools("sentence", texts, embed), nobody)
+    assert shop.plain(found) == shop.plain(direct)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingestor.config.workers import Workers
-from ingestor.nodes.ray_cluster import connect
+from ingestor.nodes.cluster import connect
 from tests.e2e.project import Project
 from tests.nodes.autoscaling import autoscaling, nodes
 from tests.nodes.test_ray_runs import ODD, by_threads, project, synced, write

@@ -1,7 +1,10 @@
-"""How processes on nodes make the same parts. Connectors, servers and their secrets stay at the head."""
+"""Setups of processes on nodes. Connectors, servers and their secrets stay in the daemon."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel, SecretStr
 
 from ingestor.app.building.parts import Parts, build
 from ingestor.config.models import Config, Origin, SourceConfig
@@ -10,39 +13,37 @@ from ingestor.core.entries import EditionName, Feed
 from ingestor.core.fingerprint import combine
 from ingestor.llm.client import Asking
 from ingestor.model import Blob, Fingerprint, Item, Vectors
-from ingestor.nodes.facts import MODEL, recipes_of
-from ingestor.nodes.messages import unpack
-from ingestor.nodes.packing import pack, without_secrets
-from ingestor.nodes.preparing import Setup
+from ingestor.nodes.messages import pack, unpack
+from ingestor.nodes.setup import MODEL, Setup, recipes_of
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Embedder
 
 
 def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
-    """How a process on a node makes these tools. Connectors, servers and their secrets stay here.
+    """Return the setup by which a process on a node makes these tools.
 
-    None where a strategy asks a language model: it waits for a server, and needs no other machine.
+    None if the strategy asks a language model: it waits for a server, and needs no other machine.
     """
     if isinstance(tools.chunker, Asking):
         return None
     source = next(each for each in parts.config.sources if each.name == feed.source)
     near = getattr(build(source.connector), "near", False)
-    told = OnNode(
+    task = OnNode(
         _for_nodes(parts.config, source), parts.embedder_recipe, feed.edition, tools.reader.origin, near
     )
     key = combine(feed, tools.recipe(""), parts.config.max_records)
-    return Setup(key, pack(told), recipes_of(tools))
+    return Setup(key, pack(task), recipes_of(tools))
 
 
 def embedder_setup(parts: Parts) -> Setup:
-    """How a process on a node makes the embedder."""
-    told = OnNode(_for_nodes(parts.config, None), parts.embedder_recipe, EditionName(""))
-    return Setup(parts.embedder_recipe, pack(told), {MODEL: parts.embedder_recipe})
+    """Return the setup by which a process on a node makes the embedder."""
+    task = OnNode(_for_nodes(parts.config, None), parts.embedder_recipe, EditionName(""))
+    return Setup(parts.embedder_recipe, pack(task), {MODEL: parts.embedder_recipe})
 
 
 def _for_nodes(config: Config, source: SourceConfig | None) -> Config:
-    """The config without all that a process on a node does not need."""
+    """Return the config without all that a process on a node does not need."""
     chroma = config.chroma
     remote = (
         RemoteChroma(host=chroma.host, quotas=chroma.quotas) if isinstance(chroma, RemoteChroma) else None
@@ -61,9 +62,28 @@ def _for_nodes(config: Config, source: SourceConfig | None) -> Config:
     )
 
 
+_REMOVED = SecretStr("removed")
+
+
+def without_secrets(value: Any) -> Any:
+    """Return options without their secrets: fingerprints are the same."""
+    if isinstance(value, SecretStr):
+        return _REMOVED
+    if isinstance(value, BaseModel):
+        return value.model_copy(update={name: without_secrets(inner) for name, inner in value})
+    if isinstance(value, dict):
+        return {name: without_secrets(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(without_secrets, value))
+    return value
+
+
 @dataclass(frozen=True)
 class OnNode:
-    """Task of a process on a node. ``embedder``: the recipe; ``origin``, ``near``: see the connector."""
+    """Part of a config that a process on a node needs.
+
+    ``embedder``: the recipe; ``origin``, ``near``: see the connector.
+    """
 
     config: Config
     embedder: Fingerprint
@@ -77,22 +97,22 @@ class OnNode:
 
 
 def tools_of(packed_setup: bytes) -> Tools:
-    """On a node: the tools of one source. What they read and embed with is at the head."""
-    told: OnNode = unpack(packed_setup)
-    parts, (source,) = told.parts, told.config.sources
-    reader = parts.reader(source, _nothing_here, told.origin, near=told.near, memory=None)
+    """Make the tools of one source, on a node. The daemon reads and embeds for them."""
+    task: OnNode = unpack(packed_setup)
+    parts, (source,) = task.parts, task.config.sources
+    reader = parts.reader(source, _nothing_here, task.origin, near=task.near, memory=None)
     answers = DryRunAnswers(None, parts.tokens.counts)
-    return parts.tools(source, told.edition, reader, _no_model_here, answers)
+    return parts.tools(source, task.edition, reader, _no_model_here, answers)
 
 
 def embedder_of(packed_setup: bytes) -> tuple[Embedder, Fingerprint]:
-    """On a node: the embedder and its recipe."""
-    told: OnNode = unpack(packed_setup)
-    return told.parts.embedder, told.parts.embedder_recipe
+    """Make the embedder on a node. Returns its recipe, too."""
+    task: OnNode = unpack(packed_setup)
+    return task.parts.embedder, task.parts.embedder_recipe
 
 
 def _nothing_here(item: Item) -> Blob:
-    raise AssertionError(f"{item.uri} is read at the head")
+    raise AssertionError(f"{item.uri} is read by the daemon")
 
 
 def _no_model_here(texts: Sequence[str]) -> Vectors:

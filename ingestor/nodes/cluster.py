@@ -1,0 +1,434 @@
+"""Ray: documents as its tasks, models as its actors. Nothing else imports Ray.
+
+Ray queues tasks until a node has room, starts processes for them and uses these again. An autoscaler sees
+what waits as demand. A task that waits for vectors leaves its CPUs to others, and a model takes none, unless
+the config reserves some: so a single CPU prepares and embeds. No task has a name that tells of a document.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from time import monotonic
+from typing import Any
+
+from ingestor.config.workers import Workers
+from ingestor.core.events import event
+from ingestor.core.interruptions import Stopped
+from ingestor.nodes.deaths import LOST_IN_A_ROW, Death, ProcessLost, describe
+from ingestor.nodes.messages import Mismatch, Started, unpack_answer
+from ingestor.nodes.setup import EmbedderOf, Setup, ToolsOf
+from ingestor.nodes.work import EmbeddingProcess, check_setups, prepare_document
+from ingestor.ports import NeedsHuman, Transient
+
+log = logging.getLogger("ingestor")
+
+IDLE = 60.0  # seconds after which a process that embeds ends if it has no work
+_TICK = 1.0  # seconds: how soon a waiting thread notices the stop
+_CONNECT = 10.0  # seconds; Ray itself would wait for minutes, and not say for what
+_PATIENCE = 60.0  # seconds after which the log says that no node has room
+_MESSAGES = 10_000  # questions and replies that the relay holds at the same time
+_GO, _END = b"go", b"end"  # replies to a document that starts, and to one that nobody waits for
+_MISSING = "workers.kind is ray, but the package ray is not installed: pip install 'chroma-ingestor[ray]'"
+
+
+class Relay:
+    """Actor beside Ray's head: passes questions of documents to the daemon, and its replies back."""
+
+    def __init__(self) -> None:
+        self._questions = defaultdict[int, asyncio.Queue[bytes]](asyncio.Queue)
+        self._replies = defaultdict[int, asyncio.Queue[bytes]](asyncio.Queue)
+        self._abandoned = set[int]()
+
+    async def ask(self, number: int, question: bytes) -> bytes:
+        if number in self._abandoned:
+            return _END
+        self._questions[number].put_nowait(question)
+        return await self._replies[number].get()
+
+    async def question(self, number: int) -> bytes:
+        return await self._questions[number].get()
+
+    async def reply(self, number: int, reply: bytes) -> None:
+        self._replies[number].put_nowait(reply)
+
+    async def forget(self, number: int, finished: bool) -> None:
+        """Drop what is left of a document, and end all waits for its next question or reply."""
+        if not finished:
+            self._abandoned.add(number)
+        self._questions.pop(number, asyncio.Queue[bytes]()).put_nowait(_END)
+        self._replies.pop(number, asyncio.Queue[bytes]()).put_nowait(_END)
+
+
+def _here() -> Started:
+    import ray
+
+    node_id = ray.get_runtime_context().get_node_id()
+    return Started(node_id, f"{socket.gethostname()} ({node_id[:8]})")
+
+
+def _prepare(relay: Any, number: int, tools_of: ToolsOf, setup: Setup, task: bytes) -> bytes:
+    """Prepare a document, in a process on a node."""
+    import ray
+
+    def ask(question: bytes) -> bytes:
+        try:
+            reply: bytes = ray.get(relay.ask.remote(number, question))
+        except ray.exceptions.RayError:
+            raise Transient("the daemon cannot be reached from the node") from None
+        if reply == _END:
+            raise Stopped
+        return reply
+
+    return prepare_document(tools_of, setup, task, ask, _here())
+
+
+class Room:
+    """Resources that each process of a kind takes. Want of room is logged once, until one has started."""
+
+    def __init__(self, cpus: float, gpus: float = 0.0) -> None:
+        self.cpus, self.gpus = cpus, gpus
+        self._lock = threading.Lock()
+        self._at_work, self._since, self._reported = 0, monotonic(), False
+
+    def enter(self) -> None:
+        with self._lock:
+            self._at_work, self._reported = self._at_work + 1, False
+
+    def leave(self) -> None:
+        with self._lock:
+            self._at_work, self._since = self._at_work - 1, monotonic()
+
+    def report_want(self, since: float) -> None:
+        """Log that there is no room, if nothing of this kind has been at work for a minute."""
+        with self._lock:
+            short = not self._at_work and monotonic() - max(since, self._since) > _PATIENCE
+            report, self._reported = short and not self._reported, short or self._reported
+        if report:
+            log.warning(
+                "no node has had room for a process of %g CPUs and %g GPUs for %d seconds",
+                self.cpus, self.gpus, _PATIENCE, extra=event("node"),
+            )  # fmt: skip
+
+
+class RayDocument:
+    """A document at work in a process on a node. One thread.
+
+    Whoever gets Started from ``next`` calls ``start`` with it.
+    """
+
+    def __init__(self, cluster: "RayCluster", number: int, result: Any) -> None:
+        self._cluster, self._number, self._result = cluster, number, result
+        self._since, self._finished, self.node = monotonic(), False, ""
+
+    def next(self) -> bytes:
+        """Return the next question, or the packed outcome. Raises ProcessLost, Transient, Stopped."""
+        cluster = self._cluster
+        question = cluster.relay.question.remote(self._number)
+        while not (ready := cluster.first_of(question, self._result)):
+            if not self.node:
+                cluster.room.report_want(self._since)
+        self._finished = question not in ready
+        try:
+            return cluster.get(ready[0], self.node)
+        except ProcessLost:
+            if self.node or not self._finished or not cluster.first_of(question):
+                raise
+        return cluster.get(question, "")  # it ended just after it had started
+
+    def start(self, started: Started) -> None:
+        self.node = started.node
+        self._cluster.room.enter()
+        self.reply(_GO)
+
+    def reply(self, packed: bytes) -> None:
+        self._cluster.relay.reply.remote(self._number, packed)
+
+    def close(self) -> None:
+        """Abandon the document unless it is finished: its process ends it at its next question.
+
+        ``ray.cancel`` is not used: Ray 2.60 ends the daemon if the task's result arrives meanwhile.
+        """
+        if self.node:
+            self._cluster.room.leave()
+        with contextlib.suppress(Exception):
+            self._cluster.relay.forget.remote(self._number, self._finished)
+
+
+@dataclass(eq=False, slots=True)
+class _Process:
+    """An actor that embeds. ``started``: its packed report; ``node``: "" until that has come."""
+
+    actor: Any
+    started: Any
+    node: str = ""
+    busy: bool = False
+
+
+class RayModels:
+    """Processes of one model: as many as are asked at the same time, while a node has room. Any thread.
+
+    Without reserved resources Ray places a process where a CPU is free, and counts none afterwards.
+    """
+
+    def __init__(
+        self, cluster: "RayCluster", workers: Workers, embedder_of: EmbedderOf, setup: Setup
+    ) -> None:
+        self._cluster, self._arguments = cluster, (embedder_of, setup, _here)
+        self._room = Room(workers.embedder_cpus, workers.embedder_gpus)
+        self._kind, self._lock = cluster.ray.remote(EmbeddingProcess), threading.Lock()
+        self._processes: list[_Process] = []
+        self._idle = threading.Timer(0, self._end_idle)
+
+    def embed(self, texts: bytes) -> bytes:
+        """Return packed vectors, or a packed FailedCall.
+
+        Raises ProcessLost, NeedsHuman, Transient, Stopped.
+        """
+        process = self._take()
+        try:
+            return self._cluster.get(process.actor.embed.remote(texts), process.node)
+        except ProcessLost:
+            self._end(process)
+            raise
+        finally:
+            with self._lock:
+                process.busy = False
+                self._idle.cancel()
+                self._idle = threading.Timer(IDLE, self._end_idle)
+                self._idle.daemon = True
+                self._idle.start()
+
+    def _take(self) -> _Process:
+        """Wait for a process that is free, and start one if there is none."""
+        since, lost = monotonic(), list[Death]()
+        while len(lost) < LOST_IN_A_ROW:
+            with self._lock:
+                free = [process for process in self._processes if not process.busy]
+                if ready := [process for process in free if process.node]:
+                    ready[0].busy = True
+                    return ready[0]
+                coming = free or [self._new()]
+            if not (started := self._cluster.first_of(*(process.started for process in coming))):
+                self._room.report_want(since)
+                continue
+            process = next(each for each in coming if each.started == started[0])
+            try:
+                answer = unpack_answer(self._cluster.get(process.started, ""))
+            except ProcessLost as died:
+                lost.append(died.death)
+                self._end(process)
+                continue
+            if isinstance(answer, Started):
+                with self._lock:
+                    if not process.node:
+                        self._room.enter()
+                    process.node = answer.node
+                continue
+            self._end(process)
+            error = self._cluster.refuse(answer) if isinstance(answer, Mismatch) else answer.error()
+            if error is not None:
+                raise error
+        raise Transient(f"processes end while they start on nodes ({describe(lost)})")
+
+    def _new(self) -> _Process:
+        reserved = {"num_cpus": self._room.cpus, "num_gpus": self._room.gpus}
+        options = self._cluster.options(max_restarts=0, **(reserved if any(reserved.values()) else {}))
+        actor = self._kind.options(**options).remote(*self._arguments)
+        self._processes.append(_Process(actor, actor.start.remote()))
+        return self._processes[-1]
+
+    def _end(self, *ended: _Process) -> None:
+        with self._lock:
+            self._processes = [each for each in self._processes if each not in ended]
+        for process in ended:
+            if process.node:
+                self._room.leave()
+            with contextlib.suppress(Exception):
+                self._cluster.ray.kill(process.actor, no_restart=True)
+
+    def _end_idle(self) -> None:
+        self._end(*[process for process in self._processes if not process.busy])
+
+
+class RayCluster:
+    """A connection to a cluster. Threads share it."""
+
+    def __init__(self, ray: Any, workers: Workers) -> None:
+        self.ray = ray
+        self.room = Room(workers.cpus)
+        self._stopped = threading.Event()
+        self._numbers = count()
+        self._refused: dict[str, str] = {}  # node ids, and why they get no work
+        self._prepare, self._check = ray.remote(_prepare), ray.remote(check_setups)
+        beside = {"resources": {"node:__internal_head__": 0.001}, "num_cpus": 0, "max_restarts": -1}
+        self.relay = ray.remote(Relay).options(max_concurrency=_MESSAGES, **beside).remote()
+
+    def stop(self) -> None:
+        """Raise Stopped in every waiting thread."""
+        self._stopped.set()
+
+    def first_of(self, *awaited: Any) -> Sequence[Any]:
+        """Return the first awaited value, if one is there within a second. Raises Stopped after ``stop``."""
+        if self._stopped.is_set():
+            raise Stopped
+        ready: Sequence[Any] = self.ray.wait(list(awaited), num_returns=1, timeout=_TICK)[0]
+        return ready
+
+    def get(self, awaited: Any, node: str) -> bytes:
+        """Wait for a value of a process. ``node``: where it is at work; "" before it has started.
+
+        Raises ProcessLost, Stopped; Transient if the node lacks what the process needs to run.
+        """
+        try:
+            while not self.first_of(awaited):
+                pass
+            packed: bytes = self.ray.get(awaited)
+        except self.ray.exceptions.RayTaskError as error:
+            raise Transient(f"a process cannot work on a node: {_short(error)}") from None
+        except self.ray.exceptions.RayError as error:
+            if getattr(error, "actor_init_failed", False):
+                raise Transient(f"a process did not start on a node: {_short(error)}") from None
+            raise ProcessLost(_death(error, node)) from None
+        return packed
+
+    def prepare(self, tools_of: ToolsOf, setup: Setup, task: bytes, *, again: bool) -> RayDocument:
+        """Queue a packed task until a node has room. ``again``: preferably on another node than before."""
+        options = self.options(num_cpus=self.room.cpus, max_retries=0, name="PreparingProcess")
+        if again:
+            options["scheduling_strategy"] = "SPREAD"
+        number = next(self._numbers)
+        result = self._prepare.options(**options).remote(self.relay, number, tools_of, setup, task)
+        return RayDocument(self, number, result)
+
+    def options(self, **options: Any) -> dict[str, Any]:
+        """Return options for work that no refused node may get."""
+        if self._refused:
+            options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(self._refused))})"}
+        return options
+
+    def refuse(self, refused: Mismatch) -> NeedsHuman | None:
+        """Give a node no more work. Returns an error if no other node is large enough."""
+        problem = f"node {refused.node}: {refused.problem}"
+        if self._refused.setdefault(refused.node_id, problem) is problem:
+            log.error("%s; the node gets no more work", problem, extra=event("node"))
+        return None if self._nodes() else NeedsHuman(problem)
+
+    def _nodes(self) -> list[str]:
+        """Return ids of living nodes, not refused, with enough CPUs to prepare. A head often has none."""
+        living = [(each["NodeID"], each["Resources"]) for each in self.ray.nodes() if each["Alive"]]
+        large = [node for node, has in living if has.get("CPU", 0.0) >= self.room.cpus]
+        return [node for node in large if node not in self._refused]
+
+    def check(self, tools_of: ToolsOf, setups: Sequence[Setup]) -> list[str]:
+        """Make these tools on every node, and return what is wrong, with the names of the nodes.
+
+        Ray repeats a lost check twice. A node that loses all of them is checked when it gets work.
+        """
+        strategy = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        checks = {
+            node: self._check.options(
+                num_cpus=0, max_retries=2, scheduling_strategy=strategy(node, soft=False)
+            ).remote(tools_of, list(setups))
+            for node in self._nodes()
+        }
+        problems = list[str]()
+        for node, check in checks.items():
+            try:
+                while not self.first_of(check):
+                    pass
+                problem: str | None = self.ray.get(check)
+            except self.ray.exceptions.RayTaskError as error:
+                problem = f"a process cannot work there: {_short(error)}"
+            except self.ray.exceptions.RayError as error:
+                log.warning("node %s not checked: processes ended while starting (%s)",
+                            node[:8], _short(error), extra=event("node"))  # fmt: skip
+                continue
+            problems += [f"node {node[:8]}: {problem}"] if problem else []
+        return problems
+
+
+def _death(error: Exception, node: str) -> Death:
+    """Return the cause of a process's end. ``node``: where it worked; "" if it had not started."""
+    words, kind = str(error).lower(), type(error).__name__
+    if kind == "OutOfMemoryError" or "node_out_of_memory" in words or "running low on memory" in words:
+        return Death(node, "memory", "the node ran out of memory")
+    crashed = kind in ("WorkerCrashedError", "ActorDiedError") and "node has died" not in words
+    if not crashed:
+        return Death(node, "node", "the node was lost")
+    if not node:
+        return Death("", "start", "the process ended while it started")
+    return Death(node, "crash", "the process crashed")
+
+
+def _short(error: Exception) -> str:
+    """Return the last line of an error, which says most."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:500] if lines else type(error).__name__
+
+
+@contextmanager
+def connect(options: Workers) -> Iterator[RayCluster]:
+    """Connect to the cluster until the context ends. Raises NeedsHuman without Ray or the cluster."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    own: dict[str, Any] = {"runtime_env": options.runtime_env} if options.runtime_env else {}
+    if options.address == "local":
+        own["include_dashboard"] = False
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # Ray's switch for loopback alone
+    main = threading.current_thread() is threading.main_thread()
+    before, records = signal.getsignal(signal.SIGTERM), logging.getLogRecordFactory()
+    try:
+        ray = _join(options.address, own)
+    finally:  # Ray takes SIGTERM for itself, and adds a field to every line of the log
+        logging.setLogRecordFactory(records)
+        if main and before is not None:
+            signal.signal(signal.SIGTERM, before)
+    cluster = RayCluster(ray, options)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+        ray.shutdown()
+
+
+def require_answer(address: str) -> None:
+    """Raises NeedsHuman if nothing listens at the host and port of an address, where it names them."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise NeedsHuman(
+            f"no Ray cluster answers at {address} ({reason}): start it, or change workers.address"
+        ) from None
+
+
+def _join(address: str, more: dict[str, Any]) -> Any:
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError:
+        raise NeedsHuman(_MISSING) from None
+    require_answer(address)
+
+    def log_lines(data: Mapping[str, Any], *_: object, **__: object) -> None:
+        for line in data["lines"]:
+            log.info("Ray: %s", line, extra=event("node"))
+
+    # Ray prints errors of nodes on standard output, where commands answer, and has no option against it.
+    ray._private.worker.print_to_stdstream = log_lines  # type: ignore[attr-defined]
+    try:
+        ray.init(address=address, log_to_driver=False, configure_logging=False, **more)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise NeedsHuman(f"the Ray cluster at {address!r} cannot be used: {_short(error)}") from None
+    return ray

@@ -1,0 +1,215 @@
+"""Prepares documents on nodes, in the place of ``pipeline.prepare.prepare``: same arguments, same answer.
+
+The daemon keeps journal, caches and writer. It reads the document, or finds its text in the cache, and sends
+nothing if nothing changed. The node parses and chunks, and asks the daemon for
+vectors, where the texts of all documents meet in batches.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
+from threading import Event, Lock
+from typing import Protocol
+
+from ingestor.core.document_json import Parsed
+from ingestor.core.entries import Entry, Feed
+from ingestor.core.events import event
+from ingestor.core.interruptions import Stopped
+from ingestor.model import Blob, Item
+from ingestor.nodes.deaths import Death, ProcessLost, describe, judge
+from ingestor.nodes.messages import (
+    Done,
+    FailedCall,
+    Mismatch,
+    Started,
+    Task,
+    WantedVectors,
+    failed_call,
+    pack,
+    unpack_answer,
+)
+from ingestor.nodes.setup import Setup
+from ingestor.pipeline.limits import TextBudget
+from ingestor.pipeline.prepare import Job, Predecessor, Prepared, Tools, prepare, unchanged
+from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.sandbox.turns import ProcessTurns
+
+log = logging.getLogger("ingestor")
+
+_TICK = 1.0  # seconds: how soon a waiting thread notices the stop
+Resting = Callable[[], AbstractContextManager[None]]
+
+
+class Conversation(Protocol):
+    """See cluster.RayDocument."""
+
+    node: str
+
+    def next(self) -> bytes: ...
+    def start(self, started: Started) -> None: ...
+    def reply(self, packed: bytes) -> None: ...
+    def close(self) -> None: ...
+
+
+class Nodes(Protocol):
+    """See cluster.RayCluster. ``work``: queues a packed task."""
+
+    def work(self, setup: Setup, task: bytes, *, again: bool) -> Conversation: ...
+    def refuse(self, refused: Mismatch) -> NeedsHuman | None: ...
+
+
+class OnNodes:
+    """See ``pipeline.prepare.prepare``. Any thread.
+
+    ``setup_of``: of tools; None: their documents are prepared here. ``most``: documents at the same time.
+    ``in_flight``: bytes of documents that are on their way at the same time; a larger one goes alone.
+    ``resting``: entered while a document waits for a process. ``behind``: whether the calling thread's
+    document waits for all others.
+    """
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        setup_of: Callable[[Feed, Tools], Setup | None],
+        most: int,
+        in_flight: int,
+        resting: Resting = nullcontext,
+        behind: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._nodes, self._setup_of, self._resting, self._behind = nodes, setup_of, resting, behind
+        self._budget = TextBudget(in_flight, small=0)
+        self._stopped = Event()
+        self._turns = ProcessTurns(most, self._stopped.is_set, _TICK)
+        self._lock = Lock()
+        self._deaths: dict[tuple[Feed, str, str], list[Death]] = {}
+        self.sent = 0  # documents that a node prepared
+        self.lost = 0  # processes that died at work
+
+    def __call__(self, job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
+        """Raises what ``prepare`` raises, and BadDocument for a document that kills its processes."""
+        setup = self._setup_of(job.entry.feed, tools)
+        if setup is None:
+            return prepare(job, tools, predecessor)
+        task = _read(job, tools, predecessor)
+        if isinstance(task, Prepared):
+            return task
+        size = len(task.blob.data) if task.blob else len(task.parsed.document.text) if task.parsed else 0
+        budget = self._budget.taken(size)
+        with self._resting():
+            budget.__enter__()
+        try:
+            done = self._run_to_end(task, setup, tools)
+        finally:
+            budget.__exit__(None, None, None)
+        for kept in done.keep:
+            if tools.reader.memory is not None:
+                tools.reader.memory.keep(kept.source, kept.key, kept.stamp, kept.parsed)
+        for stage, seconds in done.seconds:
+            tools.times.add(stage, seconds)
+        self.sent += 1
+        if job.others_by_now is not None and done.prepared.receipt.sums is not None:
+            job.others_by_now(done.prepared.receipt.sums)
+        return done.prepared
+
+    def stop(self) -> None:
+        """Raise Stopped in every waiting thread."""
+        self._stopped.set()
+        self._budget.stop()
+
+    def _run_to_end(self, task: Task, setup: Setup, tools: Tools) -> Done:
+        """Prepare a document in the first process that lives to the end."""
+        entry, packed = task.job.entry, pack(task)
+        version = entry.feed, entry.key, entry.item.version if entry.item else ""
+        while True:
+            with self._lock:
+                again = version in self._deaths
+            behind = self._behind()
+            with self._resting():
+                self._turns.take(behind=behind)
+            try:
+                with closing(self._nodes.work(setup, packed, again=again)) as document:
+                    answer = self._talk(document, tools)
+            except ProcessLost as died:
+                self._blame(entry, version, died.death)
+                continue
+            finally:
+                self._turns.give_back(behind=behind)
+            if isinstance(answer, Mismatch):
+                if (error := self._nodes.refuse(answer)) is not None:
+                    raise error
+                continue
+            with self._lock:
+                self._deaths.pop(version, None)
+            for line in answer.lines:
+                log.log(line.level, "%s", line.message, extra=event("node"))
+            if isinstance(answer, FailedCall):
+                raise answer.error(document.node)
+            return answer
+
+    def _talk(self, document: Conversation, tools: Tools) -> Done | FailedCall | Mismatch:
+        """Give a document what its process asks for, and return the outcome. Raises ProcessLost."""
+        with self._resting():
+            answer = unpack_answer(document.next())
+        while True:
+            if isinstance(answer, Started):
+                document.start(answer)
+            elif isinstance(answer, WantedVectors):
+                try:
+                    reply: object = tools.embed(answer.texts)
+                except Stopped:
+                    raise
+                except Exception as error:  # noqa: BLE001 - the process fails as it would here
+                    reply = failed_call(error)
+                document.reply(pack(reply))
+            else:
+                outcome: Done | FailedCall | Mismatch = answer
+                return outcome
+            answer = unpack_answer(document.next())
+
+    def _blame(self, entry: Entry, version: tuple[Feed, str, str], death: Death) -> None:
+        """Note the death. Raises what follows for the document, unless it is sent again at once."""
+        with self._lock:
+            deaths = self._deaths.setdefault(version, [])
+            deaths.append(death)
+            self.lost += 1
+        log.warning(
+            "%s (%s): process ended while preparing the document (%s)",
+            entry.key,
+            entry.source,
+            describe([death]),
+            extra=event("node", source=str(entry.source), document=entry.key),
+        )
+        verdict = judge(deaths)
+        if verdict == "quarantine":
+            with self._lock:
+                self._deaths.pop(version, None)
+            raise BadDocument(
+                f"crashes the processes that prepare the document ({describe(deaths)}); "
+                "exclude or split the document; to retry: `ingestor retry`"
+            )
+        if verdict == "later":
+            raise Transient(f"the processes that prepared the document ended ({describe(deaths)})")
+
+
+def _read(job: Job, tools: Tools, predecessor: Predecessor) -> Task | Prepared:
+    """Return the task, with the document's bytes or its text; or the writes, if nothing changed."""
+    entry, fetched = job.entry, list[Blob]()
+    assert entry.item is not None
+
+    def fetch(item: Item) -> Blob:
+        fetched.append(tools.reader.fetch(item))
+        return fetched[-1]
+
+    with tools.times.measured("read"):
+        reading = replace(tools.reader, fetch=fetch).read(entry.item)
+    if (same := unchanged(job, reading, tools)) is not None:
+        return same
+    new = not (entry.known or entry.digest)
+    vanished = predecessor(entry, reading.content) if new else None
+    job = replace(job, others_by_now=None)  # it can be called here alone
+    if fetched:
+        return Task(job, blob=fetched[-1], predecessor=vanished)
+    recipe = tools.reader.recipes[reading.parser]
+    parsed = Parsed(reading.content, reading.parser, recipe, reading.document())
+    return Task(job, parsed=parsed, predecessor=vanished)

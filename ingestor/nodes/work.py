@@ -1,0 +1,137 @@
+"""Work of processes on nodes: prepare a document, or embed texts. Knows nothing of Ray.
+
+The same function as everywhere prepares a document, so its records are the same, bit for bit. The daemon is
+asked for vectors.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ingestor.core.document_json import Parsed
+from ingestor.model import SourceName, Vectors
+from ingestor.nodes.messages import (
+    Done,
+    FailedCall,
+    Keep,
+    LogLine,
+    Mismatch,
+    Started,
+    Task,
+    WantedVectors,
+    failed_call,
+    pack,
+    unpack,
+)
+from ingestor.nodes.setup import EmbedderOf, Setup, ToolsOf, make_embedder, make_tools
+from ingestor.pipeline.limits import StageTimes
+from ingestor.pipeline.prepare import Tools, prepare
+from ingestor.ports import Embedder, NeedsHuman
+
+log = logging.getLogger("ingestor")
+
+_tools: dict[str, Tools] = {}  # made in this process, by key of their setup
+
+
+def prepare_document(
+    tools_of: ToolsOf, setup: Setup, task: bytes, ask: Callable[[bytes], bytes], here: Started
+) -> bytes:
+    """Prepare a packed task. ``ask`` sends the daemon a message and returns its reply.
+
+    Returns a packed Done, FailedCall or Mismatch.
+    """
+    lines = _Lines()
+    log.addHandler(lines)
+    try:
+        if setup.key not in _tools:
+            try:
+                _tools[setup.key] = make_tools(tools_of, setup)
+            except NeedsHuman as error:
+                return pack(Mismatch(here.node_id, here.node, str(error)))
+        ask(pack(here))
+        return pack(_prepared(unpack(task), _tools[setup.key], ask, lines.seen))
+    except BaseException as error:  # noqa: BLE001 - the daemon decides what it means
+        return pack(failed_call(error, lines.seen))
+    finally:
+        log.removeHandler(lines)
+
+
+def _prepared(task: Task, tools: Tools, ask: Callable[[bytes], bytes], lines: Sequence[LogLine]) -> Done:
+    times, kept = StageTimes(), list[Keep]()
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        reply = unpack(ask(pack(WantedVectors(list(texts)))))
+        if isinstance(reply, FailedCall):
+            raise reply.error("the daemon")
+        vectors: Vectors = np.asarray(reply, np.float32)
+        return vectors
+
+    reader = replace(tools.reader, memory=_Carried(task.parsed, kept))
+    if (blob := task.blob) is not None:
+        reader = replace(reader, fetch=lambda item: blob)
+    tools = replace(tools, embed=embed, times=times, reader=reader)
+    prepared = prepare(task.job, tools, lambda edition, content: task.predecessor)
+    return Done(prepared, kept, tuple(times.seconds.items()), lines)
+
+
+def check_setups(tools_of: ToolsOf, setups: Sequence[Setup]) -> str | None:
+    """Make the tools of all setups. Returns the reason why that fails."""
+    try:
+        for setup in setups:
+            _tools[setup.key] = make_tools(tools_of, setup)
+    except Exception as error:  # noqa: BLE001 - a message for people
+        return str(error)
+    return None
+
+
+class EmbeddingProcess:
+    """A model in a process of its own. ``start`` loads it; ``here`` names the node."""
+
+    def __init__(self, embedder_of: EmbedderOf, setup: Setup, here: Callable[[], Started]) -> None:
+        self._embedder_of, self._setup, self._here = embedder_of, setup, here
+        self._embedder: Embedder
+
+    def start(self) -> bytes:
+        """Load the model. Returns a packed Started, Mismatch or FailedCall."""
+        here = self._here()
+        try:
+            self._embedder = make_embedder(self._embedder_of, self._setup)
+        except NeedsHuman as error:
+            return pack(Mismatch(here.node_id, here.node, str(error)))
+        except BaseException as error:  # noqa: BLE001 - the daemon decides what it means
+            return pack(failed_call(error))
+        return pack(here)
+
+    def embed(self, texts: bytes) -> bytes:
+        """Return vectors of packed texts, or a FailedCall, packed."""
+        try:
+            return pack(self._embedder.embed(unpack(texts)))
+        except BaseException as error:  # noqa: BLE001 - the daemon decides what it means
+            return pack(failed_call(error))
+
+
+class _Lines(logging.Handler):
+    """Handler that keeps log lines for the daemon: other users may read the log of this process."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.seen: list[LogLine] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.seen.append(LogLine(record.levelno, record.getMessage()))
+
+
+class _Carried:
+    """Parsed document that came with a task; documents to keep go back with the answer."""
+
+    def __init__(self, parsed: Parsed | None, kept: list[Keep]) -> None:
+        self._parsed, self._kept = parsed, kept
+
+    def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None:
+        del source, key, stamp
+        return self._parsed
+
+    def keep(self, source: SourceName, key: str, stamp: str, parsed: Parsed) -> None:
+        self._kept.append(Keep(source, key, stamp, parsed))
