@@ -57,10 +57,10 @@ TOUCHING_BUILTINS = {"open", "print", "input", "exec", "eval", "breakpoint", "__
 
 EXCUSED = {
     ("ingestor.ports", "threading"): "Event, as the type of the flag that stops a watcher",
-    ("ingestor.connectors.shared.names", "os"): "fsencode and fsdecode: text in, text out",
+    ("ingestor.connectors.shared.keys", "os"): "fsencode and fsdecode: text in, text out",
     ("ingestor.connectors.imap.text", "email.utils"): "dates as mail has them: text in, numbers out",
     ("ingestor.core.backoff", "email.utils"): "dates as HTTP has them: text in, numbers out",
-    ("ingestor.connectors.http.headers", "email.utils"): "dates as HTTP has them: text in, numbers out",
+    ("ingestor.connectors.http.answers", "email.utils"): "dates as HTTP has them: text in, numbers out",
 }
 
 THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "asyncio"}
@@ -90,8 +90,7 @@ MAY_THREAD = {
     "ingestor.project": "a Lock: what searches keep open is opened and closed once",
     "ingestor.cli.log": "a hook that logs what ends a thread",
     "ingestor.connectors.remote.files": "a Lock: most remote file systems serve one caller at a time",
-    "ingestor.connectors.imap.session": "a Timer ends the wait for an answer that drips",
-    "ingestor.connectors.imap.sessions": "a Lock: workers share connections; a Timer closes what is idle",
+    "ingestor.connectors.imap.session": "a Lock: workers share connections; Timers end slow and idle ones",
     "ingestor.state.journal": "a Lock: threads share its connection",
     "ingestor.lexical.file": "a Lock: threads take a connection each, and put it back",
     "ingestor.service.gathering": "a Lock: one scrape gathers, others wait for its figures",

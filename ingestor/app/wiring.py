@@ -29,8 +29,8 @@ from ingestor.engine.workers import Pool, Work
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.filling import Upkeep
 from ingestor.model import Fingerprint, Vectors
-from ingestor.nodes.fleet import Fleet
 from ingestor.nodes.cluster import connect
+from ingestor.nodes.fleet import Fleet
 from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import prepare

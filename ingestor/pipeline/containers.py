@@ -23,8 +23,7 @@ from typing import BinaryIO, NamedTuple
 from weakref import finalize
 
 from ingestor.archives.members import DEEPEST, Member, budget
-from ingestor.archives.spool import Unpacked
-from ingestor.archives.unpack import is_document, may_hold
+from ingestor.archives.unpack import Unpacked, is_document, may_hold
 from ingestor.core.error_text import describe
 from ingestor.core.fingerprint import combine
 from ingestor.core.listings.comparison import Versions

@@ -19,8 +19,7 @@ from threading import Event, Lock
 from typing import Any, TypeVar
 
 from ingestor.archives.members import LARGEST, MOST_BYTES, MOST_MEMBERS, Member
-from ingestor.archives.spool import Unpacked
-from ingestor.archives.unpack import holds_members
+from ingestor.archives.unpack import Unpacked, holds_members
 from ingestor.confinement.walls import describe
 from ingestor.core.document_json import decode
 from ingestor.core.events import event

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from email.message import EmailMessage
 
 from ingestor.archives.members import BrokenContainer
-from ingestor.archives.spool import Unpacked
-from ingestor.archives.unpack import holds_members
+from ingestor.archives.unpack import Unpacked, holds_members
 from ingestor.archives.unpack import unpack as members_of
 from ingestor.core.decisions import Scope
 from ingestor.core.listings.comparison import VersionTable

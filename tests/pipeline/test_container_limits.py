@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ingestor.archives.members import Member
-from ingestor.archives.spool import Unpacked
+from ingestor.archives.unpack import Unpacked
 from ingestor.core.listings.comparison import VersionTable
 from ingestor.model import Blob
 from ingestor.pipeline.containers import Containers

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ingestor.archives import unpack as unpacking
 from ingestor.archives.members import FoundMember, Member, TooMuch
-from ingestor.archives.spool import Unpacked
+from ingestor.archives.unpack import Unpacked
 from ingestor.archives.unpack import unpack as members_of
 from ingestor.model import Blob
 from ingestor.ports import BadDocument

@@ -24,13 +24,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from ingestor.connectors.folder import sidecar
-from ingestor.connectors.folder.beneath import file, real_path
+from ingestor.connectors.folder.beneath import file, identity, real_path
 from ingestor.connectors.folder.inotify import Entered
-from ingestor.connectors.folder.mounts import identity
 from ingestor.connectors.folder.walk import Selection, Symlinks, Walk
-from ingestor.connectors.shared.common_ancestors import cover
 from ingestor.connectors.shared.gitignore import rules
-from ingestor.connectors.shared.names import escape, key_of, names_of
+from ingestor.connectors.shared.keys import cover, escape, key_of, names_of
 from ingestor.connectors.shared.patterns import NOT_DOCUMENTS, Pattern
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Transient

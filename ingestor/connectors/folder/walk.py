@@ -17,7 +17,7 @@ from typing import Literal
 
 from ingestor.connectors.folder.beneath import directory, real_path, status
 from ingestor.connectors.shared.gitignore import IgnoreRules, rules_of_file, selects
-from ingestor.connectors.shared.names import escape
+from ingestor.connectors.shared.keys import escape
 
 Symlinks = Literal["skip", "inside", "follow"]
 ListedFile = tuple[str, os.stat_result]  # key; of the file itself, where a link leads to it

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ingestor.connectors.folder.beneath import is_remote
 from ingestor.connectors.folder.inotify import Change, Enter, Entered, Inotify
-from ingestor.connectors.folder.mounts import is_remote
 from ingestor.connectors.folder.watchdog import Watchdog
-from ingestor.connectors.shared.common_ancestors import cover, is_covered
+from ingestor.connectors.shared.keys import cover, is_covered
 from ingestor.model import Hint
 from ingestor.ports import NeedsHuman, Stop, Transient
 

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from ingestor.connectors.git.repository import Clone, GitFailed, Login, OutputTooLong
-from ingestor.connectors.shared.names import key_of
+from ingestor.connectors.shared.keys import key_of
 from ingestor.connectors.shared.patterns import Exclude, Hidden, Include, MaxSize, choose
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient

@@ -1,9 +1,108 @@
-"""Values that the web and feed connectors share. Pure."""
+"""Responses of web servers: their headers, and the values that the web and feed connectors share. Pure."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 
-from ingestor.connectors.http.headers import Headers
 from ingestor.model import Scalar
+
+Headers = Mapping[str, str]  # by lower-case name; several of one name are joined by ", "
+
+_SAME_MOMENT = 3.0  # seconds in which a page may change again without another Last-Modified
+_DAY = 86400.0
+_LINK = re.compile(r"<([^<>]*)>([^<]*)")
+_CANONICAL = re.compile(r";\s*rel\s*=\s*\"?canonical\b", re.IGNORECASE)
+_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]+)[\"']?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """The server's marks of a page's version, sent back in conditional requests."""
+
+    etag: str | None = None
+    changed: str | None = None  # Last-Modified
+
+    def headers(self) -> dict[str, str]:
+        asked = {"If-None-Match": self.etag, "If-Modified-Since": self.changed}
+        return {name: value for name, value in asked.items() if value}
+
+
+NOTHING = Validators()
+
+
+def validators(headers: Headers) -> Validators:
+    """Last-Modified without an ETag counts only if it is some seconds ago by the server's own clock."""
+    etag, changed = headers.get("etag"), headers.get("last-modified")
+    at, now = time_of(changed), time_of(headers.get("date"))
+    if etag is None and (at is None or now is None or now - at < _SAME_MOMENT):
+        changed = None
+    return Validators(etag, changed)
+
+
+def day_of_change(headers: Headers) -> float | None:
+    """POSIX seconds at which the day of Last-Modified began.
+
+    Some servers give the present as the time of change of every page: rounded to the day it changes less
+    often.
+    """
+    at = time_of(headers.get("last-modified"))
+    return None if at is None else at - at % _DAY
+
+
+def time_of(text: str | None) -> float | None:
+    """POSIX seconds of an HTTP date, which is in UTC even without a zone."""
+    try:
+        moment = parsedate_to_datetime(text) if text else None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() if moment else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def retry_after(text: str | None, now: float) -> float | None:
+    """Seconds to wait as the header Retry-After says; ``now``: POSIX seconds."""
+    if text is None:
+        return None
+    if text.strip().isdecimal() and len(text.strip()) < 10:
+        return float(text)
+    at = time_of(text)
+    return None if at is None else max(0.0, at - now)
+
+
+def robots_words(headers: Headers, agent: str) -> set[str]:
+    """The rules in X-Robots-Tag (``noindex``, ``nofollow``, ...) for everybody or for ``agent``."""
+    words, meant = set[str](), True
+    for part in headers.get("x-robots-tag", "").lower().split(","):
+        name, colon, rest = part.partition(":")
+        if colon and not name.strip().startswith(("max-", "unavailable_after")):
+            meant, part = name.strip() == agent, rest
+        if meant:
+            words.add(part.strip())
+    return words
+
+
+def canonical_link(headers: Headers) -> str | None:
+    """The address in ``Link: <address>; rel="canonical"``."""
+    links = _LINK.findall(headers.get("link", ""))
+    return next((address for address, about in links if _CANONICAL.match(about.strip())), None)
+
+
+def honest_type(declared: str | None, data: bytes) -> str | None:
+    """The content type, without its charset if the bytes are not valid in it."""
+    charset = _CHARSET.search(declared or "")
+    if declared is None or charset is None:
+        return declared
+    try:
+        data.decode(charset[1])
+    except (ValueError, LookupError):
+        return _CHARSET.sub("", declared).strip()
+    return declared
+
+
+def essence(content_type: str | None) -> str:
+    """``text/html`` for ``Text/HTML; charset=utf-8``; "" for None."""
+    return (content_type or "").partition(";")[0].strip().lower()
 
 
 @dataclass(frozen=True, slots=True)

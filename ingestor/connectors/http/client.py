@@ -14,11 +14,10 @@ import httpcore
 
 from ingestor import __version__
 from ingestor.connectors.http.address import Allowed
-from ingestor.connectors.http.answers import HttpAnswer
+from ingestor.connectors.http.answers import NOTHING, Headers, HttpAnswer, Validators, retry_after
 from ingestor.connectors.http.body import ACCEPTED, Body, Broken, TooLarge
-from ingestor.connectors.http.headers import NOTHING, Headers, Validators, retry_after
 from ingestor.connectors.http.network import AddressRefused, Judging, Outside
-from ingestor.connectors.http.robots import AGENT
+from ingestor.connectors.http.robots import AGENT, RobotsRules, rules
 from ingestor.connectors.http.url import normal, origin, port_of
 from ingestor.ports import Transient
 
@@ -43,6 +42,9 @@ class Terms:
     timeout: float = 60.0
     delay: float = 0.0
     max_size: int = 50 * 10**6
+
+
+_LARGEST_ROBOTS = 5 * 10**6  # bytes of a robots.txt
 
 
 class WebClient:
@@ -209,3 +211,37 @@ def _drain(pieces: Iterable[bytes]) -> None:
         taken += len(piece)
         if taken > _SHORT:
             return
+
+
+class RobotsCache:
+    """Rules of robots.txt by site, for one pass over a source."""
+
+    def __init__(self, client: WebClient) -> None:
+        self._client = client
+        self._known: dict[str, RobotsRules | Transient] = {}  # by origin
+
+    def rules(self, url: str) -> RobotsRules:
+        """The rules of the URL's site. Raises Refused, or Transient if its robots.txt cannot be read.
+
+        An unreadable robots.txt forbids everything (RFC 9309, 2.3.1.4), a missing one nothing.
+        """
+        place = origin(url)
+        if place not in self._known:
+            try:
+                self._known[place] = self._read(f"{place}/robots.txt")
+            except Transient as error:
+                self._known[place] = error
+        known = self._known[place]
+        if isinstance(known, Transient):
+            raise known
+        return known
+
+    def _read(self, url: str) -> RobotsRules:
+        answer = self._client.follow(url, limit=_LARGEST_ROBOTS)
+        if answer.status >= 500 or answer.problem:
+            raise Transient(
+                f"{url} can't be read (HTTP {answer.status}): no page of the site is read until then"
+            )
+        parsed = rules(answer.data if answer.status == 200 else b"")
+        self._client.delays[urlsplit(url).netloc] = parsed.delay
+        return parsed

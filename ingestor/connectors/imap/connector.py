@@ -16,9 +16,15 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from ingestor.connectors.imap import text
-from ingestor.connectors.imap.session import FolderListing, FolderRefused, ImapServer, Session, Tls
-from ingestor.connectors.imap.sessions import ImapSessions
-from ingestor.connectors.shared.common_ancestors import cover
+from ingestor.connectors.imap.session import (
+    FolderListing,
+    FolderRefused,
+    ImapServer,
+    ImapSessions,
+    Session,
+    Tls,
+)
+from ingestor.connectors.shared.keys import cover
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
 from ingestor.registry import Options, Plugin

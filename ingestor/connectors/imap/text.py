@@ -13,7 +13,7 @@ from email.utils import mktime_tz, parsedate_tz
 from typing import Any
 from urllib.parse import quote
 
-from ingestor.connectors.shared.names import escape, unescape
+from ingestor.connectors.shared.keys import escape, unescape
 
 _VERBATIM = "raw:"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from ingestor.connectors.push.answers import PushApp
 from ingestor.connectors.push.store import PushStore, StoreChanges, StoredDocument
-from ingestor.connectors.shared.common_ancestors import cover
+from ingestor.connectors.shared.keys import cover
 from ingestor.http_server.access import LEAST_TOKEN, is_guessable
 from ingestor.http_server.limits import ServerLimits
 from ingestor.http_server.server import Server

@@ -8,20 +8,46 @@ an empty file that took the place of a lost one from the file that was there.
 """
 
 import json
+import logging
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from secrets import token_hex
 from typing import Literal
 
-from ingestor.connectors.push.file_permissions import close
 from ingestor.model import Scalar
 from ingestor.ports import NeedsHuman, Transient
+
+_OTHERS = 0o077
+_log = logging.getLogger(__name__)
+
+
+def close(*paths: Path) -> None:
+    """Remove the rights of other users, and log that. What is not there is passed over."""
+    for path in paths:
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if mode & _OTHERS:
+                path.chmod(mode & ~_OTHERS)
+                _say("other users could read %s: it is closed to them now", path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            _say("other users may read %s, and it can't be closed: %s", path, error.strerror)
+
+
+@lru_cache(maxsize=4096)
+def _say(what: str, *about: object) -> None:
+    """Log a warning once, not at each use."""
+    _log.warning(what, *about)
+
 
 _FORMAT = 1
 _SCHEMA = """

@@ -17,12 +17,9 @@ from typing import Annotated, Any, TypeVar
 from fsspec.registry import available_protocols
 from pydantic import AfterValidator, Field, SecretStr
 
-from ingestor.connectors.remote import http_index
-from ingestor.connectors.remote.bounded_read import LISTING, content, list_objects
-from ingestor.connectors.remote.file_info import is_marked, modified_at, size, version
-from ingestor.connectors.remote.open import describe_missing, open_address
-from ingestor.connectors.shared.common_ancestors import cover
-from ingestor.connectors.shared.names import escape, unescape
+from ingestor.connectors.remote.listings import address, entries, is_marked, modified_at, size, version
+from ingestor.connectors.remote.systems import LISTING, content, describe_missing, list_objects, open_address
+from ingestor.connectors.shared.keys import cover, escape, unescape
 from ingestor.connectors.shared.patterns import Exclude, Hidden, Include, MaxSize, choose
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
@@ -172,7 +169,7 @@ class Files:
 
     def _place(self, root: str, path: str) -> str:
         """The file system's name for a path below the address."""
-        return http_index.address(root, path) if self._protocol in _OF_INDEXES else _join(root, path)
+        return address(root, path) if self._protocol in _OF_INDEXES else _join(root, path)
 
     def _list(self, system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
         if self._protocol in _OF_INDEXES:
@@ -308,14 +305,14 @@ def _is_missing(error: Exception) -> bool:
 
 def _list_index(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
     """The entries of a folder's index page. Facts about its files are asked for later."""
-    url = f"{http_index.address(root, above)}/" if above else f"{root}/"
+    url = f"{address(root, above)}/" if above else f"{root}/"
     page = content(system, "http", url, _PAGE)
     if len(page) > _PAGE:
         raise NeedsHuman(f"{url} has more than {_PAGE:,} bytes: it is not an index page of a folder")
-    links = http_index.entries(page, url)
+    links = entries(page, url)
     paths = {(f"{above}/{name}" if above else name): is_folder for name, is_folder in links.items()}
     return [
-        (path, {"name": http_index.address(root, path), "type": "directory" if is_folder else "file"})
+        (path, {"name": address(root, path), "type": "directory" if is_folder else "file"})
         for path, is_folder in paths.items()
     ]
 

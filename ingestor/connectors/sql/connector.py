@@ -19,12 +19,11 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from ingestor.connectors.shared.common_ancestors import cover, is_covered
+from ingestor.connectors.shared.keys import cover, is_covered
 from ingestor.connectors.shared.template import Template, columns, fill, fill_text
 from ingestor.connectors.shared.typed import scalar
 from ingestor.connectors.sql.database import Database
-from ingestor.connectors.sql.mark import LIMIT, Mark, Rows
-from ingestor.connectors.sql.watch import poll
+from ingestor.connectors.sql.polling import LIMIT, Mark, Rows, poll
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Transient
 from ingestor.registry import Options, Plugin, tuning

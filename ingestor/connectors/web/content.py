@@ -6,8 +6,9 @@ from hashlib import blake2b
 from html import unescape
 from pathlib import PurePosixPath
 
-from ingestor.connectors.http.answers import HttpAnswer, Page
-from ingestor.connectors.http.headers import (
+from ingestor.connectors.http.answers import (
+    HttpAnswer,
+    Page,
     canonical_link,
     day_of_change,
     essence,

@@ -11,16 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
-from ingestor.connectors.http.answers import HttpAnswer, Page
+from ingestor.connectors.http.answers import NOTHING, HttpAnswer, Page, Validators
 from ingestor.connectors.http.body import Broken, TooLarge
-from ingestor.connectors.http.client import MOST_HOPS, WebClient
-from ingestor.connectors.http.headers import NOTHING, Validators
+from ingestor.connectors.http.client import MOST_HOPS, RobotsCache, WebClient
 from ingestor.connectors.http.network import AddressRefused
 from ingestor.connectors.http.url import file_name, lies_below, looks_endless, normal, origin, path_names
 from ingestor.connectors.shared.gitignore import IgnoreRules, rules, selects
 from ingestor.connectors.web.content import NO_DOCUMENTS, page_of, sitemap_page
 from ingestor.connectors.web.mirror import Mirror
-from ingestor.connectors.web.robots_cache import RobotsCache
 from ingestor.connectors.web.sitemap import Sitemap, sitemap
 from ingestor.ports import NeedsHuman, Transient
 

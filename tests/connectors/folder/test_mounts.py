@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.connectors.folder.mounts import identity, is_remote, parse
+from ingestor.connectors.folder.beneath import identity, is_remote, parse
 from tests.connectors.folders import run_python, runs
 
 MOUNTINFO = """\
@@ -29,13 +29,13 @@ def test_parse(device: int, expected: tuple[str, str] | None) -> None:
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "fuse.sshfs", "fuse"])
 def test_remote_file_systems(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingestor.connectors.folder.mounts._find_mount", lambda device: (kind, "source"))
+    monkeypatch.setattr("ingestor.connectors.folder.beneath._find_mount", lambda device: (kind, "source"))
     assert is_remote(str(tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "fuseblk"])
 def test_local_file_systems(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingestor.connectors.folder.mounts._find_mount", lambda device: (kind, "source"))
+    monkeypatch.setattr("ingestor.connectors.folder.beneath._find_mount", lambda device: (kind, "source"))
     assert not is_remote(str(tmp_path))
 
 

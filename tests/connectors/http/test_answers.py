@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.connectors.http.body import Body, TooLarge
-from ingestor.connectors.http.headers import (
+from ingestor.connectors.http.answers import (
     Validators,
     canonical_link,
     day_of_change,
@@ -16,6 +15,7 @@ from ingestor.connectors.http.headers import (
     robots_words,
     validators,
 )
+from ingestor.connectors.http.body import Body, TooLarge
 from ingestor.connectors.http.robots import rules
 
 NOW = "Sat, 01 Feb 2025 10:00:00 GMT"

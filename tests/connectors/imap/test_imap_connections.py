@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ingestor.connectors.imap import sessions
+from ingestor.connectors.imap import session as sessions
 from ingestor.model import Item
 from ingestor.ports import NeedsHuman, Transient
 from tests.connectors.imap_script import SCRIPT, Scripted, scripted

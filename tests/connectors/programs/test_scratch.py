@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.connectors.programs import spool
-from ingestor.connectors.programs.spool import Scratch
+from ingestor.connectors.programs import loading as spool
+from ingestor.connectors.programs.loading import Scratch
 
 MADE_AND_KILLED = """
 import os, signal
-from ingestor.connectors.programs.spool import Scratch
+from ingestor.connectors.programs.loading import Scratch
 scratch = Scratch()
 (scratch.path / "secret").write_text("s3cret")
 print(scratch.path, flush=True)

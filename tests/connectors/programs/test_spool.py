@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.connectors.programs.spool import Given, Spool
+from ingestor.connectors.programs.loading import Given, Spool
 from ingestor.ports import Stale, Transient
 
 ONE = Given("a", b"one\0two", "a.md", "uri", (("x", 1),))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from ingestor.connectors.remote import file_info, files
+from ingestor.connectors.remote import files, listings
 from ingestor.connectors.remote.files import Files, FilesOptions
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
@@ -190,7 +190,7 @@ def test_a_change_within_the_same_second_is_not_missed(tmp_path: Path) -> None:
     connector = Files(FilesOptions(url=f"memory://{tmp_path.name}"))
     first, second = connector._item("a.md", info), connector._item("a.md", info)
     assert first.version != second.version
-    assert first.version.partition(" seen ")[0] == file_info.version(info)
+    assert first.version.partition(" seen ")[0] == listings.version(info)
     old = {**info, "mtime": info["mtime"] - 60.0}
     assert connector._item("a.md", old) == connector._item("a.md", old)
 
@@ -215,7 +215,7 @@ def test_a_change_within_the_same_second_is_not_missed(tmp_path: Path) -> None:
 def test_facts_of_servers_are_read(
     info: dict[str, object], version: str | None, modified: float | None
 ) -> None:
-    assert (file_info.version(info), file_info.modified_at(info)) == (version, modified)
+    assert (listings.version(info), listings.modified_at(info)) == (version, modified)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ingestor.connectors.remote import bounded_read, files
+from ingestor.connectors.remote import files, systems
 from ingestor.connectors.remote.files import Files, FilesOptions
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Transient
@@ -151,7 +151,7 @@ def test_a_file_larger_than_it_was_listed_is_not_kept() -> None:
 
 
 def test_a_file_that_drips_is_left_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_read, "SECONDS", 1.0)
+    monkeypatch.setattr(systems, "SECONDS", 1.0)
     over = threading.Event()
 
     def drip(asked: BaseHTTPRequestHandler) -> None:
@@ -185,7 +185,7 @@ def objects(*keys: str, more: str = "") -> bytes:
 
 
 def test_an_s3_listing_without_end_needs_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_read, "MOST_KEYS", 50)
+    monkeypatch.setattr(systems, "MOST_KEYS", 50)
     number = itertools.count()
 
     def page(asked: BaseHTTPRequestHandler) -> None:
@@ -198,7 +198,7 @@ def test_an_s3_listing_without_end_needs_a_person(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_s3_listing_that_repeats_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_read, "MOST_KEYS", 50)
+    monkeypatch.setattr(systems, "MOST_KEYS", 50)
     page = objects("a.md", more="same")
     with serving(lambda asked: say(asked, page)) as (url, _), pytest.raises((NeedsHuman, Transient)):
         list(s3(url).scan())

@@ -1,6 +1,6 @@
 import pytest
 
-from ingestor.connectors.remote.http_index import address, entries
+from ingestor.connectors.remote.listings import address, entries
 
 APACHE = b"""<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 3.2 Final//EN">
 <html><head><title>Index of /docs</title></head>

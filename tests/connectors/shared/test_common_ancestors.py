@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.connectors.shared.common_ancestors import cover, is_covered
+from ingestor.connectors.shared.keys import cover, is_covered
 
 KEYS = st.lists(st.sampled_from("abc"), max_size=4).map("/".join)
 

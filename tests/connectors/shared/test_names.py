@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ingestor.connectors.shared.names import escape, key_of, names_of, unescape
+from ingestor.connectors.shared.keys import escape, key_of, names_of, unescape
 
 NAMES = st.binary(min_size=1, max_size=30).filter(
     lambda raw: b"/" not in raw and b"\0" not in raw and raw not in (b".", b"..")

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from ingestor.connectors.sql.connector import _BY_NAME, PLUGIN, Sql, SqlOptions
-from ingestor.connectors.sql.mark import LIMIT, Mark, changed_keys, mark_of
+from ingestor.connectors.sql.polling import LIMIT, Mark, changed_keys, mark_of
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, Scoped, Stale, Transient, Watchable
 from tests.connectors.databases import DatabaseWorld, watched

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ingestor.connectors.http.headers import time_of
-from ingestor.connectors.web import feed_child, feed_process
+from ingestor.connectors.http.answers import time_of
+from ingestor.connectors.web import feed as feeds
+from ingestor.connectors.web import feed_child
 from ingestor.connectors.web.feed import FeedConnector, FeedOptions
 from ingestor.connectors.web.feed_entries import FeedEntry, NoFeed, ParsedFeed, entries, number_keys
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
@@ -30,7 +31,7 @@ def _read_here(monkeypatch: pytest.MonkeyPatch) -> None:
             raise NoFeed(answer["bad"])
         return ParsedFeed(tuple(FeedEntry(**entry) for entry in answer["entries"]), answer["whole"])
 
-    monkeypatch.setattr(feed_process, "read", read)
+    monkeypatch.setattr(feeds, "read_confined", read)
 
 
 class TestLaws(ConnectorLaws):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.confinement import python_child
-from ingestor.connectors.web import feed_process
+from ingestor.connectors.web import feed
 from ingestor.connectors.web.feed_entries import NoFeed, entries
 from ingestor.connectors.web.sitemap import sitemap
 from tests.bad_parser import HARM
@@ -41,20 +41,20 @@ QUICK = {
 )
 def test_feed_that_is_read_for_ever_is_given_up(kind: str) -> None:
     with pytest.raises(NoFeed, match="can't be read within 1 s and 2,000,000,000 bytes of memory"):
-        feed_process.read(SLOW[kind].encode(), None, URL, seconds=1)
+        feed.read_confined(SLOW[kind].encode(), None, URL, seconds=1)
 
 
 @pytest.mark.parametrize("kind", QUICK)
 def test_no_feed_at_all(kind: str) -> None:
     with pytest.raises(NoFeed):
-        feed_process.read(QUICK[kind].encode(), None, URL)
+        feed.read_confined(QUICK[kind].encode(), None, URL)
 
 
 def test_the_process_says_what_the_function_says() -> None:
     data = ITEM.format(
         "<title>Ünï &amp; co</title><guid>1</guid><pubDate>Sun, 01 Mar 2026 10:00:00 GMT</pubDate>"
     )
-    assert feed_process.read(data.encode(), "application/rss+xml", URL) == entries(data.encode(), None, URL)
+    assert feed.read_confined(data.encode(), "application/rss+xml", URL) == entries(data.encode(), None, URL)
 
 
 def test_no_secret_of_the_environment_reaches_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,9 +68,9 @@ def test_no_secret_of_the_environment_reaches_the_process(monkeypatch: pytest.Mo
         def lines(self, given: bytes) -> list[bytes]:
             return [b'{"bad": "no"}']
 
-    monkeypatch.setattr(feed_process, "Run", Run)
+    monkeypatch.setattr(feed, "Run", Run)
     with pytest.raises(NoFeed, match="no"):
-        feed_process.read(b"", None, URL)
+        feed.read_confined(b"", None, URL)
     assert "PATH" in seen
     assert "A_TOKEN" not in seen
 
@@ -103,7 +103,7 @@ def test_hostile_code_in_the_process_can_do_no_harm(tmp_path: Path, monkeypatch:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(python_child, "_PASSED", python_child._PASSED | environment.keys())
-        found = {entry.key: entry.title for entry in feed_process.read(b"", None, URL).entries}
+        found = {entry.key: entry.title for entry in feed.read_confined(b"", None, URL).entries}
     assert found.keys() == HARM.keys()
     assert {deed: said for deed, said in found.items() if not said.startswith("refused")} == {}
     assert (file.read_text(), secret.value) == ("private", b"as it was")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ingestor.connectors.http.address import parse_allowed
+from ingestor.connectors.http.answers import Validators
 from ingestor.connectors.http.client import Terms, WebClient
-from ingestor.connectors.http.headers import Validators
 from ingestor.connectors.http.network import AddressRefused, Outside
 from ingestor.ports import Transient
 from tests.connectors.sites import Clock, Reply, Site, outside, site

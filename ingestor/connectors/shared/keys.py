@@ -1,4 +1,4 @@
-r"""File names as text. Pure.
+r"""File names as keys of documents, and subtrees of keys. Pure.
 
 A file system allows any bytes but ``/`` and NUL in a name; the journal and Chroma want valid UTF-8. A name
 that is valid UTF-8 stays unchanged. In any other, each invalid byte becomes ``\xE9`` and each backslash
@@ -10,6 +10,7 @@ A *name* here is one path component as ``os.fsdecode`` gives it; a *key* is esca
 
 import os
 import re
+from collections.abc import Iterable
 
 _ESCAPE = re.compile(rb"\\x([0-9A-F]{2})")
 _INVALID = re.compile("[\udc80-\udcff]")
@@ -43,3 +44,33 @@ def names_of(key: str) -> list[str]:
     if any(name in ("", ".", "..") or "/" in name or "\0" in name for name in names):
         raise ValueError(f"not the key of a file: {key!r}")
     return names
+
+
+def cover(keys: Iterable[str], limit: int) -> list[str]:
+    """Choose at most ``limit`` (one or more) keys that cover ``keys``: each key is chosen or below a chosen
+    key.
+
+    No chosen key is above another. If there are too many, parents replace the deepest first; "" is above all
+    keys.
+    """
+    kept = _outermost(set(keys))
+    while len(kept) > limit:
+        depth = max(key.count("/") for key in kept)
+        kept = _outermost({key.rpartition("/")[0] if key.count("/") == depth else key for key in kept})
+    return sorted(kept)
+
+
+def is_covered(key: str, by: set[str]) -> bool:
+    """Whether an ancestor of ``key``, other than itself, is in the set."""
+    if "" in by:
+        return key != ""
+    cut = key.find("/")
+    while cut >= 0:
+        if key[:cut] in by:
+            return True
+        cut = key.find("/", cut + 1)
+    return False
+
+
+def _outermost(keys: set[str]) -> set[str]:
+    return {key for key in keys if not is_covered(key, keys)}
