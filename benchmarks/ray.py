@@ -18,7 +18,7 @@ from benchmarks._words import Words
 
 WORKERS = {
     "threads": "2",
-    "ray": "{kind: ray, address: local, count: 2, cpus: 0.5, embedders: 1, embedder_cpus: 0.5}",
+    "ray": "{kind: ray, address: local, count: 2, cpus: 0.5, embedders: 1}",
 }
 PROCESSES, SIMULATED = 4, 4000  # for each node; documents
 SHOWN = (1, 2, 4, 10, 25, 50, 100)  # nodes
@@ -72,7 +72,7 @@ def _indexed(kind: str, count: int) -> Counter[str]:
 
 
 def _kind(words: str) -> str:
-    if "ray::Preparing" in words:
+    if "ray::Preparing" in words or "ray::IDLE" in words:
         return "prepare"
     if "ray::Embedding" in words:
         return "embed"

@@ -21,7 +21,6 @@ MAY_READ_ONE = {
     "e2e/test_hostile_corpus.py": "the slow test whose subject is time",
     "e2e/test_soak.py": "lives and storms of a given length",
     "nodes/laws.py": "waits, with a bound of minutes",
-    "nodes/test_fleet.py": "sets back when a process was lacking",
     "pipeline/packed.py": "is the clock port",
     "pipeline/test_patience.py": "the deadline of the tested function",
 }

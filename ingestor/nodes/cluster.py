@@ -1,8 +1,9 @@
 """Ray: documents as its tasks, models as its actors. Nothing else imports Ray.
 
 Ray queues tasks until a node has room, starts processes for them and uses these again. An autoscaler sees
-what waits as demand. A task that waits for vectors leaves its CPUs to others, and a model takes none, unless
-the config reserves some: so a single CPU prepares and embeds. No task has a name that tells of a document.
+what waits as demand. A task that waits for vectors leaves its CPUs to others, and a model
+reserves none unless the config says so. So a single CPU prepares and embeds. No task is named after a
+document.
 """
 
 import asyncio

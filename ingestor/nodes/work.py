@@ -51,14 +51,14 @@ def prepare_document(
             except NeedsHuman as error:
                 return pack(Mismatch(here.node_id, here.node, str(error)))
         ask(pack(here))
-        return pack(_prepared(unpack(task), _tools[setup.key], ask, lines.seen))
+        return pack(_prepare(unpack(task), _tools[setup.key], ask, lines.seen))
     except BaseException as error:  # noqa: BLE001 - the daemon decides what it means
         return pack(failed_call(error, lines.seen))
     finally:
         log.removeHandler(lines)
 
 
-def _prepared(task: Task, tools: Tools, ask: Callable[[bytes], bytes], lines: Sequence[LogLine]) -> Done:
+def _prepare(task: Task, tools: Tools, ask: Callable[[bytes], bytes], lines: Sequence[LogLine]) -> Done:
     times, kept = StageTimes(), list[Keep]()
 
     def embed(texts: Sequence[str]) -> Vectors:

@@ -85,9 +85,9 @@ class Isolation:
     def parse(self, kind: str, options: Options, blob: Blob) -> Document:
         """Parse a blob in a confined process.
 
-        Raises BadDocument, also for what exceeded a limit or crashed; Defect for any other exception of the
-        parser, Transient when no process can be started or the machine is too busy, Slow when another attempt
-        may have more time, Stopped after ``stop``.
+        Raises BadDocument, also if a limit is exceeded or the process crashes; Defect for any other exception
+        of the parser. Raises Transient if no process can be started or the machine is too busy, Slow if
+        another attempt may have more time, Stopped after ``stop``.
         """
         request = ["parse", kind, options.model_dump_json(), blob.name, blob.content_type, blob.told]
 

@@ -74,8 +74,10 @@ Watching = Annotated[Literal["auto", "events", "poll", "off"], BeforeValidator(_
 
 
 class FolderOptions(Options):
-    """Patterns are those of .gitignore: the last that matches decides, ``!`` negates, ``dir/`` is a whole
-    directory, and one with a slash inside is relative to the folder."""
+    """Patterns are those of .gitignore; the last that matches decides.
+
+    ``!`` negates, ``dir/`` is a whole directory, a pattern with a slash inside is relative to the folder.
+    """
 
     path: Annotated[Path, BeforeValidator(_require_path), AfterValidator(Path.expanduser)] = Field(
         description="the folder"
@@ -178,7 +180,7 @@ class Folder:
         if options.watch == "poll":
             yield from watching.poll_at_intervals(options.poll, stop)
         else:
-            yield from watching.observe(self._watched_folder(), stop)
+            yield from watching.observe(self._read_watch_root(), stop)
 
     def identity(self) -> str:
         """Changes when another file system is mounted at the folder, or its own is unmounted."""
@@ -271,7 +273,7 @@ class Folder:
             raise Stale(f"{item.uri} is now reached by a link that is not followed")
         return real
 
-    def _watched_folder(self) -> "WatchedFolder":
+    def _read_watch_root(self) -> "WatchedFolder":
         from ingestor.connectors.folder.watching import WatchedFolder
 
         return WatchedFolder(

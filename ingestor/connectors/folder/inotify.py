@@ -1,8 +1,8 @@
 """Changes beneath a folder from inotify(7): no thread, and every loss of events is reported.
 
-Why not watchdog: in its inotify layer (7.1) ``stop`` raises KeyError after directories were renamed and
-leaves threads behind, each directory that is seen twice logs a list of all directories, and the caller is
-not told of an overflow or a refused watch.
+Why not watchdog: in its inotify layer (7.1) ``stop`` raises KeyError after directories were renamed
+and leaves threads behind. Each directory that is seen twice logs a list of all directories. Overflows and
+refused watches are not reported.
 
 The directories are those that a scan reads. Each is watched before it is listed: later changes are events,
 and earlier ones belong to the subtree that is reported as a whole.

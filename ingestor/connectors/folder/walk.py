@@ -1,8 +1,8 @@
 """List the files beneath a folder that are documents.
 
-The listing depends on the folder alone, and listing a subfolder gives that part of the whole listing. Hence
-the rule for links to directories: the path of a file has at most one, and no such link leads to a directory
-that holds the link. So there are no loops, and a few links to each other cannot make millions of paths.
+The listing depends on the folder alone, and listing a subfolder gives that part of the whole listing. So the
+path of a file has at most one link to a directory, and no such link leads to a directory that holds the
+link. So there are no loops, and a few links to each other cannot make millions of paths.
 """
 
 import errno

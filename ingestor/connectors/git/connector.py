@@ -1,7 +1,7 @@
 """A git repository at a branch or tag: each file that the options select is a document.
 
 The ``git`` program keeps a bare clone in the ``cache`` folder. If the branch did not move, a scan is one
-request to the server. Key: the path, "/" between its parts (shared/names.py escapes odd ones). Version: the
+request to the server. Key: the path, "/" between its parts (shared/keys.py escapes odd ones). Version: the
 blob's id and the last commit that touched the path, so a renamed file is recognised by its content. With
 ``history`` off only the newest commit is fetched, and authors are unknown. Submodules, symbolic links and
 files in Git LFS are not documents.

@@ -1,10 +1,10 @@
 """The network addresses that connectors may connect to. Pure.
 
-A web page can name any host, and any name can resolve to any address: a router's settings, a database without
-a password, a cloud's metadata service (169.254.169.254). So an address that is not public is refused unless
-the config allows it. IPv6 addresses that carry an IPv4 address are judged by the IPv4 address. The ranges are
-those of IANA's special-purpose registries (RFC 6890), listed here because ``is_global`` differs between
-versions of Python.
+A web page can name any host, and any name can resolve to any address. That may be a router's settings, a
+database without a password, or a cloud's metadata service (169.254.169.254). So an address that is not
+public is refused unless the config allows it. IPv6 addresses that carry an IPv4 address are judged by the
+IPv4 address. The ranges are those of IANA's special-purpose registries (RFC 6890), listed here because
+``is_global`` differs between versions of Python.
 """
 
 from collections.abc import Sequence

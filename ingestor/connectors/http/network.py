@@ -67,7 +67,7 @@ class Judging(httpcore.NetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
         failure: Exception = httpcore.ConnectError(f"{host} has no address")
-        for address in self._allowed_addresses(host, port):
+        for address in self._resolve(host, port):
             try:
                 stream = self._system.connect_tcp(
                     address, port, self.seconds_left(timeout), local_address, socket_options
@@ -82,7 +82,7 @@ class Judging(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         raise AddressRefused(f"{path} is not a website")
 
-    def _allowed_addresses(self, host: str, port: int) -> list[str]:
+    def _resolve(self, host: str, port: int) -> list[str]:
         """All addresses of the name. Raises AddressRefused if one is not allowed, even if others are."""
         addresses = _in_time(lambda: self._outside.resolve(host, port), self.seconds_left(None), host)
         for address in addresses:

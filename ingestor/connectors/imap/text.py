@@ -1,8 +1,8 @@
 r"""Parse the answers of IMAP servers: folder names, lists of messages, refusals. Pure.
 
 The *raw* name of a folder is ASCII, with other characters in modified UTF-7 (RFC 3501, 5.1.3). Its *readable*
-name is the decoded one. No two folders have the same readable name, and each converts back to the raw name: a
-raw name that is not encoded as the RFC says becomes ``raw:`` and the raw name itself.
+name is the decoded one. No two folders have the same readable name, and each converts back to the raw
+name. A raw name that is not encoded as the RFC says becomes ``raw:`` and the raw name itself.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Documents from Python code: a function that returns documents, a LangChain loader, a LlamaIndex reader.
 
-``call`` of a ``python`` source names code as ``module:name``. The result is iterated: mappings with ``key``
-and ``text`` (or ``data``, bytes), and optionally ``uri`` and ``metadata``; or objects with ``metadata`` and
+``call`` of a ``python`` source names code as ``module:name``. It gives mappings with ``key`` and ``text``
+(or ``data``, bytes), and optionally ``uri`` and ``metadata``. Or it gives objects with ``metadata`` and
 either ``page_content`` or ``get_content``. ``loader`` of ``langchain`` and ``reader`` of ``llamahub`` name a
 class, which is looked up in the installed packages.
 
@@ -334,7 +334,7 @@ def _reader_of(options: LlamahubOptions) -> EntryPoint:
 def _modules_of(name: str) -> Iterator[str]:
     """Modules with that class, best first. None is imported, because some take seconds."""
     word = re.compile(rf"\b{name}\b")
-    for module, file in _installed_readers():
+    for module, file in _find_readers():
         if file.is_file() and word.search(file.read_text("utf-8", "replace")):
             yield module
     for core in _folders(_CORE):
@@ -343,7 +343,7 @@ def _modules_of(name: str) -> Iterator[str]:
             yield from [known] if known.startswith(f"{_READERS}.") else []
 
 
-def _installed_readers() -> Iterator[tuple[str, Path]]:
+def _find_readers() -> Iterator[tuple[str, Path]]:
     """Modules of installed readers, each with the file that lists its classes."""
     for folder in _folders(_READERS):
         for file in sorted(folder.glob("*/__init__.py")):

@@ -1,8 +1,9 @@
 """The documents that were pushed, in one SQLite file.
 
 Rules of this file. A change is one transaction, on the disk when the call returns (write-ahead log,
-``synchronous=FULL``); so after a crash a document is wholly there or not at all, together with its type and
-metadata, and no file is ever named after a key. Every call reopens the file: calls may come from any
+``synchronous=FULL``). So
+after a crash a document is wholly there or not at all, together with its type and metadata. No file is ever
+named after a key. Every call reopens the file: calls may come from any
 thread, and a folder that was replaced is not written into behind its successor's back. The random id tells
 an empty file that took the place of a lost one from the file that was there.
 """

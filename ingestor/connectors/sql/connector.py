@@ -1,7 +1,7 @@
 """Rows of a database: each row of a query becomes a document, by a template with its columns.
 
 Any database that SQLAlchemy supports. A scan reads key, version and the columns named in ``uri`` and
-``metadata`` of every row, so that deletions are found; the text is read for changed rows only. Version: a
+``metadata`` of every row, so that deletions are found. The text is read for changed rows only. Version: a
 digest of the columns that the scan reads; without a version column these are all columns. With a ``cursor``
 column (a high-water mark), new and changed rows are found between scans and listed alone. The query runs
 unchanged inside another SELECT; nothing is written.

@@ -2,7 +2,7 @@
 
 Key: the page's address in normal spelling, after redirects, or its canonical address if it names one.
 Version: a digest of content, type and day of change. A scan reads the pages and keeps them in the ``cache``
-folder: a conditional request gets a page only if it changed, and ``fetch`` sends no request. robots.txt is
+ folder. A conditional request gets a page only if it changed, and ``fetch`` sends no request. robots.txt is
 obeyed. Requests go to public addresses only, whatever a page or a host name says (decision 0013). While a
 page cannot be read, no page that it may link to is removed. Scripts are not run.
 """

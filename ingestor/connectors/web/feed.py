@@ -1,14 +1,14 @@
 """Entries of an RSS, Atom or JSON feed, as the feed has them or with the whole article behind each.
 
 Key: the entry's id, numbered if several entries share it. Version: a digest of the entry, and of the article
-if that is read. A feed holds the latest entries only: those that left it stay, for which they are kept in the
-``state`` folder. The feed is sent only when it changed. An article is read when its entry is new or changed,
-by the same rules as pages of the web connector. If an article may not be read or is gone, the feed's own text
-is the document.
+if that is read. A feed holds the latest entries only: those that left it stay, for which they are kept in
+the ``state`` folder. The feed is sent only when it changed. An article is read when its entry is new or
+changed, by the same rules as pages of the web connector. If an article may not be read or is gone, the
+feed's own text is the document.
 
-A feed is read in a process of its own, behind the walls of parsers, with limits of CPU time and memory.
-feedparser takes quadratic time for some feeds, and holds Python's lock meanwhile. A feed of 50 kB, with
-50,000 letters as an author, was not read after 6 s of CPU time.
+A feed is read in a process of its own, behind the walls of parsers, with limits of CPU time and memory. The
+reason: feedparser takes quadratic time for some feeds, and holds Python's lock meanwhile. A feed of 50 kB,
+with 50,000 letters as an author, was not read after 6 s of CPU time.
 """
 
 import json
@@ -193,17 +193,15 @@ class FeedConnector:
         """
         note = self._mirror.note(_FEED)
         options, last_address, etag, changed = json.loads(note) if note else (None, "", None, None)
-        return (
-            (Validators(etag, changed), last_address) if options == self._noted_options() else (NOTHING, "")
-        )
+        return (Validators(etag, changed), last_address) if options == self._note_options() else (NOTHING, "")
 
     def _remember(self, answer: HttpAnswer, *, complete: bool) -> None:
         known = validators(answer.headers) if complete else NOTHING
         self._mirror.write_note(
-            _FEED, json.dumps([self._noted_options(), answer.url, known.etag, known.changed])
+            _FEED, json.dumps([self._note_options(), answer.url, known.etag, known.changed])
         )
 
-    def _noted_options(self) -> list[bool]:
+    def _note_options(self) -> list[bool]:
         return [self._options.full_article, self._options.keep]
 
 

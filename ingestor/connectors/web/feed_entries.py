@@ -27,8 +27,8 @@ class NoFeed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """``key``: its id, which several entries may share; else its link or title, with a digest of it all where
-    the feed has that twice, or neither. ``html``: its text as the feed has it."""
+    """``key``: its id, which several entries may share; else its link or title. A digest of the whole entry
+    follows if the feed has that link or title twice, or neither. ``html``: its text as the feed has it."""
 
     key: str
     link: str | None
@@ -89,7 +89,7 @@ def number_keys(
     go before it. An id that was never shared is a key whatever content and link are.
     """
     counts = Counter(entry.key for entry in listed)
-    ids = {one.key: base for one in known if (base := _shared_id(one.key, counts))}
+    ids = {one.key: base for one in known if (base := _id_or_link(one.key, counts))}
     shared = {*ids.values(), *(key for key, count in counts.items() if count > 1)}
     chosen = {place: entry.key for place, entry in enumerate(listed) if entry.key not in shared}
     links = Counter((entry.key, entry.link) for entry in listed)
@@ -119,7 +119,7 @@ def number_keys(
     return {chosen[place]: entry for place, entry in enumerate(listed)}
 
 
-def _shared_id(key: str, ids: Collection[str]) -> str | None:
+def _id_or_link(key: str, ids: Collection[str]) -> str | None:
     """The id in a numbered key, if an entry has that id and none the key itself."""
     base, _, number = key.rpartition("#")
     return base if number.isdecimal() and base in ids and key not in ids else None

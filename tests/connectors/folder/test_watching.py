@@ -252,7 +252,7 @@ def test_watch_ends_during_a_walk_through_a_large_folder(world: FolderWorld) -> 
 
         world.connector._enter(path, each_until)
 
-    folder = dataclasses.replace(world.connector._watched_folder(), enter=enter)
+    folder = dataclasses.replace(world.connector._read_watch_root(), enter=enter)
     assert list(folder_watching.observe(folder, stop)) == []
     assert len(entered) == 10
 
