@@ -427,7 +427,7 @@ def _join(address: str, more: dict[str, Any]) -> Any:
             log.info("Ray: %s", line, extra=event("node"))
 
     # Ray prints errors of nodes on standard output, where commands answer, and has no option against it.
-    ray._private.worker.print_to_stdstream = log_lines  # type: ignore[attr-defined]
+    ray._private.worker.print_to_stdstream = log_lines
     try:
         ray.init(address=address, log_to_driver=False, configure_logging=False, **more)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
