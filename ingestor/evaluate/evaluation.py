@@ -38,6 +38,7 @@ from ingestor.evaluate.workplace import (
     same_documents,
 )
 from ingestor.llm.options import Endpoint
+from ingestor.pipeline.language import identified
 from ingestor.ports import BadDocument
 from ingestor.registry import find
 
@@ -208,7 +209,7 @@ def _questions(
             own, refused = expecting.ask(place, endpoint, request.make)
         else:
             own = made.make_questions(
-                [each.document for each in place.sample.documents], request.make, request.seed
+                [identified(each.document) for each in place.sample.documents], request.make, request.seed
             )
         questions, left = _everywhere(own, samples)
         refused = [*refused, *left]

@@ -19,7 +19,6 @@ import numpy as np
 from ingestor.core.fingerprint import text_digest
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.model import Document
-from ingestor.pipeline.language import identified
 from ingestor.text.outline import Outline, outline
 from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span, inside
@@ -52,7 +51,7 @@ _SKIPPED = frozenset({"heading", "code", "table", "front_matter", "rule", "html"
 def make_questions(documents: Sequence[Document], count: int, seed: int = 0) -> list[EvalQuestion]:
     """Make at most ``count`` questions, in proportion to the prose of each document.
 
-    Another ``seed`` gives other questions.
+    A document without a language counts as English. Another ``seed`` gives other questions.
     """
     whole = "\n".join(document.text for document in documents)
     salt = f"{seed} " if seed else ""
@@ -113,7 +112,7 @@ def _question(
     ):
         term = " ".join(text.split()).rstrip(":")
         asked = f"What does {term} do?" if term.startswith("-") else f"What is {term}?"
-    elif (identified(document).language or "en").partition("-")[0] == "en":
+    elif (document.language or "en").partition("-")[0] == "en":
         section = outlined.sections[outlined.section(span[0])]
         asked = _ask(text, section.title or "", random)
     else:
