@@ -106,7 +106,7 @@ class Preparation:
 class Running:
     """An opened state, ready to reconcile; made by ``opened``.
 
-    ``models``: what each edition that is kept in step stores of its embedder.
+    ``models``: what each edition that is kept in step stores of its embedder. ``places``: of the sources.
     """
 
     ports: Ports
@@ -122,6 +122,7 @@ class Running:
     engine: Engine
     swaps: Swaps
     models: dict[EditionName, Model] = field(default_factory=dict)
+    places: Places = field(default_factory=dict)
     fleet: Fleet | None = None
 
     @property
@@ -151,10 +152,12 @@ class Running:
                 serves, self.parts.wanted(serves), config.rechunk, asking_prices(config, serves)
             )
         ]
-        places: Places = {}
+        names = {source.name for source in config.sources}
+        for name in self.places.keys() - names:
+            del self.places[name]
         building = {each.name for each in Editions(self.journal).all() if each.role == "staging"}
         fed = {
-            standing.edition: self._sources(standing, places, building=standing.edition in building)
+            standing.edition: self._sources(standing, building=standing.edition in building)
             for standing in standings
         }
         sources = [source for each in fed.values() for source in each]
@@ -166,7 +169,7 @@ class Running:
             self.fleet.adopt_setups()
         self.engine.configure(sources, watch=watch, leaving=leaving(config, self.journal))
 
-    def _sources(self, standing: KeptEdition, places: Places, *, building: bool) -> list[Source]:
+    def _sources(self, standing: KeptEdition, *, building: bool) -> list[Source]:
         parts = self.parts.by(standing.choices)
         if parts is None:
             log.warning(
@@ -176,7 +179,7 @@ class Running:
                 extra=event("collection_unusable", collection=str(standing.serves)),
             )
             parts = self.parts  # they list the same places, and make nothing for this edition
-            sources = parts.sources(standing.serves, standing.edition, _no_vectors, places=places)
+            sources = parts.sources(standing.serves, standing.edition, _no_vectors, places=self.places)
             return [replace(source, only_loses=True) for source in sources]
         self.models[standing.edition] = parts.model
         setting = parts.config.embedding.options
@@ -185,7 +188,7 @@ class Running:
         found = [
             replace(source, tools=replace(source.tools, expect=embed.expect))
             for source in parts.sources(
-                standing.serves, standing.edition, asked, self.answers, self.memory, places
+                standing.serves, standing.edition, asked, self.answers, self.memory, self.places
             )
         ]  # fmt: skip
         for source in found if self.fleet is not None else ():

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache, cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ingestor.app.handover import origin
 from ingestor.chroma.backend import Collections
@@ -103,7 +103,18 @@ def _digest(file: Path) -> str:
     return ""
 
 
-Places = dict[SourceName, tuple[Connector, Containers]]  # a source is listed once for all its editions
+class Place(NamedTuple):
+    """Where a source's documents are. A listing teaches ``containers`` what ``connector`` has.
+
+    A place outlives changes of the config that leave its ``setting`` alone, since no new listing may follow.
+    """
+
+    setting: tuple[object, ...]
+    connector: Connector
+    containers: Containers
+
+
+Places = dict[SourceName, Place]  # shared by all editions of a source
 READERS_VARIABLE = (
     "INGESTOR_TOKEN"  # of the environment, where clients of Chroma look for the token of the service port
 )
@@ -305,8 +316,7 @@ class Parts:
 
         ``serves``: the name that readers use. ``edition``: where the records go. ``embed``: texts to vectors.
         ``answers``: asks language models; None: they are not asked. ``memory``: parsed documents; None: every
-        document is read again. ``places``: of other editions of the same sources, which are shared; this
-        one's are added.
+        document is read again. ``places``: of other editions and earlier configs; missing ones are added.
         """
         through, shared = answers or DryRunAnswers(None, self.tokens.counts), {} if places is None else places
         return [
@@ -324,8 +334,10 @@ class Parts:
         memory: Memory | None,
         places: Places,
     ) -> Source:
-        if source.name not in places:
-            connector = build(source.connector)
+        setting = (source.connector, source.archives, source.max_loss, source.scan_every)
+        place = places.get(source.name)
+        if place is None or place.setting != setting:
+            connector: Connector = build(source.connector)
             containers = Containers(
                 connector.fetch,
                 source.archives,
@@ -333,14 +345,13 @@ class Parts:
                 is_simple=connector.is_simple if isinstance(connector, Structured) else lambda item: False,
                 downloads=None if getattr(connector, "near", False) else Downloads(),
             )
-            places[source.name] = connector, containers
-        connector, containers = places[source.name]
-        near = getattr(connector, "near", False)
-        reader = self.reader(source, containers.fetch, origin(source), near=near, memory=memory)
+            place = places[source.name] = Place(setting, connector, containers)
+        near = getattr(place.connector, "near", False)
+        reader = self.reader(source, place.containers.fetch, origin(source), near=near, memory=memory)
         return Source(
-            source.name, edition, connector, self.tools(source, edition, reader, embed, answers),
-            source.max_loss, source.scan_every, containers.expand,
-            setting=(source.connector, source.archives, source.max_loss, source.scan_every),
+            source.name, edition, place.connector, self.tools(source, edition, reader, embed, answers),
+            source.max_loss, source.scan_every, place.containers.expand,
+            setting=setting,
         )  # fmt: skip
 
     def reader(
