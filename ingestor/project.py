@@ -179,7 +179,7 @@ class Project:
         from ingestor.app.wiring import opened
         from ingestor.config.file import load
         from ingestor.page.opening import pages_of
-        from ingestor.service.opening import open_service
+        from ingestor.service.port import open_service
         from ingestor.state.files import journal_path
 
         seen = stamp(self.path)

@@ -95,7 +95,7 @@ MAY_THREAD = {
     "ingestor.lexical.file": "a Lock: threads take a connection each, and put it back",
     "ingestor.service.gathering": "a Lock: one scrape gathers, others wait for its figures",
     "ingestor.search.rerankers": "threads that a search can leave",
-    "ingestor.page.history": "a thread that notes the figures of the day",
+    "ingestor.page.shown.charts": "a thread that notes the figures of the day",
     "ingestor.http_server.server": "a thread with the event loop of all connections",
     "ingestor.http_server.connection": "callbacks and timers of that event loop",
     "ingestor.http_server.bounded": "time limits of that event loop",

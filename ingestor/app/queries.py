@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import SecretStr
 
-from ingestor.config.hosts import local_address
 from ingestor.config.models import Config
-from ingestor.config.servers import Embedded, RemoteChroma, Supervised
+from ingestor.config.servers import Embedded, RemoteChroma, Supervised, local_address
 from ingestor.core.entries import ChromaName, Edition, EditionName, Entry
 from ingestor.core.escape import raw
 from ingestor.core.shards import shard_names

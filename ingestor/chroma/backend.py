@@ -28,8 +28,7 @@ from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import probe
 from ingestor.chroma.server import ChromaServer, Silences, free_port, hangs
 from ingestor.chroma.shards import SearchedShards
-from ingestor.config.hosts import local_address
-from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised
+from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised, local_address
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition
 from ingestor.core.events import event

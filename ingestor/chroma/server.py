@@ -22,7 +22,7 @@ from types import TracebackType
 from ingestor.chroma import processes
 from ingestor.chroma.api import RestApi
 from ingestor.chroma.folder import REMEDY, claim, damaged
-from ingestor.config.hosts import local_address
+from ingestor.config.servers import local_address
 from ingestor.confinement.python_child import python_child
 from ingestor.confinement.walls import describe
 from ingestor.core.entries import ChromaName

@@ -1,24 +1,35 @@
-"""``ingestor chunk``: shows how strategies cut a file, before anything is indexed."""
+"""``ingestor chunk``: shows how strategies cut a file, before anything is indexed.
+
+Chunks alternate in colour on a terminal; elsewhere they are separated plain text.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from os import environ
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from ingestor.app.queries import BadRequest
-from ingestor.cli.invocation import DEFAULT_CONFIG
+from ingestor.cli.usage import DEFAULT_CONFIG
 from ingestor.config.file import load
 from ingestor.config.models import Choice, Config, ConfigError, Problem
 from ingestor.config.options import Check
 from ingestor.config.yaml_tree import ConfigTree, parse
 from ingestor.confinement.walls import hide
+from ingestor.core.escape import line
 from ingestor.model import Document
-from ingestor.preview import show as preview_show
 from ingestor.preview.page import Assets, page
 from ingestor.preview.preview import CountedEmbedding, Cut, Setting, answers, cut, read, setting
+from ingestor.preview.view import Beside, Part, beside, flow_lines, parts, show_controls
 from ingestor.registry import Options
+from ingestor.units import counted
 
 
 def show(
@@ -53,7 +64,7 @@ def _cuts(
     file: Path, document: Document, choices: Iterable[Choice], reading: CountedEmbedding, look: bool
 ) -> Iterator[Cut]:
     for each in choices:
-        with preview_show.show_waiting(f"cutting by {each.plugin.kind}"):
+        with show_waiting(f"cutting by {each.plugin.kind}"):
             yield cut(file, document, each, reading, look)
 
 
@@ -144,8 +155,8 @@ def _answer(document: Document, cuts: Sequence[Cut], html: Path | None, as_json:
         print(json.dumps(found if len(found) > 1 else found[0]))
         return
     if html is None:
-        preview_show.show(document, cuts)
-    preview_show.summarize(cuts)
+        show_cuts(document, cuts)
+    summarize(cuts)
     if html is not None:
         print(f"wrote {html}")
 
@@ -160,3 +171,88 @@ def _json(found: Cut) -> dict[str, Any]:
             for each, meta in zip(found.chunks, found.metadata, strict=True)
         ],
     }
+
+
+COLOURS = ("cyan", "magenta")  # legible on dark and on light
+GUTTER = 24  # columns
+ROLES = {"own": "", "gap": "dim ", "before": "dim italic ", "after": "dim italic "}
+
+
+def show_cuts(document: Document, cuts: Sequence[Cut]) -> None:
+    """Every chunk of every strategy."""
+    out = _console()
+    for one in cuts:
+        if len(cuts) > 1:
+            out.print(Text(f"=== {one.strategy} ===\n", "bold"))
+        _on_terminal(out, document, one) if out.is_terminal else _plain(out, one)
+
+
+@contextmanager
+def show_waiting(words: str) -> Iterator[None]:
+    """A sign of life on a terminal."""
+    with Console(stderr=True).status(words):
+        yield
+
+
+def summarize(cuts: Sequence[Cut]) -> None:
+    """A line a strategy."""
+    out, width = _console(), max(len(one.strategy) for one in cuts)
+    for one in cuts:
+        out.print(Text.assemble((f"{one.strategy:{width}}", "bold"), f"  {summary(one)}"))
+
+
+def summary(cut: Cut) -> str:
+    sizes = cut.tokens
+    if not sizes:
+        return "no chunks: the document has no text"
+    spent = f", {cut.embedding:.2f} s of it embedding" if cut.embedding else ""
+    range_ = f"min {min(sizes)}, mean {mean(sizes):.0f}, max {max(sizes)}"
+    return f"{counted(len(sizes), 'chunk')}; tokens: {range_}; {cut.seconds:.2f} s{spent}"
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=True)
+
+
+def _plain(out: Console, cut: Cut) -> None:
+    for number, (chunk, meta) in enumerate(zip(cut.chunks, cut.metadata, strict=True), start=1):
+        beside_words = beside(chunk, meta)
+        place = ", ".join(
+            filter(
+                None,
+                [
+                    beside_words.tokens,
+                    beside_words.lines,
+                    *beside_words.notes,
+                    " > ".join(beside_words.headings),
+                ],
+            )
+        )
+        out.print(Text(f"--- {number} of {len(cut.chunks)}: {place}"))
+        if context := meta.get("context"):
+            out.print(Text(f"in front: {line(' | '.join(str(context).splitlines()))}"))
+        out.print(Text(f"{show_controls(chunk.text)}\n"))
+
+
+def _on_terminal(out: Console, document: Document, cut: Cut) -> None:
+    texts = parts(flow_lines(document), cut.chunks)
+    for number, (chunk, meta, text) in enumerate(zip(cut.chunks, cut.metadata, texts, strict=True)):
+        if context := meta.get("context"):
+            out.print(Text(line(" | ".join(str(context).splitlines())), "dim italic"), soft_wrap=False)
+        out.print(_row(number, beside(chunk, meta), text, out.width), soft_wrap=False)
+        out.print()
+
+
+def _row(number: int, beside_words: Beside, text: Sequence[Part], width: int) -> Table:
+    row = Table.grid(padding=(0, 2, 0, 0))
+    row.add_column(width=min(GUTTER, width // 3), no_wrap=True, overflow="ellipsis", style="dim")
+    row.add_column(overflow="fold")
+    margin = [
+        f"{number + 1:<4}{beside_words.tokens}",
+        beside_words.lines,
+        *beside_words.headings,
+        *beside_words.notes,
+    ]
+    coloured = ((show_controls(part.text), f"{ROLES[part.role]}{COLOURS[number % 2]}") for part in text)
+    row.add_row(Text("\n".join(margin)), Text.assemble(*coloured))
+    return row

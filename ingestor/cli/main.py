@@ -14,12 +14,10 @@ import typer
 from typer.core import TyperGroup
 
 from ingestor import __version__
-from ingestor.cli.assistants import mcp
 from ingestor.cli.chunk import chunk
-from ingestor.cli.collections import collections
-from ingestor.cli.control import accept, apply, pause, resume, retry, rollback
+from ingestor.cli.control import accept, apply, collections, pause, resume, retry, rollback
 from ingestor.cli.evaluate import evaluate
-from ingestor.cli.look import history, list_documents, plan, query, show, status, verify
+from ingestor.cli.look import history, list_documents, mcp, plan, query, show, status, verify
 from ingestor.cli.run import init, run, sync
 from ingestor.cli.trial import try_folder
 from ingestor.cli.usage import FAILED, INTERRUPTED, USAGE, fail

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from ingestor.cli.invocation import command
 from ingestor.cli.usage import (
     CONFIG,
     FAILED,
@@ -25,6 +24,7 @@ from ingestor.cli.usage import (
     JsonOption,
     QuietOption,
     VerboseOption,
+    command,
     fail,
     log_level,
     to_write,
@@ -111,7 +111,7 @@ def run(
     its terminal.
     """
     from ingestor.cli.log import set_up
-    from ingestor.cli.output import goodbye, progress
+    from ingestor.cli.output import progress
 
     project, checked = to_write(config, logged=True)
     as_json |= checked.log.format == "json"
@@ -123,10 +123,10 @@ def run(
             fields = event("in_step", records=found.records, failed=found.failed)
             logging.getLogger("ingestor").info("all collections are in step", extra=fields)
         elif not quiet:
-            goodbye.greet(found, config)
+            progress.greet(found, config)
 
     with progress.shown(quiet, logged=as_json) as watcher:
-        leave = None if as_json or quiet else goodbye.say_goodbye
+        leave = None if as_json or quiet else progress.say_goodbye
         project.run(progress=watcher, ready=ready, stopping=leave, handle_signals=True)
 
 

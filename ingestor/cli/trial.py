@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ingestor.cli.invocation import command, quoted
-from ingestor.cli.usage import FAILED, USAGE, JsonOption, close_to_others, fail
+from ingestor.cli.usage import FAILED, USAGE, JsonOption, close_to_others, command, fail, quoted
 
 if TYPE_CHECKING:
     from ingestor.app.summary import SyncReport

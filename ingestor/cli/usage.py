@@ -1,6 +1,9 @@
-"""Shared by all commands: common options, reading of the config, exit codes."""
+"""Shared by all commands: options, reading of the config, exit codes, and commands to paste."""
 
 import logging
+import re
+import shlex
+import shutil
 import sys
 from os import environ, umask
 from pathlib import Path
@@ -8,13 +11,37 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from ingestor.cli.invocation import DEFAULT_CONFIG
 from ingestor.core.escape import escape_invisible
 from ingestor.core.events import event
 
 if TYPE_CHECKING:
     from ingestor.config.models import Config
     from ingestor.project import Project
+
+
+DEFAULT_CONFIG = Path("config.yaml")
+
+
+def command(words: str, config: Path = DEFAULT_CONFIG) -> str:
+    """``.venv/bin/ingestor sync --config other.yaml``: with path and options only as needed."""
+    option = "" if config == DEFAULT_CONFIG else f" --config {shlex.quote(str(config))}"
+    return f"{shlex.quote(_program())} {words}{option}"
+
+
+def quoted(text: str) -> str:
+    """Text as one shell word, in double quotes if possible."""
+    return shlex.quote(text) if re.search(r'[\\"$`!]', text) else f'"{text}"'
+
+
+def _program() -> str:
+    called = Path(sys.argv[0])
+    found = shutil.which(called.name)
+    if not called.is_file() or (found is not None and called.samefile(found)):
+        return called.name
+    try:
+        return str(called.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(called.absolute())
 
 
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]

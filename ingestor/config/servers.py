@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from ingestor.config.hosts import local_address
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.registry import Options
 from ingestor.units import Duration
@@ -202,3 +201,8 @@ class Search(Options):
     """How questions are answered, by the service port and by `ingestor query`."""
 
     rerank: Rerank | None = Field(default=None, description="reranker, see below; default: none")
+
+
+def local_address(host: str) -> str:
+    """The address for a client on this machine: loopback, if the server listens on every address."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound

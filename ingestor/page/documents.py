@@ -1,22 +1,36 @@
-"""``GET /page/documents``: the documents of a source or a collection, in pages."""
+"""``GET /page/documents``: lists of documents, and one document with its chunks coloured in its text.
+
+The text comes from the records in Chroma, which is what search finds; no file is opened.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from starlette.requests import Request
 
 from ingestor.http_server.problems import RequestProblem
-from ingestor.model import DocumentId
+from ingestor.model import Chunk, DocumentId, Metadata, Record
 from ingestor.page.shown.figures import counts_of
 from ingestor.pipeline.prepare import record_id
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.preview.view import beside, item, parts
 from ingestor.search.values import title_of
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.situation import Situation
+from ingestor.service.gathering import Situation
 from ingestor.state.editions import all_editions
-from ingestor.state.queries.browsing import DocumentQuery, DocumentRow, Place, Which, first_slots, page_of
+from ingestor.state.queries.browsing import (
+    DocumentQuery,
+    DocumentRow,
+    Place,
+    Which,
+    first_slots,
+    one_of,
+    page_of,
+)
+from ingestor.state.queries.history import happened
 
 PAGE = 100  # documents
 NATURALLY = 20_000  # documents; among more, names are sorted as they are spelt
@@ -106,3 +120,115 @@ def _place(text: str | None) -> Place | None:
 
 def _address(chosen: Mapping[str, str], direction: str, row: DocumentRow) -> str:
     return f"?{urlencode({**chosen, direction: json.dumps(row.place)})}"
+
+
+CHUNKS = 200  # in a page
+
+
+def document(daemon: DaemonView, found: Situation, request: Request) -> Mapping[str, Any]:
+    """Raises RequestProblem, and what Chroma and the journal raise."""
+    id_ = request.path_params["document"]
+    row = one_of(daemon.journal, id_)
+    if row is None:
+        raise RequestProblem.at("document", 404, "there is no such document any more, or not yet")
+    first = _first(request.query_params.get("from", "0"))
+    editions = all_editions(daemon.journal)
+    edition = next((one for one in editions if (one.name, one.role) == (row.collection, "live")), None)
+    records = _records(daemon, edition.uuids, id_, first) if row.records and edition else []
+    count = _whole(records[0].metadata, "chunk_count") if records else 0
+    return {
+        "now": found.at,
+        "history": happened(daemon.journal, document_id=id_, n=20),
+        "row": row,
+        "collection": edition.serves if edition else row.collection,
+        "title": next(filter(None, (title_of(one.metadata) for one in records)), None),
+        "first": first,
+        "shown": len(records),
+        "count": count,
+        "items": listed(records, first),
+        "previous": max(0, first - CHUNKS) if first else None,
+        "next": first + CHUNKS if first + CHUNKS < count else None,
+        "web": row.uri if row.uri and row.uri.startswith(("http://", "https://")) else None,
+    }
+
+
+def listed(records: Sequence[Record], first: int) -> Markup:
+    """The chunks as items of a list; the same as in the page of ``ingestor chunk``."""
+    chunks, text = chunks_of(records), text_of(records)
+    return Markup("").join(
+        Markup(_item(first + at, chunk, record.metadata, shown))  # noqa: S704 - escaped by ``item``
+        for at, (chunk, record, shown) in enumerate(zip(chunks, records, parts(text, chunks), strict=True), 1)
+    )
+
+
+def _item(number: int, chunk: Chunk, metadata: Metadata, shown: Any) -> str:
+    spans = chunk.spans or ((chunk.start, chunk.end),)
+    return item(number, beside(chunk, metadata), shown, (), spans, anchor=f"chunk-{number}")
+
+
+def _records(daemon: DaemonView, uuids: Sequence[str], id_: str, first: int) -> list[Record]:
+    """The records of a page, in the order of the document."""
+    if not uuids:
+        return []
+    places = [{"chunk_index": {"$gte": first}}, {"chunk_index": {"$lt": first + CHUNKS}}]
+    found = daemon.collection(uuids).select({"$and": [{"document_id": id_}, *places]}, CHUNKS)
+    return sorted(found, key=lambda record: _whole(record.metadata, "chunk_index"))
+
+
+def _first(given: str) -> int:
+    """Raises RequestProblem."""
+    if not (given.isascii() and given.isdecimal() and len(given) < 10):
+        raise RequestProblem.at("from", 422, "from must be a whole number")
+    return int(given)
+
+
+def _whole(metadata: Metadata, key: str) -> int:
+    value = metadata.get(key)
+    return value if isinstance(value, int) else 0
+
+
+Span = tuple[int, int]
+
+
+def chunks_of(records: Sequence[Record]) -> list[Chunk]:
+    """The chunks that records were made of, with offsets from the first; ``records``: in their order.
+
+    A text that is not as long as its span was written by a model, or has several spans: it stands for itself.
+    """
+    base = _base(records)
+    return [_chunk(record, base) for record in records]
+
+
+def text_of(records: Sequence[Record]) -> str:
+    """The text that the records are of, from the first on. What no record holds is white space."""
+    base = _base(records)
+    exact = [(span[0] - base, record.text) for record in records if (span := _span(record)) is not None]
+    pieces, at = list[str](), 0
+    for start, text in sorted(exact):
+        pieces += [" " * (start - at), text[max(0, at - start) :]]
+        at = max(at, start + len(text))
+    return "".join(pieces)
+
+
+def _base(records: Sequence[Record]) -> int:
+    return min((span[0] for record in records if (span := _span(record)) is not None), default=0)
+
+
+def _chunk(record: Record, base: int) -> Chunk:
+    span = _span(record)
+    if span is None:
+        return Chunk(0, 0, record.text, rewritten=True)
+    return Chunk(span[0] - base, span[1] - base, record.text)
+
+
+def _span(record: Record) -> Span | None:
+    """Return the record's span in its document; None if the text's length differs from the span's."""
+    start, end = _offset(record.metadata, "start_index"), _offset(record.metadata, "end_index")
+    if start is None or end is None or len(record.text) != end - start:
+        return None
+    return start, end
+
+
+def _offset(metadata: Metadata, key: str) -> int | None:
+    value = metadata.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ingestor import __version__
-from ingestor.page.shown import words
+from ingestor.page.shown import figures as words
 from ingestor.preview.view import show_controls
 from ingestor.units import counted
 

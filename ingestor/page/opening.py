@@ -1,31 +1,97 @@
-"""Assembly of the pages."""
+"""Assembly of the pages, and ``GET /page/events``: parts of the overview as server-sent events.
 
+A part is the HTML that the page itself has. All listeners share one rendering every two seconds.
+"""
+
+import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
+from time import monotonic
 
+from anyio import sleep
+from anyio.to_thread import run_sync
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from ingestor.config.models import Config
 from ingestor.http_server.bounded import RequestRefused
 from ingestor.http_server.peers import PeerUsers
-from ingestor.page.changes import HERE, PLAN, changes, deeds
-from ingestor.page.document import document
-from ingestor.page.documents import documents
-from ingestor.page.evaluation import HERE as EVALUATION
-from ingestor.page.evaluation import evaluation
-from ingestor.page.events import Events
+from ingestor.page.changes import HERE, PLAN, changes, deeds, planner
+from ingestor.page.documents import document, documents
 from ingestor.page.frame import HEADERS, render, static
-from ingestor.page.history import History
-from ingestor.page.overview import overview
-from ingestor.page.planning import planner
+from ingestor.page.overview import HERE as EVALUATION
+from ingestor.page.overview import evaluation, overview
 from ingestor.page.search import search
-from ingestor.page.sessions import Sessions
-from ingestor.page.site import Site
+from ingestor.page.shown.charts import History
+from ingestor.page.site import Sessions, Site
 from ingestor.service.port import Common, Pages
+
+MOST = 12  # listeners
+EVERY = 2.0  # seconds
+QUIET = 5.0  # seconds without an event after which a comment is sent: it finds out who has left
+_STEP = 0.25  # seconds in which the end of the daemon is noticed
+
+Parts = Mapping[str, str]  # HTML by the id of its element
+
+
+class Events:
+    """``make``: the parts now; it may take a moment. Used by the server's event loop alone."""
+
+    def __init__(self, make: Callable[[], Parts]) -> None:
+        self._make = make
+        self._made: tuple[float, Parts] = -EVERY, {}
+        self._listeners, self._making, self._closed = 0, False, False
+
+    def listen(self) -> Response:
+        """Raises RequestRefused if there are too many listeners."""
+        if self._listeners >= MOST or self._closed:
+            raise RequestRefused(503, "too many open pages: reload this page to refresh it")
+        return StreamingResponse(self._stream(), 200, HEADERS, "text/event-stream")
+
+    def close(self) -> None:
+        """Ends every stream soon. Any thread."""
+        self._closed = True
+
+    async def _stream(self) -> AsyncIterator[str]:
+        if self._listeners >= MOST:
+            return
+        self._listeners += 1
+        try:
+            seen: dict[str, str] = {}
+            said = monotonic()
+            yield "retry: 3000\n\n"
+            while not self._closed:
+                parts = await self._parts()
+                fresh = {name: text for name, text in parts.items() if seen.get(name) != text}
+                seen |= fresh
+                if fresh:
+                    yield f"data: {json.dumps(fresh)}\n\n"
+                elif monotonic() - said > QUIET:
+                    yield ": still here\n\n"
+                said = monotonic() if fresh or monotonic() - said > QUIET else said
+                await self._rest()
+        finally:
+            self._listeners -= 1
+
+    async def _parts(self) -> Parts:
+        """Made by one listener at a time; others take the parts before."""
+        if self._making or monotonic() - self._made[0] < EVERY:
+            return self._made[1]
+        self._making, begun = True, monotonic()
+        try:
+            self._made = begun, await run_sync(self._make)
+        finally:
+            self._making = False
+        return self._made[1]
+
+    async def _rest(self) -> None:
+        until = monotonic() + EVERY
+        while not self._closed and monotonic() < until:
+            await sleep(min(_STEP, EVERY))
+
 
 LIVE = ("headline", "under_way", "charts", "sources", "collections", "failures")  # parts of the overview
 

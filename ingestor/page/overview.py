@@ -1,17 +1,19 @@
-"""``GET /``: sources and collections as they stand, what is under way, and what failed and why."""
+"""``GET /``: state of sources and collections, current work, failures; and the last evaluation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ingestor.page.evaluation import evaluated
-from ingestor.page.history import History
+from starlette.requests import Request
+
+from ingestor.evaluate import kept
+from ingestor.http_server.problems import RequestProblem
 from ingestor.page.shown import figures
-from ingestor.page.shown.charts import charts
+from ingestor.page.shown.charts import History, charts
 from ingestor.page.shown.figures import CollectionFacts, ShownCollection, ShownSource, SourceFacts
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.situation import Situation
+from ingestor.service.gathering import Situation
 from ingestor.state.editions import all_editions, notices
 from ingestor.state.queries.browsing import failures, reasons
 from ingestor.state.sources import reasons_for_keeping, states
@@ -87,3 +89,33 @@ def _means(choices: str | None) -> str:
         return ""
     strategies, model = strategies_and_model(unpacked(choices))
     return ", ".join([*sorted(set(strategies)), model])
+
+
+HERE = "/page/evaluation"
+
+
+def evaluation(daemon: DaemonView, found: Situation, request: Request) -> Mapping[str, Any]:
+    """Raises RequestProblem."""
+    wanted = request.query_params.get("collection", "")
+    known = kept.read(daemon.folders["state"])
+    if wanted not in known:
+        raise RequestProblem.at(
+            "collection", 404, "no evaluation of this collection is kept: run `ingestor evaluate` first"
+        )
+    report = known[wanted].report
+    rows = report["strategies"]
+    budgets = list(rows[0]["recall"]) if rows else []
+    return {
+        "now": found.at,
+        "at": known[wanted].at,
+        "report": report,
+        "rows": rows,
+        "budgets": budgets,
+        "priced": any(one["collection"]["cost"] is not None for one in rows),
+        "reranked": any(one["rerank_seconds"] is not None for one in rows),
+    }
+
+
+def evaluated(daemon: DaemonView) -> frozenset[str]:
+    """Collections that have an evaluation."""
+    return frozenset(kept.read(daemon.folders["state"]))

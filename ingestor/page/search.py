@@ -11,7 +11,7 @@ from starlette.requests import Request
 from ingestor.http_server.bounded import RequestRefused
 from ingestor.lexical.check import words_of
 from ingestor.lexical.ranking import telling
-from ingestor.page.document import CHUNKS
+from ingestor.page.documents import CHUNKS
 from ingestor.page.shown.rendered import rendered
 from ingestor.search.several import ALL
 from ingestor.search.values import (

@@ -14,10 +14,8 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from ingestor.model import Document
-from ingestor.preview.chunk_list import item, safe
-from ingestor.preview.figures import alikeness, chunk_spans, sizes, units_of, views
-from ingestor.preview.plot import Run
-from ingestor.preview.view import beside, flow_lines, parts
+from ingestor.preview.plot import Run, alikeness, chunk_spans, sizes, units_of, views
+from ingestor.preview.view import beside, flow_lines, item, parts, safe
 from ingestor.units import counted
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
-from ingestor.config.hosts import local_address
-from ingestor.config.servers import Http
+from ingestor.config.servers import Http, local_address
 from ingestor.search.values import Answer, Question, answer_of
 
 OWNER = "X-Ingestor-Owner"  # header: the mark of the state whose daemon is meant

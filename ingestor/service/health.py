@@ -1,9 +1,11 @@
 """``GET /healthz``: whether the engine runs. ``GET /readyz``: whether readers find what they should.
 
-Both need no token, and name no source.
+``GET /status``: the state of sources and collections, for the owner. The others need no token, and name no
+source.
 """
 
 import sqlite3
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,8 +13,8 @@ from starlette.routing import BaseRoute, Route
 
 from ingestor.http_server.bounded import json_response
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.gathering import Kept
-from ingestor.service.situation import UNLISTED, UNREADABLE, Situation, obstacles
+from ingestor.service.gathering import UNLISTED, UNREADABLE, Kept, Situation, obstacles
+from ingestor.service.searching import problems, require_owner
 
 PATHS = frozenset({"/healthz", "/readyz"})
 STUCK = 300.0  # seconds without a turn of the engine's loop, after which a restart is worth trying
@@ -36,4 +38,42 @@ def routes(daemon: DaemonView, situation: Kept[Situation]) -> list[BaseRoute]:
         }
         return json_response(503 if reasons else 200, body)
 
-    return [Route("/healthz", healthz), Route("/readyz", readyz)]
+    def status(request: Request) -> Response:
+        with problems():
+            require_owner(daemon, request)
+            return json_response(200, overview(situation.value()))
+
+    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/status", status)]
+
+
+def overview(situation: Situation) -> dict[str, Any]:
+    """Times are POSIX seconds. ``lag``: age of the oldest change that readers do not see yet."""
+    reasons = obstacles(situation)
+    return {
+        "ready": not reasons,
+        "reasons": reasons,
+        "waiting": situation.waiting,
+        "collections": {
+            name: _count(situation, collection=name)
+            for name in sorted({key[1] for key in situation.documents})
+        },
+        "sources": {
+            name: {
+                "documents": _count(situation, source=name),
+                "lag": 0.0 if one.oldest is None else max(0.0, round(situation.at - one.oldest, 1)),
+                "last_listing": one.last_listing,
+                "held": one.held,
+                "paused": one.paused,
+            }
+            for name, one in situation.sources.items()
+        },
+    }
+
+
+def _count(situation: Situation, source: str | None = None, collection: str | None = None) -> dict[str, int]:
+    """Documents by state."""
+    counts: dict[str, int] = {}
+    for (of, into, state), number in situation.documents.items():
+        if source in (None, of) and collection in (None, into):
+            counts[state] = counts.get(state, 0) + number
+    return counts

@@ -1,25 +1,33 @@
-"""The application behind the service port: every group of addresses is a file of its own with ``routes``.
+"""The service port: its application, and how a daemon opens it.
 
-Addresses for people (``ingestor/page``) are put in from above.
+Every group of addresses is a file with ``routes``. Pages for people (``ingestor/page``) come from above.
 """
 
-from collections.abc import Callable, Sequence
+import errno
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ingestor.chroma import processes
 from ingestor.config.servers import Http
+from ingestor.core.events import event
 from ingestor.http_server.access import rules
 from ingestor.http_server.bounded import Bounded, RequestRefused
 from ingestor.http_server.guarded import Guarded
 from ingestor.http_server.limits import ServerLimits
-from ingestor.service import assistants, documents, embeddings, health, metrics, openapi, searching, status
+from ingestor.http_server.server import Server
+from ingestor.service import assistants, documents, embeddings, health, metrics, openapi, searching
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.gathering import Kept, gather
-from ingestor.service.situation import Situation
+from ingestor.service.gathering import Kept, Situation, gather
+from ingestor.service.health import PATHS
+from ingestor.state.journal import JournalReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,6 @@ def application(shared: Common, pages: Pages) -> ASGIApp:
         embeddings.routes(daemon),
         searching.routes(daemon, turns),
         documents.routes(daemon, turns),
-        status.routes(daemon, situation),
         openapi.routes(),
     ]
     inner = Bounded(_route(list(chain(*groups)), ()), ServerLimits())
@@ -104,3 +111,60 @@ def _require_method(routes: list[BaseRoute], scope: Scope) -> None:
         methods = {method for route, _ in near if isinstance(route, Route) for method in route.methods or ()}
         allowed = ", ".join(sorted(methods))
         raise RequestRefused(405, f"this address takes {allowed}", {"Allow": allowed})
+
+
+log = logging.getLogger("ingestor")
+
+LIMITS = ServerLimits(always=PATHS)
+
+
+@contextmanager
+def open_service(
+    http: Http | None, journal_path: Path, view: Callable[[JournalReader], DaemonView], paging: Paging
+) -> Iterator[str]:
+    """The service port until the context ends. Yields why there is none although it is wanted, else "".
+
+    That is logged, once, with what to do. ``paging``: makes the pages for people.
+    """
+    if http is None:
+        yield ""
+        return
+    journal = JournalReader(journal_path)
+    shared = common(view(journal), http)
+    pages = paging(shared)
+    try:
+        server = Server(application(shared, pages), http.host, http.port, LIMITS)
+    except OSError as error:
+        log.error(
+            "no service port: %s", _advice(http, error), extra=event("message", reason=_advice(http, error))
+        )
+        pages.close()
+        shared.daemon.close()
+        yield _reason(http, error)
+        return
+    server.start()
+    log.info("the service port listens at %s", http.url, extra=event("listening", address=http.url))
+    try:
+        yield ""
+    finally:
+        pages.close()
+        server.stop()
+        shared.daemon.close()
+
+
+def _reason(http: Http, error: OSError) -> str:
+    place = f"{http.host}:{http.port}"
+    if error.errno != errno.EADDRINUSE:
+        return f"cannot listen on {place}: {error.strerror}"
+    return f"{place} is taken by another program"
+
+
+def _advice(http: Http, error: OSError) -> str:
+    if error.errno != errno.EADDRINUSE:
+        return f"{_reason(http, error)}; correct `http` in the config"
+    holder = processes.listener(http.port)
+    by = f" by {processes.describe(holder)}" if holder is not None else ""
+    return (
+        f"port {http.port} is taken{by}: stop that program, or set http.port to a free one, and start again; "
+        "documents are indexed all the same"
+    )

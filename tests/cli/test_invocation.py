@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.cli.invocation import command, quoted
+from ingestor.cli.usage import command, quoted
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ingestor.app.status import CollectionStatus, SourceStatus, Status
-from ingestor.cli.invocation import DEFAULT_CONFIG
 from ingestor.cli.output.overview import show_status
+from ingestor.cli.usage import DEFAULT_CONFIG
 from ingestor.state.queries.reports import Skipped
 
 

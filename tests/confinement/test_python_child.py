@@ -13,7 +13,7 @@ import ingestor.connectors
 from ingestor.confinement import python_child as python_child_module
 from ingestor.confinement.python_child import absolute_paths, python_child
 from ingestor.model import Blob
-from ingestor.page.planning import planner
+from ingestor.page.changes import planner
 from ingestor.registry import Options
 from ingestor.sandbox.pool import Isolation
 from ingestor.sandbox.process import Limits

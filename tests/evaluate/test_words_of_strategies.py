@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ingestor.cli.strategy_words import named
+from ingestor.cli.evaluate_command import named
 from ingestor.config.file import load
 from ingestor.evaluate.strategies import Strategy
 from ingestor.model import CollectionName

@@ -9,8 +9,8 @@ import pytest
 from ingestor.confinement.python_child import python_child
 from ingestor.core.work_counts import kind_of
 from ingestor.model import SourceName
-from ingestor.page import planning
-from ingestor.page.planning import Planner
+from ingestor.page import changes as planning
+from ingestor.page.changes import Planner
 from ingestor.state.editions import Notices, Requests
 from ingestor.state.sources import SourceRows
 from tests.page.seen import Page

@@ -10,7 +10,7 @@ import anyio
 import httpx
 import pytest
 
-from ingestor.page import events
+from ingestor.page import opening as events
 from tests.service.world import Daemon, served
 from tests.waiting import LONG, wait
 

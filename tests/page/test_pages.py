@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from ingestor.page.document import CHUNKS as IN_A_PAGE
+from ingestor.page.documents import CHUNKS as IN_A_PAGE
 from ingestor.service.openapi import description
 from ingestor.state.run_status import SyncProgress
 from tests.page.conftest import ATTACK, CHUNKS

@@ -11,24 +11,28 @@ from hypothesis import strategies as st
 
 from ingestor.lexical.terms import places, question_words
 from ingestor.model import Record, RecordId
+from ingestor.page.documents import chunks_of, text_of
 from ingestor.page.shown.charts import DAY, MOST_BARS, ChartPoint, charts
 from ingestor.page.shown.figures import (
     MOST_REASONS,
     CollectionFacts,
     ShownCounts,
     SourceFacts,
+    ago,
+    clock,
     collections_of,
     counts_of,
     headline,
+    moment,
     pending_words,
     shown_reasons,
+    size,
     sources_of,
+    span,
 )
 from ingestor.page.shown.rendered import rendered
-from ingestor.page.shown.text import chunks_of, text_of
-from ingestor.page.shown.words import ago, clock, moment, size, span
 from ingestor.preview.view import parts
-from ingestor.service.situation import Situation, SourceFigures
+from ingestor.service.gathering import Situation, SourceFigures
 
 
 def record(start: int, end: int, text: str) -> Record:

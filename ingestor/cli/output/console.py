@@ -20,7 +20,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ingestor.cli.invocation import command
+from ingestor.cli.usage import command
 from ingestor.core.escape import line
 from ingestor.units import counted
 

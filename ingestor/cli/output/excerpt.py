@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ingestor.cli.invocation import command
 from ingestor.cli.output.console import out, print_wrapped
+from ingestor.cli.usage import command
 from ingestor.core.escape import escape_invisible, line
 from ingestor.search.values import NOT_RERANKED, heading_of, place_of
 from ingestor.search.values import as_json as as_parsed

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ingestor.cli.invocation import command
 from ingestor.cli.output.console import duration, listing_words, out, print_table, print_wrapped
+from ingestor.cli.usage import command
 from ingestor.core.escape import line
 from ingestor.units import counted
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from ingestor.cli.invocation import command
 from ingestor.cli.output.console import (
     ASIDE,
     DOCUMENTS,
@@ -20,6 +19,7 @@ from ingestor.cli.output.console import (
     print_wrapped,
 )
 from ingestor.cli.output.overview import print_skipped
+from ingestor.cli.usage import command
 from ingestor.core.escape import line
 from ingestor.units import counted
 

@@ -1,18 +1,22 @@
-"""Progress of running work: a bar on a terminal, plain lines elsewhere.
+"""Progress of running work: a bar on a terminal, log lines elsewhere; and the message at its end.
 
-It shows one stretch of work, from rest to rest; a daemon's next stretch starts at zero.
+A stretch of work lasts from rest to rest; the next one of a daemon starts at zero.
 """
+
+from __future__ import annotations
 
 import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from ingestor.cli.output.console import duration, err, listing_words
+from ingestor.cli.usage import command, quoted
 from ingestor.core.escape import line
 from ingestor.core.events import event
 from ingestor.state.run_status import SyncProgress
@@ -20,6 +24,9 @@ from ingestor.units import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
+
+    from ingestor.project import Ready
+
 
 EVERY = 5.0  # seconds between two lines, at least
 RARER = 0.1  # of the time that the work took so far, between two of its lines
@@ -68,7 +75,7 @@ class RareLines:
 class Bar:
     """A bar that is visible only while there is work."""
 
-    def __init__(self, bar: "Progress") -> None:
+    def __init__(self, bar: Progress) -> None:
         self._bar = bar
         self._task = self._begin()
 
@@ -87,11 +94,11 @@ class Bar:
         )
         self._bar.start()
 
-    def _begin(self) -> "TaskID":
+    def _begin(self) -> TaskID:
         return self._bar.add_task("", total=None, work="")
 
 
-def _columns() -> "tuple[ProgressColumn, ...]":
+def _columns() -> tuple[ProgressColumn, ...]:
     from rich.progress import BarColumn, TextColumn
 
     return (BarColumn(10), TextColumn("{task.description}{task.fields[work]}", markup=False))
@@ -138,3 +145,32 @@ def _listing(stretch: SyncProgress) -> str:
     """Progress of long listings; "" if there are none."""
     long = {name: one for name, one in stretch.listing.items() if stretch.at - one.since >= EVERY}
     return "; ".join(f"{name} {listing_words(one, stretch.at)}" for name, one in long.items())
+
+
+def greet(found: Ready, config: Path) -> None:
+    """Print the message."""
+    names, spent = ", ".join(found.collections), duration(found.seconds)
+    err.print(f"\n[bold green]In step:[/] {counted(found.records, 'record')} in {names}, after {spent}.")
+    if found.failed:
+        failed = counted(found.failed, "document")
+        err.print(f"[yellow]{failed} failed;[/] what and why: {command('status', config)}")
+    if found.unseen:
+        about = f"not fully listed: {', '.join(found.unseen)}"
+        err.print(f"[yellow]{about};[/] why: {command('status', config)}")
+    if found.chroma:
+        err.print(f"Chroma listens at [bold]{found.chroma}[/].")
+    if found.page:
+        err.print(f"Open in a browser: [bold]{found.page}/[/]")
+    if found.question:
+        name = f" --collection {found.collections[0]}" if len(found.collections) > 1 else ""
+        err.print("Search from another terminal:\n")
+        err.print(
+            f"  {command(f'query {quoted(found.question)}{name}', config)}\n", style="cyan", markup=False
+        )
+    elif not found.records:
+        err.print("No documents to index yet: new documents are indexed as they appear.")
+    err.print("Watching for changes; Ctrl-C ends it.\n")
+
+
+def say_goodbye() -> None:
+    err.print("\nStopping; running writes are finished first.")

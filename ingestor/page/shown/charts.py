@@ -1,12 +1,17 @@
-"""Small charts of the last day as SVG, which is made here: no script draws. Pure."""
+"""Charts of the last day as SVG, and the figures for them, which start with the daemon."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from sqlite3 import Error
+from threading import Event, Thread
+from time import time
 
 from markupsafe import Markup
 
-from ingestor.page.shown.words import number, span
+from ingestor.page.shown.figures import number, span
+from ingestor.service.gathering import Situation
 
 DAY = 86_400.0  # seconds
 EVERY = 20.0  # seconds between two samples
@@ -84,3 +89,43 @@ def _chart(
         '<title>{}: {}</title><path d="{}"/></svg>'
     ).format(kind, len(values), _HEIGHT, title, told, path)
     return Chart(title, drawn, as_text(most) if any(values) else "", told, width, width / len(values))
+
+
+PATIENCE = 3.0  # seconds for figures that are being gathered when the daemon ends
+
+
+class History:
+    """``gather``: the figures now. Samples may be read by any thread."""
+
+    def __init__(self, gather: Callable[[], Situation]) -> None:
+        self._gather, self._ended, self.since = gather, Event(), time()
+        self._samples: deque[ChartPoint] = deque(maxlen=int(DAY / EVERY) + 1)
+        self._thread = Thread(target=self._run, name="history", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join(PATIENCE)
+
+    def samples(self) -> list[ChartPoint]:
+        return list(self._samples)
+
+    def add(self, found: Situation) -> None:
+        self._samples.append(sample_of(found))
+
+    def _run(self) -> None:
+        while not self._ended.wait(EVERY if self._samples else 0):
+            try:
+                self.add(self._gather())
+            except Error:
+                continue
+
+
+def sample_of(found: Situation) -> ChartPoint:
+    lags = [found.at - one.oldest for one in found.sources.values() if one.oldest is not None]
+    documents = sum(found.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed", "rebuilt"))
+    kinds = ("records_added", "records_replaced", "records_patched", "records_dropped")
+    records = sum(found.tally.get(kind, 0) for kind in kinds)
+    return ChartPoint(found.at, max(0.0, max(lags, default=0.0)), documents, records)

@@ -1,15 +1,15 @@
-"""Overview of a daemon's figures. Pure."""
+"""Numbers, times and figures of a daemon, as people read them. Pure."""
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Literal
 
 from ingestor.core.document_state import PENDING
 from ingestor.core.work_counts import kind_of
-from ingestor.page.shown.words import number, span
-from ingestor.service.situation import UNLISTED, Situation, obstacles
+from ingestor.service.gathering import UNLISTED, Situation, obstacles
 from ingestor.units import counted
 
 MOST_REASONS = 12  # groups of failures that are shown
@@ -203,3 +203,47 @@ def headline(
 
 def _joined(*parts: str) -> str:
     return "; ".join(filter(None, parts))
+
+
+_STEPS = ((60, "s"), (60, "min"), (24, "h"))
+
+
+def span(seconds: float) -> str:
+    """``90``: 1 min."""
+    left = max(0.0, seconds)
+    for most, unit in _STEPS:
+        if left < most:
+            return f"{int(left)} {unit}"
+        left /= most
+    return f"{int(left):,} d"
+
+
+def size(count: float | None) -> str:
+    """Bytes; empty if unknown."""
+    if count is None:
+        return ""
+    left = float(count)
+    for unit in ("B", "kB", "MB"):
+        if left < 1000:
+            return f"{left:.0f} {unit}" if unit == "B" or left >= 100 else f"{left:.1f} {unit}"
+        left /= 1000
+    return f"{left:.1f} GB"
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def moment(at: float) -> str:
+    """POSIX seconds as a time in UTC, for HTML's ``datetime``."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def clock(at: float) -> str:
+    """POSIX seconds as a time in UTC, for people."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def ago(at: float, now: float) -> str:
+    """``in 3 min`` where it is still to come. ``now`` may be a second old."""
+    return f"{span(now - at)} ago" if at <= now + 2 else f"in {span(at - now)}"
