@@ -14,7 +14,7 @@ import yaml
 from ingestor.config.check import check
 from ingestor.config.models import Config
 from ingestor.config.yaml_tree import parse
-from ingestor.service.gathering import CheckFigures, CollectionFigures, Situation, SourceFigures
+from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
 from tests.service.test_figures import exposed
 
 ROOT = Path(__file__).parents[1]

@@ -1,7 +1,7 @@
 """``GET /page/changes``: what waits for a person, plans, and what the buttons of the pages do.
 
-Each button does what the command of its name does. A plan is ``ingestor plan`` in a process of its own, with
-little priority, one at a time: it reads every new document, which would delay the daemon.
+Each button does what the command of its name does. A plan is made by ``ingestor plan``, one at
+a time, in a process with little priority. Reading every new document would delay the daemon.
 """
 
 import json
@@ -26,7 +26,7 @@ from ingestor.model import SourceName
 from ingestor.page.overview import collections_now, sources_now
 from ingestor.page.site import Deed, Form, FormResult, local
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.gathering import Situation
+from ingestor.service.situation import Situation
 from ingestor.state.queries.browsing import failed_rows
 from ingestor.state.queries.history import FEW
 from ingestor.state.sources import SourceRows, Withdrawals

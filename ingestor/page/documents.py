@@ -19,7 +19,7 @@ from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.preview.view import beside, item, parts
 from ingestor.search.values import title_of
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.gathering import Situation
+from ingestor.service.situation import Situation
 from ingestor.state.editions import all_editions
 from ingestor.state.queries.browsing import (
     DocumentQuery,

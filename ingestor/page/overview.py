@@ -13,7 +13,7 @@ from ingestor.page.shown.figures import CollectionFacts, ShownCollection, ShownS
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.gathering import Situation
+from ingestor.service.situation import Situation
 from ingestor.state.editions import all_editions, notices
 from ingestor.state.queries.browsing import failures, reasons
 from ingestor.state.sources import reasons_for_keeping, states

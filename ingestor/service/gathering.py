@@ -4,7 +4,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from shutil import disk_usage
 from threading import Lock
@@ -14,102 +14,10 @@ from typing import Generic, TypeVar
 from ingestor.core.entries import Edition, SourceRow
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.service.daemon_view import DaemonView
+from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
 from ingestor.state.editions import all_editions
 from ingestor.state.queries.reports import Reports
 from ingestor.state.sources import states
-
-SLOW = 60.0  # seconds without a turn, or for one batch of texts, after which readers may see old records
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFigures:
-    """Figures of a source. Times are POSIX seconds."""
-
-    last_listing: float | None = None
-    held: bool = False
-    paused: bool = False
-    interval: float | None = None  # seconds between two listings; None: it is not in the config
-    oldest: float | None = None  # of the changes that readers do not see yet
-    last_success: float | None = None  # of a whole listing, or of a document's write
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionFigures:
-    """``records``: in Chroma, by role of the edition; "previous" ones are kept for a rollback."""
-
-    readable: bool = True
-    writable: bool = True
-    records: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class CheckFigures:
-    """Figures of the last check of search quality. ``fell``: fall of recall; ``at``: POSIX seconds."""
-
-    recall: float
-    fell: float
-    passed: bool
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """``documents``: numbers by source, collection and state. ``swaps``: by collection, (done, of all)."""
-
-    at: float = 0.0  # POSIX seconds
-    idle: float = 0.0  # seconds since the engine's loop last turned
-    in_flight: dict[str, int] = field(default_factory=dict)  # documents that are being prepared, by source
-    waiting: int = 0  # documents that are due or in flight
-    listing: dict[str, float] = field(default_factory=dict)  # by source: when the listing under way began
-    tally: dict[str, int] = field(default_factory=dict)  # documents and records written, by kind
-    documents: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    sources: dict[str, SourceFigures] = field(default_factory=dict)
-    reasons: list[tuple[str, str, int]] = field(default_factory=list)  # source, reason, documents
-    swaps: dict[str, tuple[int, int]] = field(default_factory=dict)
-    chroma_up: bool = True
-    chroma_loads: bool = False  # a collection, after a start
-    chroma_restarts: int = 0
-    changes: dict[tuple[str, str], int] = field(default_factory=dict)  # documents, by source and kind
-    failures: dict[tuple[str, str], int] = field(default_factory=dict)  # by source and kind of reason
-    retries: dict[tuple[str, str], int] = field(default_factory=dict)
-    refused: bool = False  # the config file
-    restart_pending: bool = False
-    state_writable: bool = True
-    collections: dict[str, CollectionFigures] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)  # bytes, by folder
-    dead: dict[str, int] = field(default_factory=dict)  # bytes, by file
-    stages: dict[str, float] = field(default_factory=dict)  # seconds that threads spent in each
-    disk_free: dict[str, int] = field(default_factory=dict)  # bytes, by what lies there
-    texts: int = 0
-    tokens: int = 0
-    cached: int = 0
-    embedding_seconds: float = 0.0
-    queued_texts: int = 0
-    batch_seconds: float = 0.0  # that the batch under way has taken so far
-    checks: dict[tuple[str, str], CheckFigures] = field(default_factory=dict)  # by collection and questions
-
-
-UNLISTED = "a source was never listed completely"
-UNREADABLE = ("Chroma does not answer", "Chroma is loading a collection", "a collection cannot be read")
-
-
-def obstacles(situation: Situation) -> list[str]:
-    """Return the reasons for which the daemon is not ready."""
-    unlisted = [one for one in situation.sources.values() if one.interval and one.last_listing is None]
-    down, loading, unreadable = UNREADABLE
-    served, loads = situation.collections.values(), situation.chroma_up and situation.chroma_loads
-    reasons = {
-        down: not situation.chroma_up,
-        loading: loads,
-        unreadable: situation.chroma_up and not loads and not all(one.readable for one in served),
-        "a collection cannot be written": not all(one.writable for one in served),
-        "the state folder cannot be written": not situation.state_writable,
-        "the engine does not go on": situation.idle > SLOW,
-        "the embedder does not go on": situation.batch_seconds > SLOW,
-        UNLISTED: any(not (one.held or one.paused) for one in unlisted),
-    }
-    return [reason for reason, holds in reasons.items() if holds]
-
 
 T = TypeVar("T")
 

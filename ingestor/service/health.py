@@ -13,8 +13,9 @@ from starlette.routing import BaseRoute, Route
 
 from ingestor.http_server.bounded import json_response
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.gathering import UNLISTED, UNREADABLE, Kept, Situation, obstacles
+from ingestor.service.gathering import Kept
 from ingestor.service.searching import problems, require_owner
+from ingestor.service.situation import UNLISTED, UNREADABLE, Situation, obstacles
 
 PATHS = frozenset({"/healthz", "/readyz"})
 STUCK = 300.0  # seconds without a turn of the engine's loop, after which a restart is worth trying

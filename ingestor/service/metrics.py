@@ -17,7 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ingestor import __version__
 from ingestor.core.work_counts import kind_of
 from ingestor.http_server.bounded import RequestRefused
-from ingestor.service.gathering import Kept, Situation
+from ingestor.service.gathering import Kept
+from ingestor.service.situation import Situation
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)

@@ -25,8 +25,9 @@ from ingestor.http_server.limits import ServerLimits
 from ingestor.http_server.server import Server
 from ingestor.service import assistants, documents, embeddings, health, metrics, openapi, searching
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.gathering import Kept, Situation, gather
+from ingestor.service.gathering import Kept, gather
 from ingestor.service.health import PATHS
+from ingestor.service.situation import Situation
 from ingestor.state.journal import JournalReader
 
 

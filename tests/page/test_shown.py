@@ -32,7 +32,7 @@ from ingestor.page.shown.figures import (
 )
 from ingestor.page.shown.rendered import rendered
 from ingestor.preview.view import parts
-from ingestor.service.gathering import Situation, SourceFigures
+from ingestor.service.situation import Situation, SourceFigures
 
 
 def record(start: int, end: int, text: str) -> Record:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.service.gathering import Situation
 from ingestor.service.metrics import metrics
 from ingestor.service.openapi import description
+from ingestor.service.situation import Situation
 
 PAGE = (Path(__file__).parents[2] / "docs/service.md").read_text("utf-8")
 NAMES = [f"{one.name}{'_total' if one.type == 'counter' else ''}" for one in metrics(Situation())]

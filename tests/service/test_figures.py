@@ -5,9 +5,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 
 from ingestor.core.work_counts import MOST_REASONS, WorkCounts
-from ingestor.service.gathering import CheckFigures, CollectionFigures, Situation, SourceFigures
 from ingestor.service.health import obstacles
 from ingestor.service.metrics import MOST_KINDS, kinds_of_reasons, metrics
+from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
 
 FOUND = Situation(
     at=1000.0,

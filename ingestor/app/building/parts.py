@@ -103,7 +103,7 @@ def _digest(file: Path) -> str:
     return ""
 
 
-class Place(NamedTuple):
+class SourceRoot(NamedTuple):
     """Where a source's documents are. A listing teaches ``containers`` what ``connector`` has.
 
     A place outlives changes of the config that leave its ``setting`` alone, since no new listing may follow.
@@ -114,7 +114,7 @@ class Place(NamedTuple):
     containers: Containers
 
 
-Places = dict[SourceName, Place]  # shared by all editions of a source
+Places = dict[SourceName, SourceRoot]  # shared by all editions of a source
 READERS_VARIABLE = (
     "INGESTOR_TOKEN"  # of the environment, where clients of Chroma look for the token of the service port
 )
@@ -345,7 +345,7 @@ class Parts:
                 is_simple=connector.is_simple if isinstance(connector, Structured) else lambda item: False,
                 downloads=None if getattr(connector, "near", False) else Downloads(),
             )
-            place = places[source.name] = Place(setting, connector, containers)
+            place = places[source.name] = SourceRoot(setting, connector, containers)
         near = getattr(place.connector, "near", False)
         reader = self.reader(source, place.containers.fetch, origin(source), near=near, memory=memory)
         return Source(

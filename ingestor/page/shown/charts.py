@@ -11,7 +11,7 @@ from time import time
 from markupsafe import Markup
 
 from ingestor.page.shown.figures import number, span
-from ingestor.service.gathering import Situation
+from ingestor.service.situation import Situation
 
 DAY = 86_400.0  # seconds
 EVERY = 20.0  # seconds between two samples

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ingestor.core.document_state import PENDING
 from ingestor.core.work_counts import kind_of
-from ingestor.service.gathering import UNLISTED, Situation, obstacles
+from ingestor.service.situation import UNLISTED, Situation, obstacles
 from ingestor.units import counted
 
 MOST_REASONS = 12  # groups of failures that are shown
