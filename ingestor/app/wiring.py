@@ -161,7 +161,6 @@ class Running:
             for standing in standings
         }
         sources = [source for each in fed.values() for source in each]
-        self.swaps.untouched = [name for name, each in fed.items() if all(one.only_loses for one in each)]
         previous = {each.embedder for each in Editions(self.journal).all() if each.role == "previous"}
         asked = {source.tools.embedder_recipe for source in sources if not source.only_loses}
         self.embedding.keep(asked | {Fingerprint(each) for each in previous if each})

@@ -94,7 +94,8 @@ def reconcile(
     moved_root = now.identity not in (None, listing.identity)
     if moved_root and not listing.scope.whole:  # only a whole listing shows what another root lacks
         return (ListAgain(),)
-    appeared = min(changes.appeared for changes in listing.changes)  # an edition that only loses knows none
+    # readers never get what appears for an edition that only loses documents, so it makes up for no loss
+    appeared = 0 if any(only_loses) else min(changes.appeared for changes in listing.changes)
     vanished, known = listing.loss()
     reason = decisions.sudden_loss(vanished, appeared, known, now.documents, max_loss, moved_root)
     if reason is not None and now.accepted and not before.accepted:

@@ -59,7 +59,6 @@ class Swaps:
         self._requests.take_arrange()  # all collections are arranged at the start
         self.other_recipes: frozenset[Fingerprint] = frozenset()  # see app/building/parts.py
         self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
-        self.untouched: Container[EditionName] = ()  # live editions that cannot be kept in step
         self._changed = False  # returned by the next ``advance`` that succeeds
         self._judged: dict[EditionName, object] = {}  # the journal's mark when it was found not to be ready
         self._logged: dict[str, str] = {}  # problems of replaced editions and of names: each is logged once
@@ -273,8 +272,7 @@ class Swaps:
         Raises Torn when it does not hold what the journal says, Gone, Transient, NeedsHuman.
         """
         live = self._editions.live(building.serves)
-        made_by = _choices(building) if live.name in self.untouched else None
-        obstacle = self._editions.obstacle(building.name, live.name, made_by["sources"] if made_by else ())
+        obstacle = self._editions.obstacle(building.name, live.name)
         self._delay(building, obstacle or "")
         if obstacle is not None:
             return False

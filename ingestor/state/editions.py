@@ -207,14 +207,11 @@ class Editions:
     def reach(self, name: EditionName) -> str | None:
         return Notices(self._journal).get("reach", name)
 
-    def obstacle(
-        self, building: EditionName, live: EditionName, listed_since: Collection[str] = ()
-    ) -> str | None:
+    def obstacle(self, building: EditionName, live: EditionName) -> str | None:
         """Why the one cannot replace the other yet: readers would miss documents or see old ones.
 
         None: nothing is in the way; "": it is unfinished. A document that failed five times is in the way
-        only if readers have records of it. ``listed_since``: sources of a live edition that is no longer kept
-        in step, so that documents which it alone has were removed.
+        only if readers have records of it.
         """
         untried = f"""
             SELECT 1 FROM documents WHERE {PENDING} AND NOT quarantined AND +collection = ? AND attempts = 0
@@ -236,8 +233,7 @@ class Editions:
             return ""
         for key, _, reason in select(due, (building, live)):
             return f"{key}: {reason}; it is tried again"
-        lacking = {source for (source,) in select(missing, (live, building))}
-        for source in sorted(lacking - {*listed_since}):
+        for (source,) in select(f"{missing} ORDER BY old.source", (live, building)):
             return f"documents of {source} are missing; if that source left the config, run: ingestor apply"
         return None
 
