@@ -182,7 +182,10 @@ def translated() -> Iterator[None]:
 def _meaning(error: Exception) -> Exception | None:
     text = f"Chroma: {error}"
     if isinstance(error, NoAnswer):
-        return Unanswered("Chroma does not answer in time")
+        return Unanswered(
+            "Chroma does not answer in time; if this repeats on an idle machine, its data is damaged: "
+            "ingestor verify --repair --rebuild"
+        )
     if isinstance(error, NoConnection):
         return Unreachable(f"Chroma can't be reached {error}")
     if (told := _meaning_of_text(text)) is not None:

@@ -21,8 +21,12 @@ def test_a_server_that_is_not_there():
         opened(client)
 
 
-def test_a_server_that_does_not_answer():
-    with silent() as port, connect(HOST, port, timeout=0.2) as client, pytest.raises(Unanswered):
+def test_server_that_does_not_answer_is_reported_with_a_remedy():
+    with (
+        silent() as port,
+        connect(HOST, port, timeout=0.2) as client,
+        pytest.raises(Unanswered, match="--rebuild"),
+    ):
         opened(client)
 
 
