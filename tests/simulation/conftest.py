@@ -1,6 +1,9 @@
 """Small worlds need small bounds, and plugins of their own."""
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -11,6 +14,8 @@ from tests.simulation.histories import FindOut, Seeds, finding_out
 from tests.simulation.ports import plugins
 from tests.simulation.ports.files import SMALL
 
+IN_MEMORY = "/dev/shm"
+
 
 @pytest.fixture(autouse=True)
 def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,6 +25,16 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "token_hex", plugins.token_hex)
     monkeypatch.setattr(recipes, "find", plugins.find)
     monkeypatch.setattr(recipes, "kinds", plugins.kinds)
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder in memory where there is one: histories sync their files to disk thousands of times."""
+    if not os.access(IN_MEMORY, os.W_OK):
+        yield tmp_path
+        return
+    with TemporaryDirectory(dir=IN_MEMORY, prefix="ingestor-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -47,6 +47,16 @@ def crashes(
     return sum((world.chaos.crashes for world in played(folder, seeds, settings)), Counter[str]())
 
 
+def show(variant: Variant, history: Callable[[Path], None], folder: Path) -> None:
+    """Require that a history without chance finds a broken variant out, by a law that is named for it."""
+    owner, attribute, broken, laws = variant
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, attribute, broken, raising=attribute != "sorted")
+        with pytest.raises(LawBroken) as found:
+            history(folder)
+    assert found.value.law in laws, found.value
+
+
 Seeds = Callable[[Iterable[int], int], list[int]]
 FindOut = Callable[[Variant, Callable[[Iterable[int]], object]], None]
 

@@ -13,7 +13,8 @@ from tests.simulation.checks.at_rest import check
 from tests.simulation.checks.readers import EMBEDDERS, OTHER_MODEL
 from tests.simulation.lexical import harm
 from tests.simulation.ports.chaos import Crash
-from tests.simulation.ports.files import UNREADABLE, UNWRITABLE, Files
+from tests.simulation.ports.collections import CrashingIndex
+from tests.simulation.ports.files import UNREADABLE, UNWRITABLE, Files, Log
 from tests.simulation.world import DOCS, ELSE, FILES, MORE, World
 
 NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one", "two", "three", "four")]
@@ -21,6 +22,7 @@ LINES = ["alpha", "beta", "gamma", "delta words", "x", "a longer line of text", 
 COMMON = ["write", "edit", "copy"] * 2 + ["delete", "rename", "swap", "touch", "chain", "tree"]
 RARE = ["recipe", "embedder", "answer", "mount"] * 2 + ["hide", "show", "roll_back", "tear", "wipe"]
 RARE += ["lock", "unlock", "spoil", "clock", "parser", "unlink", "damage"]
+MEDDLING = ["settings", "settings meanwhile", "refuse key", "take key"] + ["refuse writes", "take writes"] * 2
 ON_DISK = {"hide", "show", "lock", "unlock", "spoil", "mount", "restless"}
 SERVER = ("server goes", "server comes", "exchange", "revision")
 # Where there are two sources.
@@ -32,14 +34,16 @@ def play(folder: Path, seed: int, acts: int = 12, rounds: int = 12, **settings: 
 
     ``rounds``: fewer than these of the program follow each of the ``acts``.
     """
-    random, hints = Random(seed), Random(f"hints {seed}")
+    random, hints, strangers = Random(seed), Random(f"hints {seed}"), Random(f"strangers {seed}")
     settings = {"collective": seed % 3 == 0, "mode": ("in_place", "swap")[seed // 3 % 2], **settings}
-    settings = {"ahead": len(NAMES) * (seed % 2), **settings}
+    settings = {"ahead": len(NAMES) * (seed % 2), "asking": True, "meddled": True, **settings}
     world = World(folder, seed, **{"crash_rate": 0.06, "error_rate": 0.03, **settings})
     for _ in range(acts):
         for _ in range(random.randrange(1, 4)):
             act(world, random)
             hint(world, hints)
+        if world.meddled:
+            meddle(world, strangers)
         world.step(random.randrange(1, rounds))
         if world.dwindling:
             dwindle(world, hints)
@@ -79,6 +83,42 @@ def hint(world: World, random: Random) -> None:
     if random.random() < 0.5:
         name = random.choice(NAMES)
         world.engine.scanner.look_again(FILES, random.choice([name, name[0]]))
+
+
+def meddle(world: World, random: Random) -> None:
+    """Do what befalls a collection or an embedder, whatever people do to documents."""
+    deed, all_of_them = random.choice([*MEDDLING, *[""] * len(MEDDLING)]), world.shelves.collections
+    if not (deed and all_of_them):
+        return
+    world.deeds[deed] += 1
+    index, _ = all_of_them[random.choice(sorted(all_of_them))]
+    if deed in ("settings", "settings meanwhile"):
+        if deed == "settings meanwhile":
+            world.end()
+        change_settings(index, random)
+        if deed == "settings meanwhile":
+            world.start()
+    elif deed == "refuse writes":
+        index.away = True
+    elif deed == "take writes":
+        world.shelves.heal()
+    elif deed == "refuse key":
+        world.refused = {random.choice(EMBEDDERS)}
+    elif deed == "take key":
+        world.refused = set()
+
+
+def change_settings(index: CrashingIndex, random: Random) -> None:
+    """A stranger changes what a collection says of its graph, and of the function that readers call."""
+    if random.random() < 0.5:
+        index.settings["hnsw"]["ef_search"] = 1
+    else:
+        config = {"url": "http://elsewhere", "api_key_env_var": "SECRET"}
+        index.settings["embedding_function"] = {
+            "type": "known",
+            "name": "huggingface_server",
+            "config": config,
+        }
 
 
 def dwindle(world: World, random: Random) -> None:
@@ -251,6 +291,7 @@ def with_disk(world: World, deed: str, random: Random, files: Files) -> None:
         files.see(hidden=files.hidden, disk=random.choice(["own", "own", "empty", "other"]))
     elif deed == "restless" and files.contents:
         files.restless = {random.choice(sorted(files.contents))}
+        files.logs = {random.choice(sorted(files.contents)): Log(lambda: world.now)}
 
 
 def rare(world: World, random: Random, files: Files) -> None:

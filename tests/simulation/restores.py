@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -79,7 +80,11 @@ class Backups:
 def _copied(collections: Collections) -> Collections:
     return {
         name: (
-            CrashingIndex(MemoryIndex(dict(index.inner.records), dict(index.inner.noted)), index.chaos),
+            CrashingIndex(
+                MemoryIndex(dict(index.inner.records), dict(index.inner.noted)),
+                index.chaos,
+                deepcopy(index.settings),
+            ),
             uuid,
         )
         for name, (index, uuid) in collections.items()

@@ -23,7 +23,7 @@ from ingestor.text.tokens import Tokens
 from tests.simulation import play as playing
 from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import FindOut, crashes
-from tests.simulation.laws import AT_ONCE, EXACT, REST
+from tests.simulation.laws import AT_ONCE, EXACT
 from tests.simulation.ports import plugins
 from tests.simulation.world import DOCS, World
 
@@ -87,7 +87,7 @@ def test_an_engine_that_visits_nobody_is_found_out(tmp_path: Path, kind: str, fi
 def test_an_engine_that_waits_until_all_are_read_is_found_out(
     tmp_path: Path, kind: str, find_out: FindOut
 ) -> None:
-    find_out((Writer, "put", _put_when_all_are_read, {AT_ONCE, REST}), partial(histories, tmp_path))
+    find_out((Writer, "put", _put_when_all_are_read, {AT_ONCE}), partial(histories, tmp_path))
 
 
 def _put_when_all_are_read(self: Writer, document: InFlight, prepared: Prepared) -> None:

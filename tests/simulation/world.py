@@ -18,15 +18,16 @@ from ingestor.config.models import Choice, Config, Log, Parsing, Rechunk, Source
 from ingestor.config.servers import Embedded
 from ingestor.config.workers import Workers
 from ingestor.core.backoff import LONGEST
-from ingestor.core.entries import EditionName, Feed
+from ingestor.core.entries import Edition, EditionName, Feed
 from ingestor.core.metadata_keys import Profile
 from ingestor.engine import writer
-from ingestor.engine.flight import IN_HAND, Phase
+from ingestor.engine.flight import IN_HAND, InFlight, Phase
 from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import WatchPhase
 from ingestor.lexical.filling import Upkeep
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.prepare import Prepared
+from ingestor.rechunk.recipes import unpacked
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
@@ -37,7 +38,7 @@ from tests.simulation.checks.approvals import Approvals
 from tests.simulation.checks.durable import check_durable
 from tests.simulation.checks.moved import watched
 from tests.simulation.checks.readers import Readers
-from tests.simulation.laws import ALIVE, ASKED, AT_ONCE, HELD, OTHERS, PHASES, REST, LawBroken, hold
+from tests.simulation.laws import ALIVE, ASKED, AT_ONCE, BEGUN, HELD, OTHERS, PHASES, REST, LawBroken, hold
 from tests.simulation.lexical import CrashingFile, ticking
 from tests.simulation.ports import plugins
 from tests.simulation.ports.chaos import Chaos, Crash
@@ -45,7 +46,7 @@ from tests.simulation.ports.collections import Shelves
 from tests.simulation.ports.files import MAX_LOSS, SMALL, Files
 from tests.simulation.ports.journal import CrashingJournal
 from tests.simulation.ports.making import Forgetful, Remembered
-from tests.simulation.ports.workers import AtOnce, Stepwise
+from tests.simulation.ports.workers import AtOnce, Inline, Stepwise
 from tests.simulation.restores import Backups
 
 FILES, MORE, ELSE = SourceName("files"), SourceName("more"), SourceName("else")
@@ -53,6 +54,7 @@ DOCS, NOTES = CollectionName("docs"), CollectionName("notes")
 MORE_ROOT = "/more"
 GRACE = 200.0  # seconds
 LINGER = 0.5  # seconds that a prepared document may wait for others
+MOST_STEPS = 20  # of the program, and one for each document, in which one that is due is not begun
 _NUMBERS = count(1)  # of worlds
 
 
@@ -90,6 +92,7 @@ class World:
     approves: bool = False  # a person must approve every change that writes records again
     asking: bool = False  # readers ask all the time
     restless: bool = False  # documents grow while they are read
+    meddled: bool = False  # strangers change settings, collections take no writes, keys are refused
     now: float = 1e9
     embedded: int = 0
 
@@ -106,6 +109,7 @@ class World:
         self.all_readers = [self.readers, *([Readers(self.shelves, NOTES)] if self.two else [])]
         self.disturbed = True  # what readers see may change as a whole
         self.server_away, self.server_model, self.revision = False, "", 0
+        self.refused: set[str] = set()  # flavours of embedders that want another key
         self.approved, self.backups = Approvals(self), Backups(self)
         self.places: dict[SourceName, Files] = {FILES: self.files}
         self.gone_since: dict[int, float] = {}  # by row of the journal
@@ -141,11 +145,13 @@ class World:
     def start(self) -> None:
         """A new process over what is durable."""
         self.process = ExitStack()
+        self.shelves.models.clear()
         running = self.process.enter_context(opened(self.config(), serve=False, ports=self._ports()))
         self.loop = Loop(running, Signals(), lambda live: None)
         engine = running.engine
         engine.writer.remove = watched(self, engine.writer.remove)  # type: ignore[method-assign]
         self.read = dict[tuple[int, Prepared | None], float]()  # by row and writes: since when they wait
+        self.due = dict[int, int]()  # by row: steps since a document is due and not begun
         if self.watched:
             self.files.touched = lambda key: engine.scanner.look_again(FILES, key)
         if self.asking:
@@ -284,6 +290,7 @@ class World:
         self.journal.check_listed()
         self._check_waiting()
         self._check_read(stepped)
+        self._check_begun(stepped)
         self._check_held()
         if self.dwindling:
             self._check_losses()
@@ -346,12 +353,27 @@ class World:
         busy = full | {name for name, one in health.items() if one.attempts or self.now < one.not_before}
         waiting = [
             (each.entry.row, each.prepared)
-            for each in flight.documents(*IN_HAND)
+            for each in (*flight.documents(*IN_HAND), *self._held_back())
             if each.entry.collection not in busy
         ]
         known = self.read if stepped else {}
         self.read = {each: min(known.get(each, self.now), self.now) for each in waiting}
         hold(AT_ONCE, [row for (row, _), since in self.read.items() if since <= self.now - LINGER])
+
+    def _held_back(self) -> list[InFlight]:
+        """Return documents whose work has ended, and that are not handed to the writer."""
+        pool = self.engine.pool
+        assert isinstance(pool, Inline)
+        coming = [outcome.tag for outcome in (*pool.outcomes, *self.engine._inbox)]
+        return [each for each in self.engine.flight.documents(Phase.PREPARING) if each not in coming]
+
+    def _check_begun(self, stepped: bool) -> None:
+        """A document waits for few others, and for none of an edition whose collection takes no writes."""
+        engine = self.engine
+        due = engine.backlog.due(engine._ready(), self.now, 1000, engine.flight.rows()) if stepped else ()
+        self.due = {entry.row: self.due.get(entry.row, 0) + 1 for entry in due}
+        most = MOST_STEPS + sum(len(files.contents) for files in self.places.values())
+        hold(BEGUN, [row for row, steps in self.due.items() if steps > most])
 
     def _batch(self, edition: EditionName) -> int:
         """Return the number of records of an edition that are written at once."""
@@ -361,6 +383,8 @@ class World:
         for source, files in self.places.items():
             reason = SourceRows(self.journal).of(source).held or ""
             hold(HELD, "credentials" in reason and files.root not in reason and (source, reason))
+            live = Editions(self.journal).live(self.serves(files))
+            hold(HELD, "key for" in reason and not made_by(live, reason) and (source, reason))
 
     def embed(self, text: str) -> None:
         """What befalls a text that is embedded."""
@@ -389,6 +413,8 @@ class World:
 
     def settle(self) -> None:
         """No more faults: run until there is nothing left to do."""
+        self.refused.clear()
+        self.shelves.heal()
         if self.remote:  # whoever exchanged the model says so
             self.server_away, self.revision = False, self.revision + 1
             self.configure()
@@ -439,8 +465,9 @@ class World:
             self.answer()
         for source, files in self.places.items():
             left = {failure[1] for failure in Reports(self.journal).failures() if failure[0] == source}
-            hold(OTHERS, [key for key in left - files.restless if files.readable(key)])
+            hold(OTHERS, [key for key in left - files.restless - files.logs.keys() if files.readable(key)])
             files.restless.clear()
+            files.logs.clear()
 
     def asked(self, source: SourceName) -> bool:
         row = SourceRows(self.journal).of(source)
@@ -458,3 +485,8 @@ class World:
         building = any(edition.role == "staging" for edition in Editions(self.journal).all())
         waits = Notices(self.journal).all("waits") or Requests(self.journal).get("arrange")
         return quiet and not building and not waits and not any(map(self.asked, self.places))
+
+
+def made_by(edition: Edition, reason: str) -> bool:
+    """Whether the embedder of this edition is the one that wants another key."""
+    return unpacked(edition.choices or "")["embedding"]["options"]["flavour"] in reason

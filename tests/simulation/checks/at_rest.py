@@ -6,7 +6,7 @@ from pathlib import Path
 from ingestor.state.editions import Editions
 from ingestor.state.queries.reports import Reports
 from tests.simulation.checks.durable import check_durable, in_step
-from tests.simulation.laws import CLEAN, EXACT, LEXICAL, STAMPED, LawBroken, hold
+from tests.simulation.laws import CLEAN, EXACT, LEXICAL, SETTINGS, STAMPED, LawBroken, hold
 from tests.simulation.lexical import difference
 from tests.simulation.ports.files import Files
 from tests.simulation.world import World
@@ -15,17 +15,20 @@ NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships", "_no
 
 
 def check(world: World) -> None:
-    expected, found = _from_nothing(world), _essence(world)
+    (expected, settings), found = _from_nothing(world), _essence(world)
     if found != expected:
         raise LawBroken(EXACT, f"surplus: {found - expected}\nmissing: {expected - found}")
     _check_clean(world, full=bool(expected))
     live = Editions(world.journal).live("docs")
     hold(STAMPED, not in_step(world.journal, world.shelves, live) and live.name)
+    mine = _settings(world)
+    hold(SETTINGS, [mine[name] for name in mine.keys() & settings.keys() if mine[name] != settings[name]])
     _check_lexical(world)
     check_durable(world.folder, world.shelves, world.words)
 
 
-def _from_nothing(world: World) -> Counter[tuple[object, ...]]:
+def _from_nothing(world: World) -> tuple[Counter[tuple[object, ...]], dict[str, object]]:
+    """Return the records and the settings of collections."""
     fresh = World(
         _scratch(world), world.seed, collective=world.collective, per_chunk=world.per_chunk,
         embedder=world.embedder, parser=world.parser, profile=world.profile, shards=world.shards,
@@ -38,9 +41,15 @@ def _from_nothing(world: World) -> Counter[tuple[object, ...]]:
         own.contents, own.versions, own.written = files.contents, files.versions, files.written
     fresh.configure()
     fresh.settle()
-    expected = _essence(fresh)
+    found = _essence(fresh), _settings(fresh)
     fresh.end()
-    return expected
+    return found
+
+
+def _settings(world: World) -> dict[str, object]:
+    """Return those of all collections that readers see, by name."""
+    names = [name for readers in world.all_readers for name in readers.names()]
+    return {name: world.shelves.collections[name][0].settings for name in names}
 
 
 def _check_clean(world: World, *, full: bool) -> None:

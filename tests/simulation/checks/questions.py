@@ -71,9 +71,9 @@ def ask_meanwhile(
     with suppress(Unusable, Gone, FileNotFoundError):
         file, before = words.stat().st_ino, _answer(inner, words, uuids, question, [])
         beside = _answer(inner, words, uuids, question, [step])
-        after = _answer(inner, words, uuids, question, [])
-        if words.stat().st_ino == file:  # one that is made anew meanwhile has other words
-            hold(ONE_STATE, beside not in (before, after) and (before, beside, after))
+        if beside != before and words.stat().st_ino == file:  # one that is made anew has other words
+            after = _answer(inner, words, uuids, question, [])
+            hold(ONE_STATE, beside != after and (before, beside, after))
     if not gone_on:
         go_on()
 

@@ -80,12 +80,12 @@ class Readers:
 
         Documents of a collective strategy are cut again when others change.
         """
-        if world.disturbed or world.collective or not self.names():
+        if world.disturbed or world.collective or not (self._stand and self.names()):
             return
-        seen = {record.id: record.text for record in self.seen()}
         there = {f"{files.root}/{key}" for files in world.feeding(self.serves)
                  for key in files.contents.keys() - files.stirred}  # fmt: skip
         self._stand = {id_: each for id_, each in self._stand.items() if each[0] in there}
+        seen = {id_: record.text for name in self.names() for id_, record in self._shelves.all(name).items()}
         hold(STOOD, [each for id_, each in self._stand.items() if seen.get(id_) != each[1]])
 
     def question(self, world: "World") -> None:

@@ -1,12 +1,16 @@
 """Chroma: collections that outlive the process, and writes that die, fail or lie."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
+from ingestor.chroma.api import DescribedCollection
+from ingestor.chroma.collections import _created, changed_settings
 from ingestor.core.backend import Model
 from ingestor.model import Hit, Record, Vector, Vectors
-from ingestor.ports import BadDocument, Index, Torn
+from ingestor.ports import BadDocument, Gone, Index, Torn, Transient
 from tests.memory_index import MemoryIndex
 from tests.simulation.ports.chaos import Chaos
 from tests.simulation.ports.files import UNWRITABLE
@@ -18,11 +22,15 @@ class CrashingIndex:
 
     inner: MemoryIndex
     chaos: Chaos
+    settings: dict[str, Any] = field(default_factory=dict)  # as Chroma's JSON has them
     torn: bool = False
+    away: bool = False  # its disk takes no writes just now
 
     def _apply(self, name: str, write: Callable[[list], None], batch: Sequence) -> None:
         if self.torn:
             raise Torn("injected")
+        if self.away:
+            raise Transient("the collection takes no writes just now")
         self.chaos.point(f"before {name}")
         self.chaos.request(f"before {name}")
         half = len(batch) // 2
@@ -91,12 +99,19 @@ class Shelves:
     serial: Iterator[int] = field(default_factory=count)
     collections: dict[str, tuple[CrashingIndex, str]] = field(default_factory=dict)
     restored: bool = False  # somebody restored it or the journal, or replaced metadata
+    models: dict[str, Model] = field(default_factory=dict)  # by UUID, of collections that the process opened
 
     def open(self, name: str, model: Model) -> tuple[Index, str]:
         self.chaos.request("open")
         if name not in self.collections:
-            self.collections[name] = (CrashingIndex(MemoryIndex(), self.chaos), f"uuid-{next(self.serial)}")
-        return self.collections[name]
+            _created(self, name, model.reader, "")
+        self._restore(name, model)
+        index, uuid = self.collections[name]
+        self.models[uuid] = model
+        return index, uuid
+
+    def _restore(self, name: str, model: Model) -> None:
+        changed_settings(self, name, model.reader, known=model.known, restore=True)
 
     def delete(self, name: str) -> None:
         self.chaos.point("before delete")
@@ -107,7 +122,33 @@ class Shelves:
 
     def look(self, name: str) -> None:
         if name in self.collections:
-            self.collections[name][0].count()
+            index, uuid = self.collections[name]
+            if uuid in self.models:
+                self._restore(name, self.models[uuid])
+            index.count()
+
+    @property
+    def api(self) -> "Shelves":
+        """Return what a client of Chroma asks for settings of collections."""
+        return self
+
+    def get_collection(self, name: str) -> DescribedCollection:
+        if name not in self.collections:
+            raise Gone(name)
+        index, uuid = self.collections[name]
+        return DescribedCollection(uuid, name, {}, None, deepcopy(index.settings))
+
+    def create_collection(self, name: str, configuration: Mapping[str, Any], metadata: object) -> None:
+        index = CrashingIndex(MemoryIndex(), self.chaos, dict(deepcopy(configuration)))
+        self.collections[name] = index, f"uuid-{next(self.serial)}"
+
+    def reconfigure(self, uuid: str, configuration: Mapping[str, Any]) -> None:
+        self.chaos.point("before reconfigure")
+        self.chaos.request("reconfigure")
+        settings = self.collections[self._names()[uuid]][0].settings
+        settings["hnsw"] |= configuration.get("hnsw", {})
+        if "embedding_function" in configuration:
+            settings["embedding_function"] = configuration["embedding_function"]
 
     def trouble(self, name: str, error: Exception) -> None:
         pass
@@ -115,6 +156,11 @@ class Shelves:
     def names(self) -> dict[str, str]:
         self.chaos.request("names")
         return self._names()
+
+    def heal(self) -> None:
+        """All collections take writes again."""
+        for index, _ in self.collections.values():
+            index.away = False
 
     def _names(self) -> dict[str, str]:
         return {uuid: name for name, (_, uuid) in self.collections.items()}
@@ -137,7 +183,8 @@ class Shelves:
         return self.collections[name][1] if name in self.collections else None
 
     def records(self, name: str) -> list[Record]:
-        if name not in self.collections:
-            return []
-        inner = self.collections[name][0].inner
-        return inner.read(list(inner.ids()), vectors=True)
+        return list(self.all(name).values())
+
+    def all(self, name: str) -> Mapping[str, Record]:
+        """Return the records of a collection by id; none if it does not exist."""
+        return self.collections[name][0].inner.records if name in self.collections else {}

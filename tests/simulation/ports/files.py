@@ -1,10 +1,13 @@
 """The source, whose listings break off, miss a part, or look at another disk."""
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from tempfile import TemporaryFile
 
+from ingestor.connectors.folder.connector import Growing
 from ingestor.model import Blob, Item
 from ingestor.ports import NeedsHuman, PartialScan, Stale, Transient
 from tests.simulation.ports.chaos import Chaos
@@ -22,6 +25,24 @@ def spoiled(text: str) -> bool:
 
 def below(key: str, under: str) -> bool:
     return under == "" or f"{key}/".startswith(f"{under}/")
+
+
+class Log:
+    """A document that only grows, in a real file, so that the folder connector's rule says what is read."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._rule = Growing(clock)
+
+    def read(self, item: Item, listed: str, now: str) -> Blob:
+        """Return its lines as they were listed. Raises Stale if the rule says that it is read later."""
+        with TemporaryFile() as file:
+            os.write(file.fileno(), now.encode())
+            status = os.fstat(file.fileno())
+            before = Item(item.key, f"{status.st_dev:x}.{status.st_ino:x}.before", item.uri, len(listed))
+            lines = self._rule.lines(file.fileno(), before)
+        if lines is None:
+            raise Stale("it grew since it was listed")
+        return Blob(lines, item.key)
 
 
 @dataclass
@@ -47,6 +68,7 @@ class Files:
     ever_broken: bool = False
     stirred: set[str] = field(default_factory=set)  # keys whose content changed since all was at rest
     restless: set[str] = field(default_factory=set)  # documents that grow while they are read
+    logs: dict[str, Log] = field(default_factory=dict)  # documents that grow by a line when they are read
     withdrawn: set[int] = field(default_factory=set)  # rows, since the program was last in step
     had: set[int] = field(default_factory=set)  # rows that readers had at one of these losses
     accepted: bool = False  # a person said that they may go
@@ -170,8 +192,12 @@ class Files:
         self._require_credentials()
         if item.key in self.restless and item.key in self.contents:
             self.write(item.key, f"{self.contents[item.key]}\nlast")
+        if item.key in self.logs and item.key in self.contents:
+            self.write(item.key, f"{self.contents[item.key]}\nlast")
         if item.key in self.locked:
             raise Transient("permission denied")
+        if item.key in self.logs and item.key in self.contents:
+            return self.logs[item.key].read(item, self.written[int(item.version)], self.contents[item.key])
         if item.key not in self.contents or self.item(item.key) != item:
             raise Stale("changed since it was listed")
         return Blob(self.contents[item.key].encode(), item.key)

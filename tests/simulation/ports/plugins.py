@@ -12,8 +12,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from ingestor.engine.vectors.models import HARMLESS
-from ingestor.model import Answered, Vector, Vectors
-from ingestor.ports import Transient
+from ingestor.model import Answered, ReaderModel, Vector, Vectors
+from ingestor.ports import NeedsHuman, Transient
 from ingestor.registry import Options, Plugin, UnknownKind, tuning
 from tests.simulation.ports.files import Files
 from tests.simulation.ports.making import Fickle, Lines, Parsing, vector
@@ -59,12 +59,20 @@ class Flavoured:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """What befalls a text befalls it again when the same document asks again."""
+        self._require_key()
         for text in texts if texts != [HARMLESS] else ():
             self._world.embed(text)
         return np.array([vector(text, self._flavour) for text in texts], np.float32).reshape(-1, 4)
 
     def count(self, texts: Sequence[str]) -> list[int]:
         return [len(text) for text in texts]
+
+    def reader_model(self) -> ReaderModel:
+        return ReaderModel("sentence_transformer", {"model_name": self._flavour})
+
+    def _require_key(self) -> None:
+        if self._flavour in self._world.refused:
+            raise NeedsHuman(f"the key for {self._flavour} is refused")
 
 
 class Served(Flavoured):
@@ -83,6 +91,7 @@ class Served(Flavoured):
         return np.array(answered.vectors, np.float32).reshape(-1, 4)
 
     def embed_each(self, texts: Sequence[str], stop: Event) -> Answered:
+        self._require_key()
         if self._world.server_away:
             return Answered([Transient("the embedding server is away")] * len(texts), 0)
         return Answered([self._vector(text) for text in texts], sum(map(len, texts)))
