@@ -224,7 +224,7 @@ def _refuse_whatever_is_listed(self, document, error, trace):
     entry = self._journal.entry(document.prepared.receipt.row)
     if entry is not None:
         self._flight.follow(document, entry)
-        self._failed(document, error, trace)
+        self._fail(document, error, trace)
 
 
 def _loss_of_the_first_edition(self):

@@ -73,7 +73,7 @@ BROKEN: Variants = {
         Journal, "sources", lambda self: [], {EXACT, REST, CLEAN},
     ),
     "a failure counts for the source that has the name now": (
-        DocumentFlow, "_handed_over", lambda self, entry: False, {HELD},
+        DocumentFlow, "_has_new_source", lambda self, entry: False, {HELD},
     ),
 }  # fmt: skip
 
@@ -85,7 +85,7 @@ def _whoever_has_the_name(self, prepared):
 
 @pytest.mark.usefixtures("slices_of_one")
 def test_a_slice_that_is_written_under_an_old_name_is_found_out(tmp_path: Path, find_out: FindOut) -> None:
-    variant = DocumentFlow, "_wanted_recipe", _whoever_has_the_name, {EXACT}
+    variant = DocumentFlow, "wanted_recipe", _whoever_has_the_name, {EXACT}
     find_out(variant, partial(crashes, tmp_path, settings=in_slices))
 
 

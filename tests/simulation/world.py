@@ -370,7 +370,10 @@ class World:
     def _check_begun(self, stepped: bool) -> None:
         """A document waits for few others, and for none of an edition whose collection takes no writes."""
         engine = self.engine
-        due = engine.backlog.due(engine._ready(), self.now, 1000, engine.flight.rows()) if stepped else ()
+        full = {name for name, queue in engine.flight.queues.items() if queue.records >= self._batch(name)}
+        later = full | engine.writer.troubles().keys()
+        ready = [feed for feed in engine._ready() if feed.edition not in later]
+        due = engine.backlog.due(ready, self.now, 1000, engine.flight.rows()) if stepped else ()
         self.due = {entry.row: self.due.get(entry.row, 0) + 1 for entry in due}
         most = MOST_STEPS + sum(len(files.contents) for files in self.places.values())
         hold(BEGUN, [row for row, steps in self.due.items() if steps > most])
