@@ -39,7 +39,8 @@ def _from_nothing(world: World) -> tuple[Counter[tuple[object, ...]], dict[str, 
     for source, files in world.places.items():
         own = fresh.places[source] = Files(fresh.chaos, files.root)
         own.contents, own.versions, own.written = files.contents, files.versions, files.written
-    fresh.configure()
+    fresh.end()  # a reload would keep the connectors
+    fresh.start()
     fresh.settle()
     found = _essence(fresh), _settings(fresh)
     fresh.end()
