@@ -147,7 +147,7 @@ def report_sync(
         unsupported=dict(skipped.most_common()),
         held={name: why for name, row in rows.items() if (why := row.held or kept(name)) is not None},
         paused=tuple(name for name, row in rows.items() if row.paused is not None),
-        unusable={str(name): why for name, why in running.engine.writer.troubles().items()},
+        unusable=running.engine.writer.troubles(),
         unseen=_unseen(running, rows),
         unconfigured={
             name: {"removed": max(0, number - after.get(name, 0)), "kept": after.get(name, 0)}

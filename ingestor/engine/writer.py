@@ -125,9 +125,14 @@ class Writer:
         now = self._clock()
         return {name for name, health in self.health.items() if now < health.not_before}
 
-    def troubles(self) -> dict[EditionName, str]:
-        """Collections that failed at the last attempt, with the reason."""
-        return {name: health.trouble for name, health in self.health.items() if health.trouble is not None}
+    def troubles(self) -> dict[str, str]:
+        """Collections, as readers name them, that failed at the last attempt, with the reason.
+
+        The reason of the collection that readers see goes before that of its replacement.
+        """
+        failed = {name: health.trouble for name, health in self.health.items() if health.trouble is not None}
+        building_first = sorted(failed, key=self._collections.building, reverse=True)
+        return {self._collections.serves(name): failed[name] for name in building_first}
 
     def unwritable(self) -> dict[str, str]:
         """Collections, as readers name them, whose writes fail again and again, with the reason."""

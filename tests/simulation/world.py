@@ -371,7 +371,7 @@ class World:
         """A document waits for few others, and for none of an edition whose collection takes no writes."""
         engine = self.engine
         full = {name for name, queue in engine.flight.queues.items() if queue.records >= self._batch(name)}
-        later = full | engine.writer.troubles().keys()
+        later = full | {name for name, health in engine.writer.health.items() if health.trouble is not None}
         ready = [feed for feed in engine._ready() if feed.edition not in later]
         due = engine.backlog.due(ready, self.now, 1000, engine.flight.rows()) if stepped else ()
         self.due = {entry.row: self.due.get(entry.row, 0) + 1 for entry in due}
