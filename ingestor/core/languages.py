@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ingestor.units import counted
+
 REMEDY = "a multilingual model finds more: docs/first-collection.md, Languages"
 _FEWEST = 3  # documents; fewer show nothing
 _ENGLISH = re.compile(  # names of models that were trained on English alone
@@ -50,6 +52,6 @@ def describe_foreign(counts: Mapping[str, int], known: ModelLanguages) -> str | 
         return None
     most = sorted(foreign, key=lambda language: (-foreign[language], language))[:3]
     return (
-        f"{number:,} of {total:,} documents are in a language that {known.model} does not know "
+        f"{number:,} of {counted(total, 'document')} are in a language that {known.model} does not know "
         f"({', '.join(most)}); {REMEDY}"
     )

@@ -18,7 +18,7 @@ from tests.e2e.in_chroma import lost
 from tests.e2e.project import Daemon, Project, chroma_pid, long_document, remote, running, signal_later
 from tests.waiting import wait
 
-WRITTEN, SWAPPED = " written, ", "took the place of the old one"
+WRITTEN, SWAPPED = " INFO    docs: ", "took the place of the old one"
 
 
 def test_changes_arrive_and_stopping_is_clean(project: Project, daemon: Daemon) -> None:

@@ -64,7 +64,7 @@ def test_a_command_without_arrays_imports_no_numpy(synced: Project, ask: Ask, co
         check=True,
     )
     assert "docs" in done.stdout
-    costly = {"numpy", "chromadb", "ingestor.lexical.terms", "ingestor.text.outline"}
+    costly = {"numpy", "chromadb", "ingestor.lexical.terms"}
     assert not costly & set(done.stderr.split())
 
 

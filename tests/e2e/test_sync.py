@@ -21,7 +21,8 @@ def test_the_keys_of_sync_are_stable(project: Project) -> None:
     (project.docs / "a.md").write_text("# Title\n\nSome words.\n")
     result = project.json("sync")
     assert result["documents"] | {"failed": 0} == {
-        "added": 1, "changed": 0, "moved": 0, "rebuilt": 0, "removed": 0, "unchanged": 0,
+        "added": 1, "changed": 0, "moved": 0, "rebuilt": 0, "recut": 0, "removed": 0,
+        "unchanged": 0,
         "quarantined": 0, "unsupported": 0, "failed": 0, "due": 0,
     }  # fmt: skip
     assert result["records"] == {"added": 1, "replaced": 0, "patched": 0, "dropped": 0}

@@ -127,7 +127,8 @@ def test_attempts_that_come_again_are_counted(tmp_path: Path, monkeypatch: pytes
         return fetch(item)
 
     monkeypatch.setattr(world.files, "fetch", failing)
-    world.configure()
+    world.end()
+    world.start()
     world.settle()
     assert world.engine.writer.counts.retries.total() == 2
     world.journal.close()

@@ -21,6 +21,7 @@ from tests.simulation.world import FILES, World
 def begun(folder: Path, text: str = "a line") -> Iterator[tuple[World, Callable[[], None]]]:
     """A program that prepares a document; the function lets the outcomes of all that was read so far come."""
     world, withheld = World(folder, seed=1), list[Outcome]()
+    world.withheld = withheld
     submit, outcomes = world.engine.pool.submit, world.pool.outcomes
 
     def submitted(tag: Any, work: Callable[[], object], *, scan: bool = False, lane: Any = None) -> None:

@@ -126,17 +126,22 @@ def test_document_of_a_rebuild_gets_a_process_after_all_others() -> None:
 def test_bytes_in_flight_are_bounded() -> None:
     most, now, texts = [0], [0], shop.Texts({f"{n}.txt": shop.TEXT + f" {n}" for n in range(12)})
     size = max(len(text) for text in texts.texts.values())
+    three, unbounded = Event(), Event()
 
     class Counted(shop.LocalNodes):
         def work(self, setup: Setup, task: bytes, *, again: bool) -> shop.LocalDocument:
             now[0] += 1
             most[0] = max(most[0], now[0])
-            Event().wait(0.02)
+            if now[0] > 2:
+                three.set()
+            (three if unbounded.is_set() else Event()).wait(60 if unbounded.is_set() else 0.02)
             now[0] -= 1
             return super().work(setup, task, again=again)
 
     for bound, at_once in ((2 * size + 1, 2), (10**6, 6)):
         most[0] = 0
+        if at_once > 2:
+            unbounded.set()
         on_nodes = made(Counted(), most=6, in_flight=bound)
         tools = shop.tools("recursive", texts)
         with pooled() as pool:

@@ -24,6 +24,7 @@ from ingestor.engine import writer
 from ingestor.engine.flight import IN_HAND, InFlight, Phase
 from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import WatchPhase
+from ingestor.engine.workers import Outcome
 from ingestor.lexical.filling import Upkeep
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.prepare import Prepared
@@ -98,6 +99,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.deeds = Counter[str]()  # of people, by kind
+        self.withheld: list[Outcome] = []  # by a test: neither with the pool nor with the engine
         self.chaos = Chaos(
             Random(self.seed),
             reads=Random(f"reads {self.seed}"),
@@ -364,7 +366,7 @@ class World:
         """Return documents whose work has ended, and that are not handed to the writer."""
         pool = self.engine.pool
         assert isinstance(pool, Inline)
-        coming = [outcome.tag for outcome in (*pool.outcomes, *self.engine._inbox)]
+        coming = [outcome.tag for outcome in (*pool.outcomes, *self.withheld, *self.engine._inbox)]
         return [each for each in self.engine.flight.documents(Phase.PREPARING) if each not in coming]
 
     def _check_begun(self, stepped: bool) -> None:

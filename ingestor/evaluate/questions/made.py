@@ -126,7 +126,7 @@ def _question(
 def _ask(text: str, heading: str, random: np.random.Generator) -> str:
     """Ask for what sentences say by a template; "" if they have too few phrases."""
     figure = _FIGURE.search(text)
-    phrases = [each for each in _phrases(text) if not (figure and any(map(str.isdigit, each)))]
+    phrases = [each for each in _phrases(text) if not (figure and _gives_away(each, figure["counted"]))]
     draws = random.random(len(phrases))
     order = sorted(range(len(phrases)), key=lambda at: (-len(phrases[at].split()), draws[at]))
     chosen = [phrases[at] for at in sorted(order[:_PHRASES])]
@@ -139,6 +139,11 @@ def _ask(text: str, heading: str, random: np.random.Generator) -> str:
         return f"What does “{heading}” say about {listed}?"
     opening = ("What is said about", "What is known about", "What should I know about")
     return f"{opening[int(random.integers(len(opening)))]} {listed}?"
+
+
+def _gives_away(phrase: str, counted: str) -> bool:
+    """Return whether a phrase has the number that is asked for."""
+    return counted in phrase.split() and any(map(str.isdigit, phrase))
 
 
 def _phrases(text: str) -> list[str]:
