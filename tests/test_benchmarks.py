@@ -92,6 +92,7 @@ def test_benchmarks_run_in_miniature(name: str) -> None:
     assert len(done.stdout.splitlines()) > 2
 
 
+@pytest.mark.slow
 def test_a_manual_is_read(tmp_path: Path) -> None:
     text = "\n\n".join(
         f"Part {n}\n======\n\nThe pump {n} is set to {n * 7} bar, and left so." for n in range(30)

@@ -232,6 +232,7 @@ def test_a_sound_collection_is_never_taken_for_torn(tmp_path: Path, number: int)
             assert opened(backend).count() == 20
 
 
+@pytest.mark.slow
 def test_a_collection_that_crashes_the_server_whenever_it_is_asked_is_torn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -215,6 +215,7 @@ def test_what_is_not_a_request_is_answered_all_the_same(
 # --- what passes unharmed -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_large_bodies_pass_both_ways(open_server: ChromaServer) -> None:
     vectors = np.random.default_rng(1).normal(size=(2000, 384)).astype(np.float32)
     ids = [str(n) for n in range(len(vectors))]

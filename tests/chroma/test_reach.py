@@ -31,6 +31,7 @@ class Hiding(MemoryIndex):
         return super().read(ids, vectors=vectors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("depth", "hidden", "lost"),
     [

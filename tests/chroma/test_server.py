@@ -225,6 +225,7 @@ def test_a_second_ingestor_on_the_folder(tmp_path):
         assert first.poll() is None
 
 
+@pytest.mark.slow
 def test_a_server_that_someone_started_by_hand_on_the_folder(tmp_path):
     port = free_port()
     chroma = Path(sys.executable).with_name("chroma")
@@ -251,6 +252,7 @@ def test_a_folder_that_can_not_be_made(tmp_path):
         server(tmp_path).start()
 
 
+@pytest.mark.slow
 def test_what_deleted_collections_leave_behind_is_swept(tmp_path):
     running, vectors = server(tmp_path), {}
     with running, client_of(running) as client:

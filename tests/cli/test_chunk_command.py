@@ -238,6 +238,7 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
+@pytest.mark.slow
 def test_alternating_colours_on_a_terminal(place: Path) -> None:
     options = ("--option", "size=100", "--option", "overlap=20")
     shown = on_a_terminal(["chunk", "docs/soil.md", "--strategy", "fixed", *options])
@@ -300,6 +301,7 @@ def test_no_line_of_the_list_of_commands_is_cut_off_at_80_columns() -> None:
     assert "..." not in commands
 
 
+@pytest.mark.slow
 def test_chunk_of_a_folder_and_of_a_missing_file_end_alike(place: Path) -> None:
     for name, what in (("docs", "a folder"), ("missing.md", "missing")):
         assert called(name, code=2).stderr == f"{name!r} is {what}: name a file, such as docs/faq.md\n"

@@ -70,6 +70,7 @@ def test_trial_that_is_ended_leaves_nothing(folder: Path, number: signal.Signals
     wait(lambda: not left(folder))
 
 
+@pytest.mark.slow
 def test_trial_stops_at_its_budget_and_estimates_the_rest(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -221,6 +221,7 @@ def test_propositions_are_found_and_their_passages_read(project: Project) -> Non
         assert meta["passage"] == text[meta["start_index"] : meta["end_index"]]
 
 
+@pytest.mark.slow
 def test_auto_says_what_it_picked_and_what_is_wrong(project: Project) -> None:
     project.settings["chunking"] = {"strategy": "auto", "prose": {"strategy": "recursive", "size": 60}}
     project.configure()

@@ -177,6 +177,7 @@ def fill(project: Project, ask: Ask, documents: int = 12) -> None:
     assert ask("sync").code == 0
 
 
+@pytest.mark.slow
 def test_chroma_s_folder_may_be_deleted_at_the_price_of_no_embedding(project: Project, ask: Ask) -> None:
     fill(project, ask)
     odd = '{"page": {"$almost": 3}}'

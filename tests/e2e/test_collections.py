@@ -160,6 +160,7 @@ def test_what_a_source_left_behind_goes_with_apply_before_its_collection(project
     assert list(inventory(ask)) == ["docs"]
 
 
+@pytest.mark.slow
 def test_the_collection_before_a_swap_is_kept(project: Project, ask: Ask) -> None:
     write(project, 3, "words " * 100)
     ask("sync")
@@ -222,6 +223,7 @@ def divided(project: Project, ask: Ask) -> Project:
     return project
 
 
+@pytest.mark.slow
 def test_shards_hold_what_one_collection_would(divided: Project, ask: Ask) -> None:
     parts = shards(divided, 3)
     assert all(parts)

@@ -265,6 +265,7 @@ def test_members_are_kept_exactly_in_step(project: Project) -> None:
     assert project.essence() == project.fresh("again").essence()
 
 
+@pytest.mark.slow
 def test_a_broken_archive_is_one_document_with_a_reason(project: Project) -> None:
     project.source["archives"] = True
     project.configure()

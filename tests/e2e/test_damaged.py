@@ -324,6 +324,7 @@ def test_state_and_chroma_moved_together_go_on(backed_up: Project, tmp_path: Pat
     assert other.call("verify").returncode == 0
 
 
+@pytest.mark.slow
 def test_metadata_of_the_collection_replaced_by_an_app_stops_no_update(backed_up: Project, ask: Ask) -> None:
     in_chroma(backed_up.folder / "chroma", "docs", "collection.modify(metadata={'team': 'library'})")
     (backed_up.docs / "3.md").write_text("New words.")
@@ -333,6 +334,7 @@ def test_metadata_of_the_collection_replaced_by_an_app_stops_no_update(backed_up
     assert_exact(backed_up, ask)
 
 
+@pytest.mark.slow
 def test_metadata_key_of_a_stranger_is_removed_by_repair(backed_up: Project, ask: Ask) -> None:
     in_chroma(backed_up.folder / "chroma", "docs", MARK)
     assert ask("verify", "--repair").code == 0

@@ -127,6 +127,7 @@ def test_a_model_that_moves_is_not_asked_again(remote: Project, server: Endpoint
     assert not documents_sent(server)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edited", [False, True])
 def test_another_model_on_another_server(remote: Project, ask: Ask, edited: bool) -> None:
     """``edited``: a document changed, too, which the old collection cannot follow any more."""

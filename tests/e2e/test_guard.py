@@ -47,6 +47,7 @@ def test_a_token_is_sent_by_our_commands_and_asked_of_readers(with_token: Projec
     assert TOKEN not in daemon.said()
 
 
+@pytest.mark.slow
 def test_commands_without_a_daemon_know_the_token_too(with_token: Project) -> None:
     assert with_token.json("sync")["documents"]["added"] == 1
     assert with_token.json("query", "harbour")["hits"][0]["document"] == "words of the harbour"

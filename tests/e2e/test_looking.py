@@ -368,6 +368,7 @@ client.delete_collection(old)
 MISTAKES = [("size: 60", "sized: 60"), ("state: ", "sate: "), ("sources:", "sources: ]")]
 
 
+@pytest.mark.slow
 def test_status_with_a_broken_config_shows_the_running_one(synced: Project, ask: Ask) -> None:
     serve(synced)
     good = synced.config.read_text()

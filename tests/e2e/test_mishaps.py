@@ -233,6 +233,7 @@ def test_a_full_disk_is_waited_out(project: Project, cramped: tuple[str, Path]) 
     assert project.json("verify")["checked"] == end["collections"]["docs"]["records"]
 
 
+@pytest.mark.slow
 def test_a_start_on_a_full_disk_is_refused_in_a_few_words(
     project: Project, cramped: tuple[str, Path]
 ) -> None:

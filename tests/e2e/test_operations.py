@@ -112,6 +112,7 @@ def test_command_does_not_wait_for_a_chroma_that_never_listens(one_synced: Proje
         assert "embedded: true" in ask("status").out
 
 
+@pytest.mark.slow
 def test_an_interrupted_sync_does_not_say_that_all_is_settled(project: Project) -> None:
     (project.docs / "a.txt").write_text("some words")
     config = load(project.config, {})
@@ -128,6 +129,7 @@ def test_an_interrupted_sync_does_not_say_that_all_is_settled(project: Project) 
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_a_source_that_feeds_another_collection_now_leaves_the_old_one(one_synced: Project, ask: Ask) -> None:
     """Nothing feeds the old one any more, so nobody knows its model."""
     one_synced.source = {"collection": "elsewhere"}

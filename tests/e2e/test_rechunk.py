@@ -141,6 +141,7 @@ def test_rolling_back_gives_readers_what_they_had_and_apply_goes_on(project: Pro
     assert project.essence() == after
 
 
+@pytest.mark.slow
 def test_a_config_that_was_rolled_back_is_followed_after_another_one(project: Project) -> None:
     write_documents(project, Random(5), range(2))
     reconfigure(project, rechunk="swap")

@@ -152,6 +152,7 @@ def test_a_chroma_that_is_stopped_is_seen(tmp_path: Path) -> None:
         wait(lambda: figure(here, "ingestor_chroma_up") == 1)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_chroma_that_was_killed_is_counted(tmp_path: Path) -> None:
     here = make_served(tmp_path)
@@ -280,6 +281,7 @@ def make_paged(folder: Path, **http: object) -> tuple[Project, httpx.Client]:
     return here, httpx.Client(base_url=address, timeout=60, trust_env=False, follow_redirects=True)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_daemon_is_seen_in_a_browser_and_ends_while_one_listens(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t0ken-of-the-port")

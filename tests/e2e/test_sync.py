@@ -223,6 +223,7 @@ def swap(old: Path) -> None:
 DEEDS: list[Callable[[Path], None]] = [rename_and_copy, chain, swap]
 
 
+@pytest.mark.slow
 def test_documents_renamed_and_copied_in_one_scan_are_all_there(project: Project) -> None:
     """Each deed has a folder of its own, with other documents."""
     for place, deed in enumerate(DEEDS):

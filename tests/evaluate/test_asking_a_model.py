@@ -120,6 +120,7 @@ def splits(body: dict[str, Any]) -> Reply:
     return said(f"split_after: {max(1, asked.count('<start_chunk_') // 2)}")
 
 
+@pytest.mark.slow
 def test_a_strategy_that_asks_a_model_has_its_price_before_and_after(
     samples: Project, ask: Ask, tmp_path: Path
 ) -> None:

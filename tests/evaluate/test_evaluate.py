@@ -118,6 +118,7 @@ def test_the_recommendation_is_written_into_the_config(samples: Project, ask: As
     assert load(samples.config, {}) == after
 
 
+@pytest.mark.slow
 def test_a_collection_is_checked_against_the_recall_that_was_kept(
     samples: Project, ask: Ask, tmp_path: Path
 ) -> None:

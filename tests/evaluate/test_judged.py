@@ -130,6 +130,7 @@ def evaluation(ask: Ask, *words: str) -> Any:
     return answered(ask("evaluate", "--json", "--strategies", f"{GOOD},{BAD}", "--make", "60", *words))
 
 
+@pytest.mark.slow
 def test_answers_are_judged_counted_and_asked_for_once(samples: Project, ask: Ask, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     with serving(model) as endpoint:

@@ -44,6 +44,7 @@ def test_the_nearest_are_those_of_the_greatest_cosine_and_of_equals_the_first() 
     assert all(np.all(np.diff(vectors[best] @ one) <= 1e-6) for one, best in zip(asked, found, strict=True))
 
 
+@pytest.mark.slow
 def test_ways_of_search_are_compared_for_the_same_chunks(samples: Project, ask: Ask) -> None:
     words = ("--json", "--strategies", "configured,fixed:size=200", "--make", "80")
     found = answered(ask("evaluate", *words, "--search", "dense,hybrid"))

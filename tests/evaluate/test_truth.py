@@ -64,6 +64,7 @@ def test_strategies_that_differ_by_chance_alone_are_seldom_told_apart(samples: P
     assert wrong <= 10  # of 100, where 5 are expected: more has a chance of 1 %
 
 
+@pytest.mark.slow
 def test_a_planted_bad_strategy_is_recommended_for_no_choice_of_questions(samples: Project) -> None:
     found = evaluated(samples, 240, "recursive:size=100", BAD, "structure:max_tokens=200")
     scores = np.array([outcome.scores.at[500] for outcome in found.outcomes])

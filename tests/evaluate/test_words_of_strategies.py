@@ -100,6 +100,7 @@ def test_mistakes_are_told(project: Project, ask: Ask, word: str, message: str) 
     assert message in answer.err
 
 
+@pytest.mark.slow
 def test_a_reranker_is_compared(samples: Project, ask: Ask) -> None:
     """One that prefers what has the question's words finds more than vectors alone, and has its own row."""
 

@@ -58,6 +58,7 @@ CUT = """() => [...document.querySelectorAll('main .scroll')]
     .filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.ariaLabel || box.innerText)"""
 
 
+@pytest.mark.slow
 def test_nothing_hostile_runs_and_no_page_scrolls_sideways(browser: Any, client: httpx.Client) -> None:
     """Tables are cards on a phone."""
     with Tab(browser, client) as tab:
@@ -94,6 +95,7 @@ def test_figures_change_while_one_looks(browser: Any, client: httpx.Client, daem
         assert tab.said == []
 
 
+@pytest.mark.slow
 def test_it_works_without_scripts(browser: Any, client: httpx.Client) -> None:
     with Tab(browser, client, java_script_enabled=False) as tab:
         page = tab.show("/page/documents")
@@ -112,6 +114,7 @@ def test_it_works_without_scripts(browser: Any, client: httpx.Client) -> None:
         assert page.get_by_role("heading", level=1).inner_text().startswith(ATTACK[:25])
 
 
+@pytest.mark.slow
 def test_a_slash_moves_to_the_search_field(browser: Any, client: httpx.Client) -> None:
     with Tab(browser, client) as tab:
         page = tab.show("/page/documents")
@@ -128,6 +131,7 @@ def test_a_slash_moves_to_the_search_field(browser: Any, client: httpx.Client) -
 FOCUSED = "document.activeElement.textContent.trim() || document.activeElement.name"
 
 
+@pytest.mark.slow
 def test_the_way_by_keyboard(browser: Any, client: httpx.Client) -> None:
     with Tab(browser, client) as tab:
         page = tab.show("/page/documents")
@@ -172,6 +176,7 @@ CONTRAST = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_every_text_stands_out_from_what_is_behind_it(browser: Any, client: httpx.Client) -> None:
     with Tab(browser, client) as tab:
         for path in (

@@ -129,6 +129,7 @@ def test_what_waits_is_applied(press: Press, daemon: Daemon) -> None:
     Notices(daemon.journal).put("waits", "docs", None)
 
 
+@pytest.mark.slow
 def test_a_plan_is_made_by_a_process_of_its_own(press: Press, client: httpx.Client) -> None:
     assert "Being made" in press("plan").text
     said = wait(lambda: "Made" in (text := client.get("/page/changes").text) and text)

@@ -116,6 +116,7 @@ def test_a_container_that_became_too_much_keeps_what_it_had() -> None:
         journal.read("m.eml/!/b.md")
 
 
+@pytest.mark.slow
 def test_a_container_that_takes_too_long_costs_itself_alone() -> None:
     world = World()
     world.put("a.eml", SLOW_MAIL)

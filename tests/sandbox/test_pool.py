@@ -48,6 +48,7 @@ def test_a_document_comes_back_whole(isolation: Isolation) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_process_is_used_again_until_it_has_grown(parse: Parse) -> None:
     ours = b"x" * 300_000_000  # what we hold is not what the process holds
     with pytest.raises(BadDocument):

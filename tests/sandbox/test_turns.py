@@ -47,6 +47,7 @@ def test_stopping_ends_a_document_under_way_and_the_processes() -> None:
         os.kill(pid, 0)
 
 
+@pytest.mark.slow
 def test_a_slow_document_ends_its_first_attempt_early_and_has_all_its_time_in_the_next() -> None:
     isolation = Isolation(Limits(seconds=2, processes=1))
     isolation.take_turns()

@@ -79,6 +79,7 @@ def test_many_more_histories_end_as_a_run_from_nothing(tmp_path: Path, kind: str
     assert histories(tmp_path, [0, *range(4, 60)]) > 150
 
 
+@pytest.mark.slow
 def test_an_engine_that_visits_nobody_is_found_out(tmp_path: Path, kind: str, find_out: FindOut) -> None:
     variant = Backlog, "drifted", lambda self, *args: [], {EXACT}
     find_out(variant, partial(histories, tmp_path))

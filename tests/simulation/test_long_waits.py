@@ -45,6 +45,7 @@ BROKEN: Variants = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
     find_out(BROKEN[name], partial(crashes, tmp_path, settings=dated))

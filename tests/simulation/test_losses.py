@@ -39,6 +39,7 @@ def test_histories_of_unreadable_documents_end_as_a_run_from_nothing(tmp_path: P
     assert crashes(tmp_path, range(6), spoiling).total() > 20
 
 
+@pytest.mark.slow
 def test_withdrawals_that_are_not_asked_about_are_found_out(tmp_path: Path, find_out: FindOut) -> None:
     variant = decisions, "withdrawal", lambda *args: None, {ASKED}
     find_out(variant, partial(crashes, tmp_path, settings=spoiling))
@@ -51,6 +52,7 @@ BROKEN: Variants = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
     find_out(BROKEN[name], partial(crashes, tmp_path, settings=dwindling))

@@ -208,6 +208,7 @@ BROKEN: Variants = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*BROKEN[name][:3])
@@ -249,6 +250,7 @@ def test_removals_reach_an_edition_whose_plugins_are_gone(
     world.end()
 
 
+@pytest.mark.slow
 def test_a_rebuild_is_written_in_smaller_batches_than_what_readers_see(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def slices_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "SLICE", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("slices_of_one")
 def test_histories_of_large_documents_end_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
     assert crashes(tmp_path, seeds(range(1100, 1112), 5), in_slices).total() > 10
@@ -89,6 +90,7 @@ def test_a_slice_that_is_written_under_an_old_name_is_found_out(tmp_path: Path, 
     find_out(variant, partial(crashes, tmp_path, settings=in_slices))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
     histories = partial(crashes, tmp_path, settings=two_sources)

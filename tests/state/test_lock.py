@@ -97,6 +97,7 @@ def test_a_folder_that_is_not_there(tmp_path):
         hold(tmp_path / "nowhere" / "lock")
 
 
+@pytest.mark.slow
 def test_asking_and_holding_at_once(tmp_path):
     """Many processes that ask never stop one that holds and releases."""
     asking = (

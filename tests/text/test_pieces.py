@@ -106,6 +106,7 @@ def unspaced(count: int) -> str:
     return "".join(chr(generator.randrange(0x4E00, 0x9FFF)) for _ in range(count * 8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [lines, sentences, words, unspaced])
 def test_an_edit_makes_few_new_pieces(make: object) -> None:
     assert callable(make)
@@ -132,6 +133,7 @@ def long_text(make: Callable[[int], str]) -> tuple[str, list[Span]]:
     return text, pieces(text, TOKENS, 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", REACH)
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
 @given(data=st.data(), gone=st.integers(0, 200), new=texts)

@@ -40,6 +40,7 @@ def _lock(clone: Path, pattern: str) -> None:
         path.with_name(f"{path.name}.lock").touch()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("history", [True, False])
 @pytest.mark.parametrize(
     ("harm", "what"),

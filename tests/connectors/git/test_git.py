@@ -67,6 +67,7 @@ def test_a_change_that_was_taken_back_is_another_version_of_the_same_bytes(world
     assert before.extra != after.extra
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_incremental_history_equals_that_of_a_new_clone(world: GitWorld, seed: int) -> None:
     """With branches merged in whose commits are older than what was seen before."""
@@ -231,6 +232,7 @@ def _commits(connector: Git) -> dict[str, object]:
     return {key: dict(item.extra)["commit"] for key, item in listed(connector).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", every(3, range(8)))
 def test_last_commit_under_any_clock_is_that_of_git_log(world: GitWorld, seed: int) -> None:
     """Commits of one second, of a wrong clock and of merged branches, listed step by step and at once."""

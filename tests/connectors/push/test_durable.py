@@ -130,6 +130,7 @@ def kills(folder: Path, times: int) -> tuple[int, int]:
     return answered, under_way
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     answered, under_way = kills(tmp_path / "pushed", 3)
     assert answered > 30

@@ -108,6 +108,7 @@ def peak(number: int, known: int) -> int:
     return most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("new", [False, True])
 def test_a_document_takes_little_memory(new: bool) -> None:
     few, many = (peak(number, 0 if new else number) for number in (10_000, 30_000))

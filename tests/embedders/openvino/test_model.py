@@ -126,6 +126,7 @@ def test_bfloat16_of_each_family_is_near(tmp_path, family):
     assert 1 - by["openvino"].mean() < 2 * (1 - by["torch"].mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"])
 def test_other_poolings_and_projections(tmp_path, pooling):
     folder = models.save(tmp_path, pooling, projected=True)
@@ -183,6 +184,7 @@ def test_order_and_mates_change_no_bit(embedder, texts, vectors):
         assert np.array_equal(found[-1], found[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, *(pytest.param(threads, marks=SLOW) for threads in (3, 0))])
 def test_the_number_of_threads_changes_no_bit(precision, texts, vectors, threads):
     assert np.array_equal(build(precision=precision, threads=threads).embed(texts), vectors)
@@ -204,6 +206,7 @@ def test_the_law_holds_for_each_family(tmp_path, precision, family):
     assert np.array_equal(two.embed(texts[::-1])[::-1], expected)
 
 
+@pytest.mark.slow
 def test_questions_between_parts_change_no_bit(embedder, texts, vectors):
     """Nor does it disturb the next texts that nobody wanted the rest."""
     found, question = np.zeros_like(vectors), embedder.embed([texts[5]])
