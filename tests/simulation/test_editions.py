@@ -88,7 +88,7 @@ def swapped_often(folder: Path, seed: int) -> World:
 def test_collections_that_are_swapped_while_chroma_comes_and_goes_end_as_a_run_from_nothing(
     tmp_path: Path, seeds: Seeds
 ) -> None:
-    assert with_outages(tmp_path, seeds(range(10), 5))["away"] > 40
+    assert with_outages(tmp_path, seeds(range(10), 3))["away"] > 40
 
 
 def _by_any_name(self: Any, name: Any, *, torn: bool, shard: int | None = None) -> None:

@@ -50,8 +50,8 @@ def histories(folder: Path, seeds: Iterable[int]) -> Counter[str]:
 
 
 def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
-    found = histories(tmp_path, seeds(range(40), 11))
-    assert found["within listing"] > 2
+    found = histories(tmp_path, seeds(range(40), 5))
+    assert found["within listing"] > 1
 
 
 @pytest.mark.slow
