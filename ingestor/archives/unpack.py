@@ -46,7 +46,7 @@ from ingestor.ports import BadDocument
 
 
 class Unpacked:
-    """``members`` by name; ``broken``: why containers among them could not be opened.
+    """Members of opened containers: ``members`` by name; ``broken``: why containers among them stay closed.
 
     Closed when the last reference is gone.
     """

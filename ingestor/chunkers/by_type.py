@@ -16,7 +16,7 @@ from ingestor.text.tokens import Tokens
 
 
 class ByType:
-    """``others``: chunkers by key of ``by_type``."""
+    """Chunker that leaves documents of some content types to ``others``, by key of ``by_type``."""
 
     def __init__(self, options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker]) -> None:
         self._options, self._own, self._others = options, own, others

@@ -1,4 +1,4 @@
-"""``ingestor chunk``: shows how strategies cut a file, before anything is indexed.
+"""Command ``ingestor chunk``, which shows how strategies cut a file before anything is indexed.
 
 Chunks alternate in colour on a terminal; elsewhere they are separated plain text.
 """

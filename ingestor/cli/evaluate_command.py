@@ -1,4 +1,4 @@
-"""``ingestor evaluate``: words to a request, an evaluation to text.
+"""Command ``ingestor evaluate``: reads its words into a request, and writes an evaluation as text.
 
 ``--strategies`` has ``NAME:KEY=VALUE:...``, or ``configured:KEY=VALUE:...``. A KEY is an option of the
 strategy, ``parsing.KIND.OPTION`` or ``parsing.types`` of a source, ``search``, ``rerank`` or

@@ -223,7 +223,7 @@ def _place(error: ErrorDetails, tree: ConfigTree, at: Where) -> Where:
 
 
 def unknown(what: str, name: str, known: Iterable[str], label: str) -> str:
-    """``unknown key 'exlude'; did you mean 'exclude'? Allowed: ...``."""
+    """Return a message such as ``unknown key 'exlude'; did you mean 'exclude'? Allowed: ...``."""
     names = sorted(known)
     near = get_close_matches(name, names, n=1)
     guess = f"did you mean {near[0]!r}? " if near else ""

@@ -15,7 +15,7 @@ from ingestor.ports import Embedder, NeedsHuman, Remote
 
 
 class Fleet:
-    """``tools_of``, ``embedder_of``: make on a node what a packed setup describes."""
+    """Processes that prepare and embed on nodes. ``tools_of``, ``embedder_of``: unpack a setup there."""
 
     def __init__(
         self,

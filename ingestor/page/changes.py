@@ -41,7 +41,9 @@ _RUN = "import sys; from ingestor.cli.main import main; sys.exit(main())"
 
 @dataclass(frozen=True, slots=True)
 class ShownPlan:
-    """``begun``, ``ended``: POSIX seconds. ``text``: what the command says; None while it runs.
+    """A plan that was asked for.
+
+    ``begun``, ``ended``: POSIX seconds. ``text``: output of the command; None while it runs.
 
     ``found``: the plan as `ingestor plan --json` prints it; None where the command printed none.
     """
@@ -62,7 +64,7 @@ class ShownPlan:
 
 
 class Planner:
-    """``child``: what makes a plan. Callers take turns: a page's worker thread asks at a time."""
+    """Plans made by ``child``. Callers take turns: one worker thread of the page asks at a time."""
 
     def __init__(self, child: PythonChild) -> None:
         self._child = child

@@ -38,7 +38,7 @@ Parts = Mapping[str, str]  # HTML by the id of its element
 
 
 class Events:
-    """``make``: the parts now; it may take a moment. Used by the server's event loop alone."""
+    """Events of the page. ``make``: renders its parts. Used by the server's event loop alone."""
 
     def __init__(self, make: Callable[[], Parts]) -> None:
         self._make = make

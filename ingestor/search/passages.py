@@ -177,7 +177,7 @@ class _Store(Protocol):
 
 
 class Around:
-    """``expand``: see values.Question."""
+    """Passages around hits. ``expand``: how much of them, see values.Question."""
 
     def __init__(self, store: _Store, expand: Expand) -> None:
         self._store, self._expand = store, expand

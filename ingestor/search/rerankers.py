@@ -28,7 +28,7 @@ Scores = Callable[[str, Sequence[str]], Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Reranker:
-    """``hits``: how many it sees."""
+    """Scores of a model for the first ``hits`` hits."""
 
     scores: Scores
     hits: int

@@ -33,18 +33,17 @@ DOCUMENTS, PACE = 40, 2
 QUICK = 0.1  # seconds of a step without writes
 
 
-def delays_during_a_rebuild(folder: Path) -> None:
-    """Delete, edit and add documents at rest and throughout a rebuild. Hold the world to the law."""
-    world = World(folder, 1, mode="swap", ahead=DOCUMENTS)
+def hold_delays(world: World, delayed: Callable[[Paced, int], float], *, until: int) -> None:
+    """Hold the delays of deeds 3 to ``until`` during a rebuild to twice the longest of three at rest."""
     pool = world.engine.pool = world.engine.scanner.pool = Paced(world.chaos, world.places, 4, PACE)
     for number in range(DOCUMENTS):
         world.files.write(f"{number:02}", f"alpha {number}\nbeta")
     while not (len(texts(world)) and world.engine.resting()):
         step(world, pool)
-    at_rest = max(delay(world, pool, deed, number) for number, deed in enumerate(DEEDS))
+    at_rest = max(delayed(pool, number) for number in range(3))
     world.per_chunk = 2
     world.configure()
-    meanwhile = [delay(world, pool, DEEDS[number % 3], number) for number in range(3, 12)]
+    meanwhile = [delayed(pool, number) for number in range(3, until)]
     assert any(edition.role == "staging" for edition in Editions(world.journal).all())
     hold(PROMPT, max(meanwhile) > 2 * at_rest and (at_rest, meanwhile))
     while any(edition.role == "staging" for edition in Editions(world.journal).all()):
@@ -52,6 +51,12 @@ def delays_during_a_rebuild(folder: Path) -> None:
     world.settle()
     check(world)
     world.end()
+
+
+def delays_during_a_rebuild(folder: Path) -> None:
+    """Delete, edit and add documents at rest and throughout a rebuild. Hold the world to the law."""
+    world = World(folder, 1, mode="swap", ahead=DOCUMENTS)
+    hold_delays(world, lambda pool, number: delay(world, pool, DEEDS[number % 3], number), until=12)
 
 
 def edits_beside_slow_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,22 +69,7 @@ def edits_beside_slow_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(CrashingIndex, "upsert", slow)
     monkeypatch.setattr(writer, "BEHIND", 1)
-    pool = world.engine.pool = world.engine.scanner.pool = Paced(world.chaos, world.places, 4, PACE)
-    for number in range(DOCUMENTS):
-        world.files.write(f"{number:02}", f"alpha {number}\nbeta")
-    while not (len(texts(world)) and world.engine.resting()):
-        step(world, pool)
-    at_rest = max(delay(world, pool, edit, number, QUICK) for number in range(3))
-    world.per_chunk = 2
-    world.configure()
-    meanwhile = [delay(world, pool, edit, number, QUICK) for number in range(3, 9)]
-    assert any(edition.role == "staging" for edition in Editions(world.journal).all())
-    hold(PROMPT, max(meanwhile) > 2 * at_rest and (at_rest, meanwhile))
-    while any(edition.role == "staging" for edition in Editions(world.journal).all()):
-        step(world, pool)
-    world.settle()
-    check(world)
-    world.end()
+    hold_delays(world, lambda pool, number: delay(world, pool, edit, number, QUICK), until=9)
 
 
 def delete(world: World, number: int) -> bool:

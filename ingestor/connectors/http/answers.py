@@ -101,7 +101,7 @@ def honest_type(declared: str | None, data: bytes) -> str | None:
 
 
 def essence(content_type: str | None) -> str:
-    """``text/html`` for ``Text/HTML; charset=utf-8``; "" for None."""
+    """Return ``text/html`` for ``Text/HTML; charset=utf-8``, and "" for None."""
     return (content_type or "").partition(";")[0].strip().lower()
 
 

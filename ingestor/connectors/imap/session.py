@@ -332,7 +332,7 @@ _BELIEVED = 5.0  # seconds for which a failure to connect is remembered
 
 
 class ImapSessions:
-    """``open_one`` raises the errors of Session."""
+    """Sessions that workers share. ``open_one``: opens one, and raises the errors of Session."""
 
     def __init__(self, open_one: Callable[[], Session]) -> None:
         self._open = open_one

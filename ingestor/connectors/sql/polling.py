@@ -18,7 +18,9 @@ Rows = Sequence[tuple[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """``value``: the highest so far, None if no row had one; ``keys``: of the rows with that value.
+    """Place that polling has reached.
+
+    ``value``: the highest so far, None if no row had one; ``keys``: of the rows with that value.
 
     ``crowded``: too many rows have that value, so ``keys`` is empty and only higher values count.
     """

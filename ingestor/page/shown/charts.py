@@ -95,7 +95,7 @@ PATIENCE = 3.0  # seconds for figures that are being gathered when the daemon en
 
 
 class History:
-    """``gather``: the figures now. Samples may be read by any thread."""
+    """Samples of the figures that ``gather`` returns. Any thread may read them."""
 
     def __init__(self, gather: Callable[[], Situation]) -> None:
         self._gather, self._ended, self.since = gather, Event(), time()
