@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks._needs import need
-from ingestor.app.building.parts import parser
+from ingestor.app.parts import parser
 from ingestor.config.models import Choice
 from ingestor.model import Blob, Chunk, Document
 from ingestor.parsers.shared import detect

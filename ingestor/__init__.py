@@ -8,11 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ingestor.app.estimate import SyncPlan as SyncPlan
-    from ingestor.app.queries import BadRequest as BadRequest
-    from ingestor.app.status import Status as Status
-    from ingestor.app.summary import SyncReport as SyncReport
-    from ingestor.app.verification import Verification as Verification
     from ingestor.config.models import ConfigError as ConfigError
     from ingestor.ports import BadDocument as BadDocument
     from ingestor.ports import Gone as Gone
@@ -21,6 +16,11 @@ if TYPE_CHECKING:
     from ingestor.ports import Torn as Torn
     from ingestor.ports import Transient as Transient
     from ingestor.project import Project as Project
+    from ingestor.queries.access import BadRequest as BadRequest
+    from ingestor.queries.estimate import SyncPlan as SyncPlan
+    from ingestor.queries.status import Status as Status
+    from ingestor.queries.summary import SyncReport as SyncReport
+    from ingestor.queries.verification import Verification as Verification
     from ingestor.search.values import Answer as Answer
     from ingestor.state.lock import Locked as Locked
     from ingestor.state.run_status import SyncProgress as SyncProgress
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES = {
-    "ingestor.app.estimate": ("SyncPlan",),
-    "ingestor.app.queries": ("BadRequest",),
-    "ingestor.app.status": ("Status",),
-    "ingestor.app.summary": ("SyncReport",),
-    "ingestor.app.verification": ("Verification",),
+    "ingestor.queries.estimate": ("SyncPlan",),
+    "ingestor.queries.access": ("BadRequest",),
+    "ingestor.queries.status": ("Status",),
+    "ingestor.queries.summary": ("SyncReport",),
+    "ingestor.queries.verification": ("Verification",),
     "ingestor.config.models": ("ConfigError",),
     "ingestor.ports": ("BadDocument", "Gone", "IngestorError", "NeedsHuman", "Torn", "Transient"),
     "ingestor.project": ("Project",),

@@ -26,13 +26,14 @@ from ingestor.ports import NeedsHuman, Stop
 
 if TYPE_CHECKING:
     from ingestor.app.daemon import Loop, Signals
-    from ingestor.app.estimate import SyncPlan
-    from ingestor.app.inventory import CollectionInfo
-    from ingestor.app.queries import Searching, Shown
-    from ingestor.app.status import Status
-    from ingestor.app.summary import SyncReport
-    from ingestor.app.verification import Verification
     from ingestor.config.models import Config
+    from ingestor.queries.documents import Shown
+    from ingestor.queries.estimate import SyncPlan
+    from ingestor.queries.inventory import CollectionInfo
+    from ingestor.queries.search import Searching
+    from ingestor.queries.status import Status
+    from ingestor.queries.summary import SyncReport
+    from ingestor.queries.verification import Verification
     from ingestor.search.values import Answer, Expand, Mode
     from ingestor.state.queries.history import Event
     from ingestor.state.queries.reports import Listed
@@ -122,8 +123,8 @@ class Project:
         ``sample``: documents to read of each source; default: all, or 2,000 of a source with over 20,000 new
         ones. ``everything``: read all new documents.
         """
-        from ingestor.app.estimate import make_plan
-        from ingestor.app.plan import Sampling, silently
+        from ingestor.queries.estimate import make_plan
+        from ingestor.queries.plan import Sampling, silently
         from ingestor.state.running_config import in_force, running_file
 
         config = self._config()
@@ -148,8 +149,8 @@ class Project:
         resumes. ``handle_signals``: end early at SIGTERM and Ctrl-C; for the main thread only.
         """
         from ingestor.app.daemon import Loop, Signals
-        from ingestor.app.summary import report_sync, unconfigured
         from ingestor.app.wiring import opened
+        from ingestor.queries.summary import report_sync, unconfigured
 
         config = self._config()
         begun, signals = time.monotonic(), Signals(stop)
@@ -202,7 +203,7 @@ class Project:
         self, *, progress: Callable[[SyncProgress], None] | None = None, handle_signals: bool = False
     ) -> Applied:
         """Approve what waits for approval, and sync unless a daemon runs, which does it."""
-        from ingestor.app.approvals import approve
+        from ingestor.queries.changes import approve
 
         config = self._config()
         with _explained():
@@ -213,7 +214,7 @@ class Project:
 
     def rollback(self, collection: str | None = None) -> bool:
         """Return readers to the collection before the last change. Returns whether that undid a rollback."""
-        from ingestor.app.approvals import roll_back
+        from ingestor.queries.changes import roll_back
 
         config = self._config()
         with self._alone():
@@ -224,8 +225,8 @@ class Project:
 
         ``rebuild``: with ``repair``, move Chroma's folder aside and write everything again.
         """
-        from ingestor.app.queries import BadRequest
-        from ingestor.app.verification import verified
+        from ingestor.queries.access import BadRequest
+        from ingestor.queries.verification import verified
 
         if rebuild and not repair:
             raise BadRequest("--rebuild goes with --repair: ingestor verify --repair --rebuild")
@@ -237,13 +238,13 @@ class Project:
 
     def is_running(self) -> bool:
         """Whether a daemon or a sync runs, in this process or another."""
-        from ingestor.app.queries import is_running
+        from ingestor.queries.access import is_running
 
         return is_running(self._in_force().config)
 
     def status(self) -> Status:
         """Return the state of every source and collection."""
-        from ingestor.app.queries import current_status
+        from ingestor.queries.status import current_status
 
         with _explained():
             return current_status(self._in_force())
@@ -265,7 +266,7 @@ class Project:
         ``collection``: one name, several, or ``*`` for all; optional if there is one. ``budget_tokens``: of
         all passages, instead of ``n``. ``distinct``: show one of several near-duplicates.
         """
-        from ingestor.app.queries import Searching, search
+        from ingestor.queries.search import Searching, search
         from ingestor.search.values import Question
 
         config = self._in_force().config
@@ -283,15 +284,15 @@ class Project:
 
     def unsearchable(self) -> int:
         """Return the number of documents whose last change readers do not see yet."""
-        from ingestor.app.queries import unsearchable
+        from ingestor.queries.search import unsearchable
 
         return unsearchable(self._in_force().config)
 
     def suggest(self, number: int = 3, collection: str | None = None) -> tuple[str, ...]:
         """Return questions that a collection can answer, taken from its headings."""
-        from ingestor.app.queries import collections_of, journal_of
-        from ingestor.app.suggestions import suggest
         from ingestor.model import CollectionName
+        from ingestor.queries.access import collections_of, journal_of
+        from ingestor.queries.search import suggest
         from ingestor.state.editions import Editions
 
         config = self._in_force().config
@@ -311,21 +312,23 @@ class Project:
 
         ``pattern``: a shell pattern of the key, or a part of it.
         """
-        from ingestor.app.queries import Wanted, journal_of, listed
+        from ingestor.queries.access import journal_of
+        from ingestor.queries.documents import Wanted, listed
 
         with _explained(), journal_of(self._in_force().config) as journal:
             yield listed(journal, Wanted(source, collection, state, pattern))
 
     def history(self, source: str | None = None, document: str | None = None, n: int = 50) -> list[Event]:
         """Return what changed, newest first; only of a source or of a document, if given."""
-        from ingestor.app.queries import history, journal_of
+        from ingestor.queries.access import journal_of
+        from ingestor.queries.documents import history
 
         with _explained(), journal_of(self._in_force().config) as journal:
             return history(journal, source, document, n)
 
     def document(self, name: str) -> Shown:
         """Return a document with its records. ``name``: its key, path or id."""
-        from ingestor.app.queries import shown
+        from ingestor.queries.documents import shown
 
         config = self._in_force().config
         with self._alone():
@@ -333,7 +336,7 @@ class Project:
 
     def collections(self) -> list[CollectionInfo]:
         """List all collections in Chroma, ours or not."""
-        from ingestor.app import inventory
+        from ingestor.queries import inventory
 
         config = self._config()
         with self._alone():
@@ -343,7 +346,8 @@ class Project:
 
     def retry(self, document: str | None = None) -> int:
         """Retry a failed or quarantined document, or all. Returns how many are retried."""
-        from ingestor.app.queries import find_documents, journal_of
+        from ingestor.queries.access import journal_of
+        from ingestor.queries.documents import find_documents
 
         with _explained(), journal_of(self._in_force().config) as journal:
             rows = [entry.row for entry in find_documents(journal, document)] if document else None
@@ -351,7 +355,7 @@ class Project:
 
     def accept(self, source: str) -> None:
         """Confirm a held source's loss of documents: the next pass removes them."""
-        from ingestor.app.queries import BadRequest, journal_of
+        from ingestor.queries.access import BadRequest, journal_of
         from ingestor.state.sources import SourceRows, Withdrawals
 
         config = self._in_force().config
@@ -366,7 +370,7 @@ class Project:
 
     def pause(self, source: str | None = None) -> list[str]:
         """Pause a source, or all, until it is resumed. Returns the names."""
-        from ingestor.app.queries import journal_of
+        from ingestor.queries.access import journal_of
         from ingestor.state.sources import SourceRows
 
         config = self._in_force().config
@@ -378,7 +382,7 @@ class Project:
 
     def resume(self, source: str | None = None) -> list[str]:
         """Resume a paused source, or all. Returns the names of those that were paused."""
-        from ingestor.app.queries import journal_of
+        from ingestor.queries.access import journal_of
         from ingestor.state.sources import SourceRows
 
         config = self._in_force().config
@@ -387,7 +391,7 @@ class Project:
 
     def delete_collection(self, name: str, *, not_ours: bool = False) -> CollectionInfo:
         """Delete an unused collection of ours; with ``not_ours`` one that another program wrote."""
-        from ingestor.app import inventory
+        from ingestor.queries import inventory
 
         config = self._config()
         with self._alone():
@@ -395,7 +399,7 @@ class Project:
 
     def adopt_collection(self, name: str) -> CollectionInfo:
         """Adopt a collection that another state wrote."""
-        from ingestor.app import inventory
+        from ingestor.queries import inventory
 
         config = self._config()
         with self._alone():
@@ -431,7 +435,7 @@ class Project:
     @staticmethod
     def _one(config: Config, wanted: str | None) -> str:
         """Return the named collection, or the only one. Raises BadRequest if there are several."""
-        from ingestor.app.queries import BadRequest
+        from ingestor.queries.access import BadRequest
 
         names = sorted({str(source.collection) for source in config.sources})
         if wanted is None and len(names) > 1:
@@ -440,7 +444,7 @@ class Project:
 
     @staticmethod
     def _sources(config: Config, wanted: str | None) -> list[SourceName]:
-        from ingestor.app.queries import BadRequest
+        from ingestor.queries.access import BadRequest
 
         names = [source.name for source in config.sources]
         if wanted is not None and wanted not in names:
@@ -473,7 +477,7 @@ def _watcher(progress: Callable[[SyncProgress], None] | None) -> Callable[[Live]
 
 
 def _ready(live: Live, loop: Loop) -> Ready:
-    from ingestor.app.suggestions import suggest
+    from ingestor.queries.search import suggest
     from ingestor.state.editions import Editions
     from ingestor.state.queries.reports import Reports
     from ingestor.state.sources import SourceRows

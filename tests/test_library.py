@@ -93,11 +93,11 @@ def test_error_of_the_system_becomes_an_ingestor_error(project: Project, tmp_pat
 def test_search_inside_a_block_keeps_chroma_open_and_its_end_closes_it(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ingestor.app import queries
+    from ingestor.queries import search
 
     project.sync()
-    opened, real = [], queries.collections_of
-    monkeypatch.setattr(queries, "collections_of", lambda *given: opened.append(1) or real(*given))
+    opened, real = [], search.collections_of
+    monkeypatch.setattr(search, "collections_of", lambda *given: opened.append(1) or real(*given))
     with project:
         assert project.search("mill").hits
         assert project.search("slowly").hits

@@ -1,1 +1,1 @@
-"""The program: parts built from the config, the daemon, and the queries of commands."""
+"""The composition: parts built from the config, and the daemon that runs them."""

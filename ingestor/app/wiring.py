@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ingestor.app.building.on_nodes import embedder_of, embedder_setup, tools_of, tools_setup
-from ingestor.app.building.parts import Parts, Places, here, made_by
 from ingestor.app.handover import leaving, settle_names
+from ingestor.app.on_nodes import embedder_of, embedder_setup, tools_of, tools_setup
+from ingestor.app.parts import Parts, Places, here, made_by
 from ingestor.chroma.backend import Collections
 from ingestor.config.models import Config
 from ingestor.core.backend import Model

@@ -142,7 +142,7 @@ class ChromaServer:
             self._await_ready()
             self._lock.note(
                 f"{self.host} {self.port} {self.secret}"
-            )  # for other commands, see app/queries.py
+            )  # for other commands, see queries/access.py
         except BaseException:
             self.stop()
             raise

@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ingestor.app.queries import BadRequest
 from ingestor.cli.usage import DEFAULT_CONFIG
 from ingestor.config.file import load
 from ingestor.config.models import Choice, Config, ConfigError, Problem
@@ -28,6 +27,7 @@ from ingestor.model import Document
 from ingestor.preview.page import Assets, page
 from ingestor.preview.preview import CountedEmbedding, Cut, Setting, answers, cut, read, setting
 from ingestor.preview.view import Beside, Part, beside, flow_lines, parts, show_controls
+from ingestor.queries.access import BadRequest
 from ingestor.registry import Options
 from ingestor.units import counted
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from ingestor.app.queries import BadRequest
 from ingestor.cli.chunk_command import add, choice, said
 from ingestor.cli.output import evaluation as output
 from ingestor.config.check import parsers_of, types_of
@@ -36,6 +35,7 @@ from ingestor.evaluate.strategies import Strategy, StrategyExtras, configured_st
 from ingestor.evaluate.workplace import EvaluationRequest
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
+from ingestor.queries.access import BadRequest
 from ingestor.registry import find, kinds
 from ingestor.search.values import MODES, Mode
 from ingestor.units import counted

@@ -248,8 +248,8 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
     """How the tools ask the daemon: see service.client.Ask."""
     from anyio.to_thread import run_sync
 
-    from ingestor.app.queries import journal_of
     from ingestor.ports import NeedsHuman
+    from ingestor.queries.access import journal_of
     from ingestor.service.client import DaemonAway, DaemonClient
 
     @cache

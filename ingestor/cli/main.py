@@ -64,10 +64,10 @@ def main() -> None:
 
 def _explain(error: Exception) -> None:
     """End with a message if the error is not a defect of this program."""
-    from ingestor.app.queries import BadRequest
     from ingestor.config.models import ConfigError
     from ingestor.core.error_text import describe
     from ingestor.ports import IngestorError, Torn
+    from ingestor.queries.access import BadRequest
 
     match error:
         case MemoryError() | RuntimeError(args=("can't start new thread",)):

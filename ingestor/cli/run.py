@@ -32,9 +32,9 @@ from ingestor.cli.usage import (
 from ingestor.core.events import event
 
 if TYPE_CHECKING:
-    from ingestor.app.summary import SyncReport
     from ingestor.config.models import Config
     from ingestor.project import Ready
+    from ingestor.queries.summary import SyncReport
 
 
 _DEFAULT_MODEL = "all-MiniLM-L6-v2"

@@ -28,9 +28,9 @@ import typer
 from ingestor.cli.usage import FAILED, USAGE, JsonOption, close_to_others, command, fail, quoted
 
 if TYPE_CHECKING:
-    from ingestor.app.summary import SyncReport
     from ingestor.model import Item
     from ingestor.project import Project
+    from ingestor.queries.summary import SyncReport
     from ingestor.search.values import Answer
     from ingestor.state.run_status import SyncProgress
 
@@ -197,7 +197,7 @@ def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Pr
 
 def _list(project: "Project") -> "list[Item]":
     """Return the documents of the folder, without what could not be listed."""
-    from ingestor.app.building.parts import build
+    from ingestor.app.parts import build
     from ingestor.config.file import load
     from ingestor.ports import PartialScan
 
@@ -212,8 +212,8 @@ def _index(
     folder: Path, place: Path, order: "list[Item]", deadline: float, say: Callable[[str], None]
 ) -> "list[SyncReport]":
     """Index the first documents, then the others until the deadline. Returns the report of each pass."""
-    from ingestor.app.summary import SyncReport
     from ingestor.ports import Stop
+    from ingestor.queries.summary import SyncReport
     from ingestor.units import counted
 
     stop, reports = Stop(), list[SyncReport]()

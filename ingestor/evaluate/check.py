@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ingestor.app.queries import BadRequest, collections_of, journal_of
 from ingestor.config.models import Config
 from ingestor.evaluate.intervals import Interval, compare
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
@@ -18,6 +17,7 @@ from ingestor.evaluate.scores import ChunkPlace, score, within
 from ingestor.evaluate.workplace import Progress, open_workplace, read_questions, same_documents
 from ingestor.model import CollectionName, Hit, Vectors
 from ingestor.ports import Index, NeedsHuman
+from ingestor.queries.access import BadRequest, collections_of, journal_of
 from ingestor.state import run_status
 from ingestor.state.editions import Editions
 from ingestor.state.run_status import CheckResult

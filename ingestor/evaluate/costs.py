@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ingestor.app import needs
+from ingestor.queries import needs
 
 
 @dataclass(frozen=True, slots=True)

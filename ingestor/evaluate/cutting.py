@@ -8,7 +8,6 @@ from time import perf_counter
 
 import numpy as np
 
-from ingestor.app.estimate import look_alikes
 from ingestor.chunkers import by_type
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice
@@ -20,6 +19,7 @@ from ingestor.llm.client import Answers, Asking, Completion, Prompt
 from ingestor.model import Chunking, Document, SourceName, Sums, Vectors
 from ingestor.pipeline.prepare import Tools, embedded_texts, vectors_at
 from ingestor.ports import Chunker, Collective, Embed
+from ingestor.queries.estimate import look_alikes
 from ingestor.text.context import Lines, contexts
 from ingestor.text.tokens import Tokens
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pydantic import ValidationError
 
-from ingestor.app.queries import BadRequest
 from ingestor.config.models import Choice, Config
 from ingestor.evaluate import strategies
 from ingestor.evaluate.asking import expecting
@@ -40,6 +39,7 @@ from ingestor.evaluate.workplace import (
 from ingestor.llm.options import Endpoint
 from ingestor.pipeline.language import identified
 from ingestor.ports import BadDocument
+from ingestor.queries.access import BadRequest
 from ingestor.registry import find
 
 

@@ -5,9 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ingestor.app.building.parts import Parts, Places, made_by
-from ingestor.app.estimate import journal_or_blank
-from ingestor.app.queries import BadRequest
+from ingestor.app.parts import Parts, Places, made_by
 from ingestor.config.models import Config
 from ingestor.core.entries import EditionName
 from ingestor.engine.vectors.embedding import Embedding, Embeddings
@@ -22,6 +20,7 @@ from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import NeedsHuman
+from ingestor.queries.access import BadRequest, journal_or_blank
 from ingestor.search.values import Mode
 from ingestor.state import files
 from ingestor.state.cache import Parses, VectorCache

@@ -15,9 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from ingestor.app.approvals import approve, roll_back
 from ingestor.app.handover import gone_sources
-from ingestor.app.queries import BadRequest, history, journal_of
 from ingestor.config.models import Config
 from ingestor.confinement.python_child import PythonChild, python_child
 from ingestor.core.work_counts import kind_of
@@ -25,6 +23,9 @@ from ingestor.http_server.problems import RequestProblem
 from ingestor.model import SourceName
 from ingestor.page.overview import collections_now, sources_now
 from ingestor.page.site import Deed, Form, FormResult, local
+from ingestor.queries.access import BadRequest, journal_of
+from ingestor.queries.changes import approve, roll_back
+from ingestor.queries.documents import history
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.queries.browsing import failed_rows

@@ -18,7 +18,7 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from ingestor.app.building.parts import build, parser
+from ingestor.app.parts import build, parser
 from ingestor.chunkers import by_type
 from ingestor.chunkers.semantic.seen import Seen, seen
 from ingestor.config.check import Filtered

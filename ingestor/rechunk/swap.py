@@ -57,7 +57,7 @@ class Swaps:
         self._editions = Editions(journal)
         self._requests, self._notices = Requests(journal), Notices(journal)
         self._requests.take_arrange()  # all collections are arranged at the start
-        self.other_recipes: frozenset[Fingerprint] = frozenset()  # see app/building/parts.py
+        self.other_recipes: frozenset[Fingerprint] = frozenset()  # see app/parts.py
         self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
         self._changed = False  # returned by the next ``advance`` that succeeds
         self._judged: dict[EditionName, object] = {}  # the journal's mark when it was found not to be ready

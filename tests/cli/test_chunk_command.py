@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from ingestor.app.queries import BadRequest
 from ingestor.cli.chunk import chunk
 from ingestor.config.models import ConfigError
 from ingestor.ports import BadDocument
+from ingestor.queries.access import BadRequest
 from ingestor.registry import kinds
 from ingestor.sandbox.pool import Isolation
 from ingestor.sandbox.process import Limits

@@ -1,6 +1,6 @@
 import pytest
 
-from ingestor.app.suggestions import rank
+from ingestor.queries.search import rank
 
 
 @pytest.mark.parametrize(

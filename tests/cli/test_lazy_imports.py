@@ -21,13 +21,13 @@ def imported_by(module: str) -> set[str]:
     [
         ("ingestor.cli.main", {"numpy", "pydantic", "yaml", "rich", "httpx", "ingestor.ports"}),
         (
-            "ingestor.app.queries",
+            "ingestor.queries.documents, ingestor.queries.search",
             {"httpx", "rich", "charset_normalizer", "numpy", "ingestor.lexical.terms", *LOOP},
         ),
-        ("ingestor.app.estimate", {"httpx", "rich", "openvino", "chromadb", *LOOP}),
-        ("ingestor.app.building.parts", {"httpx", "openvino", "tokenizers", *LOOP}),
+        ("ingestor.queries.estimate", {"httpx", "rich", "openvino", "chromadb", *LOOP}),
+        ("ingestor.app.parts", {"httpx", "openvino", "tokenizers", *LOOP}),
         (
-            "ingestor.app.status",
+            "ingestor.queries.status",
             {"httpx", "rich", "charset_normalizer", "numpy", "ingestor.lexical.terms", *LOOP},
         ),
         ("ingestor.chroma.backend", {"chromadb", "httpx", "numpy"}),

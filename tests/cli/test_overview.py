@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.status import CollectionStatus, SourceStatus, Status
 from ingestor.cli.output.overview import show_status
 from ingestor.cli.usage import DEFAULT_CONFIG
+from ingestor.queries.status import CollectionStatus, SourceStatus, Status
 from ingestor.state.queries.reports import Skipped
 
 

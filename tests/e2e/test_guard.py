@@ -131,7 +131,7 @@ def test_another_user_is_told_that_the_state_is_closed(project: Project) -> None
         import os, sys
         from pathlib import Path
         from ingestor.config.file import load
-        from ingestor.app.queries import is_running
+        from ingestor.queries.access import is_running
         from ingestor.ports import NeedsHuman
         config = load(Path(sys.argv[1]), {})
         if os.geteuid() == 0:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ingestor.app.building import parts
+from ingestor.app import parts
 from ingestor.cli.main import app
 from ingestor.config.file import load
 from ingestor.core.languages import ModelLanguages

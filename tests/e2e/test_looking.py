@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app import daemon, queries
-from ingestor.app.building.parts import Parts
-from ingestor.app.estimate import look_alikes, outlook
-from ingestor.app.plan import Recorder, Rehearsal
+from ingestor.app import daemon
+from ingestor.app.parts import Parts
 from ingestor.app.wiring import opened
 from ingestor.cli.main import main
 from ingestor.cli.run import init
@@ -23,6 +21,10 @@ from ingestor.connectors.folder.connector import Folder
 from ingestor.model import Blob, Item
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.ports import Transient
+from ingestor.queries import access
+from ingestor.queries.changes import outlook
+from ingestor.queries.estimate import look_alikes
+from ingestor.queries.plan import Recorder, Rehearsal
 from ingestor.state.journal import Journal
 from ingestor.state.running_config import NAME, in_force, keep
 from tests.e2e.in_chroma import in_chroma
@@ -397,7 +399,7 @@ def test_status_shows_what_waits_for_a_restart(
     synced: Project, ask: Ask, right: str, wrong: str, key: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(synced)
-    monkeypatch.setattr(queries, "PATIENCE", 1.0)  # for Chroma, which a program of another state has
+    monkeypatch.setattr(access, "PATIENCE", 1.0)  # for Chroma, which a program of another state has
     good = synced.config.read_text()
     (synced.docs / "new.txt").write_text("some new words")
     changed = good.replace(right, wrong).replace("name: docs", "name: extra")

@@ -15,11 +15,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.app import needs
 from ingestor.app.daemon import Loop, Signals
-from ingestor.app.queries import current_status, is_running
-from ingestor.app.status import Status
-from ingestor.app.summary import report_sync
 from ingestor.app.wiring import Ports, Running, opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Unreachable
@@ -31,6 +27,10 @@ from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import Receipt
 from ingestor.model import CollectionName, Item
 from ingestor.pipeline.listing import Source, take
+from ingestor.queries import needs
+from ingestor.queries.access import is_running
+from ingestor.queries.status import Status, current_status
+from ingestor.queries.summary import report_sync
 from ingestor.rechunk.swap import Swaps
 from ingestor.state import lock
 from ingestor.state.editions import Editions

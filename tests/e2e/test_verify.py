@@ -12,7 +12,6 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from ingestor.app.verification import Findings, examine
 from ingestor.chroma import backend
 from ingestor.chroma.client import embedded
 from ingestor.chroma.collections import Ownership, find_collection, list_names, open_collection
@@ -24,6 +23,7 @@ from ingestor.lexical.check import words_of
 from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, Fingerprint, Record, RecordId, Vector, Vectors
 from ingestor.ports import Index
+from ingestor.queries.verification import Findings, examine
 from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal

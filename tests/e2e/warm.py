@@ -12,6 +12,7 @@ import ingestor.app
 import ingestor.chroma.guarding.guard
 import ingestor.cli
 import ingestor.page
+import ingestor.queries
 import ingestor.service
 from ingestor.pipeline.language import language_of
 from ingestor.registry import find, kinds
@@ -24,7 +25,7 @@ _LATER = (
     "uvicorn.loops.asyncio"
 )
 
-for package in (ingestor.app, ingestor.cli, ingestor.page, ingestor.service):
+for package in (ingestor.app, ingestor.cli, ingestor.page, ingestor.queries, ingestor.service):
     for module in walk_packages(package.__path__, f"{package.__name__}."):
         import_module(module.name)
 for name in _LATER.split():

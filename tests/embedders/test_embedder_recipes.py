@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from ingestor.app.building.parts import Parts
+from ingestor.app.parts import Parts
 from ingestor.config.models import Choice, Config
 from ingestor.embedders import hardware
 from ingestor.engine.vectors.models import BadVectors

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from ingestor.app import needs
 from ingestor.evaluate.costs import Measured, ModelUse, costs, price
 from ingestor.evaluate.cutting import RecordedAnswers
 from ingestor.evaluate.reading import Sample, SampledDocument
 from ingestor.llm.client import Completion, Prompt
 from ingestor.model import Document, Item, SourceName
+from ingestor.queries import needs
 
 SAMPLE = Measured(
     records=40, text=20_000, embedded=9000, tokens=4500, seconds=3.0, dimensions=384, asked=ModelUse()

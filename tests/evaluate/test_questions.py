@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.queries import BadRequest
 from ingestor.evaluate.questions import csv_file
 from ingestor.evaluate.questions.csv_file import Searchable, locate
 from ingestor.evaluate.questions.made import make_questions
 from ingestor.evaluate.reading import sort_by_digest
 from ingestor.evaluate.scores import Excerpt
 from ingestor.model import Blob, Block, Document, Item, SourceName
+from ingestor.queries.access import BadRequest
 from ingestor.registry import Options as NoOptions
 from ingestor.registry import find
 from tests.chunkers.laws import essay

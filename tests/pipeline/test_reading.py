@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.app.building.parts import Parts
+from ingestor.app.parts import Parts
 from ingestor.config.file import load
 from ingestor.core.document_json import Parsed
 from ingestor.model import Blob, Block, Digest, Document, Fingerprint, Item, SourceName

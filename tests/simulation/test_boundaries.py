@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.building.parts import Parts
+from ingestor.app.parts import Parts
 from ingestor.engine import protocol
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.vectors.models import RemoteVectors

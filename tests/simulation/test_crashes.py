@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.building import parts
+from ingestor.app import parts
 from ingestor.chroma.shards import Shards
 from ingestor.core import decisions, slots
 from ingestor.core.decisions import NEVER

@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
-from ingestor.app import plan as planning
-from ingestor.app.plan import Plan, Recorder, Rehearsal
 from ingestor.core.fingerprint import Fingerprint
 from ingestor.pipeline import actions
 from ingestor.pipeline.answers import DryRunAnswers
+from ingestor.queries import plan as planning
+from ingestor.queries.plan import Plan, Recorder, Rehearsal
 from ingestor.state.editions import Editions
 from tests.simulation.checks.at_rest import check
 from tests.simulation.play import NAMES, common, text

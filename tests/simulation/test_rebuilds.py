@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.app.building.parts import Parts
+from ingestor.app.parts import Parts
 from ingestor.core.entries import EditionName
 from ingestor.engine import loop, writer
 from ingestor.engine.dispatcher import Dispatcher

@@ -27,9 +27,9 @@ from ingestor.units import counted
 _PACKED = ("before", "after")  # keys of events for the program alone
 
 if TYPE_CHECKING:
-    from ingestor.app.inventory import CollectionInfo
-    from ingestor.app.summary import SyncReport
-    from ingestor.app.verification import Verification
+    from ingestor.queries.inventory import CollectionInfo
+    from ingestor.queries.summary import SyncReport
+    from ingestor.queries.verification import Verification
     from ingestor.state.queries.history import Event
     from ingestor.state.queries.reports import Listed as Document
     from ingestor.state.run_status import RunningListing

@@ -19,8 +19,8 @@ from ingestor.search.values import as_json as as_parsed
 from ingestor.units import counted
 
 if TYPE_CHECKING:
-    from ingestor.app.queries import Shown
     from ingestor.model import Metadata
+    from ingestor.queries.documents import Shown
     from ingestor.search.values import Answer, Copy
 
 WIDEST = 100  # columns: longer lines are hard to read

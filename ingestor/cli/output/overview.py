@@ -18,8 +18,8 @@ from ingestor.core.escape import line
 from ingestor.units import counted
 
 if TYPE_CHECKING:
-    from ingestor.app.status import CollectionStatus, FailedDocument, SourceStatus, Status
     from ingestor.core.completeness import Skipped
+    from ingestor.queries.status import CollectionStatus, FailedDocument, SourceStatus, Status
 
 MOST = 20  # failures that are shown
 

@@ -24,8 +24,8 @@ from ingestor.core.escape import line
 from ingestor.units import counted
 
 if TYPE_CHECKING:
-    from ingestor.app.estimate import CollectionChange, SyncPlan
-    from ingestor.app.needs import Needs
+    from ingestor.queries.estimate import CollectionChange, SyncPlan
+    from ingestor.queries.needs import Needs
 
 DONE = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # kinds that mean work
 SELDOM = ("rebuilt", "recut", *ASIDE)

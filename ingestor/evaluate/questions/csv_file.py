@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ingestor.app.queries import BadRequest
 from ingestor.evaluate.scores import EvalQuestion, Excerpt, Origin
+from ingestor.queries.access import BadRequest
 from ingestor.units import counted
 
 _LEAST = 8  # letters and digits; a shorter quotation is found exactly or not at all

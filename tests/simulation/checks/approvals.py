@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ingestor.app import approvals
 from ingestor.core.entries import Edition
 from ingestor.model import CollectionName
+from ingestor.queries.changes import approve
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import Choices, changes, unpacked
 from ingestor.state.editions import Editions, Requests
@@ -30,7 +30,7 @@ class Approvals:
         world = self._world
         for serves in world.config().collections:
             self._given.add((serves, policy.named(world.loop.running.parts.wanted(serves))))
-        approvals.approve(world.config())
+        approve(world.config())
         self._undone.clear()
         world.disturbed = True
 

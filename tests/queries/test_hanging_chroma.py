@@ -9,14 +9,16 @@ from uuid import uuid4
 
 import pytest
 
-from ingestor.app import queries
-from ingestor.app.queries import collections_of, current_status, journal_of, search
 from ingestor.chroma import api
 from ingestor.config.file import load
 from ingestor.config.models import Config
 from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName
 from ingestor.ports import Transient
+from ingestor.queries import access
+from ingestor.queries.access import collections_of, journal_of
+from ingestor.queries.search import search
+from ingestor.queries.status import current_status
 from ingestor.search.values import Question
 from ingestor.state.editions import Editions
 from ingestor.state.journal import opened
@@ -33,7 +35,7 @@ def silent_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         return asked(rest, method, path, content)
 
     monkeypatch.setattr(api.RestApi, "_answer", heartbeats_only)
-    monkeypatch.setattr(queries, "_HEARTBEAT", 0.2)
+    monkeypatch.setattr(access, "HEARTBEAT", 0.2)
     kept: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

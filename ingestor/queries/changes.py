@@ -1,28 +1,68 @@
-"""``apply`` and ``rollback``: approve a waiting config change, or undo the last one.
+"""A changed config: what it means for each collection, and ``apply`` and ``rollback``, which answer it.
 
 Requests are written to the journal, where a running daemon reads them. Without a daemon the caller works.
 """
 
 import time
+from dataclasses import dataclass, replace
 
-from ingestor.app.building.parts import Parts, made_by
-from ingestor.app.estimate import outlook
 from ingestor.app.handover import gone_sources, rehearsed
-from ingestor.app.queries import BadRequest, collections_of, is_running, journal_of, no_collection
-from ingestor.app.status import undone
-from ingestor.app.wiring import opened
+from ingestor.app.parts import Parts, made_by
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded
-from ingestor.core.entries import Edition
+from ingestor.core.entries import Edition, EditionName
 from ingestor.model import CollectionName
 from ingestor.ports import NeedsHuman, Transient
+from ingestor.queries.access import BadRequest, collections_of, is_running, journal_of, no_collection
+from ingestor.queries.status import undone
 from ingestor.rechunk import policy
+from ingestor.rechunk.policy import Decision
+from ingestor.rechunk.recipes import Change, asking_prices, described_otherwise
+from ingestor.rechunk.swap import situation
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports
 from ingestor.units import counted, in_words
 
 PATIENCE = 30.0  # seconds that a daemon may take to carry out a request
+# seconds that a daemon may take to carry out a request
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Consequence of a config for a collection. ``waits``: why it needs ``apply``; "" if it does not."""
+
+    serves: CollectionName
+    edition: EditionName  # to which the documents would be written
+    decision: Decision  # as if it were approved
+    chunks: int  # records of the sources that change
+    waits: str
+    described: Change | None = None  # which metadata keys records carry
+
+    @property
+    def another(self) -> bool:
+        """Whether a second collection is built to replace the first."""
+        return self.decision.act in ("build", "go_on")
+
+
+def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
+    """Return the outlook of each collection of the config."""
+    return [_outlook(parts, journal, serves) for serves in parts.config.collections]
+
+
+def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
+    wanted, settings = parts.wanted(serves), parts.config.rechunk
+    prices, editions = asking_prices(parts.config, serves), Editions(journal)
+    now = situation(journal, serves, wanted, prices, parts.other_recipes)
+    decision = policy.decide(replace(now, approved=policy.named(wanted), refused=None), settings)
+    edition = editions.live(serves).name
+    if decision.act == "build":
+        edition = EditionName(f"{serves}--new")
+    elif decision.act == "go_on":
+        edition = editions.of(serves, "staging")[0].name
+    waits = policy.decide(now, settings).why
+    described = described_otherwise(now.live, wanted) if now.live is not None and not now.empty else None
+    return Outlook(serves, edition, decision, now.chunks, waits, described)
 
 
 def approve(config: Config) -> list[str]:
@@ -64,6 +104,8 @@ def roll_back(config: Config, collection: str) -> bool:
         Requests(journal).put("roll back", serves, latest.name)
         done = _done_by_daemon(config, journal, serves)
     if not done:
+        from ingestor.app.wiring import opened  # takes long to import; `plan` reads this module, too
+
         with opened(config, serve=False) as running:
             running.swaps.run_pending_requests()
     with journal_of(config) as journal:

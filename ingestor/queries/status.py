@@ -12,13 +12,18 @@ from ingestor.core.entries import ChromaName, Edition
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, SourceName
+from ingestor.ports import NeedsHuman, Transient
+from ingestor.queries.access import collections_of, has_file, is_running, journal_of
 from ingestor.rechunk.policy import named
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
+from ingestor.state import run_status
 from ingestor.state.editions import Editions, Notices, Requests
-from ingestor.state.files import lexical_path
+from ingestor.state.files import journal_path, lexical_path, lock_path
 from ingestor.state.journal import Journal
+from ingestor.state.lock import noted
 from ingestor.state.queries.reports import Reports, Short
 from ingestor.state.run_status import Live, RunningListing
+from ingestor.state.running_config import InForce
 from ingestor.state.sources import SourceRows, Withdrawals
 
 
@@ -271,3 +276,28 @@ def _configured(config: Config, name: CollectionName) -> tuple[list[str], str]:
     strategies = [source.chunking.plugin.kind for source in config.sources if source.collection == name]
     embedding = config.embedding
     return strategies, str(getattr(embedding.options, "model", None) or embedding.plugin.kind)
+
+
+def current_status(in_force: InForce) -> Status:
+    """The status of everything, with or without a running daemon."""
+    return replace(
+        _status(in_force.config),
+        config_error=in_force.error,
+        config_since=in_force.since,
+        config_restart=in_force.restart,
+    )
+
+
+def _status(config: Config) -> Status:
+    running, said = is_running(config), run_status.read(config.state)
+    if running and str(said.pid) not in noted(lock_path(config))[:1]:
+        said = Live()  # the file is of an earlier process
+    if not has_file(journal_path(config)):
+        return gather(config, None, said, running, None)
+    with journal_of(config) as journal:
+        try:
+            with collections_of(config, journal, 0.0 if running else None) as collections:
+                return gather(config, journal, said, running, collections.probe)
+        except (NeedsHuman, Transient) as error:
+            reason = str(error)
+            return gather(config, journal, said, running, lambda name: reason)

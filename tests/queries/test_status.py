@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from ingestor.app.status import CollectionStatus, with_edition
 from ingestor.core.decisions import NEVER, Changes, Failure
 from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import Receipt
 from ingestor.model import CollectionName, Item, SourceName
+from ingestor.queries.status import CollectionStatus, with_edition
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 

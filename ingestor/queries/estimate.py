@@ -1,74 +1,33 @@
 """``plan``: what a sync would do, and its time, cost and disk space."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ingestor.app import needs
-from ingestor.app.building.parts import Parts, made_by
 from ingestor.app.handover import gone_sources, leaving, rehearsed, renamed
-from ingestor.app.needs import Needs
-from ingestor.app.plan import Plan, Recorder, Rehearsal, Sampling, silently
-from ingestor.app.queries import is_running, journal_of, unusable
-from ingestor.app.summary import DocumentCounts, RecordCounts
+from ingestor.app.parts import Parts, made_by
 from ingestor.config import servers
 from ingestor.config.models import Config
 from ingestor.core.completeness import Skipped
-from ingestor.core.entries import EditionName
-from ingestor.model import CollectionName, Vectors
+from ingestor.model import Vectors
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.ports import Embed, Remote
+from ingestor.queries import needs
+from ingestor.queries.access import is_running, journal_or_blank
+from ingestor.queries.changes import outlook
+from ingestor.queries.inventory import unusable
+from ingestor.queries.needs import Needs
+from ingestor.queries.plan import Plan, Recorder, Rehearsal, Sampling, silently
+from ingestor.queries.summary import DocumentCounts, RecordCounts
 from ingestor.rechunk import policy
-from ingestor.rechunk.policy import Decision
-from ingestor.rechunk.recipes import Change, asking_prices, described_otherwise
-from ingestor.rechunk.swap import situation
+from ingestor.rechunk.recipes import Change
 from ingestor.registry import find
 from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions
-from ingestor.state.files import cache_path, journal_path
-from ingestor.state.journal import Journal
+from ingestor.state.files import cache_path
 from ingestor.state.queries.reports import Reports
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """Consequence of a config for a collection. ``waits``: why it needs ``apply``; "" if it does not."""
-
-    serves: CollectionName
-    edition: EditionName  # to which the documents would be written
-    decision: Decision  # as if it were approved
-    chunks: int  # records of the sources that change
-    waits: str
-    described: Change | None = None  # which metadata keys records carry
-
-    @property
-    def another(self) -> bool:
-        """Whether a second collection is built to replace the first."""
-        return self.decision.act in ("build", "go_on")
-
-
-def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
-    """Return the outlook of each collection of the config."""
-    return [_outlook(parts, journal, serves) for serves in parts.config.collections]
-
-
-def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
-    wanted, settings = parts.wanted(serves), parts.config.rechunk
-    prices, editions = asking_prices(parts.config, serves), Editions(journal)
-    now = situation(journal, serves, wanted, prices, parts.other_recipes)
-    decision = policy.decide(replace(now, approved=policy.named(wanted), refused=None), settings)
-    edition = editions.live(serves).name
-    if decision.act == "build":
-        edition = EditionName(f"{serves}--new")
-    elif decision.act == "go_on":
-        edition = editions.of(serves, "staging")[0].name
-    waits = policy.decide(now, settings).why
-    described = described_otherwise(now.live, wanted) if now.live is not None and not now.empty else None
-    return Outlook(serves, edition, decision, now.chunks, waits, described)
-
 
 SAMPLE = 64  # texts embedded to measure the rate if none is known; of fewer, what goes before weighs too much
 
@@ -252,17 +211,3 @@ def _measure(parts: Parts, sample: list[str]) -> float:
     begun = time.monotonic()
     parts.embedder.embed(sample)
     return sum(parts.tokens.counts(sample)) / max(1e-6, time.monotonic() - begun)
-
-
-@contextmanager
-def journal_or_blank(config: Config) -> Iterator[Journal]:
-    """The journal, or an empty one if nothing was ingested yet. For commands that only read."""
-    if journal_path(config).exists():
-        with journal_of(config) as journal:
-            yield journal
-        return
-    journal = Journal.blank()
-    try:
-        yield journal
-    finally:
-        journal.close()

@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ingestor.app.building.parts import Parts, made_by
 from ingestor.app.daemon import Loop, Signals
 from ingestor.app.handover import rehearsed
-from ingestor.app.plan import difference
-from ingestor.app.queries import collections_of, is_running, journal_of, live_editions
+from ingestor.app.parts import Parts, made_by
 from ingestor.app.wiring import opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.folder import move_aside
@@ -34,6 +32,8 @@ from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, Digest, Fingerprint, Known, Record, RecordId, Vector
 from ingestor.pipeline.prepare import record_id
 from ingestor.ports import Index, NeedsHuman, Torn, Transient
+from ingestor.queries.access import collections_of, is_running, journal_of, live_editions
+from ingestor.queries.plan import difference
 from ingestor.rechunk.recipes import unpacked
 from ingestor.state import files
 from ingestor.state.cache import VectorCache

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from ingestor.app.needs import disk, memory, write_seconds
+from ingestor.queries.needs import disk, memory, write_seconds
 
 
 def test_what_records_need() -> None:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.queries import BadRequest, find_documents
 from ingestor.core.decisions import Changes
 from ingestor.core.escape import line, raw
 from ingestor.model import Item
+from ingestor.queries.access import BadRequest
+from ingestor.queries.documents import find_documents
 from ingestor.state.journal import Journal
 from tests.state.journals import C, S
 

@@ -2,22 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
-from ingestor.app.building.parts import here
-from ingestor.app.estimate import journal_or_blank
-from ingestor.app.queries import BadRequest, collections_of
+from ingestor.app.parts import here
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.collections import Described
 from ingestor.config.models import Config
-from ingestor.core.entries import Edition
+from ingestor.core.entries import ChromaName, Edition
 from ingestor.core.generation import HOME, pack
 from ingestor.core.shards import shard_names, shard_of
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.queries.access import BadRequest, collections_of, journal_or_blank
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state import files
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
+from ingestor.state.queries.reports import Reports
 from ingestor.units import counted, in_words
 
 Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
@@ -200,3 +203,56 @@ def _opened(config: Config) -> Iterator[tuple[Journal, Collections]]:
     files.make(config.state, lambda name: False)  # for the server's log
     with journal_or_blank(config) as journal, collections_of(config, journal) as collections:
         yield journal, collections
+
+
+def unusable(config: Config, journal: Journal) -> dict[str, str]:
+    """Collections that differ in Chroma from the journal, or cannot be read, with the reason. Reads only."""
+    kept = Reports(journal)
+    editions = [one for one in Editions(journal).all() if one.role in ("live", "staging") and one.uuids]
+    path = getattr(config.chroma, "path", None)
+    if path is not None and not (path / "chroma.sqlite3").exists():
+        reason = f"missing: Chroma has nothing in {path}; a sync writes all records again"
+        return {one.serves: reason for one in editions if kept.records(one.name)}
+    try:
+        with _with_state(config) as place, collections_of(place, journal) as collections:
+            here = [one.serves for one in editions]
+            new = {each.collection: each.shards for each in config.sources if each.collection not in here}
+            found = {name: _strange(collections, shard_names(name, shards)) for name, shards in new.items()}
+            found |= {one.serves: _doubt(collections, kept, one) for one in editions}
+    except (NeedsHuman, Transient) as error:
+        return dict.fromkeys(config.collections, str(error))
+    return {str(name): reason for name, reason in found.items() if reason is not None}
+
+
+@contextmanager
+def _with_state(config: Config) -> Iterator[Config]:
+    """The config; where its state folder is lost, with another one for the log of Chroma's server."""
+    if config.state.exists():
+        yield config
+        return
+    with TemporaryDirectory(prefix="ingestor-") as folder:
+        yield replace(config, state=Path(folder))
+
+
+def _strange(collections: Collections, names: Sequence[str]) -> str | None:
+    """Why a new collection, of these shards, could not be created, or None."""
+    try:
+        for name in names:
+            collections.existing(ChromaName(name))
+    except NeedsHuman as error:
+        return str(error)
+    return None
+
+
+def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | None:
+    try:
+        index = collections.edition(edition)
+        if index is None:
+            return "missing in Chroma; a sync writes all records again"
+        before, there, after = kept.sure(edition.name), index.count(), kept.records(edition.name)
+    except (Gone, Torn, NeedsHuman) as error:
+        return str(error)
+    if before <= there <= max(after, kept.records(edition.name)):
+        return None
+    records = counted(there, "record")
+    return f"Chroma holds {records} and the journal {after:,}; to repair: ingestor verify --repair"

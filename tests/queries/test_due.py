@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from ingestor.app.plan import Plan, Sampling
 from ingestor.core.decisions import Changes, Scope
 from ingestor.core.entries import EditionName, Feed, Intent, Receipt
 from ingestor.core.listings import comparison
@@ -16,6 +15,7 @@ from ingestor.core.reconcile import observations
 from ingestor.model import Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Source
+from ingestor.queries.plan import Plan, Sampling
 from ingestor.state.journal import Journal
 from ingestor.state.listings import LastListing
 from ingestor.state.queries import reports

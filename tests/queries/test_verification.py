@@ -5,9 +5,9 @@ from unittest.mock import patch
 
 import pytest
 
-from ingestor.app import verification
-from ingestor.app.verification import Verification, verified
 from ingestor.config.models import Config
+from ingestor.queries import verification
+from ingestor.queries.verification import Verification, verified
 from tests.config.written import checked, source
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
-from ingestor.app.building.parts import Parts, build
+from ingestor.app.parts import Parts, build
 from ingestor.config.models import Config, Origin, SourceConfig
 from ingestor.config.servers import Embedded, RemoteChroma, Search
 from ingestor.core.entries import EditionName, Feed

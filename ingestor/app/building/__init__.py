@@ -1,1 +1,0 @@
-"""Configured kinds become parts, here and on the nodes of a cluster."""

@@ -1,0 +1,1 @@
+"""Queries and requests of commands and pages. They work beside a running daemon."""

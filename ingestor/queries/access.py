@@ -1,0 +1,154 @@
+"""Access to journal and Chroma for commands, beside a running daemon or without one.
+
+Modules that are slow to import are imported where they are used.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from ingestor.config.models import Config
+from ingestor.config.servers import Embedded, RemoteChroma, Supervised, local_address
+from ingestor.core.entries import Edition
+from ingestor.ports import IngestorError, NeedsHuman, Transient
+from ingestor.state.editions import Editions
+from ingestor.state.files import chroma_log_path, journal_path, lock_path
+from ingestor.state.journal import Journal
+from ingestor.state.journal import opened as open_journal
+from ingestor.state.lock import Locked, held, noted, retry_until_free
+
+if TYPE_CHECKING:
+    from ingestor.chroma.backend import Collections
+
+PATIENCE = 30.0  # seconds
+HEARTBEAT = 3.0  # seconds
+
+
+class BadRequest(IngestorError):
+    """The command names something that does not exist or cannot be done; the message says what to do."""
+
+
+@contextmanager
+def journal_of(config: Config) -> Iterator[Journal]:
+    """The journal. Raises NeedsHuman if there is none yet. Works beside a running daemon."""
+    if not has_file(journal_path(config)):
+        raise NeedsHuman(
+            f"no documents were indexed yet: {config.state} holds no journal; run: ingestor sync"
+        )
+    with open_journal(journal_path(config)) as journal:
+        yield journal
+
+
+@contextmanager
+def journal_or_blank(config: Config) -> Iterator[Journal]:
+    """The journal, or an empty one if nothing was ingested yet. For commands that only read."""
+    if journal_path(config).exists():
+        with journal_of(config) as journal:
+            yield journal
+        return
+    journal = Journal.blank()
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def is_running(config: Config) -> bool:
+    """Whether a daemon or a sync holds the state folder."""
+    return has_file(lock_path(config)) and held(lock_path(config))
+
+
+def has_file(path: Path) -> bool:
+    try:
+        return path.exists()
+    except PermissionError as error:
+        raise NeedsHuman(
+            f"{path.parent} is closed to this user: only the user who runs ingestor may read it"
+        ) from error
+
+
+@contextmanager
+def collections_of(config: Config, journal: Journal, patience: float | None = None) -> Iterator[Collections]:
+    """Chroma for reading: the server of a running daemon or sync, else one for this command alone.
+
+    ``patience``: seconds to wait while Chroma starts or another command uses it; PATIENCE if None. Raises
+    Locked after that, NeedsHuman if Chroma cannot be shared.
+    """
+    from ingestor.chroma.backend import Collections
+    from ingestor.chroma.collections import Ownership
+
+    def opened(stack: ExitStack) -> Collections:
+        running = is_running(config)
+        place, log = (as_served(config) if running else config).chroma, chroma_log_path(config)
+        if running or isinstance(place, RemoteChroma):
+            check_answers(place)
+        owner = Ownership(journal.owner, journal.uuids)
+        return stack.enter_context(Collections(place, owner, log_path=log, attach=running))
+
+    with ExitStack() as stack:
+        yield retry_until_free(lambda: opened(stack), PATIENCE if patience is None else patience)
+
+
+def check_answers(chroma: Supervised | RemoteChroma | Embedded) -> None:
+    """Raise Transient if Chroma accepts connections and does not answer: each request would wait a minute."""
+    from ingestor.chroma.api import RestApi
+
+    if isinstance(chroma, Embedded):
+        return
+    ssl = isinstance(chroma, RemoteChroma) and chroma.ssl
+    with closing(RestApi(local_address(chroma.host), chroma.port, ssl=ssl, timeout=HEARTBEAT)) as api:
+        if api.hangs():
+            place = f"{chroma.host}:{chroma.port}"
+            raise Transient(
+                f"Chroma at {place} hangs: no answer to a heartbeat in {HEARTBEAT:g} s; "
+                "restart it if that lasts"
+            )
+
+
+def as_served(config: Config) -> Config:
+    """The config with Chroma's address and secret now, as the lock on Chroma's folder says.
+
+    Raises Locked if Chroma does not listen just now, NeedsHuman if it never does (``embedded``).
+    """
+    from ingestor.chroma.folder import LOCK
+
+    chroma, who = config.chroma, f"process {' '.join(noted(lock_path(config))[:1])}"
+    if isinstance(chroma, Embedded):
+        raise NeedsHuman(
+            f"Chroma is inside {who} (embedded: true); other processes can read it after its end"
+        )
+    if not isinstance(chroma, Supervised):
+        return config
+    match noted(lock_path(config)), noted(chroma.path / LOCK):
+        case [pid, *_], [holder, host, port, secret] if pid == holder and _listens(host, int(port)):
+            here = {"host": host, "port": int(port), "token": SecretStr(secret)}
+            return replace(config, chroma=chroma.model_copy(update=here))
+    raise Locked(f"Chroma is not up: {who}, which runs it, is starting or stopping it; try again in a moment")
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((local_address(host), port), HEARTBEAT).close()
+    except OSError:
+        return False
+    return True
+
+
+def live_editions(journal: Journal) -> list[Edition]:
+    """The editions that readers see."""
+    return [edition for edition in Editions(journal).all() if edition.role == "live"]
+
+
+def no_collection(journal: Journal, wanted: str) -> Exception:
+    """Return the error for a collection that is unknown, or gone from Chroma."""
+    known = [edition.serves for edition in live_editions(journal)]
+    if wanted in known:
+        return NeedsHuman(f"collection {wanted!r} is gone from Chroma; `ingestor sync` writes it again")
+    return BadRequest(f"there is no collection {wanted!r}; known: {', '.join(known) or 'none yet'}")
