@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ingestor.ports import Transient as Transient
     from ingestor.project import Project as Project
     from ingestor.queries.access import BadRequest as BadRequest
-    from ingestor.queries.estimate import SyncPlan as SyncPlan
+    from ingestor.queries.plan import SyncPlan as SyncPlan
     from ingestor.queries.status import Status as Status
     from ingestor.queries.summary import SyncReport as SyncReport
     from ingestor.queries.verification import Verification as Verification
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES = {
-    "ingestor.queries.estimate": ("SyncPlan",),
+    "ingestor.queries.plan": ("SyncPlan",),
     "ingestor.queries.access": ("BadRequest",),
     "ingestor.queries.status": ("Status",),
     "ingestor.queries.summary": ("SyncReport",),

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ingestor.app.daemon import Loop, Signals
     from ingestor.config.models import Config
     from ingestor.queries.documents import Shown
-    from ingestor.queries.estimate import SyncPlan
     from ingestor.queries.inventory import CollectionInfo
+    from ingestor.queries.plan import SyncPlan
     from ingestor.queries.search import Searching
     from ingestor.queries.status import Status
     from ingestor.queries.summary import SyncReport
@@ -123,8 +123,7 @@ class Project:
         ``sample``: documents to read of each source; default: all, or 2,000 of a source with over 20,000 new
         ones. ``everything``: read all new documents.
         """
-        from ingestor.queries.estimate import make_plan
-        from ingestor.queries.plan import Sampling, silently
+        from ingestor.queries.plan import Sampling, make_plan, silently
         from ingestor.state.running_config import in_force, running_file
 
         config = self._config()

@@ -85,7 +85,7 @@ def test_every_error_that_a_user_can_act_on_is_an_ingestor_error(project: Projec
 
 
 def test_error_of_the_system_becomes_an_ingestor_error(project: Project, tmp_path: Path) -> None:
-    (tmp_path / "state").write_text("a file where the folder should be")
+    (tmp_path / "state").symlink_to(tmp_path / "state")
     with pytest.raises(NeedsHuman):
         project.sync()
 

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from os.path import normpath
+from os.path import isfile, normpath
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -104,6 +104,9 @@ def _config(check: Check, data: Mapped) -> Config | None:
     workers = _workers(check, settings)
     if not (settings and chroma and embedding and chunking and workers):
         return None
+    _require_folder(check, ("state",), settings.state)
+    if isinstance(chroma, Supervised | Embedded):
+        _require_folder(check, ("chroma", "path"), chroma.path)
     for index, source in sources.items():
         _own_files(check, ("sources", index, "path"), source, settings.state, chroma)
     taken = _ports(check, sources, chroma)
@@ -132,6 +135,13 @@ def _config(check: Check, data: Mapped) -> Config | None:
         language_model=language_model,
         warnings=tuple(warnings),
     )
+
+
+def _require_folder(check: Check, at: Where, path: Path) -> None:
+    """Report a file in place of a folder of ours, or above it."""
+    file = next((each for each in (path, *path.parents) if isfile(each)), None)  # noqa: PTH113 - no error for a closed folder
+    if file is not None:
+        check.fault(at, f"{file} is a file, and must be a folder: move it away, or choose another path")
 
 
 def _with_price(rechunk: Rechunk, embedding: Choice) -> Rechunk:

@@ -19,7 +19,7 @@ from ingestor.llm.client import Answers, Asking, Completion, Prompt
 from ingestor.model import Chunking, Document, SourceName, Sums, Vectors
 from ingestor.pipeline.prepare import Tools, embedded_texts, vectors_at
 from ingestor.ports import Chunker, Collective, Embed
-from ingestor.queries.estimate import look_alikes
+from ingestor.queries.plan import look_alikes
 from ingestor.text.context import Lines, contexts
 from ingestor.text.tokens import Tokens
 

@@ -1,51 +1,132 @@
-"""The rehearsal of a sync: its actions are carried out in a copy of the journal, without models and Chroma.
+"""``plan``: what a sync would do, with its time, cost and disk space.
 
-A source with many new documents gives a sample, and its figures are scaled: documents by their number,
-all else by the bytes that the source lists.
+The actions of a sync are carried out in a copy of the journal, without models and Chroma. A source with many
+new documents gives a sample, and its figures are scaled: documents by their number, all else by listed bytes.
 """
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from time import monotonic
 
 import numpy as np
 
-from ingestor.core.completeness import SkippedKinds
+from ingestor.app.handover import gone_sources, leaving, rehearsed, renamed
+from ingestor.app.parts import Parts, made_by
+from ingestor.config import servers
+from ingestor.config.models import Config
+from ingestor.core.completeness import Skipped, SkippedKinds
 from ingestor.core.decisions import Scope, after_failure
 from ingestor.core.entries import EditionName, Entry
 from ingestor.core.error_text import describe
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.reconcile import Hold, observations, reconcile
+from ingestor.core.reconcile import Hold, reconcile
 from ingestor.model import Chunking, Document, Fingerprint, SourceName, Sums, Vectors
 from ingestor.pipeline import limits, listing
 from ingestor.pipeline.actions import records_of, write_of
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.limits import until_readable
 from ingestor.pipeline.listing import Source
-from ingestor.pipeline.prepare import Job, Prepared, prepare
-from ingestor.ports import Chunker, Embed, NeedsHuman, Transient, Unsupported
-from ingestor.state.cache import VectorCache
+from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
+from ingestor.ports import Chunker, Embed, NeedsHuman, Remote, Transient, Unsupported
+from ingestor.queries import needs
+from ingestor.queries.access import is_running, journal_or_blank
+from ingestor.queries.changes import outlook
+from ingestor.queries.inventory import unusable
+from ingestor.queries.needs import Needs
+from ingestor.queries.summary import DocumentCounts, RecordCounts
+from ingestor.rechunk import policy
+from ingestor.rechunk.recipes import Change
+from ingestor.registry import find
+from ingestor.state.cache import Parses, VectorCache
+from ingestor.state.editions import Editions
+from ingestor.state.files import cache_path
 from ingestor.state.journal import Journal
 from ingestor.state.listings import LastListing
 from ingestor.state.queries.backlog import predecessor
-from ingestor.state.queries.reports import Unsettled
+from ingestor.state.queries.reports import Reports, Unsettled
 from ingestor.state.sources import SourceRows
 
+MEASURED = 64  # texts embedded to measure the rate if none is known; the start weighs too much on fewer
 MOVING = ("added", "changed", "rebuilt", "removed")  # kinds that change a collection's statistic
-_EXAMPLES = 5  # documents of a source that ``verify`` names
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionChange:
+    """Changes of a collection that a changed config means.
+
+    ``metadata``: another choice of metadata keys. ``swap``: whether a second collection is built, which then
+    takes the name. ``chunks``: records of the documents that change. ``waits``: why `apply` is needed.
+    """
+
+    collection: str
+    changes: tuple[Change, ...] = ()
+    metadata: Change | None = None
+    swap: bool = False
+    chunks: int = 0
+    waits: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingPlan:
+    """Texts and tokens to embed, without cached ones. ``exact``: whether they are no estimate."""
+
+    texts: int = 0
+    tokens: int = 0
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AskingPlan:
+    """Estimated requests to language models, without cached ones; ``cost``: of their prompts."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncPlan:
+    """Effects, time, cost and disk of a sync. The fields are keys of ``ingestor plan --json``."""
+
+    documents: DocumentCounts = field(default_factory=DocumentCounts)
+    records: RecordCounts = field(default_factory=RecordCounts)
+    cuts_known: bool = True  # False: the counts of records are estimates
+    embed: EmbeddingPlan = EmbeddingPlan()
+    ask: AskingPlan = AskingPlan()
+    sources: Mapping[str, DocumentCounts] = field(default_factory=dict)  # those that were listed
+    changes: tuple[CollectionChange, ...] = ()
+    leaving: tuple[str, ...] = ()  # sources that left the config and whose documents stay
+    renamed: Mapping[str, str] = field(default_factory=dict)  # sources: new names by old ones
+    cost: float = 0.0  # of embedding, if the config has a price
+    needs: Needs = field(default_factory=Needs)  # of the new records, estimated
+    sampled: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by source: documents read, and due
+    tokens_per_second: float | None = None
+    seconds: float | None = None  # of embedding; None if no rate is known
+    problems: tuple[tuple[str, str], ...] = ()  # document or source, with the reason
+    skipped: tuple[Skipped, ...] = ()
+    unseen: Mapping[str, str] = field(default_factory=dict)  # sources that could not be listed whole
+    unusable: Mapping[str, str] = field(default_factory=dict)  # collections with the reason
+    running: bool = False  # whether a daemon or a sync runs
+    follows: str | None = None  # the config file of what runs, if it is another one
+    restart: tuple[str, ...] = ()  # keys for which what runs takes over nothing of the config
+
+    @property
+    def complete(self) -> bool:
+        """Whether every source and collection could be examined, and no document failed."""
+        return not (self.unseen or self.unusable or self.documents.failed)
 
 
 class Recorder:
     """Replaces the embedder: returns cached vectors, and notes the texts that would be embedded.
 
-    For other texts it returns the vectors of ``guess``, which must differ as the texts do: equal vectors
-    would give no cuts. ``blind``: the current document got a guessed vector. ``guessed``: another text was
-    requested after that, and might differ with the true vector.
+    Other texts get the vectors of ``guess``, which must differ as the texts do: equal vectors give no cuts.
+    ``blind``: the current document got a guessed vector. ``guessed``: another text was requested after that,
+    and might differ with the true vector.
     """
 
     def __init__(self, cache: VectorCache | None, recipe: Fingerprint, dimensions: int, guess: Embed) -> None:
@@ -68,12 +149,11 @@ class Recorder:
 
 
 class WatchedChunker:
-    """A chunker that records what its chunks depend on."""
+    """A chunker that notes whether guesses decided cuts, and whether texts of chunks are embedded."""
 
     def __init__(self, chunker: Chunker, recorder: Recorder) -> None:
         self._chunker, self._recorder = chunker, recorder
-        self.blind = False  # some document was cut by guessed vectors
-        self.encoded = False  # the texts of some document's chunks are embedded
+        self.blind = self.encoded = False
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         self._recorder.blind = False
@@ -98,72 +178,39 @@ class Sampling:
 
 
 @dataclass(slots=True)
-class Plan:
-    """Counts of a rehearsal.
+class Figures:
+    """Counts of documents and records by what happens to them, and amounts.
 
-    ``texts``, ``tokens``: not in the cache, so the model would embed them. ``asks``: requests to language
-    models that are not in the cache; ``prompt_tokens``, ``cost``: of their prompts.
-
-    ``cuts_known`` is False, and ``records`` an estimate, if a strategy cuts by vectors or answers that are
-    not cached, or by a statistic of the collection, which every change moves. ``texts`` and ``tokens`` are
-    still ``exact`` if only the texts that the strategy compares are embedded.
+    ``texts``, ``tokens``: to embed. ``calls``, ``prompt_tokens``, ``cost``: of language models. ``text``,
+    ``metadata``: bytes of the added records. ``seconds``: to read and cut the documents one by one.
     """
 
     documents: Counter[str] = field(default_factory=Counter)
     records: Counter[str] = field(default_factory=Counter)
-    texts: int = 0
-    tokens: int = 0
-    asks: int = 0
-    prompt_tokens: int = 0
-    cost: float = 0.0
-    exact: bool = True
-    cuts_known: bool = True
-    added_text: int = 0  # bytes of the added records' texts
-    added_metadata: int = 0  # and of their metadata, as JSON
-    problems: list[tuple[str, str]] = field(default_factory=list)  # (document or source, reason)
-    unseen: dict[str, str] = field(default_factory=dict)  # sources that could not be listed whole, and why
-    sources: dict[str, Counter[str]] = field(default_factory=dict)
-    skipped: SkippedKinds = field(default_factory=SkippedKinds)  # of the documents that were read
-    seconds: float = 0.0  # in which documents were read and cut, one after the other
-    sampled: dict[str, tuple[int, int]] = field(default_factory=dict)  # by source: documents read, and due
+    texts: float = 0
+    tokens: float = 0
+    calls: float = 0
+    prompt_tokens: float = 0
+    cost: float = 0
+    text: float = 0
+    metadata: float = 0
+    seconds: float = 0
 
-    def scale(self, of_documents: float, of_bytes: float) -> None:
-        """Multiply the figures of a sample."""
-        self.documents = Counter({kind: round(n * of_documents) for kind, n in self.documents.items()})
-        self.records = Counter({kind: round(n * of_bytes) for kind, n in self.records.items()})
-        for name in _SUMS:
-            setattr(self, name, getattr(self, name) * of_bytes)
-        for name in _WHOLE:
-            setattr(self, name, round(getattr(self, name)))
+    def add(self, other: "Figures", of_documents: float = 1.0, of_bytes: float = 1.0) -> None:
+        """Add other figures; those of a sample are scaled to the whole."""
+        self.documents.update({kind: round(n * of_documents) for kind, n in other.documents.items()})
+        self.records.update({kind: round(n * of_bytes) for kind, n in other.records.items()})
+        for name in ("texts", "tokens", "calls", "prompt_tokens", "cost", "text", "metadata", "seconds"):
+            setattr(self, name, getattr(self, name) + getattr(other, name) * of_bytes)
 
-    def add(self, read: "Plan") -> None:
-        """Add the figures of a source."""
-        self.documents.update(read.documents)
-        self.records.update(read.records)
-        for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(read, name))
-
-    def add_writes(self, prepared: Prepared, *, building: bool) -> None:
+    def add_write(self, prepared: Prepared, *, building: bool) -> None:
         """Add the action that writes a prepared document."""
         action = write_of(prepared, building=building)
         self.documents[action.kind] += 1
         self.records.update(records_of(action))
         share = action.added / max(1, len(prepared.records))
-        self.added_text += int(share * sum(len(record.text.encode()) for record in prepared.records))
-        metadata = (len(json.dumps(dict(record.metadata))) for record in prepared.records)
-        self.added_metadata += int(share * sum(metadata))
-
-    @contextmanager
-    def noting(self, source: Source) -> Iterator[None]:
-        """Note an error of a source: a defect of one must not hide the others."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - see above
-            self.unseen[source.name] = unlisted(error)
-
-
-_WHOLE = ("texts", "tokens", "asks", "prompt_tokens", "added_text", "added_metadata")
-_SUMS = (*_WHOLE, "cost", "seconds")
+        self.text += share * sum(len(record.text.encode()) for record in prepared.records)
+        self.metadata += share * sum(len(json.dumps(dict(record.metadata))) for record in prepared.records)
 
 
 def silently(what: str) -> None:
@@ -173,11 +220,14 @@ def silently(what: str) -> None:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """A sync of all sources, without models and Chroma.
+    """A sync of all sources, without models and Chroma. ``run`` fills in the other fields.
 
     ``journal``: a copy, which is written. Sources must embed through ``recorder``, and ask through
     ``dry_run``. ``replaced``: live editions by the ones in building. ``sample``: None to read all documents.
     ``say``: called before each listing and document with a progress.
+
+    ``cuts_known`` is False if a strategy cuts by vectors or answers that are not cached, or by a statistic of
+    the collection, which every change moves. Texts are still ``exact`` if only compared texts are embedded.
     """
 
     journal: Journal
@@ -187,107 +237,131 @@ class Rehearsal:
     replaced: Mapping[EditionName, EditionName] = field(default_factory=dict)
     sample: Sampling | None = None
     say: Callable[[str], None] = silently
-    until: float = field(default_factory=lambda: monotonic() + limits.PATIENCE)  # for files being written
 
-    def plan(self, sources: Sequence[Source], leaving: Sequence[SourceName] = ()) -> Plan:
-        """Plan a sync. ``leaving``: sources whose documents are removed."""
-        plan, listed = Plan(), list[tuple[Source, int, WatchedChunker]]()
+    by_source: dict[str, Figures] = field(default_factory=dict)
+    total: Figures = field(default_factory=Figures)
+    cuts_known: bool = True
+    exact: bool = True
+    problems: list[tuple[str, str]] = field(default_factory=list)  # (document or source, reason)
+    unseen: dict[str, str] = field(default_factory=dict)  # sources that could not be listed whole, and why
+    skipped: SkippedKinds = field(default_factory=SkippedKinds)
+    sampled: dict[str, tuple[int, int]] = field(default_factory=dict)  # by source: documents read, and due
+    until: float = 0.0  # by ``monotonic``: files that are being written are tried again
+
+    def run(self, sources: Sequence[Source], going: Sequence[SourceName] = ()) -> None:
+        """Rehearse a sync. ``going``: sources whose documents are removed."""
+        self.until = time.monotonic() + limits.PATIENCE
         beside = [
             replace(source, collection=self.replaced[source.collection], only_loses=True)
             for source in sources
             if source.collection in self.replaced
         ]
-        listing.want(self.journal, [*sources, *beside], leaving)
-        for source in sources:
-            row = SourceRows(self.journal).of(source.name)
-            if row.paused is not None:
-                plan.problems.append((source.name, "paused"))
-                continue
-            with plan.noting(source):
-                self.say(f"{source.name}: listing")
-                found = listing.take(source, Scope(), [LastListing(self.journal, source.feed)])
-                actions = reconcile(found, row, row, source.max_loss)
-                if found.trouble is not None:
-                    plan.unseen[source.name] = found.trouble
-                if isinstance(actions[0], Hold):
-                    plan.unseen[source.name] = f"{actions[0].reason}: a sync would remove nothing, and ask"
-                    continue
-                listing.observe(self.journal, source, actions)
-                watched = WatchedChunker(source.tools.chunker, self.recorder)
-                listed.append((source, found.changes[0].listed, watched))
-        for source, number, watched in listed:
-            with plan.noting(source):
-                self._read(plan, source, number, watched)
-        for source, _, watched in listed:
-            if (counts := plan.sources.get(source.name)) is None:
-                continue
+        listing.want(self.journal, [*sources, *beside], going)
+        # All are listed before one is read, and all are read before removals are counted: a document that
+        # moved to another source is neither new nor gone.
+        listed = [(source, n) for source in sources if (n := self._list(source)) is not None]
+        read = [(source, chunker) for source, n in listed if (chunker := self._read(source, n)) is not None]
+        for source, chunker in read:
             if source.collection not in self.replaced:
-                self._remove(plan, source.name)
-            moved = source.tools.statistic is not None and any(counts[kind] for kind in MOVING)
-            plan.cuts_known &= not (watched.blind or moved)
-            plan.exact &= not (moved and watched.encoded)
-        for name in leaving:
-            self._remove(plan, name)
-        plan.cuts_known &= not (plan.asks or plan.sampled)
-        plan.exact &= not (plan.asks or plan.sampled or self.recorder.guessed)
-        return plan
+                self._remove(source.name)
+            documents = self.by_source[source.name].documents
+            moved = source.tools.statistic is not None and any(documents[kind] for kind in MOVING)
+            self.cuts_known &= not (chunker.blind or moved)
+            self.exact &= not (moved and chunker.encoded)
+        for name in going:
+            self._remove(name)
+        for figures in self.by_source.values():
+            self.total.add(figures)
+        self.cuts_known &= not (self.total.calls or self.sampled)
+        self.exact &= not (self.total.calls or self.sampled or self.recorder.guessed)
 
-    def _read(self, plan: Plan, source: Source, listed: int, watched: WatchedChunker) -> None:
-        """Prepare the due documents of a source, or a sample, and add its figures to the plan."""
-        unsettled, read, size = Unsettled(self.journal), Plan(), 0
+    @contextmanager
+    def _noting(self, source: Source) -> Iterator[None]:
+        """Note an error of a source: a defect of one must not hide the others."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - see above
+            self.unseen[source.name] = unlisted(error)
+
+    def _list(self, source: Source) -> int | None:
+        """Take a listing over. Return its number of documents, or None if a sync would not take it over."""
+        row = SourceRows(self.journal).of(source.name)
+        if row.paused is not None:
+            self.problems.append((source.name, "paused"))
+            return None
+        with self._noting(source):
+            self.say(f"{source.name}: listing")
+            found = listing.take(source, Scope(), [LastListing(self.journal, source.feed)])
+            actions = reconcile(found, row, row, source.max_loss)
+            if found.trouble is not None:
+                self.unseen[source.name] = found.trouble
+            if isinstance(actions[0], Hold):
+                self.unseen[source.name] = f"{actions[0].reason}: a sync would remove nothing, and ask"
+                return None
+            listing.observe(self.journal, source, actions)
+            return found.changes[0].listed
+        return None
+
+    def _read(self, source: Source, listed: int) -> WatchedChunker | None:
+        """Prepare the due documents of a source, or a sample of them, and note its figures."""
+        chunker = WatchedChunker(source.tools.chunker, self.recorder)
+        tools = replace(source.tools, chunker=chunker)
+        with self._noting(source):
+            self.by_source[source.name] = self._figures(source, tools, listed)
+            return chunker
+        return None
+
+    def _figures(self, source: Source, tools: Tools, listed: int) -> Figures:
+        unsettled, read, size, asked = Unsettled(self.journal), Figures(), 0, self.dry_run
         due, due_bytes = unsettled.due(source.feed)
         places = range(due) if self.sample is None else self.sample.places(due)
-        find = partial(predecessor, self.journal, source.is_moved)
-        tools = replace(source.tools, chunker=watched)
-        asked, begun = self.dry_run, monotonic()
-        before = len(self.recorder.missing), asked.calls, asked.prompt_tokens, asked.cost
+        begun, known = time.monotonic(), len(self.recorder.missing)
+        before = asked.calls, asked.prompt_tokens, asked.cost
         for number, entry in enumerate(unsettled.due_at(source.feed, places)):
             self.say(f"{source.name}: {number:,} of {len(places):,} read")
             size += (entry.item.size or 0) if entry.item is not None else 0
             job = Job(entry, _others(self.journal, entry, source.tools.statistic))
+            find_former = partial(predecessor, self.journal, source.is_moved)
             try:
-                prepared = until_readable(partial(prepare, job, tools, find), self.until)
+                prepared = until_readable(partial(prepare, job, tools, find_former), self.until)
             except NeedsHuman:
                 raise
-            except Exception as error:  # noqa: BLE001 - what the engine makes of it decides
+            except Exception as error:  # noqa: BLE001 - the engine's rule decides what it means
                 failure = after_failure(error, 0, 0.0, 0.0, "")
                 if isinstance(error, Unsupported):
                     read.documents["unsupported"] += 1
-                    plan.skipped.add(source.name, entry.key, failure.reason)
+                    self.skipped.add(source.name, entry.key, failure.reason)
                 else:
                     read.documents["quarantined" if failure.quarantined else "failed"] += 1
-                    plan.problems.append((entry.key, failure.reason))
+                    self.problems.append((entry.key, failure.reason))
                 continue
             if prepared.intent.predecessor is not None:  # no other document may take its records over
                 self.journal.intend([prepared.intent])
                 self.journal.settle([prepared.receipt], [prepared.receipt.recipe])
-            read.add_writes(prepared, building=source.collection in self.replaced)
-        read.seconds = monotonic() - begun
-        texts = len(self.recorder.missing) - before[0]
-        read.asks = asked.calls - before[1]
-        read.prompt_tokens, read.cost = asked.prompt_tokens - before[2], asked.cost - before[3]
-        new_texts = [*islice(reversed(self.recorder.missing.values()), texts)]
-        read.texts, read.tokens = len(new_texts), sum(self.count_tokens(new_texts))
+            read.add_write(prepared, building=source.collection in self.replaced)
+        read.seconds = time.monotonic() - begun
+        texts = [*islice(self.recorder.missing.values(), known, None)]
+        read.texts, read.tokens = len(texts), sum(self.count_tokens(texts))
+        read.calls, read.prompt_tokens = asked.calls - before[0], asked.prompt_tokens - before[1]
+        read.cost = asked.cost - before[2]
+        whole, scale = Figures(), 1.0
         if len(places) < due:
-            plan.sampled[source.name] = len(places), due
-            of_documents = due / len(places)
-            read.scale(of_documents, due_bytes / size if size else of_documents)
+            self.sampled[source.name] = len(places), due
+            scale = due / len(places)
+        whole.add(read, scale, due_bytes / size if scale > 1 and size else scale)
         for key, state, reason in unsettled.set_aside(source.feed):
-            read.documents[state] += 1
+            whole.documents[state] += 1
             if state == "unsupported":
-                plan.skipped.add(source.name, key, reason)
-        read.documents["unchanged"] = listed - sum(
-            number for kind, number in read.documents.items() if kind != "unchanged"
-        )
-        plan.sources[source.name] = read.documents
-        plan.add(read)
+                self.skipped.add(source.name, key, reason)
+        del whole.documents["unchanged"]  # of those that were read
+        whole.documents["unchanged"] = listed - whole.documents.total()
+        return whole
 
-    def _remove(self, plan: Plan, name: SourceName) -> None:
-        """Add the removal of the documents that no new one was found to be."""
-        documents, records = Unsettled(self.journal).gone(name)
-        plan.sources.setdefault(name, Counter())["removed"] = documents
-        plan.documents["removed"] += documents
-        plan.records["dropped"] += records
+    def _remove(self, name: SourceName) -> None:
+        """Note the removal of the documents that no new one was found to be."""
+        figures = self.by_source.setdefault(name, Figures())
+        figures.documents["removed"], dropped = Unsettled(self.journal).gone(name)
+        figures.records["dropped"] += dropped
 
 
 def _others(journal: Journal, entry: Entry, statistic: str | None) -> Sums | None:
@@ -304,23 +378,105 @@ def unlisted(error: Exception) -> str:
     return describe(error) if expected else f"{type(error).__name__}: {error}"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceDifference:
-    """Differences between a source and the journal. ``trouble``: why the listing is incomplete, if so."""
+def make_plan(
+    config: Config, sample: Sampling | None = None, say: Callable[[str], None] = silently
+) -> SyncPlan:
+    """Read sources, journal and Chroma; write nothing, not even a new journal.
 
-    documents: int = 0
-    examples: tuple[str, ...] = ()  # the first documents, with the reason of those that failed
-    trouble: str | None = None
+    ``sample``: of large sources some documents are read; None: all that are due. ``say``: see Rehearsal.
+    """
+    cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
+    with journal_or_blank(config) as now, rehearsed(config, now) as journal:
+        parts = Parts(config, made_by(now))
+        width, remote = parts.embedder.dimensions, isinstance(parts.embedder, Remote)
+        count = parts.embedder.count if isinstance(parts.embedder, Remote) else parts.tokens.counts
+        recorder = Recorder(cache, parts.embedder_recipe, width, look_alikes(width))
+        dry_run = DryRunAnswers(cache, parts.tokens.counts)
+        memory = None if cache is None else Parses(cache, learns=False)
+        expected, live, reports = outlook(parts, journal), Editions(journal).live, Reports(journal)
+        sources = [
+            source
+            for each in expected
+            for source in parts.sources(each.serves, each.edition, recorder, dry_run, memory)
+        ]
+        replaced = {each.edition: live(each.serves).name for each in expected if each.another}
+        records = sum(reports.records(each.edition) for each in expected)  # now, where records are written
+        beside = sum(map(reports.records, replaced.values()))  # which Chroma has loaded meanwhile
+        sick, going = unusable(config, journal), leaving(config, journal)
+        rehearsal = Rehearsal(journal, recorder, dry_run, count, replaced, sample, say)
+        rehearsal.run(sources, going)
+        staying = tuple(name for name in gone_sources(config, journal) if name not in going)
+        renames, rate = renamed(config, now), journal.get("tokens_per_second")
+    total, tokens = rehearsal.total, round(rehearsal.total.tokens)
+    # A server is not asked for its rate, since that may cost money.
+    if rate is None and not remote and total.texts >= MEASURED:
+        rate = str(_measure(parts, list(recorder.missing.values())[:MEASURED]))
+    speed = float(rate) if rate else None
+    seconds = tokens / speed if speed else None if tokens else 0.0
+    added, text = total.records["added"], round(total.text)
+    chroma = config.chroma
+    prices = chroma.prices if isinstance(chroma, servers.RemoteChroma) else servers.Prices()
+    sent = needs.gibibytes(added, text, round(total.metadata), width)
+    return SyncPlan(
+        documents=DocumentCounts(**total.documents),
+        records=RecordCounts(**total.records),
+        cuts_known=rehearsal.cuts_known,
+        embed=EmbeddingPlan(round(total.texts), tokens, rehearsal.exact),
+        ask=AskingPlan(round(total.calls), round(total.prompt_tokens), round(total.cost, 6)),
+        sources={name: DocumentCounts(**each.documents) for name, each in rehearsal.by_source.items()},
+        changes=tuple(
+            CollectionChange(
+                each.serves,
+                tuple(each.decision.changes),
+                each.described or None,
+                each.another,
+                each.chunks,
+                each.waits or None,
+            )
+            for each in expected
+            if each.decision.changes or each.another or each.described
+        ),
+        leaving=staying,
+        renamed={str(old): str(new) for old, new in renames.items()},
+        cost=policy.cost(tokens, config.rechunk),
+        needs=Needs(
+            disk=needs.disk(added, text, round(total.texts), width),
+            memory=needs.memory(beside + max(0, records + added - total.records["dropped"]), width),
+            read_seconds=total.seconds,
+            write_seconds=needs.write_seconds(added, records),
+            embed_seconds=seconds,
+            written=sent * prices.written,
+            stored=sent * prices.stored,
+        ),
+        sampled=rehearsal.sampled,
+        tokens_per_second=speed,
+        seconds=seconds,
+        problems=tuple(rehearsal.problems),
+        skipped=tuple(rehearsal.skipped.found()),
+        unseen=rehearsal.unseen,
+        unusable=sick,
+        running=is_running(config),
+    )
 
 
-def difference(journal: Journal, source: Source) -> SourceDifference:
-    """Return the documents that a sync would change or retry. ``journal``: a copy, which is written."""
-    try:
-        found = listing.take(source, Scope(), [LastListing(journal, source.feed)])
-    except Exception as error:  # noqa: BLE001 - a defect of one source must not hide the others
-        return SourceDifference(trouble=unlisted(error))
-    listing.want(journal, [source])
-    listing.observe(journal, source, observations(found))
-    unsettled = Unsettled(journal)
-    (due, _), (gone, _) = unsettled.due(source.feed), unsettled.gone(source.name)
-    return SourceDifference(due + gone, tuple(unsettled.examples(source.feed, _EXAMPLES)), found.trouble)
+def look_alikes(dimensions: int) -> Embed:
+    """Stand-ins for the vectors of texts that were never embedded: texts with common words are near.
+
+    Measured with all-MiniLM-L6-v2: see docs/commands.md, plan.
+    """
+    plugin = find("embedders", "hashing")
+    narrow = min(max(dimensions, 8), 4096)  # the bounds of the hashing embedder
+    embed = plugin.build(plugin.options.model_validate({"dimensions": narrow})).embed
+
+    def made(texts: Sequence[str]) -> Vectors:
+        wide: Vectors = np.pad(embed(texts), ((0, 0), (0, max(0, dimensions - narrow))))
+        return wide[:, :dimensions]
+
+    return made
+
+
+def _measure(parts: Parts, sample: list[str]) -> float:
+    parts.embedder.embed(sample[:2])  # loads the model
+    begun = time.monotonic()
+    parts.embedder.embed(sample)
+    return sum(parts.tokens.counts(sample)) / max(1e-6, time.monotonic() - begun)

@@ -14,10 +14,12 @@ from ingestor.chroma.reach import PAGE, reachable
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.backend import Model
+from ingestor.core.decisions import Scope
 from ingestor.core.entries import Edition, EditionName
 from ingestor.core.fingerprint import combine, text_digest
 from ingestor.core.listings.key_set import KeySet
 from ingestor.core.listings.pages import pages
+from ingestor.core.reconcile import observations
 from ingestor.core.shards import shard_of
 from ingestor.engine.edition_store import (
     FEW_STALE,
@@ -30,18 +32,20 @@ from ingestor.engine.edition_store import (
 from ingestor.lexical.check import Words, words_of
 from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, Digest, Fingerprint, Known, Record, RecordId, Vector
+from ingestor.pipeline import listing
 from ingestor.pipeline.prepare import record_id
 from ingestor.ports import Index, NeedsHuman, Torn, Transient
 from ingestor.queries.access import collections_of, is_running, journal_of, live_editions
-from ingestor.queries.plan import difference
+from ingestor.queries.plan import unlisted
 from ingestor.rechunk.recipes import unpacked
 from ingestor.state import files
 from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path, lexical_path, lock_path
 from ingestor.state.journal import Journal
+from ingestor.state.listings import LastListing
 from ingestor.state.lock import hold
-from ingestor.state.queries.reports import KeptRecord, Reports, kept_records
+from ingestor.state.queries.reports import KeptRecord, Reports, Unsettled, kept_records
 from ingestor.units import counted
 
 Expected = dict[RecordId, tuple[int, Known]]  # of one page: the row of its document, what the journal knows
@@ -181,6 +185,7 @@ def _note_absent(found: Findings, expected: Expected, records: Sequence[Record])
             found.missing.append(id_)
 
 
+_EXAMPLES = 5  # documents of a source that are named
 _AGAIN = 2  # repairs after the first: beside records that are replaced, Chroma's search may lose others
 
 
@@ -205,7 +210,7 @@ class Verification:
     running: bool = False  # whether a daemon or a sync runs
     aside: str | None = None  # where Chroma's folder was moved to
     broken: Mapping[str, str] = field(default_factory=dict)
-    unseen: Mapping[str, str] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
 
     @property
@@ -314,15 +319,20 @@ def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verif
         live = Editions(journal).live(serves)
         made_by = parts.by(unpacked(live.choices) if live.choices else None) or parts
         for source in made_by.sources(serves, live.name, parts.embedder.embed):
-            found = difference(journal, source)
-            examples = (f"{serves}: unsettled: {document}" for document in found.examples)
+            try:
+                found = listing.take(source, Scope(), [LastListing(journal, source.feed)])
+            except Exception as error:  # noqa: BLE001 - a defect of one source must not hide the others
+                report = replace(report, unseen={**report.unseen, source.name: unlisted(error)})
+                continue
+            listing.want(journal, [source])
+            listing.observe(journal, source, observations(found))
+            unsettled = Unsettled(journal)
+            examples = (f"{serves}: unsettled: {key}" for key in unsettled.examples(source.feed, _EXAMPLES))
             report = replace(
                 report,
-                unsettled=report.unsettled + found.documents,
+                unsettled=report.unsettled + unsettled.due(source.feed)[0] + unsettled.gone(source.name)[0],
                 examples=(*report.examples, *examples),
-                unseen=report.unseen
-                if found.trouble is None
-                else {**report.unseen, source.name: found.trouble},
+                unseen=report.unseen | ({source.name: found.trouble} if found.trouble is not None else {}),
             )
     return report
 

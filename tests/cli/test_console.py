@@ -9,7 +9,7 @@ import pytest
 from ingestor.cli.output.console import duration, print_table, show_documents, show_verify
 from ingestor.cli.output.plan import show_plan
 from ingestor.cli.usage import DEFAULT_CONFIG
-from ingestor.queries.estimate import EmbeddingPlan, SyncPlan
+from ingestor.queries.plan import EmbeddingPlan, SyncPlan
 from ingestor.queries.summary import DocumentCounts, RecordCounts
 from ingestor.queries.verification import Verification
 from ingestor.state.queries.reports import Listed

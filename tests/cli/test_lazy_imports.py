@@ -24,7 +24,7 @@ def imported_by(module: str) -> set[str]:
             "ingestor.queries.documents, ingestor.queries.search",
             {"httpx", "rich", "charset_normalizer", "numpy", "ingestor.lexical.terms", *LOOP},
         ),
-        ("ingestor.queries.estimate", {"httpx", "rich", "openvino", "chromadb", *LOOP}),
+        ("ingestor.queries.plan", {"httpx", "rich", "openvino", "chromadb", *LOOP}),
         ("ingestor.app.parts", {"httpx", "openvino", "tokenizers", *LOOP}),
         (
             "ingestor.queries.status",

@@ -1,5 +1,7 @@
 """What is said of a bad config: exact messages, with their lines."""
 
+from pathlib import Path
+
 import pytest
 
 from ingestor.registry import Group, kinds
@@ -296,4 +298,15 @@ def test_all_that_is_wrong_is_said_at_once_by_line() -> None:
         "11: sources[0].chunking.size",
         "13: sources[1].kind",
         "15: sources[2]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("top", "key"),
+    [("state: {}", "state"), ("state: {}/deeper", "state"), ("chroma: {{path: {}}}", "chroma.path")],
+)
+def test_file_in_place_of_own_folder_is_named_with_remedy(tmp_path: Path, top: str, key: str) -> None:
+    (tmp_path / "notes").touch()
+    assert said(f"{top.format(tmp_path / 'notes')}\n{SOURCE}") == [
+        f"1: {key}: {tmp_path}/notes is a file, and must be a folder: move it away, or choose another path"
     ]

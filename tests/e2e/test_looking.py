@@ -23,8 +23,7 @@ from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.ports import Transient
 from ingestor.queries import access
 from ingestor.queries.changes import outlook
-from ingestor.queries.estimate import look_alikes
-from ingestor.queries.plan import Recorder, Rehearsal
+from ingestor.queries.plan import Recorder, Rehearsal, look_alikes
 from ingestor.state.journal import Journal
 from ingestor.state.running_config import NAME, in_force, keep
 from tests.e2e.in_chroma import in_chroma
@@ -94,6 +93,19 @@ def test_a_plan_sees_that_a_source_is_missing(synced: Project, ask: Ask) -> None
     assert "source docs: " in answer.out
     assert "Nothing to do" not in answer.out
     assert json.loads(ask("plan", "--json").out)["unseen"].keys() == {"docs"}
+
+
+def test_plan_without_a_listed_source_names_each_and_shows_no_table(project: Project, ask: Ask) -> None:
+    folders = [
+        {"name": name, "kind": "folder", "path": name, "collection": "docs"} for name in ("one", "two")
+    ]
+    project.settings["sources"] = folders
+    project.configure()
+    answer = ask("plan")
+    assert answer.code == 4
+    assert answer.out.startswith("No source could be examined, so there is nothing to plan:\nsource one: ")
+    assert "source two: " in answer.out
+    assert "unchanged" not in answer.out
 
 
 def test_a_source_that_fails_as_nobody_foresaw_hides_no_other(
@@ -209,9 +221,10 @@ def test_a_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> N
         for each in outlook(parts, journal)
         for source in parts.sources(each.serves, each.edition, recorder, nobody)
     ]
-    plan = Rehearsal(journal, recorder, nobody, parts.tokens.counts).plan(sources)
+    plan = Rehearsal(journal, recorder, nobody, parts.tokens.counts)
+    plan.run(sources)
     journal.close()
-    assert 160 < plan.records["added"] < 190
+    assert 160 < plan.total.records["added"] < 190
     assert not plan.cuts_known
 
 

@@ -15,7 +15,7 @@ from ingestor.core.reconcile import observations
 from ingestor.model import Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Source
-from ingestor.queries.plan import Plan, Sampling
+from ingestor.queries.plan import Figures, Sampling
 from ingestor.state.journal import Journal
 from ingestor.state.listings import LastListing
 from ingestor.state.queries import reports
@@ -94,13 +94,11 @@ def test_sample_of_large_source_is_the_same_at_each_run() -> None:
 def test_figures_of_sample_are_scaled_documents_by_number_and_records_by_bytes() -> None:
     sizes = [int(2 ** (n % 13)) * 100 for n in range(20_000)]
     chosen = Sampling().places(len(sizes))
-    read = Plan(documents=Counter(added=len(chosen)), seconds=1.0)
-    read.records["added"] = sum(1 + sizes[at] // 1000 for at in chosen) if len(chosen) < len(sizes) else 0
-    assert read.records["added"] == 0, "a source of 20,000 documents is read whole"
+    assert len(chosen) == len(sizes), "a source of 20,000 documents is read whole"
     chosen = Sampling(2000, 2000).places(len(sizes))
-    read.records["added"] = sum(1 + sizes[at] // 1000 for at in chosen)
-    read.documents["added"] = len(chosen)
-    read.scale(len(sizes) / len(chosen), sum(sizes) / sum(sizes[at] for at in chosen))
-    assert read.documents["added"] == 20_000
-    assert read.records["added"] == pytest.approx(sum(1 + size // 1000 for size in sizes), rel=0.03)
-    assert read.seconds == pytest.approx(10, rel=0.2)
+    records = Counter(added=sum(1 + sizes[at] // 1000 for at in chosen))
+    read, whole = Figures(Counter(added=len(chosen)), records, seconds=1.0), Figures()
+    whole.add(read, len(sizes) / len(chosen), sum(sizes) / sum(sizes[at] for at in chosen))
+    assert whole.documents["added"] == 20_000
+    assert whole.records["added"] == pytest.approx(sum(1 + size // 1000 for size in sizes), rel=0.03)
+    assert whole.seconds == pytest.approx(10, rel=0.2)

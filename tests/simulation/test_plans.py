@@ -14,7 +14,7 @@ from ingestor.core.fingerprint import Fingerprint
 from ingestor.pipeline import actions
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.queries import plan as planning
-from ingestor.queries.plan import Plan, Recorder, Rehearsal
+from ingestor.queries.plan import Recorder, Rehearsal
 from ingestor.state.editions import Editions
 from tests.simulation.checks.at_rest import check
 from tests.simulation.play import NAMES, common, text
@@ -23,13 +23,15 @@ from tests.simulation.world import DOCS, World
 DEEDS = ["edit", "edit", "delete", "rename", "swap", "touch", "copy", "chain", "tree", "write"]
 
 
-def planned(world: World) -> Plan:
+def planned(world: World) -> Rehearsal:
     parts, live = world.loop.running.parts, Editions(world.journal).live(DOCS)
     sources = parts.sources(DOCS, live.name, parts.embedder.embed, memory=world.loop.running.memory)
     recorder = Recorder(None, Fingerprint("none"), 4, lambda texts: np.zeros((len(texts), 4), np.float32))
     dry_run = DryRunAnswers(None, lambda texts: [len(each) for each in texts])
     with TemporaryDirectory() as folder, closing(world.journal.copied(Path(folder) / "copy")) as copy:
-        return Rehearsal(copy, recorder, dry_run, lambda texts: [0 for _ in texts]).plan(sources)
+        plan = Rehearsal(copy, recorder, dry_run, lambda texts: [0 for _ in texts])
+        plan.run(sources)
+        return plan
 
 
 def change(world: World, random: Random) -> None:
@@ -58,11 +60,12 @@ def rounds(folder: Path, seed: int, number: int = 12) -> Counter[str]:
             continue
         done = {name: count - before[name] for name, count in asdict(world.engine.writer.tally).items()}
         announced = {
-            name: plan.documents[name]
+            name: plan.total.documents[name]
             for name in ("added", "changed", "moved", "rebuilt", "recut", "removed")
         }
         announced |= {
-            f"records_{name}": plan.records[name] for name in ("added", "replaced", "patched", "dropped")
+            f"records_{name}": plan.total.records[name]
+            for name in ("added", "replaced", "patched", "dropped")
         }
         assert done == announced
         total.update(announced)

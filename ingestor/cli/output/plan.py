@@ -24,8 +24,8 @@ from ingestor.core.escape import line
 from ingestor.units import counted
 
 if TYPE_CHECKING:
-    from ingestor.queries.estimate import CollectionChange, SyncPlan
     from ingestor.queries.needs import Needs
+    from ingestor.queries.plan import CollectionChange, SyncPlan
 
 DONE = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # kinds that mean work
 SELDOM = ("rebuilt", "recut", *ASIDE)
@@ -37,6 +37,11 @@ def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) ->
         print(json.dumps(_plan_json(plan, machines)))
         return
     _print_changes(plan, config)
+    if not plan.sources:
+        print("No source could be examined, so there is nothing to plan:")
+        _complain_all(plan)
+        print(f"\nNothing was changed. To plan again: {command('plan', config)}")
+        return
     total = asdict(plan.documents)
     kinds = [kind for kind in DOCUMENTS if kind not in SELDOM or total[kind]]
     print_table(
