@@ -1,10 +1,9 @@
 """Processes that begin with the program already imported.
 
 A new Python needs a second of processor time to import the program, Chroma and the models of languages and
-tokens, and the tests run commands by the hundred. So each process of pytest has a server that has imported
-all that once and does nothing else; it is forked for every command. Each command still has a process of its
-own, with its own environment, folder, output and end. Tests of how the program starts, and of what it needs,
-start Python as people do.
+tokens. So each process of pytest has a server that has imported all that once and does nothing else; it is
+forked for every daemon and every Chroma. Each still has a process of its own, with its own environment,
+folder, output and end. Tests of how the program starts, and of what it needs, start Python as people do.
 """
 
 import os
@@ -16,30 +15,10 @@ from io import TextIOWrapper
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from subprocess import CompletedProcess, TimeoutExpired
-from tempfile import TemporaryDirectory
+from subprocess import TimeoutExpired
 
 SERVER = get_context("forkserver")
 SERVER.set_forkserver_preload(["tests.e2e.warm"])
-_SECONDS = 560  # less than the timeout of a test; enough on a machine that many share
-
-
-def run(
-    main: Callable[[], None], command: list[str], folder: Path, environment: Mapping[str, str]
-) -> CompletedProcess[str]:
-    """``main`` with ``command`` as its ``sys.argv``, to its end."""
-    with TemporaryDirectory() as place:
-        out, err = Path(place, "out"), Path(place, "err")
-        process = SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), out, err))
-        process.start()
-        try:
-            process.join(_SECONDS)
-            if process.exitcode is None:
-                raise TimeoutExpired(command, _SECONDS, out.read_text("utf-8"), err.read_text("utf-8"))
-        finally:  # also where the test's own time is over
-            process.kill()
-            process.join()
-        return CompletedProcess(command, process.exitcode, out.read_text("utf-8"), err.read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -73,7 +52,7 @@ class Running:
 def start(
     main: Callable[[], None], command: list[str], folder: Path, environment: Mapping[str, str], log: Path
 ) -> Running:
-    """``main`` as in ``run``, which goes on; ``log`` has all that it says."""
+    """Run ``main`` with ``command`` as its ``sys.argv``; ``log`` gets all that it says."""
     log.touch()
     process = SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), log, log))
     process.start()

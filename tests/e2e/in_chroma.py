@@ -1,18 +1,9 @@
-"""Looks at a collection, and lets go of Chroma's files again.
+"""Looks at a collection in this process, and lets go of Chroma's files again."""
 
-What is in it is read in this process, which takes a third of the time; statements that may harm it run in a
-process of their own.
-"""
-
-import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import chromadb
-
-from tests.e2e import forked
 
 # Ids of records that are not among the hundred nearest of their own vector, nor is a record of the same text.
 _UNFOUND = """
@@ -47,13 +38,7 @@ def lost(folder: Path, collection: str) -> set[str]:
 
 def in_chroma(folder: Path, collection: str, statement: str) -> Any:
     """What the statement leaves in ``result``."""
-    done = forked.run(_statement, [__file__, str(folder), collection, statement], Path.cwd(), os.environ)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def _statement() -> None:
-    _, folder, collection, statement = sys.argv
-    scope = {"collection": chromadb.PersistentClient(folder).get_collection(collection), "result": None}
-    exec(statement, scope)
-    print(json.dumps(scope["result"]))
+    with chromadb.PersistentClient(folder) as client:
+        scope = {"client": client, "collection": client.get_collection(collection), "result": None}
+        exec(statement, scope)
+        return scope["result"]

@@ -146,6 +146,7 @@ BAD_FILES = {
 }
 
 
+@pytest.mark.usefixtures("embedded")
 def test_odd_files_are_indexed_or_named_and_none_stops_the_rest(project: Project, ask: Ask) -> None:
     names = odd_names(project.docs) + odd_contents(project.docs)
     no_documents(project)
@@ -177,6 +178,7 @@ def fill(project: Project, ask: Ask, documents: int = 12) -> None:
     assert ask("sync").code == 0
 
 
+@pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
 def test_chroma_s_folder_may_be_deleted_at_the_price_of_no_embedding(project: Project, ask: Ask) -> None:
     fill(project, ask)
@@ -190,6 +192,7 @@ def test_chroma_s_folder_may_be_deleted_at_the_price_of_no_embedding(project: Pr
     assert answered(ask("verify", "--json"))["checked"] == 12
 
 
+@pytest.mark.usefixtures("embedded")
 def test_a_lost_state_leaves_collections_alone_and_a_lost_cache_does_no_harm(
     project: Project, ask: Ask
 ) -> None:
@@ -211,6 +214,7 @@ def test_a_lost_state_leaves_collections_alone_and_a_lost_cache_does_no_harm(
     assert answered(ask("verify", "--json"))["checked"] == 13
 
 
+@pytest.mark.usefixtures("embedded")
 def test_a_stranger_s_collection_is_left_alone(project: Project, ask: Ask) -> None:
     with chromadb.PersistentClient(project.folder / "chroma") as client:
         client.create_collection("docs").add(["a"], documents=["a"], embeddings=[[1.0] * 64])
@@ -221,6 +225,7 @@ def test_a_stranger_s_collection_is_left_alone(project: Project, ask: Ask) -> No
     assert [id_ for id_, *_ in project.records()] == ["a"]
 
 
+@pytest.mark.usefixtures("embedded")
 def test_a_sudden_loss_is_held_until_it_is_accepted(project: Project, ask: Ask) -> None:
     fill(project, ask)
     aside = project.folder / "aside"
@@ -286,6 +291,7 @@ def test_what_answers_at_chroma_s_address_may_be_no_chroma(project: Project, ask
     assert "the server at Chroma's address is not Chroma: check host, port and ssl" in told.err
 
 
+@pytest.mark.usefixtures("embedded")
 def test_files_that_vanish_or_change_between_listing_and_reading(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +342,7 @@ def peak_memory(project: Project, command: str) -> int:
     return usage.ru_maxrss * 1024
 
 
+@pytest.mark.usefixtures("embedded")
 def test_no_pattern_of_an_ignore_file_holds_up_the_program(project: Project) -> None:
     (project.docs / ".gitignore").write_text("*a*a*a*a*a*a*a*a*a*a*b\n")
     (project.docs / ("a" * 200)).write_text("words beside a pattern that took for ever")

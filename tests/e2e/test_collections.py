@@ -82,6 +82,7 @@ def names(client: Client) -> dict[str, str]:
     return {name: uuid for uuid, name in list_names(client).items()}
 
 
+@pytest.mark.usefixtures("embedded")
 def test_a_lost_state_asks_before_it_embeds_and_can_adopt(project: Project, ask: Ask) -> None:
     write(project, 20)
     assert ask("sync").code == 0
@@ -144,6 +145,7 @@ def test_only_what_is_ours_and_unused_is_deleted(project: Project, ask: Ask, tmp
         assert answered(ask("sync", "--json"))["documents"]["unchanged"] == 3
 
 
+@pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
 def test_what_a_source_left_behind_goes_with_apply_before_its_collection(project: Project, ask: Ask) -> None:
     write(project, 3)
@@ -160,6 +162,7 @@ def test_what_a_source_left_behind_goes_with_apply_before_its_collection(project
     assert list(inventory(ask)) == ["docs"]
 
 
+@pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
 def test_the_collection_before_a_swap_is_kept(project: Project, ask: Ask) -> None:
     write(project, 3, "words " * 100)

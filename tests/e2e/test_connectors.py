@@ -151,6 +151,8 @@ def test_at_rest_it_is_as_from_scratch(kind: str, tmp_path: Path) -> None:
 
 def _follow(world: World, source: dict[str, object], tmp_path: Path) -> None:
     project = project_of(tmp_path, source)
+    project.settings["chroma"] = {"path": "./chroma", "embedded": True}
+    project.configure()
     for number in range(4):
         world.put(f"docs/{number}.md", f"# Title {number}\n\nA house by the river {number}.\n".encode())
     assert project.json("sync")["documents"]["added"] == 4
@@ -166,9 +168,7 @@ def _follow(world: World, source: dict[str, object], tmp_path: Path) -> None:
     if source["kind"] == "imap":  # a message never changes: another one takes its place
         edited = {"added": 2, "removed": 2}
     assert {key: count for key, count in found.items() if count} == {"moved": 1, "unchanged": 1, **edited}
-    fresh = project_of(tmp_path, source, "fresh")
-    fresh.json("sync")
-    assert project.essence() == fresh.essence()
+    assert project.essence() == project.fresh().essence()
 
     before = project.essence()
     world.fail()

@@ -75,6 +75,7 @@ def test_a_second_daemon_is_refused_and_harms_nothing(project: Project, daemon: 
 @pytest.mark.slow
 def test_commands_that_look_are_in_nobodys_way(project: Project) -> None:
     """Without a daemon each of them has Chroma for a moment: for the others, and for a daemon that starts."""
+    project.under = ("env",)  # each command in a process of its own
     (project.docs / "a.txt").write_text("some words")
     project.json("sync")
     with ThreadPoolExecutor(3) as pool:

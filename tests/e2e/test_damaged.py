@@ -120,10 +120,12 @@ def test_a_damaged_database_is_told_with_a_remedy_that_helps(
     assert json.loads(ask("sync", "--json").out)["documents"]["unchanged"] == 3
 
 
+@pytest.mark.usefixtures("embedded")
 def test_rebuild_is_part_of_repair(project: Project, ask: Ask) -> None:
     assert ask("verify", "--rebuild").code == 2
 
 
+@pytest.mark.usefixtures("embedded")
 def test_sync_does_not_say_that_all_is_well_when_it_could_not_note_what_there_is(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +258,7 @@ def backed_up(project: Project, ask: Ask) -> Project:
     return project
 
 
+@pytest.mark.usefixtures("embedded")
 @pytest.mark.parametrize("older", ["state", "chroma"])
 @pytest.mark.parametrize("shards", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_sync_after_restore_of_one_side_is_exact(project: Project, ask: Ask, older: str, shards: int) -> None:
@@ -348,6 +351,7 @@ def fail(*args: object) -> None:
     raise RuntimeError("CUDA out of memory")
 
 
+@pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
 def test_an_error_of_no_known_kind_withdraws_nothing(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
@@ -372,6 +376,7 @@ def test_an_error_of_no_known_kind_withdraws_nothing(
     assert project.essence() == project.fresh().essence()
 
 
+@pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
 def test_a_document_that_chroma_can_not_take_leaves_nothing_in_doubt(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,7 @@ from tests.e2e.in_chroma import in_chroma
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
 
+pytestmark = pytest.mark.usefixtures("embedded")
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/filters.md").read_text("utf-8")
 RECIPES = re.findall(r"```json\n(.*?)\n```\n\nFinds (.*?)\.\n", PAGE, re.DOTALL)

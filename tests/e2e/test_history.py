@@ -1,7 +1,11 @@
 """What `ingestor history` tells of documents, sources and configs, in the order of what was done."""
 
+import pytest
+
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
+
+pytestmark = pytest.mark.usefixtures("embedded")
 
 
 def told(ask: Ask, *words: str) -> list[tuple[str, str | None, str | None]]:

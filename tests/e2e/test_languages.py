@@ -10,11 +10,9 @@ from ingestor.app import parts
 from ingestor.cli.main import app
 from ingestor.config.file import load
 from ingestor.core.languages import ModelLanguages
-from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
 
-_FIXTURES = (ask, project)
 GERMAN = (
     "Der Hafen liegt im Norden der Stadt, und die Boote liegen dort den ganzen Winter sicher vor dem Sturm. "
     "Wer einen Liegeplatz sucht, fragt im Büro nach, das jeden Morgen um sieben geöffnet wird. Nummer {n}."
@@ -26,6 +24,7 @@ def write(folder: Path) -> None:
         (folder / f"{number}.txt").write_text(GERMAN.format(n=number))
 
 
+@pytest.mark.usefixtures("embedded")
 def test_sync_warns_once_and_status_keeps_the_count_until_the_model_changes(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

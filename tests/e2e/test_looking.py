@@ -363,8 +363,6 @@ def test_a_rollback_to_a_collection_that_is_gone_says_so(synced: Project, ask: A
     synced.configure()
     assert ask("sync").code == 0
     lost = """
-import sys, chromadb
-client = chromadb.PersistentClient(sys.argv[1])
 [old] = [found.name for found in client.list_collections() if found.name != "docs"]
 client.delete_collection(old)
 """

@@ -129,6 +129,7 @@ def test_an_interrupted_sync_does_not_say_that_all_is_settled(project: Project) 
     assert "Traceback" not in said
 
 
+@pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
 def test_a_source_that_feeds_another_collection_now_leaves_the_old_one(one_synced: Project, ask: Ask) -> None:
     """Nothing feeds the old one any more, so nobody knows its model."""
@@ -143,6 +144,7 @@ def test_a_source_that_feeds_another_collection_now_leaves_the_old_one(one_synce
     assert [found["collection"] for found in json.loads(ask("ls", "--json").out)] == ["elsewhere"]
 
 
+@pytest.mark.usefixtures("embedded")
 @pytest.mark.parametrize("words", [("show", "bad\udcff.txt"), ("query", "bad\udcff"), ("retry", "\udcc3")])
 def test_words_that_are_no_text_in_this_terminal(
     one_synced: Project, ask: Ask, words: tuple[str, ...]
@@ -152,6 +154,7 @@ def test_words_that_are_no_text_in_this_terminal(
     assert "Traceback" not in answer.err
 
 
+@pytest.mark.usefixtures("embedded")
 def test_a_document_with_a_name_that_is_no_text_is_found_by_it(project: Project, ask: Ask) -> None:
     Path(os.fsdecode(os.fsencode(project.docs) + b"/bad\xff.txt")).write_text("some words")
     assert ask("sync").code == 0
@@ -168,6 +171,7 @@ def test_a_state_folder_that_goes_ends_the_daemon(project: Project, daemon: Daem
     assert "Traceback" not in daemon.said()
 
 
+@pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
 def test_a_plan_counts_the_memory_of_a_collection_that_is_replaced(project: Project, ask: Ask) -> None:
     for name in "abc":
@@ -199,6 +203,7 @@ def test_a_plan_knows_of_a_swap_under_way(project: Project, ask: Ask) -> None:
     assert after["records"] == before["records"]
 
 
+@pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
 def test_a_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -> None:
     (project.docs / "a.txt").write_text("some words")

@@ -121,6 +121,7 @@ def dimensions(path: Path) -> int:
     return int(by_name[-1]["dimensions"]) if by_name else 0
 
 
+@pytest.mark.usefixtures("embedded")
 def test_rolling_back_gives_readers_what_they_had_and_apply_goes_on(project: Project) -> None:
     write_documents(project, Random(3), range(DOCUMENTS))
     reconfigure(project, rechunk="swap")
@@ -141,6 +142,7 @@ def test_rolling_back_gives_readers_what_they_had_and_apply_goes_on(project: Pro
     assert project.essence() == after
 
 
+@pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
 def test_a_config_that_was_rolled_back_is_followed_after_another_one(project: Project) -> None:
     write_documents(project, Random(5), range(2))
@@ -157,6 +159,7 @@ def test_a_config_that_was_rolled_back_is_followed_after_another_one(project: Pr
     assert project.essence() == after
 
 
+@pytest.mark.usefixtures("embedded")
 @pytest.mark.slow  # tests/simulation/test_boundaries.py holds approvals in the default tests
 def test_what_is_more_than_allowed_waits_for_approval(project: Project) -> None:
     write_documents(project, Random(4), range(DOCUMENTS))

@@ -14,6 +14,7 @@ from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project, long_document, running
 from tests.waiting import wait
 
+pytestmark = pytest.mark.usefixtures("embedded")
 SAMPLES = Path(__file__).parents[2] / "documents"
 
 

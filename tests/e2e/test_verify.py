@@ -73,6 +73,7 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
     return found, some
 
 
+@pytest.mark.usefixtures("embedded")
 def test_what_a_deeper_search_finds_is_not_out_of_reach(project: Project) -> None:
     (project.docs / "a.txt").write_text(long_document(240))
     project.json("sync")
