@@ -1,10 +1,6 @@
 """Strategies that ask a language model, through the real program: asked once, and no key in sight."""
 
-import os
 import shutil
-import signal
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,12 +8,9 @@ from typing import Any
 import pytest
 
 from tests.chunkers.laws import essay
-from tests.e2e.project import INGESTOR, Project, running
+from tests.e2e.project import Project, running
 from tests.endpoint import KEY, Reply, refused, said, serving
-from tests.serving import free_port
 from tests.waiting import wait
-
-KEY_VARIABLE = {"MODEL_KEY": KEY}
 
 
 def answer(body: dict[str, Any]) -> Reply:
@@ -116,37 +109,6 @@ def test_a_second_look_asks_nothing_once_there_is_a_cache(project: Project) -> N
         assert look("new.txt", "--option", "short_tokens=10") == 0
 
 
-@pytest.mark.slow
-def test_equal_documents_ask_once(project: Project) -> None:
-    with serving(answer) as endpoint:
-        asking(project, endpoint.base_url)
-        for number in range(6):
-            (project.docs / f"{number}.txt").write_text(essay(8))
-        project.json("sync")
-        bodies = [str(body) for body in endpoint.bodies]
-        assert len(bodies) == len(set(bodies)) > 2
-
-
-@pytest.mark.slow
-def test_what_was_answered_before_a_crash_is_not_asked_again(project: Project) -> None:
-    def slowly(body: dict[str, Any]) -> Reply:
-        time.sleep(0.05)
-        return answer(body)
-
-    with serving(slowly) as endpoint:
-        asking(project, endpoint.base_url)
-        write(project, 12)
-        command = [INGESTOR, "sync", "--config", project.config]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait(lambda: endpoint.calls > 15, every=0.01)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait(30)
-        project.json("sync")
-        bodies = [str(body) for body in endpoint.bodies]
-        assert len(bodies) - len(set(bodies)) <= 4  # those that were under way
-        assert len(set(bodies)) > 30
-
-
 TROUBLE: dict[str, tuple[Callable[[], Reply], str]] = {
     "overloaded": (lambda: refused(503, f"overloaded, {KEY}"), "answered 503: overloaded, ***"),
     "throttled": (lambda: refused(429, "slow down", retry_after="600"), "answered 429: slow down"),
@@ -176,65 +138,6 @@ def test_a_trouble_is_told_and_passes(name: str, project: Project, monkeypatch: 
         assert project.json("sync")["documents"]["added"] == 1
         assert strategies(project) == {("llm", None)}
         nowhere(project)
-
-
-@pytest.mark.slow
-def test_unreachable_server_is_transient(project: Project) -> None:
-    asking(project, f"http://127.0.0.1:{free_port()}/v1")
-    write(project, 1)
-    done = project.call("sync")
-    assert done.returncode == 4
-    assert "can't be reached" in done.stdout + done.stderr
-    assert project.json("status")["sources"]["docs"]["quarantined"] == 0
-
-
-@pytest.mark.slow
-def test_a_model_that_talks_nonsense_leaves_the_documents_searchable(project: Project) -> None:
-    with serving(lambda body: said("I'm sorry, I can't help with that.")) as endpoint:
-        asking(project, endpoint.base_url)
-        write(project, 1)
-        project.json("sync")
-        found = strategies(project)
-        assert found - {("llm", None)} == {("llm", "recursive: the model gave no valid answer")}
-        asked = endpoint.calls
-        (project.docs / "0.txt").rename(project.docs / "renamed.txt")
-        assert project.json("sync")["asked"]["calls"] == 0
-        assert endpoint.calls == asked
-
-
-@pytest.mark.slow
-def test_propositions_are_found_and_their_passages_read(project: Project) -> None:
-    def say(body: dict[str, Any]) -> Reply:
-        return said('["The house rule in case zero is that basil comes first."]')
-
-    with serving(say) as endpoint:
-        asking(project, endpoint.base_url)
-        project.settings["chunking"] |= {"strategy": "proposition", "group": False}
-        del project.settings["chunking"]["window"]
-        project.configure()
-        text = essay(3)
-        (project.docs / "0.txt").write_text(text)
-        project.json("sync")
-        (hit,) = project.json("query", "basil house rule", "-n", "1")["hits"]
-        assert hit["document"] == "The house rule in case zero is that basil comes first."
-        meta = hit["metadata"]
-        assert meta["passage"] == text[meta["start_index"] : meta["end_index"]]
-
-
-@pytest.mark.slow
-def test_auto_says_what_it_picked_and_what_is_wrong(project: Project) -> None:
-    project.settings["chunking"] = {"strategy": "auto", "prose": {"strategy": "recursive", "size": 60}}
-    project.configure()
-    (project.docs / "a.txt").write_text(essay(8))
-    (project.docs / "b.md").write_text(f"# One\n\n{essay(4)}\n\n# Two\n\n{essay(4)}")
-    project.json("sync")
-    picked = {(meta["file_name"], meta["strategy"], meta["picked"]) for _, _, meta, _ in project.records()}
-    assert picked == {("a.txt", "auto", "recursive"), ("b.md", "auto", "changepoint")}
-    project.settings["chunking"] = {"strategy": "auto", "prose": {"strategy": "recursive", "size": 1}}
-    project.configure()
-    done = project.call("sync")
-    assert done.returncode == 2
-    assert "chunking.prose: recursive: size: " in done.stderr
 
 
 def test_a_key_may_stand_in_a_file_also_within_auto(project: Project, tmp_path: Path) -> None:

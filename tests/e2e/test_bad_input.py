@@ -179,20 +179,6 @@ def fill(project: Project, ask: Ask, documents: int = 12) -> None:
 
 
 @pytest.mark.usefixtures("embedded")
-@pytest.mark.slow
-def test_chroma_s_folder_may_be_deleted_at_the_price_of_no_embedding(project: Project, ask: Ask) -> None:
-    fill(project, ask)
-    odd = '{"page": {"$almost": 3}}'
-    assert_told(ask("query", "number", "--where", odd), 2, "$almost", "unknown operator")
-    assert_told(ask("query", "number", "--collection", "dcos"), 2, "'dcos'", "known: docs")
-    shutil.rmtree(project.folder / "chroma")
-    assert_told(ask("query", "number"), 4, "docs", "gone from Chroma", "ingestor sync")
-    again = answered(ask("sync", "--json"))
-    assert (again["documents"]["failed"], again["embedded"]["texts"]) == (0, 0)
-    assert answered(ask("verify", "--json"))["checked"] == 12
-
-
-@pytest.mark.usefixtures("embedded")
 def test_a_lost_state_leaves_collections_alone_and_a_lost_cache_does_no_harm(
     project: Project, ask: Ask
 ) -> None:

@@ -1,6 +1,5 @@
 """Collections in Chroma: owners, adoption, deletion, shards, and the metadata keys of their records."""
 
-import json
 import re
 import shutil
 from collections import Counter
@@ -254,15 +253,6 @@ def test_shards_hold_what_one_collection_would(divided: Project, ask: Ask) -> No
 
 
 @pytest.mark.slow
-def test_a_renamed_document_stays_in_its_shard(divided: Project, ask: Ask) -> None:
-    before = [{id_ for id_, *_ in part} for part in shards(divided, 3)]
-    (divided.docs / "3.md").rename(divided.docs / "renamed.md")
-    done = answered(ask("sync", "--json"))
-    assert (done["embedded"]["texts"], done["documents"]["moved"]) == (0, 1)
-    assert [{id_ for id_, *_ in part} for part in shards(divided, 3)] == before
-
-
-@pytest.mark.slow
 def test_another_number_of_shards_is_a_switch(divided: Project, ask: Ask) -> None:
     before = essence([record for part in shards(divided, 3) for record in part])
     divide(divided, 2, rechunk="in_place")
@@ -372,42 +362,3 @@ def test_a_changed_profile_is_announced_and_writes_metadata_alone(profiled: Proj
     assert ask("sync").code == 0
     assert profiled.essence() == profiled.fresh("full").essence()
     assert "Everything is in order" in ask("verify").out
-
-
-@pytest.mark.slow
-def test_with_another_strategy_it_goes_into_the_second_collection(profiled: Project, ask: Ask) -> None:
-    """The first one stays as it is meanwhile, and while the change waits."""
-    before = profiled.records()
-    chunking = {"strategy": "recursive", "size": 30}
-    profiled.settings = {"metadata": "lean", "chunking": chunking, "rechunk": {"approve": "above 1 chunks"}}
-    profiled.configure()
-    said = ask("plan").out
-    assert "is rebuilt in a second collection" in said
-    assert '  metadata: "full" -> "lean"' in said
-    assert answered(ask("sync", "--json"))["records"]["patched"] == 0
-    assert profiled.records() == before
-    assert ask("apply").code == 0
-    assert keys(profiled) <= LEAN
-    assert profiled.essence() == profiled.fresh().essence()
-    assert ask("rollback", "docs").code == 0
-    assert ask("sync").code == 0
-    assert {id_: meta for id_, _, meta, _ in profiled.records()} == {id_: meta for id_, _, meta, _ in before}
-
-
-@pytest.mark.slow
-def test_search_finds_what_stands_around_a_hit_by_any_profile(profiled: Project, ask: Ask) -> None:
-    def found(expand: str) -> list[object]:
-        words = ("--expand", expand, "-n", "1", "--json")
-        said = answered(ask("query", "A loan costs 2 euros", *words))
-        return [(one["text"], one["start"], one["lines"], one["heading_path"]) for one in said["passages"]]
-
-    expands = ("none", "neighbours", "section", "document")
-    full = [found(expand) for expand in expands]
-    assert len({json.dumps(each) for each in full}) > 2
-    for profile in ("lean", ["author"]):
-        profiled.settings |= {"metadata": profile}
-        profiled.configure()
-        assert ask("sync").code == 0
-        assert [found(expand) for expand in expands] == full
-    assert "2.md:" in ask("query", "A loan costs 2 euros").out
-    assert "None" not in ask("show", "2.md").out

@@ -2,7 +2,6 @@
 
 import random
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -86,8 +85,7 @@ MAKES: dict[str, Callable[[Path], AbstractContextManager[Cut]]] = {
     "sitemap": partial(_site, "web", SiteWorld),
     "links": partial(_site, "web", partial(SiteWorld, follow="links")),
     "feed": partial(_site, "feed", FeedWorld),
-    "webdav": partial(_files, "webdav"),
-    "http": partial(_files, "http"),
+    **{how: partial(_files, how) for how in ("webdav", "http", "s3", "sftp", "smb")},
 }
 
 
@@ -146,132 +144,6 @@ def test_killed_and_cut_off_in_the_middle(kind: str, tmp_path: Path) -> None:
 def _project(folder: Path, cut: Cut) -> Project:
     source = {"name": "docs", "collection": "docs", **cut.source}
     return Project(folder, {"sources": [source], "chunking": {"strategy": "fixed", "size": 2000}})
-
-
-# --- Sources behind servers that go and come back, and a program that is killed while it reads them ---
-MANY = 40
-MUCH = 60_000  # bytes: more than a listing, and much less than all documents
-
-
-def _pages(number: int, word: str = "river") -> bytes:
-    paragraphs = (f"A house by the {word}, page {page} of {number}." for page in range(150))
-    return f"# Title {number}\n\n{chr(10).join(paragraphs)}\n".encode()
-
-
-@pytest.fixture(params=["s3", "sftp", "smb"])
-def served_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    make, packages = SERVED[request.param]
-    for package in packages:
-        pytest.importorskip(package)
-    with make(tmp_path) as served_world:
-        for number in range(MANY):
-            served_world.put(f"docs/{number}.md", _pages(number))
-        yield served_world
-
-
-@pytest.fixture
-def polled(served_world: Any, tmp_path: Path) -> Project:
-    return _polled(served_world, tmp_path / "project")
-
-
-def _polled(served_world: Any, folder: Path) -> Project:
-    source = {
-        "name": "docs",
-        "collection": "docs",
-        "kind": "files",
-        "scan_every": "2s",
-        **served_world.source,
-    }
-    return Project(folder, {"sources": [source]})
-
-
-def _changed(served_world: Any) -> int:
-    """How many documents there are then: another number, which is settled only after the changes are seen."""
-    served_world.put("docs/1.md", _pages(1, "harbour"))
-    served_world.delete("docs/2.md")
-    served_world.move("docs/3.md", "moved/3.md")
-    served_world.put("docs/new.md", _pages(1000))
-    served_world.put("docs/newer.md", _pages(1001))
-    return MANY + 1
-
-
-def _as_from_scratch(polled: Project, served_world: Any) -> None:
-    last = polled.json("sync")
-    assert (last["documents"]["failed"], last["embedded"]["texts"]) == (0, 0)
-    fresh = _polled(served_world, polled.folder.with_name("fresh"))
-    fresh.json("sync")
-    assert polled.essence() == fresh.essence()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_the_server_goes_in_the_middle_and_comes_back(served_world: Any, polled: Project) -> None:
-    served_world.proxy.budget = MUCH
-    with running(polled) as daemon:
-        wait(served_world.proxy.spent.is_set)
-        if served_world.server:
-            served_world.server.kill()
-        time.sleep(3)
-        assert daemon.process.poll() is None
-        if served_world.server:
-            served_world.server.start()
-        served_world.proxy.relent()
-        wait(lambda: polled.settled(MANY), 120)
-        documents = _changed(served_world)
-        wait(lambda: polled.settled(documents), 120)
-        assert daemon.stop() == 0
-    _as_from_scratch(polled, served_world)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_connections_that_break_off_again_and_again(served_world: Any, polled: Project) -> None:
-    """Each brings a part of what there is to read."""
-    served_world.proxy.cut(MUCH)
-    with running(polled) as daemon:
-        wait(lambda: polled.settled(MANY), 240)
-        assert daemon.stop() == 0
-    served_world.proxy.relent()
-    _changed(served_world)
-    wait(lambda: polled.call("sync").returncode == 0, 300)
-    _as_from_scratch(polled, served_world)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_sync_finds_the_server_gone_in_the_middle(served_world: Any, polled: Project) -> None:
-    if served_world.server is None:
-        pytest.skip("s3fs tries again for minutes before each document is given up")
-    served_world.proxy.budget = MUCH
-    done = polled.call("sync")
-    assert done.returncode != 0
-    assert served_world.secret not in done.stderr
-    served_world.proxy.relent()
-    _changed(served_world)
-    wait(lambda: polled.call("sync").returncode == 0, 300)  # what failed often is tried again later
-    _as_from_scratch(polled, served_world)
-
-
-def _started(polled: Project) -> Daemon | None:
-    """None while the Chroma of the one that was killed has not noticed yet, and holds the folder."""
-    daemon = polled.start()
-    wait(lambda: daemon.process.poll() is not None or "Chroma listens" in daemon.said())
-    return daemon if daemon.process.poll() is None else None
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_kill_nine_in_the_middle(served_world: Any, polled: Project) -> None:
-    for kill in range(3):
-        served_world.proxy.budget = MUCH
-        daemon = wait(lambda: _started(polled))
-        wait(lambda: served_world.proxy.spent.is_set() or polled.settled(MANY), 200)
-        daemon.kill()
-        served_world.proxy.relent()
-        served_world.put(f"docs/{kill}.md", _pages(kill, "lantern"))
-    _changed(served_world)
-    wait(lambda: polled.call("sync").returncode == 0, 300)
-    _as_from_scratch(polled, served_world)
 
 
 # --- A server that takes connections and never answers must not hold up the end of the program ---

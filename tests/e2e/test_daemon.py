@@ -2,7 +2,6 @@
 
 import contextlib
 import random
-import shutil
 import signal
 import sqlite3
 import time
@@ -212,64 +211,6 @@ def test_kill_nine_two_hundred_times(
     assert found["swaps"] >= 10
     with capsys.disabled():
         print(f"\n{dict(found)}")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_a_storm(project: Project, daemon: Daemon) -> None:
-    """20,000 files created, saved atomically, renamed, moved out and in, and removed by the folder."""
-    wait(lambda: project.settled(0))
-    docs, outside = project.docs, project.folder / "outside"
-    outside.mkdir()
-    for n in range(20_000):
-        folder = docs / f"d{n % 200}"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{n}.txt").write_text(f"Document {n} says hello to number {n * 7}.")
-    for n in range(0, 20_000, 4):
-        fresh = docs / f"d{n % 200}" / f".{n}.tmp"
-        fresh.write_text(f"Document {n} was saved anew.")
-        fresh.replace(docs / f"d{n % 200}" / f"{n}.txt")
-    for n in range(1, 20_000, 4):
-        path = docs / f"d{n % 200}" / f"{n}.txt"
-        path.rename(path.with_name(f"renamed-{n}.txt"))
-    for n in range(0, 60, 3):
-        (docs / f"d{n}").rename(outside / f"d{n}")
-    for n in range(0, 60, 6):
-        (outside / f"d{n}").rename(docs / f"back{n}")
-    for n in range(100, 120):
-        shutil.rmtree(docs / f"d{n}")
-    left = sum(1 for path in docs.rglob("*.txt"))
-    wait(lambda: project.settled(left), seconds=1500, every=2.0)
-    assert daemon.stop() == 0
-    found = project.json("verify", code=None)
-    assert [found[k] for k in ("checked", "missing", "orphaned", "stale", "wrong_metadata")] == [
-        left,
-        0,
-        0,
-        0,
-        0,
-    ]
-    assert found["unreachable"] == 0
-    assert project.essence() == project.fresh().essence()
-
-
-@pytest.mark.slow
-def test_folders_that_go_one_by_one_are_asked_about_together(project: Project) -> None:
-    """Half of what is left each time: no single listing loses more than ``max_loss``."""
-    for folder, documents in (("a", 16), ("b", 8), ("c", 4), ("d", 4)):
-        (project.docs / folder).mkdir()
-        for number in range(documents):
-            (project.docs / folder / f"{number}.txt").write_text(f"words of {folder} {number}\n")
-    with running(project, as_people_do=True) as daemon:
-        wait(lambda: project.settled(32))
-        shutil.rmtree(project.docs / "a")
-        wait(lambda: project.settled(16))
-        shutil.rmtree(project.docs / "b")
-        held = wait(lambda: project.poll("status")["sources"]["docs"]["held"])
-        assert held.startswith("24 of 32 documents vanished within a day (max_loss is 50%)")
-        project.json("accept", "docs")
-        wait(lambda: project.settled(8))
-        assert daemon.stop() == 0
 
 
 # --- Pausing a source and going on with it, with and without a daemon ---

@@ -12,12 +12,10 @@ from random import Random
 import pytest
 
 from ingestor.app import daemon
-from ingestor.chroma import index
 from ingestor.embedders.hashing import HashingEmbedder
 from ingestor.state.journal import Journal
 from tests.chroma.harm import mislead
-from tests.e2e.in_chroma import in_chroma
-from tests.e2e.in_process import Ask, answered
+from tests.e2e.in_process import Ask
 from tests.e2e.project import Daemon, Project, chroma_pid, long_document
 from tests.waiting import wait
 
@@ -187,31 +185,7 @@ def test_a_torn_collection_is_written_anew(project: Project, daemon: Daemon, dam
     assert verified["unreachable"] <= 2  # search is approximate; a few of so many near twins may be missed
 
 
-@pytest.mark.slow  # tests/chroma/test_backend.py has such a segment in the default tests
-@pytest.mark.timeout(280)
-@pytest.mark.parametrize("mended_by", [("sync",), ("verify", "--repair")])
-def test_one_command_survives_a_segment_that_crashes_chroma(
-    project: Project, mended_by: tuple[str, ...]
-) -> None:
-    for n in range(4):
-        (project.docs / f"{n}.txt").write_text(long_document(900, n))
-    records = project.json("sync")["records"]["added"]
-    mislead(max((project.folder / "chroma").glob("*/data_level0.bin"), key=lambda file: file.stat().st_size))
-
-    broken = project.json("verify", code=4)["broken"]["docs"]
-    assert broken == "Chroma can't read it: it ended by SIGSEGV"
-    assert project.call(*mended_by).returncode == 0
-    assert project.json("verify")["checked"] == records
-    assert project.json("sync")["embedded"]["texts"] == 0
-
-
 # --- Backups that were put back, and copies of a state: journal and Chroma are of different moments ---
-MARK = """
-ids = collection.get()["ids"]
-collection.update(ids=ids, metadatas=[{"reviewed": True} for _ in ids])
-"""
-
-
 def write(project: Project, numbers: range, words: str) -> None:
     for n in numbers:
         text = f"# Title {n}\n\n" + f"{words} of number {n}. " * 40
@@ -275,16 +249,6 @@ def test_sync_after_restore_of_one_side_is_exact(project: Project, ask: Ask, old
 
 
 @pytest.mark.slow
-def test_restored_state_embeds_nothing_that_the_cache_holds(backed_up: Project, ask: Ask) -> None:
-    move_on(backed_up, ask)
-    cache = (backed_up.folder / "state/cache.sqlite3").read_bytes()
-    put_back(backed_up, "state")
-    (backed_up.folder / "state/cache.sqlite3").write_bytes(cache)
-    assert answered(ask("sync", "--json"))["embedded"]["texts"] == 0
-    assert_exact(backed_up, ask)
-
-
-@pytest.mark.slow
 def test_chroma_replaced_under_a_running_daemon_is_compared(backed_up: Project, ask: Ask) -> None:
     move_on(backed_up, ask)
     daemon = backed_up.start()
@@ -325,78 +289,3 @@ def test_state_and_chroma_moved_together_go_on(backed_up: Project, tmp_path: Pat
     other = Project(moved, source={"max_loss": 1.0})
     assert other.call("sync").returncode == 0
     assert other.call("verify").returncode == 0
-
-
-@pytest.mark.slow
-def test_metadata_of_the_collection_replaced_by_an_app_stops_no_update(backed_up: Project, ask: Ask) -> None:
-    in_chroma(backed_up.folder / "chroma", "docs", "collection.modify(metadata={'team': 'library'})")
-    (backed_up.docs / "3.md").write_text("New words.")
-    assert ask("sync").code == 0
-    assert "New words." in {text for _, text, *_ in backed_up.records()}
-    assert in_chroma(backed_up.folder / "chroma", "docs", "result = collection.metadata")["team"] == "library"
-    assert_exact(backed_up, ask)
-
-
-@pytest.mark.slow
-def test_metadata_key_of_a_stranger_is_removed_by_repair(backed_up: Project, ask: Ask) -> None:
-    in_chroma(backed_up.folder / "chroma", "docs", MARK)
-    assert ask("verify", "--repair").code == 0
-    assert not any("reviewed" in meta for _, _, meta, _ in backed_up.records())
-
-
-# --- Errors of no known kind: documents keep their records, are tried again, and the user is told ---
-
-
-def fail(*args: object) -> None:
-    raise RuntimeError("CUDA out of memory")
-
-
-@pytest.mark.usefixtures("embedded")
-@pytest.mark.slow
-def test_an_error_of_no_known_kind_withdraws_nothing(
-    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(10):
-        (project.docs / f"{number}.txt").write_text(f"Document {number}.")
-    assert ask("sync").code == 0
-    for number in range(10):
-        (project.docs / f"{number}.txt").write_text(f"Document {number}, edited.")
-    with monkeypatch.context() as broken:
-        broken.setattr(HashingEmbedder, "embed", fail)
-        broken.setattr(daemon, "PATIENCE", 1.0)
-        failed = ask("sync")
-    assert failed.code == 4
-    assert failed.err.count("Traceback") == 1, "one of ten like it"
-    assert "keeps its records and will be retried: RuntimeError: CUDA out of memory" in failed.err
-    status = project.json("status", code=None)
-    assert status["collections"]["docs"]["records"] == 10
-    assert {failure["quarantined"] for failure in status["failures"]} == {False}
-    assert len(project.records()) == 10
-    assert ask("sync").code == 0
-    assert project.essence() == project.fresh().essence()
-
-
-@pytest.mark.usefixtures("embedded")
-@pytest.mark.slow
-def test_a_document_that_chroma_can_not_take_leaves_nothing_in_doubt(
-    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(3):
-        (project.docs / f"{number}.txt").write_text(f"Document {number}.")
-    assert ask("sync").code == 0
-    (project.docs / "0.txt").write_text("Many words. " * 500)
-    (project.docs / "1.txt").write_text("Document 1, edited.")
-    project.settings |= {"chunking": {"strategy": "recursive", "size": 2000}, "rechunk": "in_place"}
-    project.configure()
-    with monkeypatch.context() as small:
-        small.setattr(index, "_MOST_BYTES", 5000)
-        refused = ask("sync")
-    assert refused.code == 3
-    (failure,) = project.json("status", code=None)["failures"]
-    assert failure["document"] == "0.txt"
-    assert "cut the document into smaller chunks" in failure["reason"]
-    assert len(project.records()) == 2
-    assert project.json("verify", code=None)["stale"] == 0
-    assert project.call("retry", "--all").returncode == 0
-    assert ask("sync").code == 0
-    assert project.json("verify")["checked"] == 3

@@ -127,24 +127,6 @@ def test_a_model_that_moves_is_not_asked_again(remote: Project, server: Endpoint
     assert not documents_sent(server)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("edited", [False, True])
-def test_another_model_on_another_server(remote: Project, ask: Ask, edited: bool) -> None:
-    """``edited``: a document changed, too, which the old collection cannot follow any more."""
-    ask("sync")
-    if edited:
-        (remote.docs / "0.txt").write_text("Changed.")
-    with serving(lambda body: reply([vector(f"other {text}") for text in body["input"]])) as other:
-        to(remote, other.base_url, model="other")
-        result = answered(ask("sync", "--json"))
-        assert result["embedded"]["texts"] == DOCUMENTS
-        former = {text for body in other.bodies if body["model"] == "tiny" for text in body["input"]}
-        assert former <= {"word", "Changed."}, "the batch that showed that another model answers"
-    for text, found in in_chroma(remote)[0].items():
-        exact = vector(f"other {text}")
-        assert found == pytest.approx(np.array(exact) / np.linalg.norm(exact), abs=1e-3)
-
-
 def test_another_revision_is_asked_for_everything(remote: Project, server: Endpoint, ask: Ask) -> None:
     ask("sync")
     documents_sent(server)
@@ -313,19 +295,6 @@ def test_a_changed_option_embeds_everything_again_and_nothing_mixes(plain: Proje
     plain_embedding(plain, flavour="sour")
     assert texts_embedded(ask("sync", "--json")) == DOCUMENTS, "the cache answers for another model"
     assert plain_in_chroma(plain)[0] == expected(plain, "sour")
-
-
-@pytest.mark.slow
-def test_options_for_speed_and_ways_back_embed_nothing(plain: Project, ask: Ask) -> None:
-    for flavour, threads, texts in [
-        ("sweet", 1, DOCUMENTS),
-        ("sour", 1, DOCUMENTS),
-        ("sour", 8, 0),
-        ("sweet", 8, 0),
-    ]:
-        plain_embedding(plain, flavour=flavour, threads=threads)
-        assert texts_embedded(ask("sync", "--json")) == texts
-        assert plain_in_chroma(plain)[0] == expected(plain, flavour)
 
 
 def test_a_text_that_the_model_can_not_take_costs_its_own_document_alone(plain: Project, ask: Ask) -> None:

@@ -91,22 +91,6 @@ def test_changed_keys_are_patched_without_embedding(samples: Project, ask: Ask) 
 
 
 @pytest.mark.slow
-def test_a_wrong_sidecar_keeps_the_records_and_is_named_until_it_is_corrected(
-    samples: Project, ask: Ask
-) -> None:
-    assert ask("sync").code == 0
-    before = samples.records()
-    sidecar = samples.docs / "kitchen/bread.md.meta.yaml"
-    sidecar.write_text("season: [autumn\nservings: 4\n")
-    assert ask("sync").code != 0
-    assert samples.records() == before
-    assert "bread.md.meta.yaml line 2" in ask("status").out
-    sidecar.write_text("servings: 5\n")
-    assert ask("sync").code == 0
-    assert paths(samples, ['{"servings": 5}']) == [{"kitchen/bread.md"}]
-
-
-@pytest.mark.slow
 def test_a_field_of_another_type_is_left_out_and_named(samples: Project, ask: Ask) -> None:
     samples.source["metadata"]["front_matter"] = {"chair": "number"}
     samples.configure()

@@ -1,10 +1,8 @@
-"""Mishaps around a running daemon: full disks, limits of memory, quotas, a Chroma that stands still."""
+"""Mishaps around the program: full disks, limits of memory, and quotas of the server."""
 
 import os
 import shutil
 import signal
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,11 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ingestor.chroma.client import Place, connect
 from tests.bad_parser import installed
-from tests.chroma.quota_proxy import AFTER, BEFORE, Cloud, cloud_before
+from tests.chroma.quota_proxy import Cloud, cloud_before
 from tests.e2e.in_process import Ask, answered
-from tests.e2e.project import Daemon, Project, chroma_pid, long_document, running
+from tests.e2e.project import Project, long_document, running
 from tests.serving import HOST, shared_server
 from tests.small_disk import fill, small_disk
 from tests.waiting import wait
@@ -29,110 +26,6 @@ def as_others(project: Project) -> None:
     if shutil.which("setpriv") is None:
         pytest.skip("root without setpriv can't give up its rights")
     project.under = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
-
-
-def records(project: Project) -> int:
-    found: int = project.json("status")["collections"]["docs"]["records"]
-    return found
-
-
-@pytest.mark.slow
-def test_what_can_not_be_read_any_more_stays_and_the_rest_goes_on(project: Project) -> None:
-    as_others(project)
-    docs, shut = project.docs, project.docs / "shut"
-    shut.mkdir()
-    for path in (docs / "secret.txt", shut / "a.txt", docs / "open.txt"):
-        path.write_text(f"The words of {path.name}.")
-    daemon = project.start()
-    try:
-        wait(lambda: project.settled(3))
-        (docs / "secret.txt").chmod(0o000)
-        shut.chmod(0o000)
-        (docs / "new.txt").write_text("Something new.")
-        wait(lambda: records(project) == 4)
-        wait(lambda: "secret.txt can't be read: give this user read access, or exclude it" in daemon.said())
-        wait(lambda: f"{shut} (Permission denied)" in daemon.said())
-        status = project.json("status")
-        assert f"{shut} (Permission denied)" in status["sources"]["docs"]["trouble"]
-        (failure,) = status["failures"]
-        assert (failure["document"], failure["quarantined"]) == ("secret.txt", False)
-        assert status["collections"]["docs"]["records"] == 4, "nothing was removed"
-
-        (docs / "secret.txt").chmod(0o644)
-        shut.chmod(0o755)
-        wait(lambda: project.settled(4))
-        assert "Traceback" not in daemon.said()
-        assert daemon.stop() == 0
-    finally:
-        shut.chmod(0o755)
-        daemon.kill()
-    assert project.json("verify")["checked"] == 4
-
-
-def grow(path: Path, seconds: float) -> None:
-    with path.open("a") as file:
-        for _ in range(int(seconds * 100)):
-            file.write("One more sentence of a log that grows. ")
-            file.flush()
-            time.sleep(0.01)
-
-
-@pytest.mark.slow
-def test_a_file_that_grows_is_read_whole_when_it_rests(project: Project, daemon: Daemon) -> None:
-    wait(lambda: project.settled(0))
-    growing = project.docs / "growing.txt"
-    writer = threading.Thread(target=grow, args=(growing, 3.0))
-    writer.start()
-    (project.docs / "other.txt").write_text("Another document.")
-    wait(lambda: project.poll("status")["sources"]["docs"]["settled"] >= 1)
-    writer.join()
-    wait(lambda: project.settled(2))
-    whole = len(growing.read_text().replace(" ", ""))
-
-    def indexed() -> int:
-        chunks = project.poll("show", "growing.txt")["chunks"]
-        return sum(len(chunk["text"].replace(" ", "")) for chunk in chunks)
-
-    wait(lambda: indexed() == whole, seconds=60)  # on a busy machine it seemed to rest before
-    assert "quarantined" not in daemon.said()
-    assert daemon.stop() == 0
-
-
-@pytest.mark.slow
-def test_a_chroma_that_stands_still_for_a_while(project: Project, daemon: Daemon) -> None:
-    (project.docs / "0.txt").write_text(long_document(30))
-    wait(lambda: project.settled(1))
-    server = chroma_pid(daemon)
-    assert server is not None
-    os.kill(server, signal.SIGSTOP)
-    for n in range(1, 6):
-        (project.docs / f"{n}.txt").write_text(long_document(30, n))
-    time.sleep(8)  # longer than the daemon looks away
-    assert daemon.process.poll() is None
-    os.kill(server, signal.SIGCONT)
-    wait(lambda: project.settled(6))
-    assert chroma_pid(daemon) == server, "it was only slow"
-    status = project.json("status")
-    assert status["embedded_texts"] == status["collections"]["docs"]["records"]
-    assert daemon.stop() == 0
-    assert project.json("verify")["checked"] == status["collections"]["docs"]["records"]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_chroma_that_stands_still_for_ever_is_replaced(project: Project, daemon: Daemon) -> None:
-    (project.docs / "0.txt").write_text(long_document(30))
-    wait(lambda: project.settled(1))
-    server = chroma_pid(daemon)
-    assert server is not None
-    os.kill(server, signal.SIGSTOP)
-    (project.docs / "1.txt").write_text(long_document(30, 1))
-    wait(lambda: "Chroma is up again" in daemon.said(), seconds=240)
-    wait(lambda: project.settled(2))
-    assert chroma_pid(daemon) not in (server, None)
-    written = records(project)
-    assert daemon.stop() == 0
-    assert project.json("verify")["checked"] == written
 
 
 @pytest.mark.parametrize("ready", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -156,21 +49,6 @@ def test_a_state_folder_that_can_not_be_written(project: Project, ready: bool) -
         for path in (state, *state.iterdir()):
             path.chmod(0o755)
     assert project.json("sync")["documents"]["added" if not ready else "unchanged"] == 1
-
-
-@pytest.mark.slow
-def test_a_chroma_folder_that_goes_is_made_and_filled_anew(project: Project, daemon: Daemon) -> None:
-    """The server would write on into files that nobody finds again."""
-    (project.docs / "a.txt").write_text(long_document(30))
-    wait(lambda: project.settled(1))
-    before = records(project)
-    shutil.rmtree(project.folder / "chroma")
-    (project.docs / "b.txt").write_text("something new")
-    wait(lambda: "Chroma is up again" in daemon.said())
-    wait(lambda: project.settled(2))
-    assert project.json("status")["embedded_texts"] == before + 1
-    assert daemon.stop() == 0
-    assert project.json("verify")["checked"] == before + 1
 
 
 # --- A disk that fills while documents are ingested ---
@@ -323,11 +201,7 @@ def test_a_document_that_takes_all_memory_of_the_group(
         assert daemon.stop() == 0
 
 
-# --- Chroma as Chroma Cloud: everything arrives once, whatever the server's quotas and moods are ---
-FRONT = "---\ntitle: Number {n}\nauthor: Ada\ndate: 2026-11-23\ntags: [one, two]\n---\n"
-SECTIONS = 40
-
-
+# --- Chroma as Chroma Cloud ---
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[tuple[int, Cloud]]:
     with shared_server(tmp_path / "chroma") as running:
@@ -336,47 +210,6 @@ def cloud(tmp_path: Path) -> Iterator[tuple[int, Cloud]]:
         httpx.post(f"{base}/acme/databases", json={"name": "prod"})
         with cloud_before(running.port) as found:
             yield found
-
-
-@pytest.mark.slow
-def test_everything_arrives_once_within_the_quotas(
-    project: Project, ask: Ask, cloud: tuple[int, Cloud]
-) -> None:
-    port, seen = cloud
-    project.settings = {
-        "chroma": {"host": HOST, "port": port, "tenant": "acme", "database": "prod", "quotas": "cloud"},
-        "chunking": {"strategy": "structure", "max_tokens": 60},
-    }
-    project.configure()
-    for n in range(8):
-        words = "".join(f"## Part {m}\n\nSome words of part {m} of number {n}.\n\n" for m in range(SECTIONS))
-        (project.docs / f"{n}.md").write_text(FRONT.format(n=n) + words)
-    (project.docs / "long.md").write_text("# " + "L" * 6000 + "\n\n" + "字" * 9000 + "\n")
-    seen.faults = [(429, "0"), BEFORE, None, AFTER, (503, "1"), None, AFTER]
-    first = answered(ask("sync", "--json"), 0)
-    assert seen.faults == []
-    assert (seen.refused, seen.at_once) == ({}, 1)
-    count = first["records"]["added"]
-    assert count > 8 * SECTIONS > 300
-    with connect(HOST, port, place=Place("acme", "prod")) as client:
-        found = client.api.get(client.api.get_collection("docs").id, include=["metadatas"], limit=300)[
-            "metadatas"
-        ]
-    assert max(len(each) for each in found) == 32
-    some = {"source", "path", "author", "tags", "chunk_index"}
-    assert all(some <= each.keys() for each in found if each["path"] != "long.md")
-    verified = answered(ask("verify", "--json"))
-    assert verified["checked"] == count  # and it exits 0
-
-    project.settings["metadata"] = "lean"
-    project.configure()
-    done = answered(ask("sync", "--json"))["records"]
-    assert done == {"added": 0, "replaced": 0, "patched": count, "dropped": 0}
-    (project.docs / "3.md").unlink()
-    assert answered(ask("sync", "--json"))["records"]["dropped"] > SECTIONS
-    assert "Everything is in order" in ask("verify").out
-    assert answered(ask("query", "part 7 of number 5", "--json"))["hits"]
-    assert seen.refused == {}
 
 
 def test_a_text_that_the_server_does_not_take_stops_no_other(

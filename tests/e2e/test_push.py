@@ -116,34 +116,3 @@ def test_while_a_second_collection_is_built_both_get_what_is_pushed(
     fresh = Project(tmp_path / "fresh", project.settings)
     fresh.json("sync")
     assert project.essence() == fresh.essence()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_kill_nine_while_documents_are_pushed(project: Project, caller: Caller, tmp_path: Path) -> None:
-    """What was acknowledged is there, whenever the program was killed."""
-    acknowledged: set[str] = set()
-    for kill in range(3):
-        daemon = wait(lambda: _listening(project, caller))
-        try:
-            for number in range(30):
-                page = f"# Page {number}\n\n{'A garden in winter. ' * 40} {kill}\n"
-                if caller.put(f"{number + 10 * kill}.md", page.encode()).status in (200, 201):
-                    acknowledged.add(f"{number + 10 * kill}.md")
-            assert caller.delete(f"{kill}.md").status == 204
-            acknowledged.discard(f"{kill}.md")
-        finally:
-            daemon.kill()
-    wait(lambda: project.call("sync").returncode == 0, 120)
-    assert {meta["source"] for _, _, meta, _ in project.records()} == acknowledged
-    assert project.json("sync")["embedded"]["texts"] == 0
-    fresh = Project(tmp_path / "fresh", project.settings)
-    fresh.json("sync")
-    assert project.essence() == fresh.essence()
-
-
-def _listening(project: Project, caller: Caller) -> Daemon | None:
-    """None while the Chroma of the one that was killed has not noticed yet, and holds the folder."""
-    daemon = project.start()
-    wait(lambda: daemon.process.poll() is not None or caller.is_answered())
-    return daemon if daemon.process.poll() is None else None

@@ -159,32 +159,6 @@ def test_a_config_that_was_rolled_back_is_followed_after_another_one(project: Pr
     assert project.essence() == after
 
 
-@pytest.mark.usefixtures("embedded")
-@pytest.mark.slow  # tests/simulation/test_boundaries.py holds approvals in the default tests
-def test_what_is_more_than_allowed_waits_for_approval(project: Project) -> None:
-    write_documents(project, Random(4), range(DOCUMENTS))
-    reconfigure(project, rechunk={"mode": "in_place", "approve": "above 20 chunks"})
-    project.json("sync")
-    before = project.essence()
-    reconfigure(project, chunking={"strategy": "recursive", "size": 30})
-    plan = project.json("plan")
-    assert plan["changes"][0]["changes"] == [
-        {"source": "docs", "key": "chunking.size", "before": "60", "after": "30"}
-    ]
-    assert "exceed the limit of" in plan["changes"][0]["waits"]
-    write_documents(project, Random(5), range(DOCUMENTS, DOCUMENTS + 1))
-    assert project.json("sync")["documents"]["added"] == 1  # by the old recipe
-    assert before < project.essence()
-    plan = project.json("plan")
-    done = project.json_lines("apply")[0]
-    assert done["documents"]["changed"] == plan["documents"]["changed"] == DOCUMENTS + 1
-    # Chroma may lose the way to a few near twins; all records then go into a new collection, too.
-    again = len(project.records()) if done["documents"]["rebuilt"] else 0
-    assert done["records"] == {**plan["records"], "added": plan["records"]["added"] + again}
-    assert done["embedded"]["texts"] == plan["embed"]["texts"]
-    assert project.essence() == project.fresh().essence()
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_readers_through_ten_changes_edits_and_kills(project: Project, tmp_path: Path) -> None:

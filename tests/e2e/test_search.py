@@ -1,8 +1,5 @@
 """Search on the command line and at the service port, while documents change."""
 
-import json
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +13,6 @@ import pytest
 from ingestor.service.client import DaemonClient
 from tests.e2e.in_process import Ask
 from tests.e2e.project import Daemon, Project, free_port, running
-from tests.endpoint import Reply, serving
 from tests.waiting import wait
 
 PAGE = """# Pumps
@@ -56,23 +52,6 @@ def test_words_are_found_beside_a_daemon(project: Project, daemon: Daemon, ask: 
     assert project.poll("query", "pump", "--budget", "1")["passages"] == []
     shown = ask("query", "blocked", "--mode", "lexical", "--expand", "document").out
     assert "pumps.md:1-" in shown and "§ 12" in shown
-
-
-@pytest.mark.slow
-def test_the_lexical_index_is_made_again_while_vectors_serve(project: Project, daemon: Daemon) -> None:
-    (project.docs / "pumps.md").write_text(PAGE)
-    wait(lambda: project.settled(1) and project.poll("query", "ERR_4711")["mode"] == "hybrid")
-    os.kill(daemon.process.pid, signal.SIGSTOP)  # nothing makes it again for now
-    (project.folder / "state/lexical.sqlite3").unlink()
-    status = project.poll("status")["collections"]["docs"]
-    assert "lexical index" in status["lexical"]
-    os.kill(daemon.process.pid, signal.SIGCONT)
-    wait(lambda: project.poll("query", "ERR_4711")["mode"] == "hybrid")
-    assert project.poll("status")["collections"]["docs"]["lexical"] is None
-    (project.docs / "new.md").write_text("The word is sesquipedalian.")
-    wait(lambda: project.poll("query", "sesquipedalian", "--mode", "lexical")["hits"])
-    assert daemon.stop() == 0, daemon.said()
-    assert project.json("verify")["words"] == 0
 
 
 # --- Search at the service port of a real daemon ---
@@ -125,32 +104,6 @@ def test_questions_are_answered_while_it_ingests_and_swaps(tmp_path: Path) -> No
         assert len(seen) == 2, seen
         assert daemon.stop() == 0, daemon.said()
     assert "Traceback" not in daemon.said()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_reranker_is_turned_on_while_the_daemon_runs_and_the_command_uses_it(tmp_path: Path) -> None:
-    """It puts the library first, whatever the question is."""
-
-    def scores(body: dict[str, Any]) -> Reply:
-        found = [{"index": at, "score": float("library" in text)} for at, text in enumerate(body["texts"])]
-        return Reply(body=json.dumps(found).encode())
-
-    def first() -> Any:
-        return search(here, "bridge", n=1).json()["hits"][0]["metadata"]["file_name"]
-
-    here = make_served(tmp_path)
-    with serving(scores) as server, running(here) as daemon:
-        wait(lambda: here.settled(3) and search(here, "bridge").json()["mode"] == "hybrid")
-        assert first() == "bridge.md"
-        here.settings["search"] = {"rerank": {"url": server.base_url}}
-        here.configure()
-        wait(lambda: first() == "library.md")
-        assert daemon.stop() == 0, daemon.said()
-        assert here.json("query", "bridge")["hits"][0]["metadata"]["file_name"] == "library.md"
-    alone = here.json("query", "bridge")
-    assert alone["hits"][0]["metadata"]["file_name"] == "bridge.md"
-    assert "can't be reached" in alone["fallback"]
 
 
 @pytest.mark.timeout(900)

@@ -1,4 +1,4 @@
-"""The service port of a real daemon: metrics, readiness, the page in a browser, and assistants."""
+"""The service port of a real daemon: metrics, readiness and assistants."""
 
 import asyncio
 import json
@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -25,7 +24,6 @@ from ingestor.service import assistants
 from tests.e2e.project import INGESTOR, Project, free_port, running
 from tests.endpoint import Reply, embedding, serving
 from tests.environments import readers
-from tests.page.seen import Page
 from tests.waiting import wait
 
 ROOT = Path(__file__).parent.parent.parent
@@ -91,24 +89,6 @@ def test_a_daemon_is_seen_and_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.slow
-def test_collections_that_were_made_before_change_over_without_embedding(tmp_path: Path) -> None:
-    here = make_served(tmp_path)
-    port, here.settings["http"] = here.settings["http"], False
-    here.configure()
-    here.json("sync")
-    records = here.records()
-    here.settings["http"] = port
-    here.configure()
-    with running(here) as daemon:
-        wait(lambda: status(here, "/readyz") == 200)
-        assert [text.strip() for text in asked(here, "library")] == ["All that is known about the library."]
-        assert figure(here, "ingestor_embedded_texts_total") == 0
-        assert daemon.stop() == 0, daemon.said()
-    assert here.records() == records
-
-
-@pytest.mark.timeout(900)
 def test_a_port_in_use_is_told_and_documents_are_indexed_all_the_same(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     place = f"127.0.0.1:{here.settings['http']['port']}"
@@ -149,19 +129,6 @@ def test_a_chroma_that_is_stopped_is_seen(tmp_path: Path) -> None:
             assert status(here, "/readyz") == 503
         finally:
             os.kill(pid, signal.SIGCONT)
-        wait(lambda: figure(here, "ingestor_chroma_up") == 1)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_chroma_that_was_killed_is_counted(tmp_path: Path) -> None:
-    here = make_served(tmp_path)
-    with running(here):
-        wait(lambda: status(here, "/readyz") == 200)
-        pid = processes.listener(here.port)
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
-        wait(lambda: figure(here, "ingestor_chroma_restarts_total") == 1)
         wait(lambda: figure(here, "ingestor_chroma_up") == 1)
 
 
@@ -222,22 +189,6 @@ def test_a_source_that_waits_for_a_person_is_seen(tmp_path: Path) -> None:
         assert here.settled(9), "nothing left the index"
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_token_opens_it_and_readers_send_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "token").write_text("t0ken-of-the-port")
-    here = make_served(tmp_path, token=f"file:{tmp_path / 'token'}")
-    monkeypatch.setenv("INGESTOR_TOKEN", "t0ken-of-the-port")
-    with running(here) as daemon:
-        wait(lambda: status(here, "/readyz") == 200)
-        wait(lambda: here.settled(3))
-        assert status(here, "/metrics") == 401
-        assert [text.strip() for text in asked(here, "library")] == ["All that is known about the library."]
-        assert daemon.stop() == 0
-    whole = daemon.said() + "".join(path.read_text() for path in here.folder.rglob("*.json"))
-    assert "t0ken-of-the-port" not in whole
-
-
 READER = """
 import importlib.util
 import json
@@ -266,75 +217,6 @@ def test_a_reader_with_chroma_alone_asks_in_words(tmp_path: Path) -> None:
         wait(lambda: here.settled(3))
         others, found = read(here, python, "Where does the road cross the river?")
     assert (others, [text.strip() for text in found]) == ([], ["All that is known about the bridge."])
-
-
-# --- The pages of a real daemon: seen and used while it works, and no obstacle when it ends ---
-
-
-def make_paged(folder: Path, **http: object) -> tuple[Project, httpx.Client]:
-    port = free_port()
-    here = Project(folder / "project", {"http": {"port": port, **http}})
-    for name in ("harbour", "bridge"):
-        (here.docs / f"{name}.md").write_text(f"# The {name}\n\nAll that is known about the {name}.\n")
-    (here.docs / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
-    address = f"http://127.0.0.1:{port}"
-    return here, httpx.Client(base_url=address, timeout=60, trust_env=False, follow_redirects=True)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_daemon_is_seen_in_a_browser_and_ends_while_one_listens(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("t0ken-of-the-port")
-    here, client = make_paged(tmp_path, token=f"file:{tmp_path / 'token'}")
-    with running(here) as daemon, client:
-        wait(lambda: here.settled(2))
-        wait(lambda: f"Open in a browser: {str(client.base_url).rstrip('/')}/" in daemon.said())
-        assert client.get("/").status_code == 401
-        client.auth = ("anybody", "t0ken-of-the-port")
-        overview = wait(
-            lambda: (text := client.get("/").text) and "In step, with exceptions" in text and text
-        )
-        assert "broken.pdf" in overview
-        assert "known about the <mark>bridge</mark>." in client.get("/page/search?q=bridge").text
-        shown = client.get("/page/documents?match=harbour").text
-        id_ = shown.partition('href="/page/documents/')[2].partition('"')[0]
-        assert "All that is known about the harbour." in client.get(f"/page/documents/{id_}").text
-
-        heard = threading.Event()
-
-        def listen() -> None:
-            with httpx.stream(
-                "GET", f"{client.base_url}/page/events", auth=client.auth, timeout=60, trust_env=False
-            ) as stream:
-                for _ in stream.iter_lines():
-                    heard.set()
-
-        listener = threading.Thread(target=listen)
-        listener.start()
-        assert heard.wait(60)
-        assert daemon.stop() == 0, daemon.said()
-        listener.join(60)
-        assert not listener.is_alive()
-    assert "Traceback" not in daemon.said()
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.slow  # a config is taken over, and its source removed: half a minute
-def test_what_left_the_config_is_applied_by_a_button(tmp_path: Path) -> None:
-    here, client = make_paged(tmp_path)
-    with running(here), client:
-        wait(lambda: here.settled(2))
-        (tmp_path / "other").mkdir()
-        (tmp_path / "other" / "late.md").write_text("It came late.\n")
-        here.settings["sources"] = [
-            {"name": "late", "kind": "folder", "path": str(tmp_path / "other"), "collection": "docs"}
-        ]
-        here.configure()
-        wait(lambda: "left the config" in client.get("/page/changes").text)
-        token = Page(client.get("/page/changes")).token()
-        assert "Applied: source docs" in client.post("/page/apply", data={"form_token": token}).text
-        wait(lambda: "harbour.md" not in client.get("/page/documents").text)
-        wait(lambda: "late.md" in client.get("/page/documents").text)
 
 
 # --- Assistants, by the official SDK's client: ``ingestor mcp`` over stdio, and ``/mcp`` ---

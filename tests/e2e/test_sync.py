@@ -3,7 +3,6 @@
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.e2e.project import Project, long_document, running
 from tests.waiting import wait
 
 pytestmark = pytest.mark.usefixtures("embedded")
-SAMPLES = Path(__file__).parents[2] / "documents"
 
 
 def test_the_keys_of_sync_are_stable(project: Project) -> None:
@@ -115,21 +113,6 @@ def test_verify_finds_every_kind_of_damage_and_mends_it_without_embedding(projec
     assert project.essence() == before
 
 
-@pytest.mark.timeout(280)
-@pytest.mark.slow  # the README's first steps have the real model in the default tests
-def test_the_samples_with_the_real_model(tmp_path: Path) -> None:
-    settings = {
-        "embedding": {"model": "all-MiniLM-L6-v2"},
-        "chunking": {"strategy": "recursive", "size": 200},
-    }
-    project = Project(tmp_path / "real", settings, {"path": str(SAMPLES)})
-    assert project.json("sync")["documents"]["added"] >= 10
-    hits = project.json("query", "How often should I feed a sourdough starter?", "-n", "3")["hits"]
-    assert "sourdough" in hits[0]["metadata"]["source"]
-    assert hits[0]["score"] > hits[2]["score"] > 0
-    assert project.json("verify")["unreachable"] == 0
-
-
 @pytest.mark.parametrize(
     ("chunking", "exact", "cuts_known"),
     [
@@ -195,51 +178,6 @@ def test_a_sample_stands_for_all(project: Project, ask: Ask) -> None:
 
 def memory(records: int) -> int:
     return records * (4 * 64 + 524)
-
-
-# --- Folders renamed and copied between two listings: every document keeps or gets its records ---
-NAMES = [f"{number}.txt" for number in range(5)]
-
-
-def rename_and_copy(old: Path) -> None:
-    new = old.rename(old.with_name(f"{old.name} renamed"))
-    for copy in ("copy", "copy of copy"):
-        shutil.copytree(new, new.with_name(copy))
-
-
-def chain(old: Path) -> None:
-    """Each takes the name of the next."""
-    for number in reversed(range(5)):
-        (old / f"{number}.txt").rename(old / f"{number + 1}.txt")
-
-
-def swap(old: Path) -> None:
-    first, second = old / "0.txt", old / "1.txt"
-    one, other = first.read_bytes(), second.read_bytes()
-    first.write_bytes(other)
-    second.write_bytes(one)
-    shutil.copytree(old, old.with_name("copy of swapped"))
-
-
-DEEDS: list[Callable[[Path], None]] = [rename_and_copy, chain, swap]
-
-
-@pytest.mark.slow
-def test_documents_renamed_and_copied_in_one_scan_are_all_there(project: Project) -> None:
-    """Each deed has a folder of its own, with other documents."""
-    for place, deed in enumerate(DEEDS):
-        folder = project.docs / deed.__name__
-        folder.mkdir()
-        for number, name in enumerate(NAMES):
-            (folder / name).write_text(long_document(3 + number, place))
-    project.json("sync")
-    for deed in DEEDS:
-        deed(project.docs / deed.__name__)
-    done = project.json("sync")
-    assert done["embedded"]["texts"] == 0
-    files = list(project.docs.rglob("*.txt"))
-    assert project.json("status")["sources"]["docs"]["settled"] == len(files)
-    assert project.essence() == project.fresh().essence()
 
 
 def test_renamed_document_with_copies_keeps_its_id(project: Project) -> None:

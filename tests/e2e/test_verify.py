@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -14,11 +13,11 @@ import pytest
 
 from ingestor.chroma import backend
 from ingestor.chroma.client import embedded
-from ingestor.chroma.collections import Ownership, find_collection, list_names, open_collection
+from ingestor.chroma.collections import Ownership, find_collection, list_names
 from ingestor.chroma.index import ChromaIndex
-from ingestor.chroma.reach import DEEP, FEW, NEAR, PAGE, reachable
+from ingestor.chroma.reach import DEEP, FEW, NEAR
 from ingestor.chroma.server import ChromaServer
-from ingestor.embedders.hashing import PLUGIN, HashingEmbedder
+from ingestor.embedders.hashing import HashingEmbedder
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, Fingerprint, Record, RecordId, Vector, Vectors
@@ -29,7 +28,7 @@ from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from tests.e2e.in_process import Ask
 from tests.e2e.project import Project, long_document
-from tests.serving import HOST, client_of, free_port, server
+from tests.serving import HOST, client_of, free_port
 
 
 @dataclass
@@ -88,21 +87,6 @@ def test_what_a_deeper_search_finds_is_not_out_of_reach(project: Project) -> Non
 
 
 @pytest.mark.slow
-def test_vectors_that_chroma_reads_wrong_are_found_and_mended_without_embedding(project: Project) -> None:
-    for n in range(4):
-        (project.docs / f"{n}.txt").write_text(long_document(900, n))
-    records = project.json("sync")["records"]["added"]
-    assert records > 1000, "Chroma has files only beyond a thousand"
-    lengths = max((project.folder / "chroma").glob("*/length.bin"), key=lambda file: file.stat().st_size)
-    lengths.write_bytes(bytes(lengths.stat().st_size))  # it loads, and scales every vector to nothing
-
-    assert project.json("verify", code=4)["stale"] > 100
-    mended = project.json("verify", "--repair")
-    assert (mended["repaired"], mended["checked"], mended["stale"]) == (True, records, 0)
-    assert project.json("sync")["embedded"]["texts"] == 0
-
-
-@pytest.mark.slow
 def test_words_that_differ_are_found_and_mended(project: Project) -> None:
     for n in range(3):
         (project.docs / f"{n}.txt").write_text(f"The pump number {n} is running.")
@@ -124,22 +108,6 @@ def test_words_that_differ_are_found_and_mended(project: Project) -> None:
     assert project.json("verify", code=4)["words"] == 3
     assert project.json("sync")["embedded"]["texts"] == 0
     assert project.json("verify")["words"] == 0
-
-
-@pytest.mark.slow
-def test_none_of_many_records_is_out_of_reach(tmp_path: Path) -> None:
-    """Chroma misses one or two of these among the nearest ten of their own vector."""
-    embedder = PLUGIN.build(PLUGIN.options(dimensions=64))
-    texts = [f"Document {n} says hello to number {n * 7}." for n in range(17_000)]
-    vectors = embedder.embed(texts)
-    records = [Record(RecordId(f"{n}#0"), text, {"n": n}, vectors[n]) for n, text in enumerate(texts)]
-    model: dict[str, Any] = {"model": None, "dimensions": 64, "owner": "ours"}
-    with server(tmp_path) as running, client_of(running) as client:
-        index = open_collection(client, CollectionName("docs"), **model)
-        index.upsert(records)
-        for start in range(0, len(records), PAGE):
-            page = records[start : start + PAGE]
-            assert reachable(index, page) == {record.id for record in page}
 
 
 def test_verify_reports_changed_settings_and_repair_restores_them(project: Project) -> None:
@@ -291,9 +259,6 @@ def test_digests_of_pooled_vectors_from_before_are_noted_when_their_document_is_
 
 
 # --- Every record is found by its own vector: after config changes, and after Chroma lost the way to some ---
-SAMPLES = Path(__file__).parents[2] / "documents"
-
-
 def lose(project: Project, every: int) -> None:
     """Nothing finds every so many records by their vectors: these are nothing but zeros."""
     harmed(project, lambda vectors: [v if n % every else np.zeros_like(v) for n, v in enumerate(vectors)])
@@ -358,34 +323,3 @@ def test_few_records_out_of_reach_are_for_repair_alone(project: Project, ask: As
     assert json.loads(ask("sync", "--json").out)["documents"]["rebuilt"] == 0
     assert ask("verify", "--repair").code == 0
     assert clean(ask)
-
-
-@pytest.mark.slow  # tests/chroma/test_reach.py holds the reach of records in the default tests
-@pytest.mark.parametrize("sizes", [(60, 30), (60, 40, 70, 30)])
-def test_nothing_is_out_of_reach_after_config_changes(
-    project: Project, ask: Ask, sizes: tuple[int, ...]
-) -> None:
-    for n in range(3):
-        (project.docs / f"{n}.txt").write_text(long_document(150, n))
-    for size in sizes:
-        reconfigure(project, {"strategy": "recursive", "size": size})
-        assert ask("sync").code == 0
-        assert clean(ask)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_the_samples_under_the_real_model_through_four_strategies(project: Project, ask: Ask) -> None:
-    """In place 0 to 4 of 179 records were lost, others at each start of Chroma; each command starts one."""
-    project.settings["embedding"] = {}
-    project.source["path"] = str(SAMPLES)
-    for chunking in (
-        {"strategy": "changepoint"},
-        {"strategy": "recursive", "size": 200},
-        {"strategy": "recursive", "size": 120},
-        {"strategy": "structure"},
-    ):
-        reconfigure(project, chunking)
-        assert ask("sync").code == 0
-        for _ in range(3):
-            assert clean(ask)
