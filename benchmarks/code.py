@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.retrieval import model, tokens
-from ingestor.chunkers import by_type
+from ingestor.chunkers.by_type import build_chunker
 from ingestor.evaluate.intervals import compare
 from ingestor.evaluate.scores import ChunkPlace, EvalQuestion, Excerpt, score, within
 from ingestor.model import Blob, Document
@@ -63,7 +63,7 @@ def measure(documents, questions, asked, kind, options):  # type: ignore[no-unty
     """Return facts of the chunks, and the recall of each question at each budget."""
     plugin = find("chunkers", kind)
     chosen = plugin.options(**options)
-    chunker = by_type.build(plugin, chosen, tokens())
+    chunker = build_chunker(plugin, chosen, tokens())
     places, vectors, torn = list[ChunkPlace](), [], 0
     for number, document in enumerate(documents):
         made = chunker.chunk(document, model().embed, None)

@@ -21,7 +21,7 @@ CHUNKER = """
 import time
 from pathlib import Path
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.chunkers.sentence import Sentence, SentenceOptions
+from ingestor.chunkers.windows import Sentence, SentenceOptions
 from ingestor.registry import Plugin, tuning
 
 class WaitingOptions(ChunkerOptions):

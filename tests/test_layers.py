@@ -329,7 +329,7 @@ BREACHES = [
     ("secondhand", {"ingestor.engine.loop": "from json import dumps as dumps"}),
     ("secondhand", {"ingestor.engine.loop": "__all__ = ['x']"}),
     ("secondhand", {"ingestor.a": "from ingestor.b import x", "ingestor.b": "from ingestor.c import x"}),
-    ("side_doors", {"ingestor.engine.loop": "from ingestor.chunkers.fixed import PLUGIN"}),
+    ("side_doors", {"ingestor.engine.loop": "from ingestor.chunkers.windows import FIXED"}),
     ("ambiguous", {"ingestor.a": "class Reader: ...", "ingestor.b": "class Reader: ..."}),
 ]
 
@@ -343,7 +343,7 @@ KEPT = [
     ("threaded", {"ingestor.engine.workers": "import queue"}),
     ("strayed", {"ingestor.chroma.index": "import chromadb"}),
     ("secondhand", {"ingestor.a": "from ingestor import b\nfrom ingestor.b import x", "ingestor.b": "x = 1"}),
-    ("side_doors", {"ingestor.chunkers.paragraph": "from ingestor.chunkers.recursive import cut"}),
+    ("side_doors", {"ingestor.chunkers.windows": "from ingestor.chunkers.recursive import cut"}),
     ("ambiguous", {"ingestor.a": "class _Reader: ...", "ingestor.b": "class _Reader: ..."}),
 ]  # fmt: skip
 
@@ -359,11 +359,11 @@ def test_what_is_allowed_passes(law: str, sources: dict[str, str]) -> None:
 
 
 BROKEN = [
-    ("chunkers/fixed.py", "import ingestor.engine.loop", "floors"),
+    ("chunkers/windows.py", "import ingestor.engine.loop", "floors"),
     ("state/journal.py", "import ingestor.app.wiring", "floors"),
     ("state/journal.py", "import ingestor.search.search", "rooms"),
     ("core/decisions.py", "import ingestor.config.models", "rooms"),
-    ("core/decisions.py", "import ingestor.chunkers.llm.llm", "floors"),
+    ("core/decisions.py", "import ingestor.chunkers.llm", "floors"),
     ("text/spans.py", "import ingestor.text.limits", "folders"),
     ("parsers/data/csv.py", "import ingestor.core.decisions", "plugins"),
     ("connectors/git/connector.py", "import ingestor.core.slots", "connectors"),

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from ingestor.app.handover import origin
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.collections import Ownership
-from ingestor.chunkers import by_type
+from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, SourceConfig, readers_ask_service
 from ingestor.config.quotas import UNBOUNDED
@@ -398,7 +398,7 @@ class Parts:
         )
 
     def _chunker(self, choice: Choice, answers: Answers) -> Chunker:
-        chunker: Chunker = by_type.build(choice.plugin, choice.options, self.tokens)
+        chunker: Chunker = build_chunker(choice.plugin, choice.options, self.tokens)
         return chunker.through(answers) if isinstance(chunker, Asking) else chunker
 
 

@@ -1,27 +1,31 @@
-"""Picks a strategy by the type of a document: short, code, a table, divided by headings, or prose.
+"""Picks a strategy by the kind of a document: short, code, a table, divided by headings, or prose.
 
-The first of these that fits decides: ``short`` has at most ``short_tokens``; ``code`` is text in a language
-for programs or configuration; ``table`` is CSV or TSV, or tables for the most part; ``headings`` has two
-headings or more; all else is ``prose``. A chunk's ``picked`` says which strategy it was.
+The first kind that fits decides: ``short`` has at most ``short_tokens``; ``code`` is text in a language for
+programs or configuration; ``table`` is CSV or TSV, or tables for the most part; ``headings`` has two headings
+or more; all else is ``prose``. A chunk's ``picked`` names its strategy.
 
-``context``, ``neighbours`` and the limits are auto's own, and hold for every strategy picked. None keeps a
-statistic of the collection (``scope: document``), so a document's chunks depend on no other document.
+``context``, ``neighbours`` and the limits are auto's own, and hold for every strategy picked. No picked
+strategy keeps a statistic of the collection (``scope: document``), so a document's chunks depend on no other
+document.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
+from ingestor.chunkers.by_type import Looking, ask_through, name_strategy
 from ingestor.chunkers.options import ChunkerOptions, Pick
 from ingestor.core.content_types import code_language
-from ingestor.llm.client import Answers, Asking
+from ingestor.llm.client import Answers
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Chunker, Collective, Embed, NeedsHuman
 from ingestor.registry import Plugin, find
 from ingestor.text.sections import headings
 from ingestor.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from ingestor.chunkers.parts import Seen
 
 Kind = Literal["short", "code", "table", "headings", "prose"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -79,18 +83,16 @@ class Auto:
         self._options, self._tokens, self._chunkers = options, tokens, chunkers
 
     def through(self, answers: Answers) -> "Auto":
-        chunkers = {
-            kind: chunker.through(answers) if isinstance(chunker, Asking) else chunker
-            for kind, chunker in self._chunkers.items()
-        }
-        return Auto(self._options, self._tokens, chunkers)
+        return Auto(self._options, self._tokens, ask_through(self._chunkers, answers))
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         kind = kind_of(document, self._tokens, self._options.short_tokens)
         made = self._chunkers[kind].chunk(document, embed, None)
-        picked = ("picked", getattr(self._options, kind).strategy)
-        chunks = tuple(replace(chunk, extra=(*chunk.extra, picked)) for chunk in made.chunks)
-        return Chunking(chunks, made.vectors)
+        return Chunking(name_strategy(made, getattr(self._options, kind)), made.vectors)
+
+    def look(self, document: Document, embed: Embed) -> "Seen | None":
+        chunker = self._chunkers[kind_of(document, self._tokens, self._options.short_tokens)]
+        return chunker.look(document, embed) if isinstance(chunker, Looking) else None
 
 
 def kind_of(document: Document, tokens: Tokens, short_tokens: int) -> Kind:
@@ -106,7 +108,7 @@ def kind_of(document: Document, tokens: Tokens, short_tokens: int) -> Kind:
 
 
 def build(options: AutoOptions, tokens: Tokens) -> Auto:
-    """Raises NeedsHuman for a strategy that can't be picked."""
+    """Build ``auto``. Raises NeedsHuman for a strategy that can't be picked."""
     chunkers: dict[Kind, Chunker] = {}
     for kind in KINDS:
         pick: Pick = getattr(options, kind)

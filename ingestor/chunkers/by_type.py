@@ -1,18 +1,36 @@
 """Strategies by content type: a config's strategy, and others for the types that ``by_type`` names.
 
 A document of such a type is chunked as if its strategy were the config's: its own share of neighbours is
-mixed in. It takes no part in a statistic of the collection. The key ``picked`` names the strategy.
+mixed in. The document takes no part in a statistic of the collection. The key ``picked`` names the strategy.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from ingestor.chunkers.options import ChunkerOptions
+from ingestor.chunkers.options import ChunkerOptions, Pick
 from ingestor.llm.client import Answers, Asking
-from ingestor.model import Chunking, Document, Sums
+from ingestor.model import Chunk, Chunking, Document, Sums
 from ingestor.ports import Chunker, Collective, Embed, NeedsHuman
 from ingestor.registry import Options, Plugin, find
 from ingestor.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from ingestor.chunkers.parts import Seen
+
+_Key = TypeVar("_Key", bound=str)
+
+
+@runtime_checkable
+class Looking(Protocol):
+    """A chunker that can show the values that it compares."""
+
+    def look(self, document: Document, embed: Embed) -> "Seen | None":
+        """Return the values behind the cuts, as if the document were alone in its collection.
+
+        Cuts that a minimum size removes are shown. Return None if the document is cut without vectors.
+        """
+        ...
 
 
 class ByType:
@@ -22,11 +40,11 @@ class ByType:
         self._options, self._own, self._others = options, own, others
 
     def through(self, answers: Answers) -> "ByType":
-        own, *others = (
-            each.through(answers) if isinstance(each, Asking) else each
-            for each in (self._own, *self._others.values())
+        return _wrap(
+            self._options,
+            ask_through({"": self._own}, answers)[""],
+            ask_through(self._others, answers),
         )
-        return _wrap(self._options, own, dict(zip(self._others, others, strict=True)))
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         key = self._options.of_type(document.content_type)
@@ -34,8 +52,13 @@ class ByType:
             return self._own.chunk(document, embed, others)
         pick = self._options.by_type[key]
         made = self._others[key].chunk(document, embed, None)
-        chunks = tuple(replace(each, extra=(*each.extra, ("picked", pick.strategy))) for each in made.chunks)
-        return Chunking(chunks, made.vectors, neighbours=getattr(pick.options, "neighbours", 0.0))
+        neighbours = getattr(pick.options, "neighbours", 0.0)
+        return Chunking(name_strategy(made, pick), made.vectors, neighbours=neighbours)
+
+    def look(self, document: Document, embed: Embed) -> "Seen | None":
+        key = self._options.of_type(document.content_type)
+        chunker = self._own if key is None else self._others[key]
+        return chunker.look(document, embed) if isinstance(chunker, Looking) else None
 
 
 class CollectiveByType(ByType):
@@ -49,7 +72,24 @@ class CollectiveByType(ByType):
         self.value = collective.value
 
 
-def build(plugin: Plugin, options: Options, tokens: Tokens) -> Chunker:
+def ask_through(chunkers: Mapping[_Key, Chunker], answers: Answers) -> dict[_Key, Chunker]:
+    return {
+        key: chunker.through(answers) if isinstance(chunker, Asking) else chunker
+        for key, chunker in chunkers.items()
+    }
+
+
+def name_strategy(made: Chunking, pick: Pick) -> tuple[Chunk, ...]:
+    return tuple(replace(chunk, extra=(*chunk.extra, ("picked", pick.strategy))) for chunk in made.chunks)
+
+
+def _wrap(options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker]) -> ByType:
+    if isinstance(own, Collective):
+        return CollectiveByType(options, own, others, own)
+    return ByType(options, own, others)
+
+
+def build_chunker(plugin: Plugin, options: Options, tokens: Tokens) -> Chunker:
     """Build the chunker of a config. Raises NeedsHuman for a strategy that ``by_type`` cannot name."""
     own: Chunker = plugin.build(options, tokens)
     if not isinstance(options, ChunkerOptions) or not options.by_type:
@@ -60,9 +100,3 @@ def build(plugin: Plugin, options: Options, tokens: Tokens) -> Chunker:
         if isinstance(others[key], Collective):
             raise NeedsHuman(f"{pick.strategy} keeps a statistic of the collection: by_type can't name it")
     return _wrap(options, own, others)
-
-
-def _wrap(options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker]) -> ByType:
-    if isinstance(own, Collective):
-        return CollectiveByType(options, own, others, own)
-    return ByType(options, own, others)

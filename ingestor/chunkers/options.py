@@ -1,6 +1,6 @@
 """Options that all chunkers share.
 
-The pipeline applies ``context`` and ``neighbours``, and ``by_type.build`` applies ``by_type``.
+The pipeline applies ``context`` and ``neighbours``, and ``by_type.build_chunker`` applies ``by_type``.
 """
 
 from collections.abc import Iterator, Mapping

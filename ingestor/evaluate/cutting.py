@@ -8,7 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
-from ingestor.chunkers import by_type
+from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice
 from ingestor.evaluate.costs import ModelUse
@@ -177,7 +177,7 @@ def cut(
 
 
 def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: Answers) -> Tools:
-    chunker: Chunker = by_type.build(choice.plugin, choice.options, tokens)
+    chunker: Chunker = build_chunker(choice.plugin, choice.options, tokens)
     if isinstance(chunker, Asking):
         chunker = chunker.through(answers)
     options = choice.options if isinstance(choice.options, ChunkerOptions) else ChunkerOptions()

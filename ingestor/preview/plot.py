@@ -21,7 +21,7 @@ from ingestor.preview import plot as preview_plot
 from ingestor.segmentation.fixed_point import SCALE, Fixed
 
 if TYPE_CHECKING:
-    from ingestor.chunkers.semantic.seen import Seen
+    from ingestor.chunkers.parts import Seen
 
 
 Floats = npt.NDArray[np.float64]

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ingestor.app.parts import build, parser
-from ingestor.chunkers import by_type
-from ingestor.chunkers.semantic.seen import Seen, seen
+from ingestor.chunkers.by_type import Looking, build_chunker
+from ingestor.chunkers.parts import Seen
 from ingestor.config.check import Filtered
 from ingestor.config.models import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config
 from ingestor.core.fingerprint import text_digest
@@ -117,7 +117,7 @@ def _limits(config: Config | None) -> Limits:
 def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbedding", look: bool) -> Cut:
     """Cut a document and measure the time. ``look``: also return what the strategy saw, outside that time."""
     tokens = reading.tokens
-    chunker: Chunker = by_type.build(choice.plugin, choice.options, tokens)
+    chunker: Chunker = build_chunker(choice.plugin, choice.options, tokens)
     if isinstance(chunker, Asking):
         chunker = chunker.through(reading.answers)
     reading.begin()
@@ -133,7 +133,7 @@ def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbeddi
         counts,
         cutting + embedding,
         embedding,
-        seen(document, choice.options, reading.embed, tokens) if look and chunks else None,
+        chunker.look(document, reading.embed) if look and chunks and isinstance(chunker, Looking) else None,
     )
 
 

@@ -8,18 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ingestor.chunkers.semantic.breakpoint import (
-    PLUGIN,
+from ingestor.chunkers.adjacent import BREAKPOINT as PLUGIN
+from ingestor.chunkers.adjacent import (
     Breakpoint,
     BreakpointOptions,
+    Stretches,
     Threshold,
-    breakpoints,
-    distances,
+    bounded,
     ends,
-    lowered,
+    lower,
     threshold,
+    windows,
 )
-from ingestor.chunkers.semantic.vectors import Stretches
+from ingestor.chunkers.parts import CutTask, cosines
 from ingestor.model import Document, Vectors
 from ingestor.text.sentences import sentences
 from tests.chunkers.laws import TOKENS, ChunkerLaws, essay, fake_embed
@@ -64,8 +65,9 @@ def test_thresholds_are_those_of_numpy() -> None:
 
 def test_cuts_are_where_the_distance_exceeds_the_threshold() -> None:
     tokens = np.full(len(FOUND) + 1, 10)
-    assert breakpoints(FOUND, tokens, BreakpointOptions(amount=80)) == [3, 7, 10]
-    assert breakpoints(FOUND, tokens, BreakpointOptions(threshold="gradient", amount=80)) == [2, 6, 10]
+    assert ends(*bounded(FOUND, tokens, BreakpointOptions(amount=80))) == [3, 7, 10]
+    steep = BreakpointOptions(threshold="gradient", amount=80)
+    assert ends(*bounded(FOUND, tokens, steep)) == [2, 6, 10]
 
 
 @pytest.mark.parametrize("kind", ["percentile", "standard_deviation", "interquartile", "gradient"])
@@ -88,7 +90,7 @@ def test_the_lowered_threshold_is_the_greatest_that_serves(
     values = np.array([value for value, _ in drawn])
     tokens = np.array([*(size for _, size in drawn), 5])
     bound, most = data.draw(st.floats(0, 1)), data.draw(st.integers(1, 100))
-    found = lowered(values, bound, tokens, most)
+    found = lower(values, bound, tokens, most)
     assert found <= bound
     higher = [value for value in {*values.tolist(), bound} if found < value <= bound]
     assert all(largest(tokens, ends(values, value)) > most for value in higher)
@@ -117,10 +119,10 @@ def test_each_sentence_is_seen_with_its_neighbours() -> None:
     found = {}
     for vectors in ("encoded", "pooled"):
         options = BreakpointOptions.model_validate({"vectors": vectors})
-        stretches = Stretches(text, sentences(text), options, embed, TOKENS)
-        found[vectors] = distances(stretches, 1)
-    windows = ["A It. B It.", "A It. B It. C It.", "B It. C It. D It.", "C It. D It."]
-    assert asked == [*windows, "A It.", "B It.", "C It.", "D It."]
+        stretches = Stretches(CutTask(Document(text), options, embed, TOKENS), sentences(text))
+        found[vectors] = 1 - cosines(stretches.rows(windows(len(stretches.spans), 1)))
+    seen = ["A It. B It.", "A It. B It. C It.", "B It. C It. D It.", "C It. D It."]
+    assert asked == [*seen, "A It.", "B It.", "C It.", "D It."]
     assert np.allclose(found["encoded"], found["pooled"], atol=1e-3)
     assert np.allclose(found["encoded"], [1 - 2 / 6**0.5, 1 - 2 / 3, 1 - 2 / 6**0.5], atol=1e-3)
 

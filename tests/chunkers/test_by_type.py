@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ingestor.chunkers import by_type
+from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.core.fingerprint import plugin_fingerprint, recipe_options
 from ingestor.llm.client import Asking
@@ -21,7 +21,7 @@ PROSE = Document(essay(20), content_type="text/markdown")
 
 def build(strategy: str, **options: Any) -> Chunker:
     plugin = find("chunkers", strategy)
-    return by_type.build(plugin, plugin.options(**options), TOKENS)
+    return build_chunker(plugin, plugin.options(**options), TOKENS)
 
 
 def cut(chunker: Chunker, document: Document) -> Chunking:

@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from ingestor.chunkers.semantic import least_scatter as module
-from ingestor.chunkers.semantic.changepoint import PLUGIN, build
-from ingestor.chunkers.semantic.changepoint_options import ChangepointOptions
-from ingestor.chunkers.semantic.least_scatter import Changepoint
+from ingestor.chunkers.changepoint import PLUGIN, Changepoint, ChangepointOptions, build
 from ingestor.core.fingerprint import fingerprint, plugin_fingerprint
 from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
 from ingestor.model import Blob, Block, Chunking, Document, Vectors
@@ -67,13 +64,14 @@ def test_a_collection_of_manuals_is_always_as_if_made_at_once() -> None:
 def test_intervals_that_ignore_the_weights_of_cuts_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The interval is then that of the same document cut at equal prices."""
     equal: list[Solutions] = []
+    solve, interval = changepoints.solve, changepoints.interval
 
-    def solve(costs: Integers, prices: Integers, weights: Integers) -> Solutions:
-        equal[:] = [changepoints.solve(costs, prices)]
-        return changepoints.solve(costs, prices, weights)
+    def solve_twice(costs: Integers, prices: Integers, weights: Integers) -> Solutions:
+        equal[:] = [solve(costs, prices)]
+        return solve(costs, prices, weights)
 
-    monkeypatch.setattr(module, "solve", solve)
-    monkeypatch.setattr(module, "interval", lambda _, at: changepoints.interval(equal[0], at))
+    monkeypatch.setattr(changepoints, "solve", solve_twice)
+    monkeypatch.setattr(changepoints, "interval", lambda _, at: interval(equal[0], at))
     with pytest.raises(AssertionError, match=f"{MADE_AT_ONCE}|{NOT_IN_VAIN}"):
         keep(PLUGIN, {"target": 30, "vectors": "encoded"}, broken=True, read=divided)
 

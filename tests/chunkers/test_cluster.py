@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ingestor.chunkers.semantic.cluster import PLUGIN, Cluster, ClusterOptions, build
+from ingestor.chunkers.cluster import PLUGIN, Cluster, ClusterOptions, build
 from ingestor.model import Block, Document, Vectors
 from ingestor.ports import BadDocument, Collective
 from ingestor.segmentation.cluster import FARTHEST, MEAN_BITS, Cuts, contribution, mean, programme, segments

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ingestor.chunkers.semantic import vectors as semantic_vectors
-from ingestor.chunkers.semantic.double_pass import PLUGIN, DoublePass, DoublePassOptions
+from ingestor.chunkers import adjacent
+from ingestor.chunkers.adjacent import DOUBLE_PASS as PLUGIN
+from ingestor.chunkers.adjacent import DoublePass, DoublePassOptions
 from ingestor.model import Document, Vectors
 from ingestor.ports import Embed
 from tests.chunkers.golden import sample
@@ -96,7 +97,7 @@ def test_pairs_are_embedded_many_at_a_time_with_the_same_result() -> None:
     text, options = essay(60), DoublePassOptions(initial=0.05, appending=0.02, merging=0.9)
     together, one_by_one = Counting(fake_embed), Counting(fake_embed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(semantic_vectors, "_REHEARSALS", 0)
+        patch.setattr(adjacent, "_REHEARSALS", 0)
         expected = DoublePass(options, TOKENS).chunk(Document(text), one_by_one, None)
     assert DoublePass(options, TOKENS).chunk(Document(text), together, None).chunks == expected.chunks
     assert one_by_one.calls > 60

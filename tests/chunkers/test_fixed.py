@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from ingestor.chunkers.fixed import PLUGIN
+from ingestor.chunkers.windows import FIXED as PLUGIN
 from tests.chunkers.golden import check, sample
 from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, refusal
 

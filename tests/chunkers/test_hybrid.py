@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from ingestor.chunkers.hybrid import PLUGIN
+from ingestor.chunkers.windows import HYBRID as PLUGIN
 from ingestor.text.sentences import sentences
 from tests.chunkers.golden import check, sample
 from tests.chunkers.laws import ChunkerLaws, Options, cut, essay, refusal

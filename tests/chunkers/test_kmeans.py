@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.chunkers.semantic.kmeans import PLUGIN, cluster
+from ingestor.chunkers.kmeans import PLUGIN, cluster
 from ingestor.model import Document, Vectors
 from tests.chunkers.golden import check, sample
 from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, searching

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestor.chunkers.llm.llm import PLUGIN, question, read
+from ingestor.chunkers.llm import PLUGIN, question, read
 from ingestor.llm.client import Messages
 from ingestor.model import Chunk, Document
 from ingestor.registry import Plugin

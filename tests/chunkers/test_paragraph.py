@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import pytest
 
-from ingestor.chunkers.paragraph import PLUGIN
+from ingestor.chunkers.windows import PARAGRAPH as PLUGIN
 from tests.chunkers.golden import check, sample
 from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, refusal
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingestor.chunkers.semantic.parts import join_labels, small_pieces, whole_paragraphs, whole_sentences
+from ingestor.chunkers.parts import join_labels, small_pieces, whole_paragraphs, whole_sentences
 from ingestor.model import Block, Document
 from ingestor.text.spans import Span
 from tests.chunkers.golden import sample

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestor.chunkers.llm.proposition import PLUGIN, Placing, placings_of, statements_of
+from ingestor.chunkers.proposition import PLUGIN, Placing, placings_of, statements_of
 from ingestor.llm.client import Messages
 from ingestor.model import Chunk, Document
 from ingestor.text.sentences import sentences

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingestor.chunkers.semantic.changepoint import PLUGIN
+from ingestor.chunkers.changepoint import PLUGIN
 from ingestor.model import Blob, Chunking, Document
 from ingestor.parsers.shared import detect
 from ingestor.queries.search import rank

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingestor.chunkers.semantic.seen import Seen, seen
+from ingestor.chunkers.by_type import Looking, build_chunker
+from ingestor.chunkers.parts import Seen
 from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
 from ingestor.model import Blob, Chunk, Document
 from ingestor.parsers.markup.markdown import PLUGIN as MARKDOWN
+from ingestor.ports import Chunker
 from ingestor.registry import find, kinds
 from ingestor.text.tokens import Tokens
 
@@ -26,11 +28,16 @@ def document() -> Document:
 
 
 def looked(kind: str, **options: Any) -> tuple[Seen, tuple[Chunk, ...]]:
-    plugin = find("chunkers", kind)
-    chosen = plugin.options(**options)
-    found = seen(document(), chosen, EMBED, TOKENS)
+    chunker = build(kind, **options)
+    assert isinstance(chunker, Looking)
+    found = chunker.look(document(), EMBED)
     assert found is not None
-    return found, plugin.build(chosen, TOKENS).chunk(document(), EMBED, None).chunks
+    return found, chunker.chunk(document(), EMBED, None).chunks
+
+
+def build(kind: str, **options: Any) -> Chunker:
+    plugin = find("chunkers", kind)
+    return build_chunker(plugin, plugin.options(**options), TOKENS)
 
 
 def starts_after(found: Seen, cuts: np.ndarray[Any, Any]) -> list[int]:
@@ -42,8 +49,9 @@ def test_only_strategies_that_look_at_vectors_saw_any(kind: str) -> None:
     options = (
         {"prose": {"strategy": "cluster"}, "headings": {"strategy": "cluster"}} if kind == "auto" else {}
     )
-    found = seen(document(), find("chunkers", kind).options(**options), EMBED, TOKENS)
-    assert (found is not None) == (kind in SEE)
+    chunker = build(kind, **options)
+    shown = chunker.look(document(), EMBED) if isinstance(chunker, Looking) else None
+    assert (shown is not None) == (kind in SEE)
 
 
 @pytest.mark.parametrize("kind", sorted(SEE - {"auto"}))
@@ -93,6 +101,8 @@ def test_cluster_shows_the_mean_of_all_pairs() -> None:
 
 def test_a_single_unit_has_no_distances() -> None:
     for kind in sorted(SEE - {"auto"}):
-        found = seen(Document("One sentence."), find("chunkers", kind).options(), EMBED, TOKENS)
+        chunker = build(kind)
+        assert isinstance(chunker, Looking)
+        found = chunker.look(Document("One sentence."), EMBED)
         assert found is not None
         assert (len(found.spans), len(found.distances)) == (1, 0)

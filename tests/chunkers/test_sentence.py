@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import pytest
 
-from ingestor.chunkers.sentence import PLUGIN
+from ingestor.chunkers.windows import SENTENCE as PLUGIN
 from ingestor.registry import find
 from ingestor.text.sentences import sentences
 from tests.chunkers.golden import check, sample

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 from pydantic import ValidationError
 
-from ingestor.chunkers.semantic.similarity import PLUGIN, Similarity, SimilarityOptions
+from ingestor.chunkers.adjacent import SIMILARITY as PLUGIN
+from ingestor.chunkers.adjacent import Similarity, SimilarityOptions
 from ingestor.model import Document, Vectors
 from ingestor.registry import find
 from tests.chunkers.laws import TOKENS, ChunkerLaws, essay, fake_embed

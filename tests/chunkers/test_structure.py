@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ingestor.chunkers import by_type
+from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.structure import PLUGIN
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.shared import detect
@@ -300,7 +300,7 @@ def test_chunk_of_code_begins_in_no_statement_that_fits(most: int | None) -> Non
     default = find("chunkers", "changepoint")
     options = default.options(max_tokens=most) if most else default.options()
     most = options.options_of("code").max_tokens
-    chunker = by_type.build(default, options, TOKENS)
+    chunker = build_chunker(default, options, TOKENS)
     for path in OWN:
         text = path.read_text("utf-8")
         if not text.isascii():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingestor.chunkers import by_type
+from ingestor.chunkers.by_type import build_chunker
 from ingestor.model import Blob, Document
 from ingestor.parsers.shared import detect
 from ingestor.registry import find, kinds
@@ -41,7 +41,7 @@ def test_no_chunk_ends_with_a_term_whose_definition_fits(name: str) -> None:
     read = document(name)
     for strategy in sorted(set(kinds("chunkers")) - ASKING - ODD):
         plugin = find("chunkers", strategy)
-        chunks = by_type.build(plugin, plugin.options(), TOKENS).chunk(read, fake_embed, None).chunks
+        chunks = build_chunker(plugin, plugin.options(), TOKENS).chunk(read, fake_embed, None).chunks
         assert len(chunks) > 1
         last = [chunk.text.splitlines()[-1] for chunk in chunks]
         assert [line for line in last if "term" in line and "Sets" not in line] == [], strategy

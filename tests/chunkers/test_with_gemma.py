@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.chunkers.llm import llm, proposition
+from ingestor.chunkers import llm, proposition
 from ingestor.model import Chunk, Document
 from ingestor.pipeline.answers import CachedAnswers
 from ingestor.registry import Plugin

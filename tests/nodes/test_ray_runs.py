@@ -26,7 +26,7 @@ MARK = "Zwischenlandungsprotokoll"  # a word of a document, that no log may hold
 ODD = """
 import os, signal, sys, time
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.chunkers.sentence import Sentence, SentenceOptions
+from ingestor.chunkers.windows import Sentence, SentenceOptions
 from ingestor.registry import Plugin, tuning
 
 STARTS = os.environ.get("ODD_STARTS")  # a file with the letters of starts that are still to be lost

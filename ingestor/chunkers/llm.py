@@ -16,10 +16,10 @@ from typing import Literal
 
 from pydantic import Field
 
+from ingestor.chunkers.cluster import Cluster, ClusterOptions
 from ingestor.chunkers.options import ChunkerOptions
+from ingestor.chunkers.parts import small_pieces
 from ingestor.chunkers.recursive import Recursive, RecursiveOptions
-from ingestor.chunkers.semantic.cluster import Cluster, ClusterOptions
-from ingestor.chunkers.semantic.parts import small_pieces
 from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages
 from ingestor.llm.options import Endpoint
 from ingestor.llm.valid import ask_until_valid

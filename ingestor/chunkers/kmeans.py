@@ -11,17 +11,19 @@ centres may fall to the other one. Strategies that cut between sentences use int
 (segmentation/fixed_point.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from ingestor.chunkers.options import ChunkerOptions
+from ingestor.chunkers.parts import Seen, cosines
 from ingestor.chunkers.recursive import fitting
 from ingestor.model import Chunk, Chunking, Document, Sums, Vectors
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
+from ingestor.segmentation.fixed_point import to_fixed
 from ingestor.text.limits import SMALLEST
 from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span
@@ -42,19 +44,35 @@ class Kmeans:
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         text, most = document.text, self._options.max_tokens
-        units = fitting(text, sentences(text, language=document.language), self._tokens, most)
+        units = self._sentences(document)
         if not units:
             return Chunking(())
+        members: dict[int, _Group] = {}
         labels = cluster(embed([text[start:end] for start, end in units]), self._options.clusters)
-        groups = [
-            run for members in _members(units, labels) for run in _runs(text, members, self._tokens, most)
-        ]
-        joined = _joined(text, sorted(groups), self._tokens, self._options.min_tokens, most)
-        return Chunking(tuple(_chunk(text, group) for group in joined))
+        for unit, label in zip(units, labels.tolist(), strict=True):
+            members.setdefault(label, []).append(unit)
+        groups = sorted(run for each in members.values() for run in _runs(text, each, self._tokens, most))
+        joined = _join_small(text, groups, self._tokens, self._options.min_tokens, most)
+        return Chunking(
+            tuple(
+                Chunk(group[0][0], max(end for _, end in group), _text(text, group), spans=tuple(group))
+                for group in joined
+            )
+        )
+
+    def look(self, document: Document, embed: Embed) -> Seen:
+        spans = self._sentences(document)
+        vectors = to_fixed(embed([document.text[start:end] for start, end in spans]))
+        meaning = "the distance of each sentence from the next, which this strategy takes no notice of"
+        return Seen("sentence", spans, vectors, 1 - cosines(vectors), None, meaning)
+
+    def _sentences(self, document: Document) -> list[Span]:
+        spans = sentences(document.text, language=document.language)
+        return fitting(document.text, spans, self._tokens, self._options.max_tokens)
 
 
 def cluster(vectors: Vectors, clusters: int) -> npt.NDArray[np.intp]:
-    """The cluster of each row, numbered in no order; at most ``clusters`` of them."""
+    """Return the cluster of each row, numbered in no order; at most ``clusters`` of them."""
     points = np.asarray(vectors, np.float64)
     centres = points[_farthest_points(points, clusters)]
     labels = np.full(len(points), -1)
@@ -80,15 +98,8 @@ def _farthest_points(points: npt.NDArray[np.float64], most: int) -> list[int]:
     return chosen
 
 
-def _members(units: Sequence[Span], labels: npt.NDArray[np.intp]) -> list[_Group]:
-    groups: dict[int, _Group] = {}
-    for unit, label in zip(units, labels.tolist(), strict=True):
-        groups.setdefault(label, []).append(unit)
-    return list(groups.values())
-
-
 def _runs(text: str, members: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
-    """The members in order, as many together as ``most`` tokens hold."""
+    """Yield the members in order, as many together as ``most`` tokens hold."""
     run: _Group = []
     total = 0
     for member, size in zip(members, tokens.counts([text[start:end] for start, end in members]), strict=True):
@@ -101,7 +112,7 @@ def _runs(text: str, members: _Group, tokens: Tokens, most: int) -> Iterator[_Gr
 
 
 def _halved(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
-    """The run, in two or more where its own count exceeds the sum of its parts and the limit."""
+    """Yield the run, in two or more if its own count exceeds the sum of its parts and the limit."""
     if len(run) == 1 or tokens.count(_text(text, run)) <= most:
         yield run
         return
@@ -110,8 +121,10 @@ def _halved(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Grou
     yield from _halved(text, run[middle:], tokens, most)
 
 
-def _joined(text: str, groups: list[_Group], tokens: Tokens, least: int | None, most: int) -> list[_Group]:
-    """Groups under ``least`` tokens together with the next one, where both fit in ``most``."""
+def _join_small(
+    text: str, groups: list[_Group], tokens: Tokens, least: int | None, most: int
+) -> list[_Group]:
+    """Join groups under ``least`` tokens to the next one, if both fit in ``most``."""
     kept: list[_Group] = []
     for group in groups:
         small = kept and least is not None and tokens.count(_text(text, kept[-1])) < least
@@ -125,10 +138,6 @@ def _joined(text: str, groups: list[_Group], tokens: Tokens, least: int | None, 
 
 def _text(text: str, group: _Group) -> str:
     return "\n".join(text[start:end] for start, end in group)
-
-
-def _chunk(text: str, group: _Group) -> Chunk:
-    return Chunk(group[0][0], max(end for _, end in group), _text(text, group), spans=tuple(group))
 
 
 PLUGIN = Plugin(kind="kmeans", version=2, options=KmeansOptions, build=Kmeans)

@@ -12,11 +12,11 @@ chunks; where a document stands then depends on history. ``scope: document`` mea
 
 from typing import Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import SemanticOptions
-from ingestor.chunkers.semantic.parts import small_pieces
-from ingestor.chunkers.semantic.vectors import Units, finished, joined, units
+from ingestor.chunkers.parts import CutTask, Seen, Units, cosines, embed_parts, finish, join, small_pieces
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import BadDocument, Embed
 from ingestor.registry import Plugin
@@ -55,22 +55,37 @@ class Cluster:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
-        text, options = document.text, self._options
-        spans = small_pieces(document, self._tokens, options.min_tokens, options.max_tokens)
-        if not spans:
+        options = self._options
+        task, units = self._compared(document, embed)
+        if not units.spans:
             return Chunking(())
-        found = units(text, spans, embed, self._tokens)
-        own = contribution(found.vectors)
+        own = contribution(units.vectors)
         value = mean(own if others is None else own + others)
-        solved = solvable(found, options)
+        solved = solvable(units, options)
         cuts = solved.cuts(value)
-        kept = settle(document, joined(spans, cuts), self._tokens, None, options.max_tokens)
-        made = finished(document, kept, found, options, embed, self._tokens)
+        kept = settle(document, join(units.spans, cuts), self._tokens, None, options.max_tokens)
+        made = finish(task, kept, units)
         if options.scope == "document":
             return made
         low, high = solved.interval(value, cuts)
         slack = round(options.drift * (1 << MEAN_BITS))
         return Chunking(made.chunks, made.vectors, own, (low - slack, high + slack))
+
+    def look(self, document: Document, embed: Embed) -> Seen:
+        _, units = self._compared(document, embed)
+        average = mean(contribution(units.vectors)) / (1 << MEAN_BITS)
+        meaning = (
+            "the distance of each piece from the next; the line is that of any two pieces on average. The "
+            "cuts are the best of all together: within a chunk all pairs count, not only neighbours"
+        )
+        distances = 1 - cosines(units.vectors)
+        bounds = np.full(len(distances), 1 - average)
+        return Seen("piece", units.spans, units.vectors, distances, bounds, meaning)
+
+    def _compared(self, document: Document, embed: Embed) -> tuple[CutTask, Units]:
+        task = CutTask(document, self._options, embed, self._tokens)
+        spans = small_pieces(document, self._tokens, self._options.min_tokens, self._options.max_tokens)
+        return task, embed_parts(task, spans)
 
 
 class CollectiveCluster(Cluster):
@@ -87,13 +102,13 @@ class CollectiveCluster(Cluster):
         return mean(total)
 
 
-def solvable(found: Units, options: ClusterOptions) -> Programme:
-    """Raises BadDocument where there is too much to compare."""
+def solvable(units: Units, options: ClusterOptions) -> Programme:
+    """Build the dynamic programme. Raises BadDocument if there is too much to compare."""
     longest = options.max_tokens // options.min_tokens
-    allowed = running_sums(found.tokens, longest) <= options.max_tokens
+    allowed = running_sums(units.tokens, longest) <= options.max_tokens
     allowed[:, 0] = True
     try:
-        return programme(found.vectors, longest, allowed)
+        return programme(units.vectors, longest, allowed)
     except ValueError as error:
         raise BadDocument(f"{error}: lower max_tokens or raise min_tokens") from error
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from pydantic import Field
 
-from ingestor.chunkers.llm.llm import AskingOptions
-from ingestor.chunkers.semantic.parts import small_pieces
+from ingestor.chunkers.llm import AskingOptions
+from ingestor.chunkers.parts import small_pieces
 from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages
 from ingestor.llm.valid import ask_until_valid, json_list
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums

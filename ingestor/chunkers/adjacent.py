@@ -1,0 +1,392 @@
+"""Cuts by the similarity of neighbouring stretches: ``breakpoint``, ``similarity`` and ``double_pass``.
+
+``breakpoint`` cuts where neighbouring sentences differ more than usual in the document. Each sentence is
+embedded together with ``buffer`` neighbours on either side; the distance of two that follow each other is
+1 - cosine, and there is a cut where it exceeds a threshold: [Kamradt, "5 Levels of Text Splitting";
+LangChain's SemanticChunker]
+
+- ``percentile``: the ``amount``-th percentile of the distances (95);
+- ``standard_deviation``: their mean and ``amount`` standard deviations (3);
+- ``interquartile``: their mean and ``amount`` interquartile ranges (1.5);
+- ``gradient``: the ``amount``-th percentile (95) of the distances' gradient, which then must exceed it.
+
+The threshold is lowered for the whole document until no chunk exceeds ``max_tokens`` [Chroma's
+KamradtModified, which aims at a mean size]. Without that limit chunks of a few thousand tokens are common.
+
+``similarity`` grows a chunk by the next paragraph or sentence if the cosine of their vectors is at least
+``threshold`` and the two fit into ``max_tokens``; else a new chunk begins. With ``vectors: encoded`` the
+model reads the chunk again whenever it has grown, one text at a time, which is slow; with ``pooled`` it reads
+every unit once. A threshold suits one embedding model and not another: look at ``ingestor chunk FILE
+--strategy similarity --html``, and choose a threshold at which the cuts are where you would make them.
+
+``double_pass`` makes chunks of sentences, then merges chunks. First pass: two sentences open a chunk if their
+cosine exceeds ``initial``, and it grows by the next sentence as long as that exceeds ``appending`` towards
+the chunk's last two sentences together. Second pass: a chunk is merged with the next one, or with the next
+but one and what lies between (a formula, a quotation, code), if their cosine exceeds ``merging``. Neither
+pass goes beyond ``max_tokens``. [Kurek, "Chunking methods in RAG: semantic double-pass merging", Bitpeak
+2024; LlamaIndex's SemanticDoublePassMergingSplitter] The published thresholds (0.7, 0.8, 0.7 for a text of
+three topics) are for spaCy's word vectors without stop words. The defaults are for all-MiniLM-L6-v2, by which
+half of all neighbouring sentences in our corpora exceed 0.3 and a third 0.4; for another model take
+thresholds with the same shares.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from ingestor.chunkers.options import GrowingOptions
+from ingestor.chunkers.parts import (
+    CutTask,
+    Seen,
+    Values,
+    cosines,
+    embed_parts,
+    finish,
+    sizes,
+    whole_paragraphs,
+    whole_sentences,
+)
+from ingestor.model import Chunking, Document, Sums
+from ingestor.ports import Embed
+from ingestor.registry import Plugin
+from ingestor.segmentation.cluster import Segment, segments
+from ingestor.segmentation.fixed_point import Fixed, Integers, blocks, to_fixed, unit
+from ingestor.segmentation.pooling import weighted_sums
+from ingestor.text.bonds import settle
+from ingestor.text.limits import SMALLEST
+from ingestor.text.spans import Span
+from ingestor.text.tokens import Tokens
+
+Threshold = Literal["percentile", "standard_deviation", "interquartile", "gradient"]
+
+AMOUNTS = {"percentile": 95.0, "standard_deviation": 3.0, "interquartile": 1.5, "gradient": 95.0}
+_REHEARSALS = 8
+
+
+class BreakpointOptions(GrowingOptions):
+    threshold: Threshold = "percentile"
+    amount: float | None = Field(
+        default=None, ge=0, le=100, description="value of the threshold; its default depends on `threshold`"
+    )
+    min_tokens: int | None = Field(
+        default=50, ge=1, description="shorter chunks are joined with a neighbour; `null`: none are"
+    )
+    max_tokens: int | None = Field(
+        default=400,
+        ge=SMALLEST,
+        description="largest chunk; the threshold is lowered for it. `null`: no limit",
+    )
+    buffer: int = Field(default=1, ge=0, le=10, description="sentences embedded on either side of each")
+
+
+class SimilarityOptions(GrowingOptions):
+    threshold: float = Field(default=0.3, ge=-1, le=1, description="lowest cosine at which a chunk grows")
+    unit: Literal["sentence", "paragraph"] = "sentence"
+    min_tokens: int | None = Field(
+        default=50, ge=1, description="shorter chunks are joined with a neighbour; `null`: none are"
+    )
+    max_tokens: int = Field(default=400, ge=SMALLEST, description="largest chunk")
+
+
+class DoublePassOptions(GrowingOptions):
+    initial: float = Field(
+        default=0.3, ge=-1, le=1, description="similarity above which two sentences open a chunk"
+    )
+    appending: float = Field(
+        default=0.4, ge=-1, le=1, description="similarity above which a chunk takes the next sentence"
+    )
+    merging: float = Field(default=0.3, ge=-1, le=1, description="similarity above which chunks are merged")
+    min_tokens: int | None = Field(
+        default=25, ge=1, description="shorter chunks are joined with a neighbour; `null`: none are"
+    )
+    max_tokens: int = Field(default=400, ge=SMALLEST, description="largest chunk")
+
+
+class Stretches:
+    """Vectors of runs of neighbouring units [first, end), encoded or pooled as the options demand."""
+
+    def __init__(self, task: CutTask, spans: Sequence[Span]) -> None:
+        text = task.document.text
+        self.spans, self.tokens = spans, sizes(text, spans, task.tokens)
+        self._sums: list[int] = [0, *np.cumsum(self.tokens).tolist()]
+        self.units = embed_parts(task, spans) if task.options.vectors == "pooled" else None
+        self._text, self._embed = text, task.embed
+        self._known: dict[Segment, Fixed] = {}
+        self._noted: set[Segment] | None = None
+        self._passing = lru_cache(maxsize=8)(lambda stretch: self.rows([stretch])[0])
+
+    def rows(self, wanted: Sequence[Segment]) -> Fixed:
+        """Return a unit vector for each stretch, as rows."""
+        if self.units is None:
+            return to_fixed(self._embed([self._text[a:b] for a, b in map(self.span, wanted)]))
+        result = np.empty((len(wanted), self.units.vectors.shape[1]), np.int32)
+        for part in blocks(len(wanted)):
+            result[part] = unit(weighted_sums(self.units.vectors, self.units.tokens, wanted[part]))
+        return result
+
+    def fetch(self, wanted: Sequence[Segment]) -> None:
+        """Embed stretches ahead of ``alike``, many at once, which is faster. Forget other stretches."""
+        kept = {stretch: self._known[stretch] for stretch in wanted if stretch in self._known}
+        missing = [stretch for stretch in wanted if stretch not in kept]
+        self._known = kept | dict(zip(missing, self.rows(missing) if missing else (), strict=True))
+
+    def rehearse(self, walk: Callable[[], list[Segment]]) -> list[Segment]:
+        """Return the result of ``walk``, with most of its stretches embedded in large batches.
+
+        In a rehearsal, missing stretches have similarity 0; they are noted, and embedded together before the
+        next one. In the last walk missing stretches are embedded one by one. The result is the same, at the
+        cost of a few more texts.
+        """
+        for _ in range(_REHEARSALS if self.units is None else 0):
+            self._noted = set()
+            result = walk()
+            noted, self._noted = sorted(self._noted), None
+            if not noted:
+                return result
+            self._known |= zip(noted, self.rows(noted), strict=True)
+        return walk()
+
+    def alike(self, first: Segment, second: Segment) -> float:
+        """Return the cosine of two stretches."""
+        if self._noted is not None:
+            missing = [stretch for stretch in (first, second) if stretch not in self._known]
+            self._noted.update(missing)
+            if missing:
+                return -math.inf
+        one, other = (
+            self._known[stretch] if stretch in self._known else self._passing(stretch)
+            for stretch in (first, second)
+        )
+        return int(one @ other) / math.sqrt(max(int(one @ one) * int(other @ other), 1))
+
+    def distances(self, pairs: Iterable[tuple[Segment, Segment]]) -> Values:
+        return np.array([1 - self.alike(one, other) for one, other in pairs], np.float64)
+
+    def alone(self) -> list[Segment]:
+        """Return each unit as a stretch."""
+        return [(at, at + 1) for at in range(len(self.spans))]
+
+    def size(self, stretch: Segment) -> int:
+        """Return about the number of its tokens."""
+        return self._sums[stretch[1]] - self._sums[stretch[0]]
+
+    def span(self, stretch: Segment) -> Span:
+        return self.spans[stretch[0]][0], self.spans[stretch[1] - 1][1]
+
+
+class Breakpoint:
+    def __init__(self, options: BreakpointOptions, tokens: Tokens) -> None:
+        self._options, self._tokens = options, tokens
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        options = self._options
+
+        def cut(stretches: Stretches) -> Iterator[Segment]:
+            distances = 1 - cosines(stretches.rows(windows(len(stretches.spans), options.buffer)))
+            return segments(tuple(ends(*bounded(distances, stretches.tokens, options))))
+
+        spans = whole_sentences(document, self._tokens, options.max_tokens)
+        return _chunks(CutTask(document, options, embed, self._tokens), spans, cut)
+
+    def look(self, document: Document, embed: Embed) -> Seen:
+        options = self._options
+        spans = whole_sentences(document, self._tokens, options.max_tokens)
+        stretches = Stretches(CutTask(document, options, embed, self._tokens), spans)
+        rows = stretches.rows(windows(len(spans), options.buffer))
+        values, bound = bounded(1 - cosines(rows), stretches.tokens, options)
+        what = (
+            "how fast the distance of neighbouring sentences grows"
+            if options.threshold == "gradient"
+            else "the distance of each sentence from the next"
+        )
+        meaning = f"{what}, each seen with {options.buffer} on either side; there is a cut above the line"
+        return Seen("sentence", spans, rows, values, np.full(len(values), bound), meaning)
+
+
+def _chunks(task: CutTask, spans: Sequence[Span], cut: Callable[[Stretches], Iterable[Segment]]) -> Chunking:
+    """Make chunks of the runs of units that ``cut`` returns, within the limits."""
+    if not spans:
+        return Chunking(())
+    stretches, limits = Stretches(task, spans), task.options
+    grown = [stretches.span(segment) for segment in cut(stretches)]
+    kept = settle(task.document, grown, task.tokens, limits.min_tokens, limits.max_tokens)
+    return finish(task, kept, stretches.units)
+
+
+def windows(count: int, buffer: int) -> list[Segment]:
+    """Return each of ``count`` units with its neighbours."""
+    return [(max(at - buffer, 0), min(at + buffer + 1, count)) for at in range(count)]
+
+
+def bounded(distances: Values, tokens: Integers, options: BreakpointOptions) -> tuple[Values, float]:
+    """Return the values between units, and the bound above which there is a cut."""
+    steep = options.threshold == "gradient" and len(distances) > 1
+    values = np.gradient(distances) if steep else distances
+    bound = threshold(distances, options.threshold, options.amount)
+    return values, bound if options.max_tokens is None else lower(values, bound, tokens, options.max_tokens)
+
+
+def threshold(distances: Values, kind: Threshold, amount: float | None = None) -> float:
+    """Return the bound that a distance (or its gradient) must exceed for a cut.
+
+    Sums are rounded once, so the order of the distances does not matter.
+    """
+    amount = AMOUNTS[kind] if amount is None else amount
+    if len(distances) < 2:
+        return math.inf
+    if kind == "gradient":
+        return float(np.percentile(np.gradient(distances), amount))
+    if kind == "percentile":
+        return float(np.percentile(distances, amount))
+    mean = math.fsum(distances) / len(distances)
+    if kind == "interquartile":
+        spread = float(np.percentile(distances, 75) - np.percentile(distances, 25))
+    else:
+        spread = math.sqrt(math.fsum((distances - mean) ** 2) / len(distances))
+    return mean + amount * spread
+
+
+def ends(values: Values, bound: float) -> list[int]:
+    """Return the end after each unit whose value exceeds the bound, and the end after the last unit."""
+    return [*(np.flatnonzero(values > bound) + 1).tolist(), len(values) + 1]
+
+
+def lower(values: Values, bound: float, tokens: Integers, most: int) -> float:
+    """Return the greatest bound, not above the given one, at which no chunk has more than ``most`` tokens.
+
+    Return the least possible bound if single units have more.
+    """
+    bounds: list[float] = [-math.inf, *np.unique(values[values < bound]).tolist(), bound]
+    low, high = 0, len(bounds) - 1  # chunks grow with the bound
+    while low < high:
+        middle = (low + high + 1) // 2
+        cuts = ends(values, bounds[middle])
+        if np.add.reduceat(tokens, [0, *cuts[:-1]]).max() <= most:
+            low = middle
+        else:
+            high = middle - 1
+    return bounds[low]
+
+
+class Similarity:
+    def __init__(self, options: SimilarityOptions, tokens: Tokens) -> None:
+        self._options, self._tokens = options, tokens
+        self._parts = whole_sentences if options.unit == "sentence" else whole_paragraphs
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        options = self._options
+        spans = self._parts(document, self._tokens, options.max_tokens)
+        return _chunks(CutTask(document, options, embed, self._tokens), spans, partial(grow, options=options))
+
+    def look(self, document: Document, embed: Embed) -> Seen:
+        options = self._options
+        spans = self._parts(document, self._tokens, options.max_tokens)
+        stretches = Stretches(CutTask(document, options, embed, self._tokens), spans)
+        edges = _edges(list(grow(stretches, options)) if spans else (), len(spans))
+        distances = stretches.distances(((first, at), (at, at + 1)) for first, at in edges)
+        meaning = (
+            f"the distance of each {options.unit} from the chunk before it as it was by then; "
+            f"there is a cut above the line, or where the chunk would exceed {options.max_tokens} tokens"
+        )
+        bounds = np.full(len(distances), 1 - options.threshold)
+        return Seen(options.unit, spans, stretches.rows(stretches.alone()), distances, bounds, meaning)
+
+
+def grow(stretches: Stretches, options: SimilarityOptions) -> Iterator[Segment]:
+    """Yield the chunks in order, as runs of units."""
+    count = len(stretches.spans)
+    stretches.fetch(stretches.alone())
+    first = 0
+    for at in range(1, count):
+        fits = stretches.size((first, at + 1)) <= options.max_tokens
+        if not fits or stretches.alike((first, at), (at, at + 1)) < options.threshold:
+            yield first, at
+            first = at
+    yield first, count
+
+
+class DoublePass:
+    def __init__(self, options: DoublePassOptions, tokens: Tokens) -> None:
+        self._options, self._tokens = options, tokens
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        options = self._options
+
+        def cut(stretches: Stretches) -> Iterator[Segment]:
+            stretches.fetch(stretches.alone())
+            first = stretches.rehearse(lambda: list(open_chunks(stretches, options)))
+            stretches.fetch(first)
+            return merge(stretches, first, options)
+
+        spans = whole_sentences(document, self._tokens, options.max_tokens)
+        return _chunks(CutTask(document, options, embed, self._tokens), spans, cut)
+
+    def look(self, document: Document, embed: Embed) -> Seen:
+        options = self._options
+        spans = whole_sentences(document, self._tokens, options.max_tokens)
+        stretches = Stretches(CutTask(document, options, embed, self._tokens), spans)
+        edges = _edges(open_chunks(stretches, options), len(spans))
+        distances = stretches.distances(((max(first, at - 2), at), (at, at + 1)) for first, at in edges)
+        bounds = [options.initial if at - first == 1 else options.appending for first, at in edges]
+        meaning = (
+            "the first pass: the distance of each sentence from the last two of the chunk before it; above "
+            "the line the chunk ends, unless the second pass merges what follows"
+        )
+        rows = stretches.rows(stretches.alone())
+        return Seen("sentence", spans, rows, distances, 1 - np.array(bounds), meaning)
+
+
+def open_chunks(stretches: Stretches, options: DoublePassOptions) -> Iterator[Segment]:
+    """Yield the chunks of the first pass, as runs of sentences."""
+    first, count = 0, len(stretches.spans)
+    for end in range(1, count + 1):
+        takes = False
+        if end < count and stretches.size((first, end + 1)) <= options.max_tokens:
+            bound = options.initial if end - first == 1 else options.appending
+            takes = stretches.alike((max(first, end - 2), end), (end, end + 1)) > bound
+        if not takes:
+            yield first, end
+            first = end
+
+
+def merge(stretches: Stretches, opened: Sequence[Segment], options: DoublePassOptions) -> Iterator[Segment]:
+    """Yield the chunks of the second pass over the chunks of the first.
+
+    Not rehearsed: its stretches are long, and those embedded in vain took more time than batches saved.
+    """
+    current, at = opened[0], 1
+    while at < len(opened):
+        taken = _count_merged(stretches, current, opened[at : at + 2], options)
+        if taken:
+            current = current[0], opened[at + taken - 1][1]
+            at += taken
+        else:
+            yield current
+            current = opened[at]
+            at += 1
+    yield current
+
+
+def _count_merged(
+    stretches: Stretches, current: Segment, following: Sequence[Segment], options: DoublePassOptions
+) -> int:
+    """Return how many of the following chunks the current one takes: the next, or the next two, or none."""
+    for taken, other in enumerate(following, start=1):
+        if stretches.alike(current, other) > options.merging:
+            fits = stretches.size((current[0], other[1])) <= options.max_tokens
+            return taken if fits else 0
+    return 0
+
+
+def _edges(chunks: Iterable[Segment], count: int) -> list[Segment]:
+    """Return, for every unit but the first, where the chunk began that was growing, and the unit."""
+    return [(first, at) for first, end in chunks for at in range(first + 1, min(end, count - 1) + 1)]
+
+
+BREAKPOINT = Plugin(kind="breakpoint", version=2, options=BreakpointOptions, build=Breakpoint)
+SIMILARITY = Plugin(kind="similarity", version=2, options=SimilarityOptions, build=Similarity)
+DOUBLE_PASS = Plugin(kind="double_pass", version=2, options=DoublePassOptions, build=DoublePass)

@@ -1,0 +1,172 @@
+"""Chunks of least scatter inside, with ``target`` tokens on average (segmentation/changepoint.py).
+
+The text is cut into pieces of at most 50 tokens (fewer for small targets), and these are put together into
+chunks of at most 2.5 times the target. What belongs to the text after it (see ingestor/text/bonds.py) is cut
+off only where it does not fit, and cuts are preferred where a section begins. In documents with headings a
+cut costs less before a heading and between blocks, and more inside lists, tables and code, and pooled vectors
+take nothing from neighbours in another section (``structure``; see chunkers/parts.py). With ``structure: 0``
+all is as in versions before that option, also the recipe.
+
+``penalty: auto`` finds the price of a chunk at which the mean chunk has the target size: the mean over the
+collection, or over each document by itself (``scope``). A number fixes the price instead, and no document
+depends on others. Chunk vectors are pooled unless ``vectors: encoded``.
+
+The collection's price moves as documents come and go. Documents whose cuts that changes are cut again.
+``drift`` adds slack: how far the price may move, rounded up to steps of 4.4 %, before they are.
+
+Configs are checked without NumPy, which takes long to import: functions import what needs it.
+"""
+
+import math
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ingestor.chunkers.options import Pick, SemanticOptions, smaller
+from ingestor.model import Chunking, Document
+from ingestor.registry import Plugin, added
+from ingestor.text.bonds import bonds, settle
+from ingestor.text.limits import SMALLEST
+
+if TYPE_CHECKING:
+    from ingestor.chunkers.parts import Seen
+    from ingestor.model import Sums
+    from ingestor.ports import Embed
+    from ingestor.text.tokens import Tokens
+
+_VERSION = 3
+_PIECE = 50  # tokens
+
+
+class ChangepointOptions(SemanticOptions):
+    target: int = Field(default=125, ge=SMALLEST, description="mean size of a chunk, in tokens")
+    max_tokens: int | None = Field(
+        default=None,
+        ge=SMALLEST,
+        description="largest chunk; default: 2.5 times `target`",
+    )
+    penalty: Literal["auto"] | Annotated[float, Field(gt=0, le=1000)] = Field(
+        default="auto",
+        description="price of a chunk; `auto`: set so that the mean chunk has `target` tokens",
+    )
+    scope: Literal["collection", "document"] = Field(
+        default="collection",
+        description="one price for the `collection`, or one for each `document`",
+    )
+    drift: float = Field(
+        default=0.0, ge=0, le=1, description="slack of the price before documents are cut again, as a share"
+    )
+    structure: float = added(
+        1.0,
+        before=0.0,
+        ge=0,
+        le=1,
+        description="weight of headings, blocks, lists, tables and code beside meaning",
+    )
+    by_type: dict[str, Pick] = added(
+        {"code": {"strategy": "structure", "max_tokens": 150}},
+        before={},
+        validate_default=True,
+        description="other strategies for documents of a content type such as `text/html` or `text/*`, or of "
+        "`code`: programs and configuration. The first that matches is used",
+    )
+    vectors: Literal["encoded", "pooled"] = Field(
+        default="pooled",
+        description="`pooled`: pool the vectors that the cuts used, and set `neighbours` to 0.3 by "
+        "default; `encoded`: embed each chunk's text",
+    )
+
+    @model_validator(mode="after")
+    def _drift_needs_a_price_that_moves(self) -> Self:
+        if self.drift and not self.collective:
+            raise ValueError("drift needs scope: collection and penalty: auto (no other price drifts)")
+        return self
+
+    @property
+    def collective(self) -> bool:
+        """Whether the price is the collection's."""
+        return self.scope == "collection" and self.penalty == "auto"
+
+    @property
+    def most(self) -> int:
+        """Tokens of the largest chunk."""
+        return smaller(self.target * 5 // 2, self.max_tokens)
+
+    @property
+    def piece(self) -> int:
+        """Tokens of the largest piece."""
+        return max(SMALLEST, min(_PIECE, self.most // 4))
+
+
+class Changepoint:
+    """Change-point chunker of scope ``document``, or with a fixed penalty."""
+
+    def __init__(self, options: ChangepointOptions, tokens: "Tokens") -> None:
+        self._options, self._tokens = options, tokens
+
+    def chunk(self, document: Document, embed: "Embed", others: "Sums | None") -> Chunking:
+        from ingestor.chunkers import parts
+        from ingestor.segmentation import changepoint as scatter
+
+        options, tokens = self._options, self._tokens
+        task = parts.CutTask(document, options, embed, tokens)
+        spans = parts.small_pieces(document, tokens, options.piece, options.most)
+        if not spans:
+            return Chunking(())
+        units = parts.embed_parts(task, spans)
+        penalties = scatter.grid() if options.penalty == "auto" else scatter.penalties(options.penalty)
+        if len(spans) > 1:
+            begins = parts.starts_section(document, spans)
+            costs = scatter.scatter(scatter.smooth(units.vectors), units.tokens, options.most)
+            costs = scatter.add_prices(costs, bonds(document, spans, tokens, options.most // 2), begins)
+            prices = parts.prices(document, spans, begins, options.structure)
+            solved = scatter.solve(costs, penalties, prices)
+        else:
+            solved = scatter.undivided_solutions()
+        own, at = None, 0
+        if options.penalty == "auto":
+            own = scatter.contribution(units.tokens, solved)
+            at = scatter.level(own if others is None else own + others, options.target)
+        chosen = parts.join(spans, solved.cuts(at))
+        kept = settle(document, chosen, tokens, options.min_tokens, options.most)
+        made = parts.finish(task, kept, units, options.structure)
+        if not options.collective:
+            return made
+        low, high = scatter.interval(solved, at)
+        slack = math.ceil(math.log2(1 + options.drift) * scatter.DOUBLING)  # levels
+        return Chunking(made.chunks, made.vectors, own, (low - slack, high + slack))
+
+    def look(self, document: Document, embed: "Embed") -> "Seen":
+        from ingestor.chunkers import parts
+        from ingestor.segmentation.changepoint import smooth
+
+        options = self._options
+        spans = parts.small_pieces(document, self._tokens, options.piece, options.most)
+        units = parts.embed_parts(parts.CutTask(document, options, embed, self._tokens), spans)
+        vectors = smooth(units.vectors)
+        meaning = (
+            "the distance of each piece from the next, both smoothed. No line decides: the cuts are those "
+            "that leave least scatter inside the chunks, at a price for every chunk"
+        )
+        return parts.Seen("piece", spans, vectors, 1 - parts.cosines(vectors), None, meaning)
+
+
+class CollectiveChangepoint(Changepoint):
+    """Change-point chunker of scope ``collection``, with a penalty found from the collection."""
+
+    def __init__(self, options: ChangepointOptions, tokens: "Tokens") -> None:
+        super().__init__(options, tokens)
+        structure = f" {options.structure}" if options.structure else ""
+        self.statistic = f"changepoint {_VERSION} {options.target} {options.most}{structure}"
+
+    def value(self, total: "Sums") -> int:
+        from ingestor.segmentation.changepoint import level
+
+        return level(total, self._options.target)
+
+
+def build(options: ChangepointOptions, tokens: "Tokens") -> Changepoint:
+    return (CollectiveChangepoint if options.collective else Changepoint)(options, tokens)
+
+
+PLUGIN = Plugin(kind="changepoint", version=_VERSION, options=ChangepointOptions, build=build)

@@ -1,1 +1,0 @@
-"""Strategies that ask a language model."""

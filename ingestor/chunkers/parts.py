@@ -1,0 +1,213 @@
+"""Parts of a document that semantic strategies compare, borders between parts, and vectors of their chunks.
+
+``vectors: encoded`` has the model read every chunk, a second pass over the text. ``vectors: pooled`` makes a
+chunk's vector from those of its parts, weighted by tokens, and mixes in its neighbours' (``neighbours``, 0.3
+unless given): no second pass, and an edit changes the vectors of at most two chunks on either side.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from ingestor.chunkers.options import SemanticOptions
+from ingestor.chunkers.recursive import fitting
+from ingestor.model import Chunking, Document
+from ingestor.ports import Embed
+from ingestor.segmentation.changepoint import WHOLE
+from ingestor.segmentation.fixed_point import Fixed, Integers, squares, to_fixed
+from ingestor.segmentation.pooling import mix, pool
+from ingestor.text.bonds import leads
+from ingestor.text.context import contexts
+from ingestor.text.limits import count
+from ingestor.text.pieces import pieces
+from ingestor.text.sections import headings, label_spans
+from ingestor.text.sentences import paragraphs, sentences
+from ingestor.text.spans import Span, chunks, owner, union
+from ingestor.text.tokens import Tokens
+
+# Prices of a cut, as shares of the full price, which a cut within a paragraph costs. They were chosen on
+# three manuals and held on others (docs/decisions/0052-meaning-and-structure.md).
+HEADING, BLOCK, INSIDE = 0.6, 0.9, 1.3
+_FEWEST = 2  # headings, or pages
+_FRONT = 2  # how often a token in front of a chunk counts: lines are short and tell much
+
+Values = npt.NDArray[np.float64]  # shape (n - 1,): between each part and the next
+Place = tuple[int, int]  # numbers of a section and a page
+
+
+@dataclass(frozen=True, slots=True)
+class CutTask:
+    """A document to cut, with the options, model and tokenizer for its parts."""
+
+    document: Document
+    options: SemanticOptions
+    embed: Embed
+    tokens: Tokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """Parts of a text in order, with a vector each.
+
+    ``tokens`` are those of each and the whitespace before it: their sums hardly differ from the counts of
+    longer texts.
+    """
+
+    spans: Sequence[Span]
+    tokens: Integers
+    vectors: Fixed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """Values that a strategy compared, for people to look at.
+
+    ``distances[i]`` (1 - cosine) lies between parts i and i + 1. ``bounds`` are the distances above which the
+    strategy cuts; None if no bound decides.
+    """
+
+    unit: str  # what a part is called
+    spans: Sequence[Span]
+    vectors: Fixed  # one a part
+    distances: Values
+    bounds: Values | None
+    meaning: str  # of the curve, in a sentence
+
+
+def small_pieces(document: Document, tokens: Tokens, size: int, most: int) -> list[Span]:
+    """Cut the document into pieces of at most ``size`` tokens, also at the start of each heading or label."""
+    starts = (start for start, _ in label_spans(document))
+    return join_labels(document, pieces(document.text, tokens, size, starts, document.language), tokens, most)
+
+
+def whole_sentences(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
+    """Return the document's sentences, those over ``most`` tokens in parts."""
+    spans = sentences(document.text, language=document.language)
+    return join_labels(document, fitting(document.text, spans, tokens, most), tokens, most)
+
+
+def whole_paragraphs(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
+    """Return the document's paragraphs, those over ``most`` tokens in parts."""
+    spans = paragraphs(document.text)
+    return join_labels(document, fitting(document.text, spans, tokens, most), tokens, most)
+
+
+def join_labels(document: Document, spans: Sequence[Span], tokens: Tokens, most: int | None) -> list[Span]:
+    """Join each span to its leads (see text/bonds.py), unless all have more than ``most`` tokens."""
+    leading = leads(document)
+    starts = [start for start, _ in leading]
+    kept: list[Span] = []
+    belongs = False
+    for span in spans:
+        if belongs and (most is None or count(document.text, union(kept[-1], span), tokens) <= most):
+            kept[-1] = union(kept[-1], span)
+        else:
+            kept.append(span)
+        at = owner(starts, span[0])
+        belongs = at >= 0 and span[1] <= leading[at][1]
+    return kept
+
+
+def embed_parts(task: CutTask, spans: Sequence[Span]) -> Units:
+    text = task.document.text
+    vectors = to_fixed(task.embed([text[start:end] for start, end in spans]))
+    return Units(spans, sizes(text, spans, task.tokens), vectors)
+
+
+def sizes(text: str, spans: Sequence[Span], tokens: Tokens) -> Integers:
+    """Count the tokens of each span, with the whitespace before it."""
+    ends = [end for _, end in spans]
+    starts = [*(start for start, _ in spans[:1]), *ends]
+    return np.array(tokens.counts([text[a:b] for a, b in zip(starts, ends, strict=False)]), dtype=np.int64)
+
+
+def join(spans: Sequence[Span], cuts: Sequence[int]) -> list[Span]:
+    """Join the parts of each segment, given the part after which it ends."""
+    return [(spans[first][0], spans[end - 1][1]) for first, end in zip((0, *cuts), cuts, strict=False)]
+
+
+def finish(task: CutTask, spans: Sequence[Span], units: Units | None, structure: float = 0.0) -> Chunking:
+    """Make a chunk of each span, with a vector pooled from the units if the options demand pooling.
+
+    ``structure``: how much less a chunk takes from neighbours in another section or page, from 0 to 1.
+    """
+    document, options = task.document, task.options
+    made = chunks(document.text, spans)
+    if options.vectors == "encoded" or units is None:
+        return Chunking(made)
+    lines = contexts(document, made, options.context)
+    distinct = sorted({line for each in lines for line in each})
+    front = np.zeros((len(lines), units.vectors.shape[1]), np.int64)
+    if distinct:
+        weighted = np.array(task.tokens.counts(distinct), np.int64)[:, None] * _FRONT
+        rows = dict(zip(distinct, to_fixed(task.embed(distinct)) * weighted, strict=True))
+        for at, each in enumerate(lines):
+            front[at] = sum((rows[line] for line in each), np.zeros_like(front[at]))
+    starts, ends = [start for start, _ in units.spans], [end for _, end in units.spans]
+    members = [(bisect_right(ends, start), bisect_left(starts, end)) for start, end in spans]
+    own = pool(units.vectors, units.tokens, members, front)
+    apart = places(document, spans) if structure else ()
+    return Chunking(made, mix(own, options.neighbours, apart, 1 - structure))
+
+
+def starts_section(document: Document, spans: Sequence[Span]) -> list[bool]:
+    """Tell for each of the ordered spans, but the first, whether a section begins with it."""
+    starts = [heading.start for heading in headings(document)]
+    owners = [owner(starts, start) for start, _ in spans]
+    return [*(False for _ in spans[:1]), *(place != before for before, place in pairwise(owners))]
+
+
+def prices(document: Document, spans: Sequence[Span], begins: Sequence[bool], strength: float) -> Integers:
+    """Return the price of the cut after each span, in units of 1 / WHOLE.
+
+    All cuts cost the same in a document with fewer than two headings: there is no structure to keep to, and a
+    blank line is a weak sign. ``begins``: see ``starts_section``. ``strength``: from 0, where all cuts cost
+    the same, to 1.
+    """
+    result = np.full(len(spans), WHOLE, np.int64)
+    if not strength or len(headings(document)) < _FEWEST:
+        return result
+    starts = [block.start for block in document.blocks]
+    for at, (span, following) in enumerate(pairwise(spans)):
+        block = owner(starts, span[1] - 1)
+        if begins[at + 1]:
+            share = HEADING
+        elif block < 0 or document.blocks[block].end <= following[0]:
+            share = BLOCK
+        else:
+            share = 1.0 if document.blocks[block].kind == "paragraph" else INSIDE
+        result[at] = round(WHOLE * (1 + strength * (share - 1)))
+    return result
+
+
+def places(document: Document, spans: Sequence[Span]) -> list[tuple[Place, Place]]:
+    """Return the section and page that each span begins in, and those that it ends in; [] if all are one."""
+    sections = [heading.start for heading in headings(document)]
+    if len(sections) < _FEWEST:
+        sections = []
+    neighbours = zip((None, *document.blocks), document.blocks, strict=False)
+    pages = [block.start for before, block in neighbours if before is None or before.page != block.page]
+    if not sections and len(pages) < _FEWEST:
+        return []
+    return [
+        (
+            (owner(sections, start), owner(pages, start)),
+            (owner(sections, end - 1), owner(pages, end - 1)),
+        )
+        for start, end in spans
+    ]
+
+
+def cosines(rows: Fixed) -> Values:
+    """Return the cosine of each row and the next, the same on every machine.
+
+    The cosine beside a zero row is 0.
+    """
+    products = np.einsum("ij,ij->i", rows[1:], rows[:-1]).astype(np.float64)
+    lengths = squares(rows)
+    result: Values = products / np.sqrt(np.maximum(lengths[1:] * lengths[:-1], 1))
+    return result

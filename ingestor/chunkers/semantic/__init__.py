@@ -1,1 +1,0 @@
-"""Strategies that cut by meaning."""
