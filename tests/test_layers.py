@@ -96,9 +96,8 @@ MAY_THREAD = {
     "ingestor.service.gathering": "a Lock: one scrape gathers, others wait for its figures",
     "ingestor.search.rerankers": "threads that a search can leave",
     "ingestor.page.shown.charts": "a thread that notes the figures of the day",
-    "ingestor.http_server.server": "a thread with the event loop of all connections",
-    "ingestor.http_server.connection": "callbacks and timers of that event loop",
-    "ingestor.http_server.bounded": "time limits of that event loop",
+    "ingestor.http_server.server": "a thread with the event loop of all connections, and its timers",
+    "ingestor.http_server.requests": "time limits of that event loop",
     "ingestor.connectors.http.network": "names are resolved by a thread that can be left",
     "ingestor.connectors.folder.watchdog": "watchdog calls back on its own threads",
 }

@@ -1,20 +1,176 @@
 """An HTTP server in a thread of its own: uvicorn with limits.
 
 The thread and its event loop belong to the server; the rest of the program calls ``start`` and ``stop``.
+uvicorn bounds neither the time in which a client sends the head of its request nor the time in which it reads
+the answer; ``Connection`` does. h11 parses requests, and refuses ambiguous heads (request smuggling).
 """
 
 import asyncio
+import json
 import socket
 from threading import Thread
+from typing import Any, cast
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ingestor.http_server.bounded import Bounded
-from ingestor.http_server.connection import build_connection_class
-from ingestor.http_server.limits import ServerLimits
+from ingestor.http_server.requests import Bounded, ServerLimits
 
 _BACKLOG = 64  # connections that the system holds for us
+_PHRASES = {
+    400: "Bad Request", 431: "Request Header Fields Too Large", 503: "Service Unavailable"
+}  # fmt: skip
+
+
+class Connection(H11Protocol):
+    """Connection of uvicorn with the limits that uvicorn lacks; each server has a class of its own.
+
+    When places run out, the connection closes that has waited longest for its client. Requests find their
+    connection in ``scope["state"]``.
+    """
+
+    limits: ServerLimits
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        super().__init__(*values, **named)
+        self.app_state = {"connection": self}
+        self.is_spare = False  # beyond ``limits.connections``: for addresses that are always answered
+        self.is_punished = False  # a refusal is held back
+        self._moved = self.loop.time()  # when the client last sent or read something
+        self._head = 0  # bytes of the head received so far
+        self._timer: asyncio.TimerHandle | None = None  # for the head of a request
+        self._unread: asyncio.TimerHandle | None = None  # for a client that does not read the answer
+
+    # --- callbacks of asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast(asyncio.Transport, transport))
+        others = len(self.connections) - 1
+        if others >= self.limits.connections and not self._make_room():
+            self.is_spare = True
+            if others >= self.limits.connections + self.limits.spare:
+                self._refuse(503, "too many connections: try again")
+                return
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._head += len(data)
+        self._moved = self.loop.time()
+        super().data_received(data)
+        if not self._is_idle():
+            self._cancel_timer()
+        elif self._timer is None:
+            self._await_head()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep the connection while an answer is due: its client may still read."""
+        return not self._is_idle()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        for timer in (self._timer, self._unread):
+            if timer is not None:
+                timer.cancel()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._moved = self.loop.time()
+        if self._unread is not None:
+            self._unread.cancel()
+
+    # --- callbacks of uvicorn
+
+    def on_response_complete(self) -> None:
+        self._head = 0
+        self._moved = self.loop.time()
+        if self.transport.get_write_buffer_size():
+            self._expect_reading()
+        super().on_response_complete()
+
+    def send_400_response(self, message: str) -> None:
+        """Answer a head that h11 cannot read, or that is too long."""
+        if self._head > self.limits.head:
+            self._refuse(431, f"the head of a request may have {self.limits.head:,} bytes")
+        else:
+            self._refuse(400, "malformed HTTP request")
+
+    def shutdown(self) -> None:
+        if self._is_idle():
+            self.transport.close()
+        else:
+            self.cycle.keep_alive = False
+
+    # --- limits
+
+    def _is_idle(self) -> bool:
+        """Whether no request is worked on."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _awaits_client(self) -> bool:
+        """Whether the next move is the client's: a request, the rest of a body, or reading the answer."""
+        sends = self.conn.their_state is h11.SEND_BODY
+        ours = self.flow.read_paused or self.conn.they_are_waiting_for_100_continue
+        unread = self.transport.get_write_buffer_size() > 0
+        return self._is_idle() or (sends and not ours) or unread or self.is_punished
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _await_head(self) -> None:
+        self._timer = self.loop.call_later(self.limits.prompt, self._close_late)
+
+    def _close_late(self) -> None:
+        self._timer = None
+        if self._is_idle():
+            self.transport.abort()
+
+    def _expect_reading(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+        left = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.limits.time_for(left), self._close_unread)
+
+    def _close_unread(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+
+    def _make_room(self) -> bool:
+        """Close the connection that has waited longest for its client, if any waits."""
+        waiting = [
+            each
+            for each in cast(set[Connection], self.connections)
+            if each is not self and not each.transport.is_closing() and each._awaits_client()
+        ]
+        if waiting:
+            min(waiting, key=lambda each: each._moved).transport.abort()
+        return bool(waiting)
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answer without the application, and close."""
+        body = json.dumps({"error": message}).encode() + b"\n"
+        again = "Retry-After: 1\r\n" if status == 503 else ""
+        head = (
+            f"HTTP/1.1 {status} {_PHRASES[status]}\r\n{again}Content-Type: application/json\r\n"
+            f"X-Content-Type-Options: nosniff\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        if self.conn.our_state is h11.IDLE or self.conn.our_state is h11.SEND_RESPONSE:
+            self.transport.write(head.encode() + body)
+        self.transport.close()
+
+
+def build_connection_class(limits: ServerLimits) -> type[Connection]:
+    """Return the class of one server's connections."""
+    return type("BoundedConnection", (Connection,), {"limits": limits})
 
 
 class Server:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from starlette.requests import Request
 
-from ingestor.http_server.problems import RequestProblem
+from ingestor.http_server.requests import RequestProblem
 from ingestor.model import Chunk, DocumentId, Metadata, Record
 from ingestor.page.shown.figures import counts_of
 from ingestor.pipeline.prepare import record_id

@@ -17,8 +17,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from ingestor.config.models import Config
-from ingestor.http_server.bounded import RequestRefused
 from ingestor.http_server.peers import PeerUsers
+from ingestor.http_server.requests import RequestRefused
 from ingestor.page.changes import HERE, PLAN, changes, deeds, planner
 from ingestor.page.documents import document, documents
 from ingestor.page.frame import HEADERS, render, static

@@ -6,7 +6,7 @@ from typing import Any
 from starlette.requests import Request
 
 from ingestor.evaluate import kept
-from ingestor.http_server.problems import RequestProblem
+from ingestor.http_server.requests import RequestProblem
 from ingestor.page.shown import figures
 from ingestor.page.shown.charts import History, charts
 from ingestor.page.shown.figures import CollectionFacts, ShownCollection, ShownSource, SourceFacts

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from markupsafe import Markup
 from starlette.requests import Request
 
-from ingestor.http_server.bounded import RequestRefused
+from ingestor.http_server.requests import RequestRefused
 from ingestor.lexical.check import words_of
 from ingestor.lexical.ranking import telling
 from ingestor.page.documents import CHUNKS

@@ -17,9 +17,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ingestor.http_server.access import Header, digest, has_token, values
-from ingestor.http_server.bodies import read_form
-from ingestor.http_server.bounded import RequestRefused, WrongToken
 from ingestor.http_server.peers import PeerUsers
+from ingestor.http_server.requests import RequestRefused, WrongToken, read_form
 from ingestor.page.frame import HEADERS, render
 from ingestor.service.port import Common
 from ingestor.service.searching import Turns

@@ -15,8 +15,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ingestor.http_server.bodies import read_body
-from ingestor.http_server.problems import RequestProblem
+from ingestor.http_server.requests import RequestProblem, read_body
 from ingestor.service.client import Ask
 
 MISSING = "assistants need the extra `mcp`: pip install 'chroma-ingestor[mcp]'"

@@ -14,8 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ingestor.http_server.bounded import json_response
-from ingestor.http_server.problems import RequestProblem
+from ingestor.http_server.requests import RequestProblem, json_response
 from ingestor.model import Record
 from ingestor.search.passages import passages
 from ingestor.search.search import Store

@@ -16,8 +16,7 @@ from starlette.routing import BaseRoute, Route
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.vectors.embedding import Embedding
 from ingestor.engine.vectors.models import Busy
-from ingestor.http_server.bodies import read_object
-from ingestor.http_server.bounded import RequestRefused, json_response
+from ingestor.http_server.requests import RequestRefused, json_response, read_object
 from ingestor.model import Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.service.daemon_view import DaemonView

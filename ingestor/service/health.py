@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ingestor.http_server.bounded import json_response
+from ingestor.http_server.requests import json_response
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.gathering import Kept
 from ingestor.service.searching import problems, require_owner

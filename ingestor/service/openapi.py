@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ingestor import __version__
-from ingestor.http_server.bounded import json_response
+from ingestor.http_server.requests import json_response
 from ingestor.search.values import Answer, Question
 from ingestor.service.documents import MOST, PAGE
 from ingestor.service.embeddings import MOST_TEXTS

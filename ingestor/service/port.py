@@ -19,9 +19,7 @@ from ingestor.chroma import processes
 from ingestor.config.servers import Http
 from ingestor.core.events import event
 from ingestor.http_server.access import rules
-from ingestor.http_server.bounded import Bounded, RequestRefused
-from ingestor.http_server.guarded import Guarded
-from ingestor.http_server.limits import ServerLimits
+from ingestor.http_server.requests import Bounded, Guarded, RequestRefused, ServerLimits
 from ingestor.http_server.server import Server
 from ingestor.service import assistants, documents, embeddings, health, metrics, openapi, searching
 from ingestor.service.daemon_view import DaemonView

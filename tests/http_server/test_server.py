@@ -14,10 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from ingestor.http_server.access import rules
-from ingestor.http_server.bodies import read_object
-from ingestor.http_server.bounded import json_response
-from ingestor.http_server.guarded import Guarded
-from ingestor.http_server.limits import ServerLimits
+from ingestor.http_server.requests import Guarded, ServerLimits, json_response, read_object
 from ingestor.http_server.server import Server
 from tests.waiting import wait
 

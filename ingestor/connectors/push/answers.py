@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from ingestor.connectors.push.store import Metadata, PushStore, StoredDocument, StoreFull
 from ingestor.http_server.access import digest, gives_token, has_token
-from ingestor.http_server.bounded import RequestRefused, WrongToken, json_response
+from ingestor.http_server.requests import RequestRefused, WrongToken, json_response
 from ingestor.model import Hint, SourceName
 from ingestor.ports import NeedsHuman, Transient
 

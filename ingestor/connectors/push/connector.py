@@ -20,7 +20,7 @@ from ingestor.connectors.push.answers import PushApp
 from ingestor.connectors.push.store import PushStore, StoreChanges, StoredDocument
 from ingestor.connectors.shared.keys import cover
 from ingestor.http_server.access import LEAST_TOKEN, is_guessable
-from ingestor.http_server.limits import ServerLimits
+from ingestor.http_server.requests import ServerLimits
 from ingestor.http_server.server import Server
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import BadDocument, Stale, Stop

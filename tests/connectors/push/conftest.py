@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.connectors.push import connector as push_connector
-from ingestor.http_server.limits import ServerLimits
+from ingestor.http_server.requests import ServerLimits
 from tests.connectors.push.watching import Watch, connector, watched
 from tests.waiting import wait
 

@@ -7,7 +7,7 @@ import pytest
 
 from ingestor.connectors.push import connector as push_connector
 from ingestor.connectors.push.answers import WORKERS
-from ingestor.http_server.limits import ServerLimits
+from ingestor.http_server.requests import ServerLimits
 from tests.connectors.push.watching import OURS, Watch, answer, connector, raw, watched
 from tests.waiting import wait
 

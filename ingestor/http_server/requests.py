@@ -1,29 +1,54 @@
-"""Bounds the bodies of requests, and answers errors: an ASGI application around another.
+"""Requests to a server of ours: their limits, how a body is read, who may send them, and refusals.
 
-A request whose body comes too slowly is answered with 408. A client that is refused while it still sends its
-body is read for a moment. Otherwise it would see a broken connection instead of the answer.
+``Bounded`` and ``Guarded`` are ASGI applications around another one. A request whose body comes too slowly is
+answered with 408. The body of a refused request is read for a moment, so that its client sees the answer
+instead of a broken connection.
 """
 
 import asyncio
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
 from time import monotonic
 from typing import Any
+from urllib.parse import parse_qsl
 
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ingestor.core.events import event
-from ingestor.http_server.limits import ServerLimits
+from ingestor.http_server.access import HEAD_LIMIT, AccessRules, Header, gives_token, values
 
 _log = logging.getLogger(__name__)
 
 _QUIET = 60.0  # seconds between two lines of the log about wrong tokens
 _FRAMES = {b"content-length", b"transfer-encoding"}
 _CLOSE = {"Connection": "close"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Limits of every request. Times are seconds."""
+
+    connections: int = 128  # open ones; beyond them one that waits for its client is closed
+    spare: int = 16  # connections beyond those, for ``always`` alone
+    always: frozenset[str] = frozenset()  # paths that are answered on spare connections, too
+    head: int = HEAD_LIMIT  # bytes of a request's line and headers
+    fields: int = 100  # headers of a request
+    prompt: float = 10.0  # for the head of a request, and for the first bytes of its body
+    slowest: float = 20_000  # bytes a second of a body, in either direction
+    linger: float = 2.0  # in which a client that still sends can read why it was refused
+    keep_alive: float = 5.0  # for the next request on a connection
+    penalty: float = 1.0  # before a wrong token is answered
+    grace: float = 3.0  # for requests under way when the server stops
+
+    def time_for(self, size: float) -> float:
+        """Return the seconds that a body of ``size`` bytes may take."""
+        return self.prompt + size / self.slowest
 
 
 class RequestRefused(Exception):
@@ -43,7 +68,7 @@ def json_response(status: int, body: object, headers: Mapping[str, str] | None =
 
 
 class WrongToken(RequestRefused):
-    """A token came, and was wrong: logged, and answered late. ``answer``: in place of the refusal."""
+    """Refusal of a wrong token: logged, and answered late. ``answer``: in place of the refusal."""
 
     answer: Response | None = None
 
@@ -51,8 +76,79 @@ class WrongToken(RequestRefused):
         return self.answer or super().response()
 
 
+class RequestProblem(RequestRefused):
+    """Refusal as problem details (RFC 9457).
+
+    ``where``: key of the body, or part of the address, that must be changed. ``error`` repeats ``detail``,
+    because all other refusals have it.
+    """
+
+    where: str | None = None
+
+    @classmethod
+    def at(cls, where: str | None, status: int, message: str) -> "RequestProblem":
+        problem = cls(status, message, {"Retry-After": "1"} if status in (429, 503) else {})
+        problem.where = where
+        return problem
+
+    @classmethod
+    def of(cls, refused: RequestRefused) -> "RequestProblem":
+        """Return the same refusal as problem details."""
+        return refused if isinstance(refused, cls) else cls(refused.status, str(refused), refused.headers)
+
+    def response(self) -> Response:
+        body = {"title": HTTPStatus(self.status).phrase, "status": self.status, "detail": str(self)}
+        where = {} if self.where is None else {"where": self.where}
+        answer = json_response(self.status, {**body, **where, "error": str(self)}, self.headers)
+        answer.headers["Content-Type"] = "application/problem+json"
+        return answer
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """Read the body. Raises RequestRefused if it has more than ``most`` bytes."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most:
+            raise RequestRefused(413, f"the body of a request may have {most:,} bytes")
+    return bytes(body)
+
+
+async def read_form(request: Request, most: int) -> dict[str, str]:
+    """Read the fields of a browser's form; the last of several fields with one name wins.
+
+    ``most``: bytes of the body. Raises RequestRefused.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise RequestRefused(415, "the body must be a form (application/x-www-form-urlencoded)")
+    body = await read_body(request, most)
+    try:
+        return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=100))
+    except ValueError:
+        raise RequestRefused(400, "the body must be a form of few fields, in UTF-8") from None
+
+
+async def read_object(request: Request, most: int) -> dict[str, Any]:
+    """Read a JSON object. Raises RequestRefused for any other body and for more than ``most`` bytes."""
+    body = await read_body(request, most)
+    try:
+        value = json.loads(body)
+        if b"\\u" in body:
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise RequestRefused(
+            400, "the body has a lone surrogate such as \\ud800: send valid Unicode"
+        ) from None
+    except (ValueError, RecursionError):
+        raise RequestRefused(400, "the body must be JSON") from None
+    if not isinstance(value, dict):
+        raise RequestRefused(400, "the body must be a JSON object")
+    return value
+
+
 class Bounded:
-    """``app``: it may raise RequestRefused, and ClientDisconnect."""
+    """Bounds the bodies of requests, and answers errors of ``app``: RequestRefused, and ClientDisconnect."""
 
     def __init__(self, app: ASGIApp, limits: ServerLimits) -> None:
         self._app, self._limits = app, limits
@@ -114,12 +210,12 @@ class Bounded:
 
 
 def _connection(scope: Scope) -> Any:
-    """The ``Connection`` of a request; None within this process."""
+    """Return the ``Connection`` of a request; None within this process."""
     return scope.get("state", {}).get("connection")
 
 
 class _Request:
-    """The body of one request as it comes, and the answer as it goes."""
+    """Body of one request as it comes, and its answer as it goes."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: ServerLimits) -> None:
         self._receive, self._send, self._limits = receive, send, limits
@@ -174,3 +270,32 @@ class _Request:
                     pass
         except TimeoutError:
             return
+
+
+class Guarded:
+    """Checks the sender of a request before ``app`` sees it. ``open_to_all``: paths that need no token."""
+
+    def __init__(self, app: ASGIApp, rules: AccessRules, open_to_all: Callable[[str], bool]) -> None:
+        self._app, self._rules, self._open_to_all = app, rules, open_to_all
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises RequestRefused."""
+        free = self._open_to_all(scope["path"])
+        headers = _without_site(scope["headers"]) if free and _is_visit(scope) else scope["headers"]
+        refusal = self._rules.judge(scope["raw_path"], headers, open_to_all=free)
+        if refusal is not None:
+            challenge = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+            raised = WrongToken if refusal.status == 401 and gives_token(headers) else RequestRefused
+            raise raised(refusal.status, refusal.message, challenge)
+        await self._app(scope, receive, send)
+
+
+def _is_visit(scope: Scope) -> bool:
+    """Whether somebody followed a link: it may stand on a page of another site, which sees no answer."""
+    headers = scope["headers"]
+    modes, places = values(headers, b"sec-fetch-mode"), values(headers, b"sec-fetch-dest")
+    return scope["method"] == "GET" and modes == [b"navigate"] and places == [b"document"]
+
+
+def _without_site(headers: Sequence[Header]) -> list[Header]:
+    return [(name, value) for name, value in headers if name != b"sec-fetch-site"]
