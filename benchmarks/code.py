@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.retrieval import model, tokens
 from ingestor.chunkers.by_type import build_chunker
-from ingestor.evaluate.intervals import compare
+from ingestor.evaluate.comparison import compare
 from ingestor.evaluate.scores import ChunkPlace, EvalQuestion, Excerpt, score, within
 from ingestor.model import Blob, Document
 from ingestor.pipeline.prepare import embedded_texts

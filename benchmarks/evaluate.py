@@ -12,11 +12,11 @@ import numpy as np
 
 from benchmarks.retrieval import load, model, tokens
 from ingestor.cli.chunk_command import choice
+from ingestor.evaluate.comparison import Floats
 from ingestor.evaluate.cutting import SampleCut, cut
-from ingestor.evaluate.intervals import Floats
-from ingestor.evaluate.questions.made import make_questions
-from ingestor.evaluate.ranking.searched import nearest
-from ingestor.evaluate.reading import Sample, SampledDocument
+from ingestor.evaluate.made_questions import make_questions
+from ingestor.evaluate.ranking import nearest
+from ingestor.evaluate.sample import Sample, SampledDocument
 from ingestor.evaluate.scores import EvalQuestion, Excerpt, Scores, enough, scores
 from ingestor.evaluate.strategies import Strategy
 from ingestor.llm.client import DirectAnswers

@@ -18,8 +18,8 @@ from benchmarks._needs import need
 from benchmarks.evaluate import SOURCE, cut_by
 from benchmarks.retrieval import tokens
 from benchmarks.structure import STRATEGIES, parsed, rank, recalls, show
-from ingestor.evaluate.intervals import Floats
-from ingestor.evaluate.reading import Sample, SampledDocument
+from ingestor.evaluate.comparison import Floats
+from ingestor.evaluate.sample import Sample, SampledDocument
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.model import Document, Item
 from ingestor.text.sections import headings

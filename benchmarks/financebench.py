@@ -36,9 +36,8 @@ from benchmarks.converters.environments import Converter, environment
 from benchmarks.evaluate import SOURCE, cut_by
 from benchmarks.hybrid import interval
 from benchmarks.retrieval import tokens
-from ingestor.evaluate.ranking.outcomes import describe
-from ingestor.evaluate.ranking.searched import Chunks, search
-from ingestor.evaluate.reading import Sample, SampledDocument
+from ingestor.evaluate.ranking import Chunks, describe, search
+from ingestor.evaluate.sample import Sample, SampledDocument
 from ingestor.model import Blob, Document, Item
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
 from ingestor.search.values import MODES

@@ -21,10 +21,10 @@ import numpy as np
 from benchmarks._needs import need
 from benchmarks.evaluate import SOURCE, cut_by
 from benchmarks.retrieval import model, tokens
-from ingestor.evaluate.intervals import Floats, compare
-from ingestor.evaluate.questions.made import make_questions
-from ingestor.evaluate.ranking.searched import nearest
-from ingestor.evaluate.reading import Sample, SampledDocument
+from ingestor.evaluate.comparison import Floats, compare
+from ingestor.evaluate.made_questions import make_questions
+from ingestor.evaluate.ranking import nearest
+from ingestor.evaluate.sample import Sample, SampledDocument
 from ingestor.evaluate.scores import ChunkPlace, EvalQuestion, Excerpt, enough, score, within
 from ingestor.model import Blob, Document, Item
 from ingestor.parsers.shared import detect

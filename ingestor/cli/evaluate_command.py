@@ -27,10 +27,10 @@ from ingestor.evaluate import kept
 from ingestor.evaluate.adopt import adopt, recommend
 from ingestor.evaluate.check import Inspection, check
 from ingestor.evaluate.evaluation import Evaluation, estimate_requests, evaluate
+from ingestor.evaluate.page import page
 from ingestor.evaluate.report import as_json as report_json
 from ingestor.evaluate.report import check_as_json as check_json
 from ingestor.evaluate.report import estimate_as_json
-from ingestor.evaluate.shown.page import page
 from ingestor.evaluate.strategies import Strategy, StrategyExtras, configured_strategy, distinct
 from ingestor.evaluate.workplace import EvaluationRequest
 from ingestor.llm.options import Endpoint

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from ingestor.config.models import Config
-from ingestor.evaluate.intervals import Interval, compare
-from ingestor.evaluate.questions.csv_file import RefusedQuestion
+from ingestor.evaluate.comparison import Interval, compare
+from ingestor.evaluate.question_file import RefusedQuestion
 from ingestor.evaluate.scores import ChunkPlace, score, within
 from ingestor.evaluate.workplace import Progress, open_workplace, read_questions, same_documents
 from ingestor.model import CollectionName, Hit, Vectors

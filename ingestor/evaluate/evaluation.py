@@ -12,22 +12,17 @@ import numpy as np
 from pydantic import ValidationError
 
 from ingestor.config.models import Choice, Config
-from ingestor.evaluate import strategies
-from ingestor.evaluate.asking import expecting
-from ingestor.evaluate.asking.expecting import AskingEstimate, AskingUsage
-from ingestor.evaluate.asking.judgements import Judged
-from ingestor.evaluate.asking.judgements import words as judgement_words
-from ingestor.evaluate.asking.judging import judge
+from ingestor.evaluate import asking, strategies
+from ingestor.evaluate.asking import AskingEstimate, AskingUsage
+from ingestor.evaluate.comparison import Apart, Comparison, Facts, Verdict, apart, compare, verdict, words
 from ingestor.evaluate.cutting import SampleCut, cut
-from ingestor.evaluate.intervals import Comparison, compare
-from ingestor.evaluate.questions import csv_file, made
-from ingestor.evaluate.questions.csv_file import RefusedQuestion
-from ingestor.evaluate.questions.readings import locate, quotations
-from ingestor.evaluate.ranking.outcomes import StrategyOutcome, score_cuts
-from ingestor.evaluate.reading import Sample
+from ingestor.evaluate.judging import Judged, describe_judgements, judge
+from ingestor.evaluate.made_questions import make_questions
+from ingestor.evaluate.question_file import RefusedQuestion, locate, quotations, to_rows, write_rows
+from ingestor.evaluate.ranking import StrategyOutcome, score_cuts
+from ingestor.evaluate.sample import Sample
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.strategies import Strategy
-from ingestor.evaluate.verdict import Apart, Facts, Verdict, apart, verdict, words
 from ingestor.evaluate.workplace import (
     EvaluationRequest,
     Progress,
@@ -83,7 +78,7 @@ def evaluate(
     if request.models:
         return _compare_models(config, request, progress, tell, endpoint)
     with _open(config, request, progress) as place:
-        estimate = expecting.estimate_requests(request, place, endpoint)
+        estimate = asking.estimate_requests(request, place, endpoint)
         if estimate is not None:
             tell(estimate)
         readings = _readings(request, place)
@@ -96,7 +91,7 @@ def evaluate(
         )
         if endpoint is not None and request.judge:
             evaluation = _with_judgements(evaluation, place, endpoint)
-        asked = None if estimate is None else expecting.count_requests(place, estimate)
+        asked = None if estimate is None else asking.count_requests(place, estimate)
         return replace(evaluation, asked=asked)
 
 
@@ -115,7 +110,7 @@ def _compare_models(
     for number, model in enumerate(request.models):
         with _open(_with_model(config, model), request, progress) as place:
             if number == 0:
-                estimate = expecting.estimate_requests(request, place, endpoint)
+                estimate = asking.estimate_requests(request, place, endpoint)
                 if estimate is not None:
                     tell(estimate)
                 readings = _readings(request, place)
@@ -151,7 +146,7 @@ def estimate_requests(config: Config, request: EvaluationRequest, progress: Prog
     """Estimate the requests of ``evaluate`` to language models. Raises BadRequest if there are none."""
     endpoint = _endpoint(config, request)
     with _open(config, request, progress) as place:
-        estimate = expecting.estimate_requests(request, place, endpoint)
+        estimate = asking.estimate_requests(request, place, endpoint)
     if estimate is None:
         raise BadRequest("--estimate needs --ask-model, --judge, or a strategy that calls a language model")
     return estimate
@@ -184,7 +179,7 @@ def _with_judgements(evaluation: Evaluation, place: Workplace, endpoint: Endpoin
         place, endpoint, evaluation.questions, references, ranked, request.judge, request.budgets[0]
     )
     names = [each.name for each in evaluation.outcomes]
-    sentence = judgement_words(judged, names, evaluation.verdict.pick, evaluation.verdict.than)
+    sentence = describe_judgements(judged, names, evaluation.verdict.pick, evaluation.verdict.than)
     return replace(evaluation, judged=judged, text=f"{evaluation.text} {sentence}")
 
 
@@ -206,9 +201,9 @@ def _questions(
         questions, refused = read_questions(request.questions, samples)
     else:
         if request.ask_model and endpoint is not None:
-            own, refused = expecting.ask(place, endpoint, request.make)
+            own, refused = asking.ask_questions(place, endpoint, request.make)
         else:
-            own = made.make_questions(
+            own = make_questions(
                 [identified(each.document) for each in place.sample.documents], request.make, request.seed
             )
         questions, left = _everywhere(own, samples)
@@ -221,9 +216,7 @@ def _questions(
             "no questions can be generated: no document holds sentences of 8 to 80 words; use --questions"
         )
     if request.keep is not None:
-        csv_file.write(
-            request.keep, csv_file.rows_of(questions[0], quotations(questions, samples), place.sample.names)
-        )
+        write_rows(request.keep, to_rows(questions[0], quotations(questions, samples), place.sample.names))
     return questions, refused
 
 
@@ -233,7 +226,7 @@ def _everywhere(
     """The questions of the first sample, those that all samples can be asked."""
     if len(samples) == 1:
         return [own], []
-    rows = csv_file.rows_of(own, quotations([own], samples[:1]), samples[0].names)
+    rows = to_rows(own, quotations([own], samples[:1]), samples[0].names)
     return locate(rows, samples, everywhere=True)
 
 

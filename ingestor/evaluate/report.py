@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ingestor.evaluate.asking.expecting import AskingEstimate, AskingUsage
-from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
+from ingestor.evaluate.asking import AskingEstimate, AskingUsage
 from ingestor.evaluate.check import Checked
-from ingestor.evaluate.costs import ModelUse, StrategyCosts
+from ingestor.evaluate.comparison import Apart, Interval
+from ingestor.evaluate.cutting import ModelUse, StrategyCosts
 from ingestor.evaluate.evaluation import Evaluation
-from ingestor.evaluate.intervals import Interval
-from ingestor.evaluate.questions.csv_file import RefusedQuestion
-from ingestor.evaluate.ranking.outcomes import StrategyOutcome
+from ingestor.evaluate.judging import CORRECTNESS, Judged
+from ingestor.evaluate.page import questions_to_settle
+from ingestor.evaluate.question_file import RefusedQuestion
+from ingestor.evaluate.ranking import StrategyOutcome
 from ingestor.evaluate.scores import EvalQuestion
-from ingestor.evaluate.shown.tables import questions_to_settle
-from ingestor.evaluate.verdict import Apart
 
 
 def as_json(evaluation: Evaluation) -> dict[str, Any]:

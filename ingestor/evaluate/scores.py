@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from ingestor.evaluate.intervals import Floats
+from ingestor.evaluate.comparison import Floats
 from ingestor.text.spans import Span
 
 Origin = Literal["file", "made", "model"]

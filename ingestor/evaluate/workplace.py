@@ -9,11 +9,8 @@ from ingestor.app.parts import Parts, Places, made_by
 from ingestor.config.models import Config
 from ingestor.core.entries import EditionName
 from ingestor.engine.vectors.embedding import Embedding, Embeddings
-from ingestor.evaluate import reading
-from ingestor.evaluate.questions import csv_file
-from ingestor.evaluate.questions.csv_file import RefusedQuestion
-from ingestor.evaluate.questions.readings import locate
-from ingestor.evaluate.reading import Sample
+from ingestor.evaluate.question_file import RefusedQuestion, locate, read_rows
+from ingestor.evaluate.sample import Sample, read_again, take_sample
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.strategies import Strategy, StrategyExtras, configured_strategy
 from ingestor.model import CollectionName, SourceName
@@ -83,7 +80,7 @@ class Workplace:
         other = replace(config, sources=tuple(map(beside.read, config.sources)))
         parts, memory = self.parts.under(other, self.parts.made), Parses(self.cache, learns=False)
         sources = parts.sources(self.collection, _ANYWHERE, self.embedding, self.answers, memory, self.places)
-        return reading.again(self.sample, sources, lambda key: self.progress(f"reading {key} again"))
+        return read_again(self.sample, sources, lambda key: self.progress(f"reading {key} again"))
 
 
 @contextmanager
@@ -115,8 +112,8 @@ def open_workplace(
         places: Places = {}
         memory = Parses(cache, learns=False)
         sources = parts.sources(collection, _ANYWHERE, embedding, answers, memory, places)
-        named = {row.document for row in csv_file.read(questions)} - {""} if questions else set[str]()
-        sample = reading.take(sources, count, named, lambda key: progress(f"reading {key}"), seed)
+        named = {row.document for row in read_rows(questions)} - {""} if questions else set[str]()
+        sample = take_sample(sources, count, named, lambda key: progress(f"reading {key}"), seed)
         if not sample.documents:
             why = "".join(f"\n  {name}: {reason}" for name, reason in sample.unread[:5])
             raise NeedsHuman(f"no document of collection {collection!r} could be read{why}")
@@ -131,7 +128,7 @@ def read_questions(
 
     Raises BadRequest if no question of the file can be used.
     """
-    questions, refused = locate(csv_file.read(file), samples, everywhere=False)
+    questions, refused = locate(read_rows(file), samples, everywhere=False)
     if questions[0]:
         return questions, refused
     share = f"{len(samples[0].documents):,} of {counted(samples[0].listed, 'document')}"

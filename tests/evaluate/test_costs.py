@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from ingestor.evaluate.costs import Measured, ModelUse, costs, price
-from ingestor.evaluate.cutting import RecordedAnswers
-from ingestor.evaluate.reading import Sample, SampledDocument
+from ingestor.evaluate.cutting import Measured, ModelUse, RecordedAnswers, costs, price
+from ingestor.evaluate.sample import Sample, SampledDocument
 from ingestor.llm.client import Completion, Prompt
 from ingestor.model import Document, Item, SourceName
 from ingestor.queries import needs

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestor.evaluate.intervals import Floats, compare
-from ingestor.evaluate.verdict import Facts, apart, verdict, words
+from ingestor.evaluate.comparison import Facts, Floats, apart, compare, verdict, words
 
 GOOD, BAD = "good", "bad"
 

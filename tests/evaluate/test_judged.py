@@ -6,9 +6,17 @@ from typing import Any
 
 import pytest
 
-from ingestor.evaluate.asking.judgements import JudgedAnswer, Judgement, compare_judgements, words
-from ingestor.evaluate.asking.prompts import answer_request, context, judge_request, verdict
 from ingestor.evaluate.cutting import SampleCut
+from ingestor.evaluate.judging import (
+    JudgedAnswer,
+    Judgement,
+    answer_request,
+    compare_judgements,
+    context,
+    describe_judgements,
+    judge_request,
+    read_verdict,
+)
 from ingestor.evaluate.scores import ChunkPlace
 from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
@@ -62,12 +70,12 @@ def test_a_second_judgement_has_the_same_parts_in_another_order() -> None:
 )
 def test_answer_without_a_verdict_is_refused_with_a_reason(answer: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        verdict(answer)
+        read_verdict(answer)
 
 
 def test_a_verdict_is_read_with_words_around_it() -> None:
     answer = 'I think {} so.\n</think>```json\n{"correctness": 2, "relevant": true, "faithful": false}\n```'
-    assert verdict(answer) == JudgedAnswer(2, True, False)
+    assert read_verdict(answer) == JudgedAnswer(2, True, False)
 
 
 # --- what follows -------------------------------------------------------------------------------------------
@@ -91,7 +99,7 @@ def test_strategies_are_compared_by_questions_that_all_have_judged() -> None:
 def test_nothing_judged_is_said() -> None:
     found = compare_judgements(rows([None], [5]), [0])
     assert (found.compared, found.comparisons) == (0, {})
-    assert words(found, ["A", "B"], 0, 1) == "No answer could be judged."
+    assert describe_judgements(found, ["A", "B"], 0, 1) == "No answer could be judged."
 
 
 def test_the_agreement_of_the_judge_with_itself() -> None:
@@ -112,7 +120,7 @@ def test_the_agreement_of_the_judge_with_itself() -> None:
 def test_a_clear_difference_and_one_that_is_none_are_told_apart(gain: int, clear: bool) -> None:
     low = [1 + at % 3 for at in range(60)]
     found = compare_judgements(rows([each + gain for each in low], low), list(range(60)))
-    said = words(found, ["A", "B"], 0, 1)
+    said = describe_judgements(found, ["A", "B"], 0, 1)
     assert ("no clear difference" not in said) == clear
     assert said.startswith("Answers from the context of A were judged")
 

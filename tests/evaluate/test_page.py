@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from ingestor.evaluate.intervals import compare
-from ingestor.evaluate.shown.curves import COLOURS, curves, differences, sizes
+from ingestor.evaluate.comparison import compare
+from ingestor.evaluate.figures import COLOURS, curves, differences, sizes
 from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask
 from tests.e2e.project import Project

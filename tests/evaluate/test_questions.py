@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.evaluate.questions import csv_file
-from ingestor.evaluate.questions.csv_file import Searchable, locate
-from ingestor.evaluate.questions.made import make_questions
-from ingestor.evaluate.reading import sort_by_digest
+from ingestor.evaluate import question_file
+from ingestor.evaluate.made_questions import make_questions
+from ingestor.evaluate.question_file import Searchable, locate_excerpt
+from ingestor.evaluate.sample import sort_by_digest
 from ingestor.evaluate.scores import Excerpt
 from ingestor.model import Blob, Block, Document, Item, SourceName
 from ingestor.queries.access import BadRequest
@@ -49,7 +49,7 @@ def test_excerpts_are_found_exactly_or_whatever_their_spaces_and_punctuation(
     ],
 )
 def test_a_refusal_says_why(quotation: str, reason: str) -> None:
-    found = locate(quotation, [(0, Searchable(TEXT)), (1, Searchable(TEXT))])
+    found = locate_excerpt(quotation, [(0, Searchable(TEXT)), (1, Searchable(TEXT))])
     assert isinstance(found, str)
     assert reason in found
 
@@ -65,7 +65,7 @@ def test_rows_with_one_question_are_its_excerpts_and_one_bad_row_refuses_it(tmp_
         "Who?,stays shut,b.txt\n",
         "utf-8",
     )
-    questions, refused = csv_file.resolve(csv_file.read(file), {"a.txt": 0}, [TEXT])
+    questions, refused = question_file.resolve(question_file.read_rows(file), {"a.txt": 0}, [TEXT])
     assert [(each.text, [TEXT[e.start : e.end] for e in each.excerpts]) for each in questions] == [
         ("When?", ["opens at 7:30", "every day"])
     ]
@@ -84,7 +84,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes | None, m
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(BadRequest, match=message):
-        csv_file.read(file)
+        question_file.read_rows(file)
 
 
 def sample_documents() -> list[Document]:
@@ -98,9 +98,9 @@ def test_made_questions_are_the_same_every_time_and_come_back_from_their_file(tm
     assert len({each.text for each in questions}) == 100
     names, texts = [str(number) for number in range(len(documents))], [each.text for each in documents]
     quoted = [[texts[e.document][e.start : e.end] for e in question.excerpts] for question in questions]
-    csv_file.write(tmp_path / "q.csv", csv_file.rows_of(questions, quoted, names))
-    back, refused = csv_file.resolve(
-        csv_file.read(tmp_path / "q.csv"), {name: int(name) for name in names}, texts
+    question_file.write_rows(tmp_path / "q.csv", question_file.to_rows(questions, quoted, names))
+    back, refused = question_file.resolve(
+        question_file.read_rows(tmp_path / "q.csv"), {name: int(name) for name in names}, texts
     )
     assert (back, refused) == (questions, [])
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ingestor.config.servers import Rerank
-from ingestor.evaluate.ranking import reranked as module
-from ingestor.evaluate.ranking.reranked import Reranking, rerank_best
+from ingestor.evaluate import ranking as module
+from ingestor.evaluate.ranking import Reranking, rerank_best
 from ingestor.ports import Transient
 from ingestor.state.cache import VectorCache
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ingestor.evaluate.ranking.searched import Chunks, nearest, search
+from ingestor.evaluate.ranking import Chunks, nearest, search
 from ingestor.search.values import MODES
 from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered

@@ -10,14 +10,13 @@ from benchmarks._needs import Missing
 from benchmarks.evaluate import BUDGET, corpora, cut_by, scores_of, spearman
 from ingestor.cli.chunk_command import choice
 from ingestor.config.file import load
+from ingestor.evaluate.comparison import Floats, compare, verdict
 from ingestor.evaluate.cutting import SampleCut
 from ingestor.evaluate.evaluation import Evaluation, EvaluationRequest, evaluate
-from ingestor.evaluate.intervals import Floats, compare
-from ingestor.evaluate.questions.made import make_questions
-from ingestor.evaluate.reading import Sample
+from ingestor.evaluate.made_questions import make_questions
+from ingestor.evaluate.sample import Sample
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.strategies import Strategy
-from ingestor.evaluate.verdict import verdict
 from ingestor.evaluate.workplace import same_documents
 from ingestor.model import CollectionName
 from tests.e2e.conftest import ask, project

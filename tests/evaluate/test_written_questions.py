@@ -6,9 +6,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from ingestor.evaluate.questions.filters import duplicates, misfits
-from ingestor.evaluate.questions.passages import LONGEST, passages
-from ingestor.evaluate.questions.written import Manner, filter_questions, messages, read, write_questions
+from ingestor.evaluate.asking import (
+    LONGEST,
+    Manner,
+    duplicates,
+    filter_questions,
+    messages,
+    misfits,
+    passages,
+    read_question,
+    write_questions,
+)
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.llm.client import Messages
 
@@ -26,7 +34,7 @@ def manner(ask: Callable[[Messages], str | None], threads: int = 1) -> Manner:
 
 def test_a_question_with_excerpts_that_are_found_exactly_and_fuzzily() -> None:
     said = answer(" When was the wheel\nbuilt? ", "built in 1840", "ITS WHEEL — was built")
-    question = read(f"<think>hm</think>Here:\n{said}", 1, (0, len(TEXT)), [LATER, TEXT], [])
+    question = read_question(f"<think>hm</think>Here:\n{said}", 1, (0, len(TEXT)), [LATER, TEXT], [])
     assert (question.text, question.origin) == ("When was the wheel built?", "model")
     assert [TEXT[e.start : e.end] for e in question.excerpts] == ["built in 1840", "Its wheel was built"]
     assert {e.document for e in question.excerpts} == {1}
@@ -49,15 +57,15 @@ def test_a_question_with_excerpts_that_are_found_exactly_and_fuzzily() -> None:
 )
 def test_an_answer_that_breaks_a_rule_says_which(said: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        read(said, 1, (0, len(TEXT)), [LATER, TEXT], ["Asked?"])
+        read_question(said, 1, (0, len(TEXT)), [LATER, TEXT], ["Asked?"])
 
 
 def test_only_the_passage_may_be_quoted() -> None:
     start = TEXT.index("Its")
-    question = read(answer("When?", "built in 1840"), 0, (start, len(TEXT)), [TEXT], [])
+    question = read_question(answer("When?", "built in 1840"), 0, (start, len(TEXT)), [TEXT], [])
     assert TEXT[question.excerpts[0].start :].startswith("built in 1840")
     with pytest.raises(ValueError, match="not in the passage"):
-        read(answer("Where?", "by the river"), 0, (start, len(TEXT)), [TEXT], [])
+        read_question(answer("Where?", "by the river"), 0, (start, len(TEXT)), [TEXT], [])
 
 
 def test_the_model_is_told_of_earlier_questions_and_of_what_was_wrong() -> None:

@@ -9,15 +9,15 @@ from rich.table import Table
 from rich.text import Text
 
 from ingestor.core.escape import escape_invisible
-from ingestor.evaluate.asking.expecting import AskingUsage
-from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
+from ingestor.evaluate.asking import AskingUsage
 from ingestor.evaluate.check import Checked
-from ingestor.evaluate.costs import price
+from ingestor.evaluate.cutting import price
 from ingestor.evaluate.evaluation import Evaluation
-from ingestor.evaluate.questions.csv_file import RefusedQuestion
-from ingestor.evaluate.ranking.outcomes import StrategyOutcome
+from ingestor.evaluate.judging import CORRECTNESS, Judged
+from ingestor.evaluate.page import Rows, costs, details, row_head
+from ingestor.evaluate.question_file import RefusedQuestion
+from ingestor.evaluate.ranking import StrategyOutcome
 from ingestor.evaluate.report import origin
-from ingestor.evaluate.shown.tables import Rows, costs, details, row_head
 from ingestor.evaluate.workplace import Progress
 from ingestor.units import counted
 

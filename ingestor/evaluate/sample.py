@@ -73,7 +73,7 @@ class Sample:
         return [each.key if keys[each.key] == 1 else f"{each.source}:{each.key}" for each in self.documents]
 
 
-def take(
+def take_sample(
     sources: Sequence[Source],
     count: int,
     named: set[str],
@@ -101,7 +101,7 @@ def take(
     return Sample(tuple(taken), len(listed), tuple(unread))
 
 
-def again(sample: Sample, sources: Sequence[Source], progress: Callable[[str], None]) -> Sample:
+def read_again(sample: Sample, sources: Sequence[Source], progress: Callable[[str], None]) -> Sample:
     """The same documents, read by these sources; without text where they cannot be read so."""
     unread: list[tuple[str, str]] = []
     by_name = {source.name: source for source in sources}

@@ -6,7 +6,7 @@ Colours are variables of the page's style, so that they fit light and dark.
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from ingestor.evaluate.intervals import Comparison, Interval
+from ingestor.evaluate.comparison import Comparison, Interval
 
 COLOURS = 8
 _WIDTH, _HEIGHT, _LEFT, _TOP = 520, 300, 46, 14

@@ -1,16 +1,19 @@
 """Questions as a CSV file: ``question``, ``excerpt``, and ``document`` and ``origin`` where known.
 
-Several rows with one question are several excerpts that answer it.
+Several rows with one question are several excerpts that answer it. Strategies may read the documents with
+several options of parsers: an excerpt that a reading lacks is placed beyond the end of its text, where no
+chunk holds it, and it counts.
 """
 
 import csv
 import unicodedata
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ingestor.evaluate.sample import Sample
 from ingestor.evaluate.scores import EvalQuestion, Excerpt, Origin
 from ingestor.queries.access import BadRequest
 from ingestor.units import counted
@@ -42,7 +45,7 @@ class Searchable:
         return _letters(self.text)
 
 
-def locate(quotation: str, documents: Sequence[tuple[int, Searchable]]) -> Excerpt | str:
+def locate_excerpt(quotation: str, documents: Sequence[tuple[int, Searchable]]) -> Excerpt | str:
     """Find a quotation in exactly one of the numbered documents, or return the reason of a refusal."""
     if not quotation.strip():
         return "the excerpt is empty"
@@ -90,7 +93,7 @@ class RefusedQuestion:
     reason: str
 
 
-def read(file: Path) -> list[CsvRow]:
+def read_rows(file: Path) -> list[CsvRow]:
     """Raises BadRequest where it is no such file."""
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
@@ -101,7 +104,7 @@ def read(file: Path) -> list[CsvRow]:
         raise BadRequest(f"{file} cannot be read: {error.strerror or error}") from error
 
 
-def rows_of(
+def to_rows(
     questions: Iterable[EvalQuestion], quoted: Iterable[Iterable[str]], names: Sequence[str]
 ) -> list[CsvRow]:
     """Return a row for each excerpt of each question.
@@ -121,7 +124,7 @@ def rows_of(
     ]
 
 
-def write(file: Path, rows: Iterable[CsvRow]) -> None:
+def write_rows(file: Path, rows: Iterable[CsvRow]) -> None:
     with file.open("w", encoding="utf-8", newline="") as stream:
         out = csv.writer(stream)
         out.writerow(_COLUMNS)
@@ -157,11 +160,11 @@ def _locate(row: CsvRow, numbers: Mapping[str, int], searched: Sequence[Searchab
     if not row.question:
         return "the question is empty"
     if not row.document:
-        return locate(row.excerpt, list(enumerate(searched)))
+        return locate_excerpt(row.excerpt, list(enumerate(searched)))
     number = numbers.get(row.document)
     if number is None:
         return f"document {row.document!r} is not among those that were read"
-    return locate(row.excerpt, [(number, searched[number])])
+    return locate_excerpt(row.excerpt, [(number, searched[number])])
 
 
 def _rows(file: Path, reader: "csv.DictReader[str]") -> list[CsvRow]:
@@ -176,3 +179,68 @@ def _rows(file: Path, reader: "csv.DictReader[str]") -> list[CsvRow]:
         for row in reader
         if any((row.get(name) or "").strip() for name in _COLUMNS[:2])
     ]
+
+
+_LOST = "the excerpt is missing in the text that some strategy reads"
+
+
+def locate(
+    rows: Sequence[CsvRow], samples: Sequence[Sample], *, everywhere: bool
+) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
+    """The same questions for each sample, and those that are not asked.
+
+    ``everywhere``: only those are asked whose excerpts all samples have, else those that one of them has.
+    """
+    resolved = [resolve(rows, each.numbers, each.texts) for each in samples]
+    known = [{question.text: question for question in questions} for questions, _ in resolved]
+    enough = all if everywhere else any
+    asked = [
+        text for text in dict.fromkeys(row.question for row in rows) if enough(text in one for one in known)
+    ]
+    by_sample = [
+        [one.get(text) or _beyond(_some(known, text), sample) for text in asked]
+        for one, sample in zip(known, samples, strict=True)
+    ]
+    refused = [each for each in resolved[0][1] if each.question not in asked]
+    left = known[0].keys() - set(asked)
+    return by_sample, [*refused, *(RefusedQuestion(0, text, _LOST) for text in known[0] if text in left)]
+
+
+def quotations(
+    readings: Sequence[Sequence[EvalQuestion]], samples: Sequence[Sample]
+) -> list[tuple[str, ...]]:
+    """The excerpts of each question, in the words of the first sample that has them."""
+    return [
+        next(filter(None, map(_quotations, same, samples)))
+        for same in zip(*readings, strict=True)
+    ]  # fmt: skip
+
+
+def has(sample: Sample, excerpt: Excerpt) -> bool:
+    """Whether an excerpt is in the text of its document."""
+    return excerpt.end <= len(sample.documents[excerpt.document].document.text)
+
+
+def _quotations(question: EvalQuestion, sample: Sample) -> tuple[str, ...]:
+    """Empty where the sample does not have them."""
+    if not all(has(sample, each) for each in question.excerpts):
+        return ()
+    texts = [sample.documents[each.document].document.text for each in question.excerpts]
+    return tuple(text[each.start : each.end] for text, each in zip(texts, question.excerpts, strict=True))
+
+
+def _some(known: Sequence[dict[str, EvalQuestion]], text: str) -> EvalQuestion:
+    return next(one[text] for one in known if text in one)
+
+
+def _beyond(question: EvalQuestion, sample: Sample) -> EvalQuestion:
+    return EvalQuestion(question.text, tuple(_places(question, sample)), question.origin)
+
+
+def _places(question: EvalQuestion, sample: Sample) -> Iterator[Excerpt]:
+    """Beyond the end, one behind the other."""
+    moved = 1
+    for each in question.excerpts:
+        start = len(sample.documents[each.document].document.text) + moved
+        moved += each.end - each.start
+        yield Excerpt(each.document, start, start + each.end - each.start)

@@ -1,1 +1,0 @@
-"""Requests to a language model for an evaluation: questions, answers and judgements."""

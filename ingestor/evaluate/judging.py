@@ -1,0 +1,277 @@
+"""Answers from each strategy's context, which a language model gives and judges.
+
+Each context has the same budget of tokens. Equal requests are sent once: strategies that retrieve the same
+get the same answer. All answers are cached.
+
+The judge sees the question, the reference (the excerpts that answer it), the context that the answer was
+given from, and the answer. Its verdict is the three of LlamaIndex's evaluators: correctness from 1 to 5,
+relevancy and faithfulness. A second judgement has the same parts in another order.
+
+Strategies are compared by the questions for which every strategy has a judged answer, so that all differences
+are paired.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+
+from ingestor.core.fingerprint import text_digest
+from ingestor.evaluate.asking import TWICE
+from ingestor.evaluate.comparison import Comparison, compare
+from ingestor.evaluate.cutting import SampleCut
+from ingestor.evaluate.scores import EvalQuestion, within
+from ingestor.evaluate.workplace import Workplace, same_documents
+from ingestor.llm.at_once import in_parallel
+from ingestor.llm.client import Ask, LanguageModel, Messages
+from ingestor.llm.options import Endpoint
+from ingestor.llm.valid import ask_until_valid, json_object
+from ingestor.ports import Stop
+from ingestor.units import counted
+
+CORRECTNESS, RELEVANCY, FAITHFULNESS, SIMILARITY = "correctness", "relevancy", "faithfulness", "similarity"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """Verdict on an answer. ``correctness``: 1 to 5."""
+
+    correctness: int
+    relevant: bool
+    faithful: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Judgement of an answer. ``verdict``: None if the answer or a valid judgement is missing.
+
+    ``again``: verdict of a second judgement; ``similarity``: cosine of answer and excerpts.
+    """
+
+    verdict: JudgedAnswer | None
+    again: JudgedAnswer | None = None
+    similarity: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Share of twice-judged answers with the same judgement, by metric.
+
+    ``count``: answers judged twice; ``near``: share whose correctness differs by 1 at most.
+    """
+
+    count: int
+    correctness: float
+    near: float
+    relevancy: float
+    faithfulness: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Judgements of all strategies. Correctness is from 1 to 5, every other metric from 0 to 1.
+
+    ``questions``: number asked; ``compared``: number with a judged answer of every strategy.
+    ``unjudged``: answers without a judgement, by strategy.
+    ``comparisons``: by metric; empty if no question can be compared.
+    """
+
+    questions: int
+    compared: int
+    unjudged: tuple[int, ...]
+    comparisons: Mapping[str, Comparison]
+    agreement: Agreement | None
+
+
+_METRICS: Mapping[str, Callable[[Judgement, JudgedAnswer], float]] = {
+    CORRECTNESS: lambda one, verdict: verdict.correctness,
+    RELEVANCY: lambda one, verdict: verdict.relevant,
+    FAITHFULNESS: lambda one, verdict: verdict.faithful,
+    SIMILARITY: lambda one, verdict: one.similarity,
+}
+
+
+def compare_judgements(rows: Sequence[Sequence[Judgement]], about: Sequence[int]) -> Judged:
+    """Compare the strategies by the questions for which every strategy has a judged answer.
+
+    ``rows``: for each strategy, a judgement for each question; ``about``: each question's document.
+    """
+    whole = [at for at in range(len(about)) if all(row[at].verdict is not None for row in rows)]
+    documents = [about[at] for at in whole]
+    comparisons = {
+        name: compare(np.array([[_value(row[at], of) for at in whole] for row in rows]), documents)
+        for name, of in _METRICS.items()
+        if whole
+    }
+    unjudged = tuple(sum(each.verdict is None for each in row) for row in rows)
+    return Judged(len(about), len(whole), unjudged, comparisons, _agreement(rows))
+
+
+def describe_judgements(judged: Judged, names: Sequence[str], pick: int, than: int | None) -> str:
+    """Describe the judgements in one or two sentences. ``pick`` and ``than``: strategies by number."""
+    if not judged.comparisons:
+        return "No answer could be judged."
+    correctness = judged.comparisons[CORRECTNESS]
+    mean = correctness.means[pick].mean
+    sentence = f"Answers from the context of {names[pick]} were judged {mean:.2f} of 5 correct"
+    if than is not None:
+        difference = correctness.difference(pick, than)
+        ends = difference.interval
+        clear = "" if difference.clear else ", which is no clear difference"
+        sentence += (
+            f", {abs(ends.mean):.2f} {'more' if ends.mean >= 0 else 'less'} than from that of {names[than]} "
+            f"(95 % interval {ends.low:+.2f} to {ends.high:+.2f}){clear}"
+        )
+    return sentence + "." + ("" if judged.agreement is None else f" {_trust(judged.agreement)}")
+
+
+def _trust(agreement: Agreement) -> str:
+    answers, same, near = counted(agreement.count, "answer"), agreement.correctness, agreement.near
+    return (
+        f"Of {answers} judged twice, {100 * same:.0f} % got the same correctness"
+        f" and {100 * near:.0f} % one at most 1 apart."
+    )
+
+
+def _value(one: Judgement, of: Callable[[Judgement, JudgedAnswer], float]) -> float:
+    assert one.verdict is not None
+    return float(of(one, one.verdict))
+
+
+def _agreement(rows: Sequence[Sequence[Judgement]]) -> Agreement | None:
+    twice = [(each.verdict, each.again) for row in rows for each in row if each.verdict and each.again]
+    if not twice:
+        return None
+    same = np.array(
+        [
+            (
+                one.correctness == other.correctness,
+                abs(one.correctness - other.correctness) <= 1,
+                one.relevant == other.relevant,
+                one.faithful == other.faithful,
+            )
+            for one, other in twice
+        ],
+        np.float64,
+    )
+    return Agreement(len(twice), *same.mean(axis=0).tolist())
+
+
+_ANSWER = """\
+Answer the question in at most three sentences and in its language. Use only what the excerpts say. If \
+they do not say it, answer that they do not."""
+_JUDGE = """\
+You judge an answer to a question about documents. The reference is what the documents say about the \
+question. The context is all that the answer could be made from. Judge three things:
+- correctness, by the reference alone: 5 right and complete, 4 right with small gaps, 3 partly right, 2 \
+mostly wrong or missing, 1 wrong or no answer;
+- relevant: whether the answer is about what the question asks;
+- faithful: whether the context says all that the answer says. An answer that says only that the excerpts do \
+not tell is faithful.
+Answer with a JSON object and nothing else:
+{"correctness": 4, "relevant": true, "faithful": true}"""
+_KEYS = {"correctness", "relevant", "faithful"}
+
+
+def context(cut: SampleCut, ranked: Sequence[int], budget: int) -> str:
+    """Return the texts of the best chunks that fill ``budget`` tokens; the last text is truncated."""
+    places = [cut.places[number] for number in ranked]
+    shown = []
+    for number, place in zip(ranked, within(places, budget), strict=False):
+        text, whole = cut.texts[number], cut.places[number].tokens
+        shown.append(text if place.tokens >= whole else text[: round(len(text) * place.tokens / whole)])
+    return "\n\n".join(shown)
+
+
+def answer_request(question: str, context: str) -> Messages:
+    return ("system", _ANSWER), ("user", f"Excerpts:\n{context}\n\nQuestion: {question}")
+
+
+def judge_request(question: str, reference: str, context: str, answer: str, *, turned: bool) -> Messages:
+    """Build the request to judge an answer. ``turned``: reverses the parts after the question."""
+    parts = [
+        f"Question: {question}",
+        f"Reference:\n{reference}",
+        f"Context:\n{context}",
+        f"Answer to judge:\n{answer}",
+    ]
+    return ("system", _JUDGE), ("user", "\n\n".join(parts[:1] + parts[:0:-1] if turned else parts))
+
+
+def read_verdict(answer: str) -> JudgedAnswer:
+    """Raises ValueError, in words for the model."""
+    fields = json_object(answer)
+    if fields.keys() != _KEYS:
+        raise ValueError("the object must have the keys correctness, relevant and faithful")
+    correctness, relevant, faithful = fields["correctness"], fields["relevant"], fields["faithful"]
+    if type(correctness) is not int or not 1 <= correctness <= 5:
+        raise ValueError("correctness must be a whole number from 1 to 5")
+    if not (isinstance(relevant, bool) and isinstance(faithful, bool)):
+        raise ValueError("relevant and faithful must be true or false")
+    return JudgedAnswer(correctness, relevant, faithful)
+
+
+_TIMES = 2  # attempts to get a valid verdict
+Ranked = Sequence[Sequence[int]]  # for each question, numbers of chunks, best first
+
+
+def judge(
+    place: Workplace,
+    endpoint: Endpoint,
+    questions: Sequence[EvalQuestion],
+    references: Sequence[str],
+    rankings: Sequence[tuple[SampleCut, Ranked]],
+    number: int,
+    budget: int,
+) -> Judged:
+    """Have the model answer ``number`` questions from each strategy's context, and judge the answers.
+
+    The same questions are chosen every time. ``references``: for each question, the excerpts that answer it.
+    ``budget``: tokens of a context. Raises Transient or NeedsHuman.
+    """
+    chosen = _choose(questions, number)
+    model, done = LanguageModel(endpoint, place.answers), count(1)
+    pairs = [(at, cut, ranked) for at in chosen for cut, ranked in rankings]
+
+    def one(pair: tuple[int, SampleCut, Ranked]) -> tuple[str, Judgement]:
+        at, cut, ranked = pair
+        shown = context(cut, ranked[at], budget)
+        made = _judgement(model, questions[at].text, references[at], shown)
+        place.progress(f"asking {endpoint.model}: {next(done):,} of {counted(len(pairs), 'answer')}")
+        return made
+
+    made = in_parallel(one, pairs, endpoint.concurrency, Stop(), place.answers.stop)
+    similar = _similarities(place, [answer for answer, _ in made], [references[at] for at, _, _ in pairs])
+    judgements = [replace(each, similarity=value) for (_, each), value in zip(made, similar, strict=True)]
+    rows = [judgements[at :: len(rankings)] for at in range(len(rankings))]
+    return compare_judgements(rows, same_documents([questions[at] for at in chosen]))
+
+
+def _choose(questions: Sequence[EvalQuestion], number: int) -> list[int]:
+    """Choose ``number`` questions; a larger choice contains every smaller one."""
+    order = sorted(range(len(questions)), key=lambda at: text_digest(questions[at].text))
+    return sorted(order[:number])
+
+
+def _judgement(model: Ask, question: str, reference: str, shown: str) -> tuple[str, Judgement]:
+    """Return the answer ("" if there is none) and its judgement, still without similarity."""
+    answer = (model(answer_request(question, shown)) or "").rpartition("</think>")[2].strip()
+    if not answer:
+        return "", Judgement(None)
+    twice = int(text_digest(question), 16) % TWICE == 0
+    verdicts = [
+        ask_until_valid(
+            model, judge_request(question, reference, shown, answer, turned=turned), read_verdict, _TIMES
+        )
+        for turned in ((False, True) if twice else (False,))
+    ]
+    return answer, Judgement(verdicts[0], verdicts[1] if twice else None)
+
+
+def _similarities(place: Workplace, answers: Sequence[str], references: Sequence[str]) -> list[float]:
+    """Return the cosine of each answer and its reference; 0 without an answer."""
+    there = [at for at, answer in enumerate(answers) if answer]
+    ours, theirs = (place.embedding([texts[at] for at in there]) for texts in (answers, references))
+    cosines = dict(zip(there, (ours * theirs).sum(axis=1).tolist(), strict=True))
+    return [float(cosines.get(at, 0.0)) for at in range(len(answers))]

@@ -1,0 +1,330 @@
+"""The page of ``evaluate --html``, and its tables, which a terminal shows, too.
+
+The page is self-contained, without scripts, and safe for any text. It unfolds the questions on which
+strategies differ most: the excerpts with what was missed, and the best chunks with what was hit.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from itertools import pairwise
+from string import Template
+
+import numpy as np
+
+from ingestor.core.escape import escape_invisible
+from ingestor.evaluate.cutting import price
+from ingestor.evaluate.evaluation import Evaluation
+from ingestor.evaluate.figures import colour, curves, differences, sizes
+from ingestor.evaluate.judging import CORRECTNESS, Judged
+from ingestor.evaluate.question_file import has
+from ingestor.evaluate.ranking import StrategyOutcome
+from ingestor.evaluate.scores import DEPTHS, ChunkPlace, Excerpt, within
+from ingestor.text.spans import Span
+from ingestor.units import counted
+
+Rows = list[list[str]]  # heads first
+
+_COSTS = [
+    "strategy", "records", "disk, MB", "passes", "embedded", "seconds",
+    "requests", "read", "written", "price", "rerank s a question",
+]  # fmt: skip
+
+
+def costs(evaluation: Evaluation) -> Rows:
+    """Return the table of each strategy's costs, without columns that are empty for all strategies."""
+    rows = [_costs(each) for each in evaluation.outcomes]
+    kept = [at for at in range(len(_COSTS)) if any(row[at] for row in rows)]
+    return [[row[at] for at in kept] for row in (_COSTS, *rows)]
+
+
+def details(evaluation: Evaluation) -> Rows:
+    """Return the table of further figures of each strategy, some with ± standard deviations of the questions.
+
+    The last column has about how many more questions would settle a tie with the recommended strategy.
+    """
+    hits = [f"found@{depth}" for depth in DEPTHS]
+    heads = ["strategy", "characters", *hits, "similarity", "recall@5", "IoU@5", "precision@5"]
+    heads += ["recall@5, tokens", "IoU@5, tokens", "context@5", "to settle"]
+    return [heads, *(_details(evaluation, at) for at in range(len(evaluation.outcomes)))]
+
+
+def _details(evaluation: Evaluation, at: int) -> list[str]:
+    outcome = evaluation.outcomes[at]
+    scores, (recall, iou) = outcome.scores, outcome.by_tokens
+    more = questions_to_settle(evaluation, at)
+    return [
+        row_head(outcome),
+        f"{outcome.cut.mean_characters:.0f}",
+        *(f"{100 * scores.hits[depth].mean():.0f}" for depth in DEPTHS),
+        f"{outcome.similarity.mean():.2f}",
+        *(
+            f"{100 * each.mean():.1f} ± {100 * each.std():.1f}"
+            for each in (scores.recall, scores.iou, scores.precision, recall, iou)
+        ),
+        f"{scores.context.mean():,.0f}",
+        "" if more is None else f"{more:,}",
+    ]
+
+
+def questions_to_settle(evaluation: Evaluation, at: int) -> int | None:
+    """Return about how many more questions would make the difference from the recommended strategy clear.
+
+    None if the difference is clear, or zero.
+    """
+    pick, asked = evaluation.verdict.pick, len(evaluation.questions)
+    if at == pick:
+        return None
+    difference = evaluation.comparisons[evaluation.request.budgets[0]].difference(at, pick)
+    if difference.clear or difference.needed is None:
+        return None
+    return max(difference.needed - asked, 1)
+
+
+def row_head(outcome: StrategyOutcome) -> str:
+    """Return the strategy's name, marked if it is the configured one."""
+    return outcome.name + (" (configured)" if outcome.cut.strategy.configured else "")
+
+
+def _costs(outcome: StrategyOutcome) -> list[str]:
+    costs, asked = outcome.costs, outcome.costs.asked
+    return [
+        row_head(outcome),
+        f"{costs.records:,}",
+        f"{costs.disk / 1e6:,.1f}",
+        f"{costs.passes:.1f}",
+        f"{costs.embedded:,}",
+        f"{costs.seconds:,.0f}",
+        *(f"{each:,}" if each else "" for each in (asked.calls, asked.prompt_tokens, asked.answer_tokens)),
+        "" if costs.money is None else price(costs.money),
+        "" if outcome.rerank_seconds is None else f"{outcome.rerank_seconds:.2g}",
+    ]
+
+
+_SHOWN = 10  # questions
+_CHUNKS = 2  # of each strategy
+_LONGEST = 1500  # characters of a chunk; of a longer one the middle is left out
+
+
+def differing_questions(evaluation: Evaluation) -> list[int]:
+    """The questions on which recall at the first budget differs most."""
+    recall = np.array([each.scores.at[evaluation.request.budgets[0]] for each in evaluation.outcomes])
+    spread = recall.max(axis=0) - recall.min(axis=0)
+    order = np.lexsort((np.arange(len(spread)), -recall.std(axis=0), -spread))
+    return [int(at) for at in order[:_SHOWN] if spread[at] > 0]
+
+
+def render(evaluation: Evaluation, at: int) -> str:
+    """Render a question that readers can unfold."""
+    budget = evaluation.request.budgets[0]
+    shares = "".join(
+        f'<span class="share" style="--share:{each.scores.at[budget][at]:.2f};--own:var(--{colour(number)})"'
+        f' title="{_safe(each.name)}">{100 * each.scores.at[budget][at]:.0f}</span>'
+        for number, each in enumerate(evaluation.outcomes)
+    )
+    strategies = "".join(
+        f'<section><h4><i style="background:var(--{colour(number)})"></i>{_safe(each.name)}: '
+        f"{100 * each.scores.at[budget][at]:.0f} %</h4>"
+        f"{''.join(_excerpts_and_chunks(each, at, budget, evaluation.quoted[at]))}</section>"
+        for number, each in enumerate(evaluation.outcomes)
+    )
+    return (
+        f'<details><summary><span class="question">{_safe(evaluation.questions[at].text)}</span>'
+        f'<span class="shares">{shares}</span></summary><div class="strategies">{strategies}</div></details>'
+    )
+
+
+def _excerpts_and_chunks(
+    outcome: StrategyOutcome, at: int, budget: int, quoted: Sequence[str]
+) -> Iterator[str]:
+    """The excerpts, with what was missed; then the best chunks, with what was hit."""
+    cut, excerpts = outcome.cut, outcome.questions[at].excerpts
+    places = [cut.places[number] for number in outcome.scores.ranked[at]]
+    held = list(within(places, budget))
+    for excerpt, words in zip(excerpts, quoted, strict=True):
+        spans = [span for place in held if place.document == excerpt.document for span in place.spans]
+        text = cut.sample.documents[excerpt.document].document.text
+        if has(cut.sample, excerpt):
+            marked = _mark(text, (excerpt.start, excerpt.end), spans, ("mark", "del"))
+        else:
+            marked = f"<small>Not in what it reads.</small>\n{_tag(words, 'del')}"
+        yield f'<div class="excerpt">{marked}</div>'
+    for rank, place in enumerate(places[:_CHUNKS], start=1):
+        document = cut.sample.documents[place.document]
+        text = _chunk(document.document.text, place, excerpts)
+        yield f'<div class="chunk"><small>{rank}. {_safe(document.key)}</small>\n{text}</div>'
+
+
+def _chunk(text: str, place: ChunkPlace, excerpts: Sequence[Excerpt]) -> str:
+    own = [(e.start, e.end) for e in excerpts if e.document == place.document]
+    return " … ".join(_shorten(text, span, own) for span in place.spans)
+
+
+def _shorten(text: str, span: Span, own: Sequence[Span]) -> str:
+    start, end = span
+    if end - start <= _LONGEST or any(max(a, start) < min(b, end) for a, b in own):
+        return _mark(text, span, own, ("mark", ""))
+    half = _LONGEST // 2
+    return f"{_safe(text[start : start + half])} … {_safe(text[end - half : end])}"
+
+
+def _mark(text: str, span: Span, held: Sequence[Span], tags: tuple[str, str]) -> str:
+    """The text of the span. ``tags``: around what is held, and around the rest."""
+    start, end = span
+    edges = sorted({start, end, *(each for pair in held for each in pair if start < each < end)})
+    inside, outside = tags
+    return "".join(
+        _tag(
+            text[a:b],
+            inside if any(low <= a and b <= high for low, high in held) else outside,
+        )
+        for a, b in pairwise(edges)
+    )
+
+
+def _tag(text: str, tag: str) -> str:
+    return f"<{tag}>{_safe(text)}</{tag}>" if tag else _safe(text)
+
+
+_METRICS = ("recall@5", "IoU@5", "precision Ω", "nDCG@5")
+_JUDGED = ("correct, 1 to 5", "relevant", "faithful", "similar to the excerpts")
+_ASKED = " Requests to a language model, and the tokens that it reads and writes, are in the price."
+_ORIGINS = {
+    "made": "made from the documents without a language model",
+    "model": "written by a language model",
+    "file": "from a file",
+}
+
+
+def page(evaluation: Evaluation, frame: str) -> str:
+    """Render the page of an evaluation. ``frame``: the page's template with $placeholders."""
+    outcome = evaluation.outcomes[evaluation.verdict.pick]
+    pick, budget = outcome.cut.strategy, evaluation.request.budgets[0]
+    base = _base(evaluation)
+    return Template(frame).substitute(
+        collection=_safe(evaluation.request.collection),
+        pick=_safe(outcome.name),
+        kept="stays" if pick.configured else "is recommended",
+        cards="".join(_cards(evaluation, outcome)),
+        text=_safe(evaluation.text),
+        yaml="" if not evaluation.changes else f"<h2>For the config</h2><pre>{_safe(pick.yaml)}</pre>",
+        legend="".join(_legend(evaluation)),
+        curves=curves(_names(evaluation), evaluation.comparisons, evaluation.verdict.pick),
+        budget=f"{budget:,}",
+        base=_safe(evaluation.outcomes[base].name),
+        differences=differences(_names(evaluation), evaluation.comparisons[budget], base),
+        table=_table(evaluation),
+        whole="" if evaluation.sample.is_whole else ", in proportion to the documents that were read",
+        details=_rows_of(details(evaluation), evaluation),
+        costs=_rows_of(costs(evaluation), evaluation),
+        asked=_ASKED if any(each.cut.asked.calls for each in evaluation.outcomes) else "",
+        judged=_judgements(evaluation),
+        questions="".join(render(evaluation, at) for at in differing_questions(evaluation)),
+    )
+
+
+def _base(evaluation: Evaluation) -> int:
+    """Return the number of the strategy to compare with: the configured one, or else the pick."""
+    configured = [at for at, each in enumerate(evaluation.outcomes) if each.cut.strategy.configured]
+    return configured[0] if configured else evaluation.verdict.pick
+
+
+def _names(evaluation: Evaluation) -> list[str]:
+    return [each.name for each in evaluation.outcomes]
+
+
+def _cards(evaluation: Evaluation, pick: StrategyOutcome) -> Iterator[str]:
+    budget = evaluation.request.budgets[0]
+    mean = evaluation.comparisons[budget].means[evaluation.verdict.pick]
+    origins = sorted({question.origin for question in evaluation.questions})
+    yield _card(
+        f"{100 * mean.mean:.1f} %",
+        f"recall at {budget:,} tokens, 95 % interval {100 * mean.low:.0f} to {100 * mean.high:.0f}",
+    )
+    yield _card(
+        f"{len(evaluation.questions):,}", f"questions, {' and '.join(_ORIGINS[each] for each in origins)}"
+    )
+    yield _card(
+        f"{len(evaluation.sample.documents):,}",
+        f"of {counted(evaluation.sample.listed, 'document')} read",
+    )
+    yield _card(f"{len(pick.cut.places):,}", f"chunks, {pick.cut.mean_tokens:.0f} tokens on average")
+
+
+def _card(figure: str, about: str) -> str:
+    return f'<div class="card"><b>{_safe(figure)}</b><span>{_safe(about)}</span></div>'
+
+
+def _legend(evaluation: Evaluation) -> Iterator[str]:
+    for at, name in enumerate(_names(evaluation)):
+        mark = ' class="pick"' if at == evaluation.verdict.pick else ""
+        yield f'<li{mark}><i style="background:var(--{colour(at)})"></i>{_safe(name)}</li>'
+
+
+def _table(evaluation: Evaluation) -> str:
+    recalls = [f"recall {budget:,}" for budget in evaluation.request.budgets]
+    heads = ("strategy", "chunks", "tokens", "sizes", *recalls, *_METRICS)
+    return _rows(heads, ("".join(_row(evaluation, at)) for at in range(len(evaluation.outcomes))), evaluation)
+
+
+def _rows_of(table: Rows, evaluation: Evaluation) -> str:
+    heads, *rows = table
+    return _rows(heads, map(_cells, rows), evaluation)
+
+
+def _rows(heads: Iterable[str], rows: Iterable[str], evaluation: Evaluation) -> str:
+    """Render a table's heads and rows. ``rows``: the cells of each strategy."""
+    body = "".join(
+        f'<tr class="{"pick" if at == evaluation.verdict.pick else ""}">{cells}</tr>'
+        for at, cells in enumerate(rows)
+    )
+    return f"<tr>{_cells(heads, 'th')}</tr>{body}"
+
+
+def _row(evaluation: Evaluation, at: int) -> Iterator[str]:
+    outcome = evaluation.outcomes[at]
+    cut, scores = outcome.cut, outcome.scores
+    yield _cells((row_head(outcome), f"{len(cut.places):,}", f"{cut.mean_tokens:.0f}"))
+    yield f"<td>{sizes([place.tokens for place in cut.places])}</td>"
+    for each in evaluation.comparisons.values():
+        ends = each.means[at]
+        yield (f"<td>{100 * ends.mean:.1f} <small>{100 * ends.low:.0f}–{100 * ends.high:.0f}</small></td>")
+    yield _cells(f"{100 * m.mean():.1f}" for m in (scores.recall, scores.iou, scores.omega, scores.ndcg))
+
+
+def _judgements(evaluation: Evaluation) -> str:
+    """A section of its own; nothing where no answer was judged."""
+    judged = evaluation.judged
+    if judged is None:
+        return ""
+    summary = (
+        f"By a language model, of {judged.compared:,} of {counted(judged.questions, 'question')}; "
+        f"{counted(sum(judged.unjudged), 'answer')} without a valid judgement. "
+        "Correctness is from 1 to 5 with its 95 % interval, all else in percent."
+    )
+    if judged.agreement is not None:
+        same = judged.agreement
+        summary += (
+            f" Of {counted(same.count, 'answer')} judged twice, {100 * same.correctness:.0f} % got the same "
+            f"correctness, {100 * same.relevancy:.0f} % the same relevancy and "
+            f"{100 * same.faithfulness:.0f} % the same faithfulness."
+        )
+    rows = (
+        _cells([name]) + "".join(_judgement_cells(judged, at)) for at, name in enumerate(_names(evaluation))
+    )
+    table = f"<table>{_rows(('strategy', *_JUDGED), rows, evaluation)}</table>" if judged.comparisons else ""
+    return f'<h2>Judged answers</h2><p class="note">{_safe(summary)}</p><div class="scroll">{table}</div>'
+
+
+def _judgement_cells(judged: Judged, at: int) -> Iterator[str]:
+    for metric, comparison in judged.comparisons.items():
+        ends = comparison.means[at]
+        correct = f"{ends.mean:.2f} <small>{ends.low:.1f}–{ends.high:.1f}</small>"
+        yield f"<td>{correct if metric == CORRECTNESS else f'{100 * ends.mean:.0f}'}</td>"
+
+
+def _cells(values: Iterable[str], tag: str = "td") -> str:
+    return "".join(f"<{tag}>{_safe(value)}</{tag}>" for value in values)
+
+
+def _safe(value: str) -> str:
+    return escape(escape_invisible(value))

@@ -1,1 +1,0 @@
-"""Questions about documents: read from a file, or made from the documents."""

@@ -1,0 +1,307 @@
+"""Search results, scores and costs of each strategy.
+
+The chunks of a strategy are searched as readers search a collection: by vectors, by words, or by both.
+Vectors are compared exactly. Words are found by a lexical index of the chunks in a folder of its own, and
+both are fused as in ``ingestor.search``.
+
+A reranker sees each question once: its scores are kept in the cache. Neither a folder nor an address tells
+which weights answer, and both may hold others tomorrow. So the scores of a fixed question are part of the
+key: a reranker that answers it otherwise is another one.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import Connection
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import numpy as np
+
+from ingestor.config.servers import Rerank
+from ingestor.core.fingerprint import text_digest
+from ingestor.evaluate.comparison import Floats
+from ingestor.evaluate.cutting import Measured, SampleCut, StrategyCosts, costs
+from ingestor.evaluate.scores import EvalQuestion, Scores, count_tokens, enough, scores
+from ingestor.evaluate.workplace import Workplace
+from ingestor.lexical.file import LexicalFile, reading
+from ingestor.lexical.index import LexicalIndex
+from ingestor.lexical.ranking import ByWords, ranked
+from ingestor.model import Metadata, Record, RecordId, Vectors
+from ingestor.pipeline.language import identified
+from ingestor.pipeline.metadata import title_of
+from ingestor.search.fusion import document_of, fused
+from ingestor.search.rerankers import Scores as RerankerScores
+from ingestor.search.rerankers import best_first, scored, scores_of
+from ingestor.search.search import DEPTH
+from ingestor.search.values import Mode
+from ingestor.state.cache import VectorCache
+from ingestor.units import counted
+
+_BLOCK = 64  # questions that are compared at a time
+_SAMPLE = "sample"  # in place of the UUID of a collection
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunks:
+    """Chunks to search. ``documents``: number of each chunk's document. ``described``: their metadata."""
+
+    texts: Sequence[str]
+    vectors: Vectors
+    documents: Sequence[int]
+    described: Sequence[Metadata]
+
+    @property
+    def ids(self) -> list[RecordId]:
+        return [RecordId(f"{document}#{at}") for at, document in enumerate(self.documents)]
+
+
+def search(
+    mode: Mode, questions: Sequence[str], vectors: Vectors, chunks: Chunks, count: int
+) -> list[list[int]]:
+    """The best ``count`` chunks for each question, best first; fewer where words find fewer.
+
+    ``vectors``: of the questions.
+    """
+    if mode == "dense":
+        return nearest(vectors, chunks.vectors, count)
+    with _words(chunks) as (db, number):
+        by_words = [ranked(db, number, question, max(DEPTH, count)) for question in questions]
+        if mode == "lexical":
+            return [[_place(id_) for id_, _ in each.order[:count]] for each in by_words]
+        ids = chunks.ids
+        return [
+            _fuse(vector, chunks.vectors, ids, words, count)
+            for vector, words in zip(vectors, by_words, strict=True)
+        ]
+
+
+def nearest(asked: Vectors, vectors: Vectors, count: int) -> list[list[int]]:
+    """The ``count`` chunks of the greatest cosine for each question; of equals the first."""
+    best: list[list[int]] = []
+    for start in range(0, len(asked), _BLOCK):
+        similar = asked[start : start + _BLOCK] @ vectors.T
+        best += np.argsort(-similar, axis=1, kind="stable")[:, :count].tolist()
+    return best
+
+
+@contextmanager
+def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
+    """A lexical index of the chunks."""
+    empty = np.zeros(0, np.float32)
+    records = [
+        Record(id_, text, described, empty)
+        for id_, text, described in zip(chunks.ids, chunks.texts, chunks.described, strict=True)
+    ]
+    with TemporaryDirectory(prefix="ingestor-") as folder:
+        path = Path(folder) / "lexical.sqlite3"
+        file = LexicalFile(path, synchronous="OFF")
+        try:
+            LexicalIndex(file, (_SAMPLE,)).upsert(records)
+            number = file.number((_SAMPLE,))
+        finally:
+            file.close()
+        with reading(path) as db:
+            yield db, number
+
+
+def _fuse(
+    vector: Vectors, vectors: Vectors, ids: Sequence[RecordId], words: ByWords, count: int
+) -> list[int]:
+    cosines = vectors @ vector
+    best = np.argsort(-cosines, kind="stable")[: max(DEPTH, count)].tolist()
+    dense = [(ids[at], float(cosines[at])) for at in best]
+    others = {id_: float(cosines[_place(id_)]) for id_, _ in words.order}
+    if words.named:
+        others |= {id_: float(cosines[at]) for at, id_ in enumerate(ids) if document_of(id_) in words.named}
+    return [_place(one.id) for one in fused(dense, words.order, others, words.most, count, named=words.named)]
+
+
+def _place(id_: RecordId) -> int:
+    return int(id_.rpartition("#")[2])
+
+
+_PATIENCE = 60.0  # seconds; an evaluation waits longer for a reranker than a search does
+_QUESTION = "What does a loan from another library cost?"
+_TEXTS = ("A book from another library costs two euros.", "The garden opens at nine.", "Loans are free.")
+_DIGITS = 3  # of the scores of the fixed question; later ones may differ from run to run
+
+
+@dataclass(frozen=True, slots=True)
+class Reranking:
+    """``ranked``: numbers of chunks for each question, best first. ``seconds``: of a question, on average."""
+
+    ranked: list[list[int]]
+    seconds: float
+
+
+def rerank_best(
+    rerank: Rerank,
+    questions: Sequence[str],
+    texts: Sequence[str],
+    rankings: Sequence[Sequence[int]],
+    cache: VectorCache,
+    progress: Callable[[int], None],
+) -> Reranking:
+    """Rerank the best chunks of every question.
+
+    ``texts``: texts of all chunks. ``rankings``: each question's chunk numbers, best first, before reranking.
+    Raises Transient or NeedsHuman, as the reranker does.
+    """
+    scores = scores_of(rerank.model_copy(update={"timeout": _PATIENCE}), patient=True)
+    name = _name(rerank, scores)
+    orders, seconds = list[list[int]](), list[float]()
+    for at, (question, best) in enumerate(zip(questions, rankings, strict=True)):
+        progress(at)
+        seen, rest = best[: rerank.hits], best[rerank.hits :]
+        if seen:
+            rated, took = _rate(scores, name, question, [texts[number] for number in seen], cache)
+            seen = [seen[number] for number in best_first(rated)]
+            seconds.append(took)
+        orders.append([*seen, *rest])
+    return Reranking(orders, sum(seconds) / max(1, len(seconds)))
+
+
+def _name(rerank: Rerank, scores: RerankerScores) -> str:
+    """Name the reranker. Loads a cross-encoder."""
+    probed = [f"{score:.{_DIGITS}g}" for score in scored(scores, _QUESTION, _TEXTS)]
+    return json.dumps([rerank.url, rerank.model, probed])
+
+
+def _rate(
+    scores: RerankerScores, name: str, question: str, texts: Sequence[str], cache: VectorCache
+) -> tuple[list[float], float]:
+    """The scores of the texts, and the seconds that they took when they were made."""
+    key = text_digest(json.dumps(["rerank", name, question, *texts]))
+    known = cache.get_answer(key)
+    if known is not None:
+        kept = json.loads(known)
+        return kept["scores"], kept["seconds"]
+    begun = perf_counter()
+    made = scored(scores, question, texts)
+    seconds = perf_counter() - begun
+    cache.put_answer(key, json.dumps({"scores": made, "seconds": seconds}))
+    return made, seconds
+
+
+_MEASURED = 64  # texts; fewer do not tell how fast the model reads
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StrategyOutcome:
+    """Outcome of one strategy. ``questions``: with excerpts as placed in the strategy's reading.
+
+    ``seconds``: time to cut the sample and to embed it at the speed measured here.
+    ``rerank_seconds``: the reranker's mean time for a question; None without a reranker.
+    ``costs``: costs for the whole collection. ``similarity``: cosine of each question and its first chunk.
+    ``by_tokens``: recall and IoU of the nearest five chunks for each question, by tokens.
+    """
+
+    cut: SampleCut
+    questions: Sequence[EvalQuestion]
+    scores: Scores
+    seconds: float
+    rerank_seconds: float | None
+    costs: StrategyCosts
+    similarity: Floats
+    by_tokens: tuple[Floats, Floats]
+    model: str | None = None  # if models are compared
+
+    @property
+    def name(self) -> str:
+        return self.cut.strategy.name + (f" by {self.model}" if self.model else "")
+
+    @property
+    def mode(self) -> Mode:
+        return self.cut.strategy.beside.search or "dense"
+
+
+def score_cuts(
+    place: Workplace,
+    cuts: Sequence[SampleCut],
+    questions: Mapping[tuple[str, ...], Sequence[EvalQuestion]],
+    budgets: Sequence[int],
+) -> list[StrategyOutcome]:
+    """Search, rerank and score every cut. ``questions``: by ``Strategy.reading``.
+
+    Raises the errors of the embedder and the reranker.
+    """
+    texts = [question.text for question in questions[()]]
+    place.progress(f"asking {counted(len(texts), 'question')}")
+    asked, speed = place.parts.query_vectors(texts), _speed(place, cuts)
+    outcomes = list[StrategyOutcome]()
+    for cut in cuts:
+        own = questions[cut.strategy.reading]
+        best = _rank(place, cut, texts, asked, enough(cut.places, max(budgets)))
+        anew = _rerank(place, cut, texts, best)
+        rated = scores(own, anew.ranked if anew else best, cut.places, budgets)
+        seconds = cut.seconds + cut.embedded_tokens / speed
+        took = anew.seconds if anew else None
+        offsets = [place.parts.tokens.offsets(text).tolist() for text in cut.sample.texts]
+        cosines = [
+            float(vector @ cut.vectors[best[0]]) if best else 0.0
+            for vector, best in zip(asked, rated.ranked, strict=True)
+        ]
+        outcomes.append(
+            StrategyOutcome(
+                cut, own, rated, seconds, took, _costs(place, cut, seconds),
+                similarity=np.array(cosines),
+                by_tokens=count_tokens(own, rated.ranked, cut.places, offsets),
+            )
+        )  # fmt: skip
+    return outcomes
+
+
+def _rank(
+    place: Workplace, cut: SampleCut, texts: Sequence[str], asked: Vectors, count: int
+) -> list[list[int]]:
+    """Numbers of chunks for each question, best first; enough of them for a reranker."""
+    mode, rerank = cut.strategy.beside.search or "dense", cut.strategy.beside.rerank
+    numbers = [each.document for each in cut.places]
+    chunks = Chunks(cut.texts, cut.vectors, numbers, describe(cut) if mode != "dense" else [])
+    return search(mode, texts, asked, chunks, max(count, rerank.hits if rerank else 0))
+
+
+def _rerank(
+    place: Workplace, cut: SampleCut, texts: Sequence[str], rankings: Sequence[Sequence[int]]
+) -> Reranking | None:
+    rerank = cut.strategy.beside.rerank
+    if rerank is None:
+        return None
+
+    def progress(at: int) -> None:
+        place.progress(f"reranking by {cut.strategy.name}: {at + 1:,} of {counted(len(texts), 'question')}")
+
+    return rerank_best(rerank, texts, cut.texts, rankings, place.cache, progress)
+
+
+def _costs(place: Workplace, cut: SampleCut, seconds: float) -> StrategyCosts:
+    text = sum(len(each.encode()) for each in cut.texts)
+    tokens = sum(place.parts.tokens.counts(cut.sample.texts))
+    width = cut.vectors.shape[1]
+    measured = Measured(len(cut.places), text, cut.embedded_tokens, tokens, seconds, width, cut.asked)
+    return costs(measured, place.sample.share, place.parts.config.rechunk.price)
+
+
+def describe(cut: SampleCut) -> list[Metadata]:
+    """Return the metadata of each chunk that words need."""
+    known = [
+        {"language": identified(each.document).language, "title": title_of(each.document, each.item)}
+        for each in cut.sample.documents
+    ]
+    return [
+        {**known[place.document], "context": "\n".join(lines)}
+        for place, lines in zip(cut.places, cut.lines, strict=True)
+    ]
+
+
+def _speed(place: Workplace, cuts: Sequence[SampleCut]) -> float:
+    """Tokens that the model reads in a second: as in this run, or measured where the cache knew most."""
+    if place.embedding.texts >= _MEASURED:
+        return place.embedding.tokens / max(1e-6, place.embedding.seconds)
+    texts = list(cuts[0].texts[:_MEASURED])
+    begun = perf_counter()
+    place.parts.embedder.embed(texts)
+    return max(1, sum(place.parts.tokens.counts(texts))) / max(1e-6, perf_counter() - begun)

@@ -1,1 +1,0 @@
-"""Rankings: the chunks that a question gets, by vectors and by words, and their scores."""
