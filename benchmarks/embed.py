@@ -21,12 +21,12 @@ from benchmarks._needs import prose
 from ingestor.app.daemon import Loop, Signals
 from ingestor.app.wiring import opened
 from ingestor.cli.usage import read_config
-from ingestor.embedders.hardware import multiplies_bfloat16, multiplies_int8
+from ingestor.embedders.engines import multiplies_bfloat16, multiplies_int8
+from ingestor.embedders.model_files import locate
 from ingestor.embedders.sentence_transformers import (
     SentenceTransformersEmbedder,
     SentenceTransformersOptions,
 )
-from ingestor.embedders.weights import locate
 from ingestor.model import Vectors
 
 LENGTHS = {"short": (220, 48), "long": (900, 16)}  # characters of a text, number of texts

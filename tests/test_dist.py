@@ -85,7 +85,7 @@ def test_the_source_distribution_has_the_connectors_as_files(built: Path) -> Non
 
 def test_wheel_holds_the_default_model(installed: Path, tmp_path: Path) -> None:
     program = (
-        "from ingestor.embedders.weights import locate\n"
+        "from ingestor.embedders.model_files import locate\n"
         "weights = locate('all-MiniLM-L6-v2')\n"
         "weights.verify()\n"
         "print(weights.folder)"

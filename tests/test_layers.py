@@ -75,7 +75,7 @@ MAY_THREAD = {
     "ingestor.pipeline.answers": "Locks: workers that ask the same wait for one answer",
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
     "ingestor.llm.at_once": "several questions to a server at the same time",
-    "ingestor.embedders.openai.sending": "a Lock: these requests share the limits of a minute",
+    "ingestor.embedders.openai": "a Lock: these requests share the limits of a minute",
     "ingestor.pipeline.language": "a Lock: the model is loaded once, whoever needs it first",
     "ingestor.sandbox.pool": "a queue: all workers share the processes; and the flag that stops them",
     "ingestor.pipeline.limits": "a Condition: large documents wait for room; and a Lock for the stages",

@@ -33,7 +33,7 @@ def vector_digest(vector: Vector) -> bytes:
 
     Chroma stores a vector's direction and length apart and returns their product, so the last bits of a
     number differ (measured on 1.5.9). Rounding to float16 restores a vector that was exact in float16, and
-    only that. Built-in embedders round their vectors (embedders/rounding.py), and so does pooling.
+    only that. Built-in embedders round their vectors (embedders/exact.py), and so does pooling.
     """
     import numpy as np
 

@@ -1,22 +1,221 @@
 """Ways to run a model: engine, precision and device, here or on another machine.
 
-``auto`` leaves a choice to the machine. What it came to is part of the embedder's identity.
+``auto`` leaves a choice to the machine. Its result is part of the embedder's identity. The hardware is
+detected without loading torch, unless there is an NVIDIA driver.
+
+OpenVINO runs the models that ``outline`` covers (openvino.py). Everything that is not known to be covered is
+refused with a reason: such a model goes to sentence-transformers instead of giving wrong vectors.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from ingestor.embedders.hardware import (
-    gains_from_avx512_bfloat16,
-    has_amx,
-    is_installed,
-    multiplies_bfloat16,
-    multiplies_int8,
-    resolve_device,
-)
-from ingestor.embedders.outline import NotCovered, outline
+from ingestor.embedders.model_files import modules, pooling_modes, read_json, window
 from ingestor.ports import NeedsHuman
+
+_CPUINFO = Path("/proc/cpuinfo")
+_DRIVER = Path("/proc/driver/nvidia/version")
+
+
+def resolve_device(wanted: str) -> str:
+    """``auto`` is cuda where torch can use it, else cpu."""
+    if wanted != "auto":
+        return wanted
+    if not _DRIVER.exists() or not is_installed("torch"):
+        return "cpu"
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def is_installed(*packages: str) -> bool:
+    """Whether all packages can be imported, without importing them."""
+    try:
+        return all(find_spec(name) is not None for name in packages)
+    except ImportError:  # something forbids it
+        return False
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 in hardware."""
+    return has_amx() or "avx512_bf16" in cpu_flags()
+
+
+def gains_from_avx512_bfloat16() -> bool:
+    """Whether AVX512-BF16 is faster than float32.
+
+    Intel's processors multiply bfloat16 by it at half the rate of instructions. MiniLM by torch on one core,
+    texts of 48 / 208 tokens a second, bfloat16 against float32: 43 / 11 against 68 / 16 (Xeon of the fifth
+    generation whose AMX the virtual machine hides), 307 / 55 against 90 / 21 (AMD Zen 5).
+    """
+    return "avx512_bf16" in cpu_flags() and processor().get("vendor_id") != "GenuineIntel"
+
+
+def multiplies_int8() -> bool:
+    """Whether the processor has AVX512-VNNI, for which OpenVINO's multiplication in int8 was measured."""
+    return "avx512_vnni" in cpu_flags()
+
+
+def has_amx() -> bool:
+    return "amx_bf16" in cpu_flags()
+
+
+def cpu_flags() -> frozenset[str]:
+    """Return the processor's flags as Linux lists them on x86; empty elsewhere."""
+    return frozenset(processor().get("flags", "").split())
+
+
+def processor() -> dict[str, str]:
+    """Return Linux's facts about the first processor; empty if Linux lists none."""
+    try:
+        first = _CPUINFO.read_text(errors="replace").partition("\n\n")[0]
+    except OSError:
+        return {}
+    parts = (line.partition(":") for line in first.splitlines())
+    return {key.strip(): value.strip() for key, _, value in parts}
+
+
+FAMILIES = {  # model_type of config.json: its family
+    "bert": "bert", "roberta": "roberta", "xlm-roberta": "roberta", "camembert": "roberta", "mpnet": "mpnet",
+}  # fmt: skip
+GELU_MODES = {"gelu": "erf", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}  # hidden_act: mode of Gelu
+POOLINGS = {"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"}
+ACTIVATIONS = {"Tanh", "Identity"}
+_MPNET_PADDING = 1  # fixed in the architecture
+_TRANSFORMER_SETTINGS = {  # of sentence_bert_config.json; None: any value
+    "max_seq_length": (None,),
+    "do_lower_case": (None,),
+    "transformer_task": ("feature-extraction",),
+    "modality_config": ({"text": {"method": "forward", "method_output_name": "last_hidden_state"}},),
+    "module_output_name": ("token_embeddings",),
+    "processing_kwargs": (None, {}),
+    "config_args": ({},),
+    "model_args": ({},),
+    "tokenizer_args": ({},),
+}
+_ON_SENTENCES = {"module_input_name", "module_output_name"}
+
+
+class NotCovered(Exception):
+    """Error: a model needs sentence-transformers and torch. The message gives the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """A dense layer behind the pooling."""
+
+    weights: Path
+    activation: str  # one of ACTIVATIONS
+
+
+@dataclass(frozen=True, slots=True)
+class TransformerOutline:
+    """A transformer with pooling, and dense layers if any. Its vectors are normalised in any case."""
+
+    family: str  # one of the values of FAMILIES
+    config: Mapping[str, Any]  # config.json of the transformer
+    weights: Path  # model.safetensors of the transformer
+    window: int  # tokens
+    first_position: int  # row of the position table that the first token has
+    truncation_side: str
+    poolings: tuple[str, ...]
+    projections: tuple[Projection, ...]
+
+
+def outline(folder: Path) -> TransformerOutline:
+    """Raises NotCovered."""
+    stages = list(modules(folder))
+    kinds = [kind for kind, _ in stages]
+    if kinds[:2] != ["Transformer", "Pooling"] or set(kinds[2:]) - {"Dense", "Normalize"}:
+        raise NotCovered(f"the stages are {', '.join(kinds) or 'not named in modules.json'}")
+    if "Normalize" in kinds[:-1]:
+        raise NotCovered("the vectors are normalised before the last stage")
+    place = stages[0][1]
+    config = read_json(place / "config.json")
+    family = _family(config)
+    _check_transformer(place)
+    first = {"bert": 0, "roberta": config.get("pad_token_id") or 0, "mpnet": _MPNET_PADDING}[family]
+    first += family != "bert"
+    limit = window(folder)
+    if limit is None or limit + first > config["max_position_embeddings"]:
+        raise NotCovered(f"the window of {limit} tokens exceeds the position table, or is not named")
+    side = read_json(place / "tokenizer_config.json").get("truncation_side", "right")
+    return TransformerOutline(
+        family,
+        config,
+        place / "model.safetensors",
+        limit,
+        first,
+        side,
+        _poolings(stages[1][1]),
+        tuple(_projection(place) for kind, place in stages if kind == "Dense"),
+    )
+
+
+def _family(config: Mapping[str, Any]) -> str:
+    kind = config.get("model_type")
+    if kind not in FAMILIES:
+        raise NotCovered(f"the architecture is {kind or 'not named in config.json'}")
+    plain = {
+        "position_embedding_type": ("absolute", None),
+        "is_decoder": (False, None),
+        "add_cross_attention": (False, None),
+        "auto_map": (None,),
+        "embedding_size": (config["hidden_size"], None),
+        "quantization_config": (None,),
+    }
+    for key, known in plain.items():
+        if config.get(key) not in known:
+            raise NotCovered(f"config.json has {key}: {config[key]}")
+    if config.get("hidden_act", "gelu") not in {*GELU_MODES, "relu"}:
+        raise NotCovered(f"the activation is {config['hidden_act']}")
+    return FAMILIES[kind]
+
+
+def _check_transformer(place: Path) -> None:
+    for file in ("model.safetensors", "tokenizer.json"):
+        if not (place / file).is_file():
+            raise NotCovered(f"{file} is missing")
+    if "BF16" in set(_dtypes(place / "model.safetensors")):
+        raise NotCovered("the weights are stored in bfloat16")
+    if read_json(place / "tokenizer_config.json").get("padding_side", "right") != "right":
+        raise NotCovered("the tokenizer pads on the left")
+    for key, value in read_json(place / "sentence_bert_config.json").items():
+        known = _TRANSFORMER_SETTINGS.get(key, ())
+        if None not in known and value not in known:
+            raise NotCovered(f"sentence_bert_config.json has {key}: {value}")
+
+
+def _dtypes(file: Path) -> list[str]:
+    """Return the data types of all tensors, from the file's header: 8 bytes of length, then JSON."""
+    with file.open("rb") as opened:
+        header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+    return [tensor["dtype"] for name, tensor in header.items() if name != "__metadata__"]
+
+
+def _poolings(place: Path) -> tuple[str, ...]:
+    config = read_json(place / "config.json")
+    modes = pooling_modes(config)
+    if set(modes) - POOLINGS or config.get("include_prompt", True) is not True:
+        raise NotCovered(f"the pooling is {', '.join(modes)}, which is unknown or leaves out the prompt")
+    return modes
+
+
+def _projection(place: Path) -> Projection:
+    config = read_json(place / "config.json")
+    activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rpartition(".")[2]
+    elsewhere = {config.get(key, "sentence_embedding") for key in _ON_SENTENCES} - {"sentence_embedding"}
+    file = place / "model.safetensors"
+    if activation not in ACTIVATIONS or elsewhere or config.get("use_residual") or not file.is_file():
+        raise NotCovered(f"the dense layer in {place.name} is of an unknown kind")
+    if "BF16" in set(_dtypes(file)):
+        raise NotCovered("the weights are stored in bfloat16")
+    return Projection(file, activation)
+
 
 _NO_TORCH = "torch and sentence-transformers are not installed: pip install 'chroma-ingestor[torch]'"
 _NO_BFLOAT16 = "this processor has neither AMX nor AVX512-BF16 for bfloat16"

@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from ingestor.embedders.rounding import unit
+from ingestor.embedders.exact import unit
 from ingestor.model import Vectors
 from ingestor.registry import Options, Plugin, pinned
 

@@ -1,9 +1,9 @@
 """Embeds with any sentence-transformers model; all-MiniLM-L6-v2 comes with this program.
 
-Vectors are unit vectors, exact in float16 (rounding.py), and functions of their text alone (batches.py).
-Models of the BERT family run by OpenVINO (outline.py says which), all others by sentence-transformers and
-torch. The identity names all that decides the vectors but the make of the processor and the versions of
-OpenVINO and torch. Their differences are in the last bits, and not worth embedding a collection again.
+Vectors are unit vectors, exact in float16, and functions of their text alone (exact.py). OpenVINO runs the
+models of the BERT family that ``engines.outline`` covers; sentence-transformers and torch run all others. The
+identity names all that decides the vectors but the make of the processor and the versions of OpenVINO and
+torch. Their differences are in the last bits, and not worth embedding a collection again.
 
 The first text that is embedded loads the model. Options and identity need only the model's configuration; for
 most models dimensions, window and counts do, too.
@@ -17,8 +17,8 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from ingestor.embedders import engines, model_files, weights
-from ingestor.embedders.batches import STEP
+from ingestor.embedders import engines, model_files
+from ingestor.embedders.exact import STEP
 from ingestor.model import ReaderModel
 from ingestor.registry import Options, Plugin, pinned, tuning
 
@@ -145,8 +145,8 @@ class SentenceTransformersEmbedder:
         return [len(encoding) for encoding in self._counter.encode_batch_fast(prompted)]
 
     @cached_property
-    def _weights(self) -> weights.Weights:
-        return weights.locate(self._options.model)
+    def _weights(self) -> model_files.Weights:
+        return model_files.locate(self._options.model)
 
     @cached_property
     def _ways(self) -> list[engines.Way]:
@@ -167,10 +167,9 @@ class SentenceTransformersEmbedder:
 
     @cached_property
     def _counter(self) -> Tokenizer:
-        from ingestor.embedders.tokenizing import from_folder
-
         folder = self._weights.folder
-        return from_folder(model_files.transformer(folder) or folder) or self._model.counter()
+        place = model_files.transformer(folder) or folder
+        return model_files.load_tokenizer(place) or self._model.counter()
 
     @property
     def _model(self) -> LoadedModel:
@@ -181,14 +180,13 @@ class SentenceTransformersEmbedder:
             return self._loaded
 
 
-def _openvino(files: weights.Weights, way: engines.Way, threads: int) -> LoadedModel:
-    from ingestor.embedders.openvino.model import OpenVinoModel
-    from ingestor.embedders.outline import outline
+def _openvino(files: model_files.Weights, way: engines.Way, threads: int) -> LoadedModel:
+    from ingestor.embedders.openvino import OpenVinoModel
 
-    return OpenVinoModel(files, outline(files.folder), way.precision, threads)
+    return OpenVinoModel(files, engines.outline(files.folder), way.precision, threads)
 
 
-def _torch(files: weights.Weights, way: engines.Way, threads: int) -> LoadedModel:
+def _torch(files: model_files.Weights, way: engines.Way, threads: int) -> LoadedModel:
     # Heard only before torch is loaded. Threads that spin while they wait are no faster on an idle one,
     # and starve one another on a busy one: 3 s became 8 to 13 there.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -1,7 +1,7 @@
 """A sentence-transformers model in memory. The only module that needs torch: import it when you must.
 
 The transformer runs in the asked precision, all that follows it (pooling, projection) in float32. Batches are
-those of batches.py. On devices other than a CPU every batch is filled up to one number of rows, because there
+those of exact.py. On devices other than a CPU every batch is filled up to one number of rows, because there
 the kernel may depend on the number. No such device was tested.
 
 The library itself prepares inputs that are no plain tokenized text, one text at a time: chat templates,
@@ -20,11 +20,9 @@ from sentence_transformers.util import batch_to_device
 from tokenizers import Encoding, Tokenizer
 from transformers.utils import logging as transformers_logging
 
-from ingestor.embedders.batches import batches, rows
-from ingestor.embedders.hardware import cpu_flags
-from ingestor.embedders.rounding import unit
-from ingestor.embedders.tokenizing import disable_truncation
-from ingestor.embedders.weights import Weights, unusable
+from ingestor.embedders.engines import cpu_flags
+from ingestor.embedders.exact import batches, rows, unit
+from ingestor.embedders.model_files import Weights, disable_truncation, unusable
 from ingestor.model import EmbeddedPart, Vectors
 
 _ARITHMETIC = {  # read from the environment at the first matrix product of the process

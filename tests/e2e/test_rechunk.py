@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.embedders import engines, hardware, sentence_transformers
+from ingestor.embedders import engines, sentence_transformers
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Daemon, Project, running
@@ -278,7 +278,7 @@ def test_a_chosen_engine_is_announced_and_goes_by_swap(
 def test_another_machine_embeds_nothing_again_unasked(
     small: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
-    if missing == "precision" and not (hardware.multiplies_bfloat16() or hardware.multiplies_int8()):
+    if missing == "precision" and not (engines.multiplies_bfloat16() or engines.multiplies_int8()):
         pytest.skip("this processor has float32 alone")
     answered(ask("sync", "--json"))
     made = recipes(small)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.embedders.batches import STEP, batches, pad_length
+from ingestor.embedders.exact import STEP, batches, pad_length
 
 WINDOWS = st.integers(1, 600)
 LENGTHS = st.lists(st.integers(0, 300), max_size=80)

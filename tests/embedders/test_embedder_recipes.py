@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.app.parts import Parts
 from ingestor.config.models import Choice, Config
-from ingestor.embedders import hardware
+from ingestor.embedders import engines
 from ingestor.engine.vectors.models import BadVectors
 from ingestor.model import Fingerprint, ReaderModel, Vectors
 from ingestor.registry import Plugin, find, pinned
@@ -63,7 +63,7 @@ BY_TORCH = {"engine": "torch", "precision": "float32", "device": "cpu"}
 @pytest.fixture
 def sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> Plugin:
     """On a processor with bfloat16, whatever runs the test."""
-    monkeypatch.setattr(hardware, "processor", lambda: {"flags": "amx_bf16"})
+    monkeypatch.setattr(engines, "processor", lambda: {"flags": "amx_bf16"})
     return find("embedders", "sentence-transformers")
 
 
@@ -88,7 +88,7 @@ def test_auto_is_another_where_what_made_the_collections_is_not_possible(
     sentence_transformers: Plugin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = recipe(sentence_transformers, **LEFT_OPEN)
-    monkeypatch.setattr(hardware, "processor", lambda: {"flags": "avx2"})
+    monkeypatch.setattr(engines, "processor", lambda: {"flags": "avx2"})
     found = Parts(parts(sentence_transformers, **LEFT_OPEN).config, frozenset({made}))
     assert (identity(found)["engine"], identity(found)["precision"]) == ("openvino", "float32")
     assert made in found.other_recipes

@@ -1,6 +1,6 @@
 import pytest
 
-from ingestor.embedders import hardware
+from ingestor.embedders import engines
 
 INTEL = "vendor_id\t: GenuineIntel\nflags\t\t: fpu amx_bf16 amx_tile\n\nprocessor\t: 1\nflags\t\t: fpu\n"
 XEON = "vendor_id\t: GenuineIntel\nflags\t\t: fpu avx512_bf16 avx512_vnni\n"
@@ -24,12 +24,12 @@ def test_bfloat16(monkeypatch, tmp_path, cpuinfo, multiplies, gains):
     file = tmp_path / "cpuinfo"
     if cpuinfo is not None:
         file.write_text(cpuinfo)
-    monkeypatch.setattr(hardware, "_CPUINFO", file)
-    assert hardware.multiplies_bfloat16() is multiplies
-    assert hardware.gains_from_avx512_bfloat16() is gains
+    monkeypatch.setattr(engines, "_CPUINFO", file)
+    assert engines.multiplies_bfloat16() is multiplies
+    assert engines.gains_from_avx512_bfloat16() is gains
 
 
 def test_without_a_driver_the_device_is_the_cpu(monkeypatch, tmp_path):
-    monkeypatch.setattr(hardware, "_DRIVER", tmp_path / "none")
-    assert hardware.resolve_device("auto") == "cpu"
-    assert hardware.resolve_device("cuda:1") == "cuda:1"
+    monkeypatch.setattr(engines, "_DRIVER", tmp_path / "none")
+    assert engines.resolve_device("auto") == "cpu"
+    assert engines.resolve_device("cuda:1") == "cuda:1"

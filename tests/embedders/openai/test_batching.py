@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.embedders.openai.embedder import TextsRefused, batches, resolve
+from ingestor.embedders.openai import TextsRefused, batches, resolve
 from ingestor.model import Vector
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 

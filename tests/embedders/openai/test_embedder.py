@@ -10,9 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from ingestor.core.interruptions import Stopped
-from ingestor.embedders.openai import sending
-from ingestor.embedders.openai.embedder import PLUGIN, OpenAIEmbedder
-from ingestor.embedders.openai.sending import OpenAIOptions
+from ingestor.embedders import openai
+from ingestor.embedders.openai import PLUGIN, OpenAIEmbedder, OpenAIOptions
 from ingestor.ports import BadDocument, Loadable, NeedsHuman, Remote, Transient
 from ingestor.registry import find
 from tests.endpoint import (
@@ -41,7 +40,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def wait(stop: threading.Event, seconds: float) -> None:
         found.extend([seconds] if seconds > 0 else [])
 
-    monkeypatch.setattr(sending, "_wait", wait)
+    monkeypatch.setattr(openai, "_wait", wait)
     return found
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.embedders.openai.sending import MINUTE, Pace, RateLimits, Sent, earliest
+from ingestor.embedders.openai import MINUTE, Pace, RateLimits, Sent, earliest
 
 
 @pytest.mark.parametrize(

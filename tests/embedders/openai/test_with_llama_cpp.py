@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingestor.embedders.openai.embedder import OpenAIEmbedder
-from ingestor.embedders.openai.sending import OpenAIOptions
+from ingestor.embedders.openai import OpenAIEmbedder, OpenAIOptions
 from ingestor.ports import BadDocument
 from tests.gemma import serving
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from ingestor.embedders.openvino.mapped_tensors import MappedTensors
-from ingestor.embedders.weights import Weights
+from ingestor.embedders.model_files import Weights
+from ingestor.embedders.openvino import MappedTensors
 
 TENSORS = {
     "table": np.arange(12, dtype=np.float32).reshape(3, 4),

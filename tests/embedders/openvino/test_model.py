@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingestor.embedders import engines, hardware, weights
-from ingestor.embedders.batches import pad_length
-from ingestor.embedders.openvino.graph import relative_buckets
-from ingestor.embedders.outline import NotCovered, outline
+from ingestor.embedders import engines, model_files
+from ingestor.embedders.engines import NotCovered, outline
+from ingestor.embedders.exact import pad_length
+from ingestor.embedders.openvino import relative_buckets
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
 from ingestor.ports import NeedsHuman
 from tests.embedders.lazily import Lazily
@@ -23,7 +23,7 @@ sentence_transformers = Lazily("sentence_transformers")
 torch = Lazily("torch")
 pytestmark = pytest.mark.torch
 
-PACKAGED = weights.locate("all-MiniLM-L6-v2").folder
+PACKAGED = model_files.locate("all-MiniLM-L6-v2").folder
 DOCUMENTS = Path(__file__).parents[3] / "documents"
 CLOSE = {"float32": 0.9999, "bfloat16": 0.999, "int8": 0.99}  # cosine to sentence-transformers in float32
 EDGES = ["", "漢字 and naïve 😀", "[SEP] is a token; \0 is not"] + [
@@ -61,9 +61,9 @@ def library(folder, texts):
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16", "int8"])
 def precision(request):
-    if request.param == "bfloat16" and not hardware.multiplies_bfloat16():
+    if request.param == "bfloat16" and not engines.multiplies_bfloat16():
         pytest.skip("this processor has no bfloat16")
-    if request.param == "int8" and not hardware.multiplies_int8():
+    if request.param == "int8" and not engines.multiplies_int8():
         pytest.skip("this processor has no AVX512-VNNI")
     return request.param
 
@@ -114,7 +114,7 @@ def test_vectors_of_each_family_are_those_of_the_library(tmp_path, family, pooli
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta", "mpnet"])
 def test_bfloat16_of_each_family_is_near(tmp_path, family):
     """These weights are ten times those of real models, and so is the loss, with torch as well."""
-    if not hardware.multiplies_bfloat16():
+    if not engines.multiplies_bfloat16():
         pytest.skip("this processor has no bfloat16")
     folder = models.save_family(tmp_path, family)
     texts = words(200)
@@ -284,7 +284,7 @@ def test_auto_is_openvino_for_what_it_covers_and_torch_for_the_rest(tmp_path):
     ],
 )
 def test_auto_takes_the_fastest_precision_that_the_processor_has(monkeypatch, vendor, flags, openvino, torch):
-    monkeypatch.setattr(hardware, "processor", lambda: {"vendor_id": vendor, "flags": flags})
+    monkeypatch.setattr(engines, "processor", lambda: {"vendor_id": vendor, "flags": flags})
     assert build(engine="openvino").identity["precision"] == openvino
     assert build(engine="torch").identity["precision"] == torch
 
@@ -292,13 +292,13 @@ def test_auto_takes_the_fastest_precision_that_the_processor_has(monkeypatch, ve
 def test_int8_is_for_openvino_and_processors_that_multiply_it(monkeypatch):
     with pytest.raises(NeedsHuman, match="int8 needs engine openvino"):
         _ = build(engine="torch", precision="int8").identity
-    monkeypatch.setattr(hardware, "processor", lambda: {"flags": "avx512_bf16"})
+    monkeypatch.setattr(engines, "processor", lambda: {"flags": "avx512_bf16"})
     with pytest.raises(NeedsHuman, match="no AVX512-VNNI for int8"):
         _ = build(engine="auto", precision="int8").identity
 
 
 def test_bfloat16_is_not_taken_where_the_processor_has_none(monkeypatch):
-    monkeypatch.setattr(hardware, "processor", lambda: {"flags": "avx2"})
+    monkeypatch.setattr(engines, "processor", lambda: {"flags": "avx2"})
     assert build(engine="torch", precision="bfloat16").identity["precision"] == "bfloat16"
     with pytest.raises(NeedsHuman, match="neither AMX nor AVX512-BF16"):
         _ = build(precision="bfloat16").identity

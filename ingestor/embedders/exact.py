@@ -1,0 +1,66 @@
+"""Vectors that are functions of their text alone: batches of one padded length, and rounding. Pure.
+
+The arithmetic of a transformer depends on the length that a text is padded to. It does not depend on the
+other texts of the batch, as the tests of the embedder hold. So every text has a padded length of its own, and
+only texts of one padded length share a batch.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from ingestor.model import Vectors
+
+STEP = 16  # tokens; every new shape costs milliseconds and memory, so there are few
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    length: int  # tokens that each member is padded to
+    members: tuple[int, ...]  # positions of the texts
+
+
+def pad_length(length: int, window: int) -> int:
+    """Rounded up to the next step, within the window."""
+    return min(-(-length // STEP) * STEP, window)
+
+
+def rows(length: int, budget: int) -> int:
+    """Return the number of texts of a padded length that make a batch of about ``budget`` tokens."""
+    return max(budget // length, 1)
+
+
+def batches(lengths: Sequence[int], window: int, budget: int) -> list[Batch]:
+    """Yield batches of texts with these numbers of tokens, longest first. Empty texts are in no batch."""
+    buckets = defaultdict(list)
+    for position, length in enumerate(lengths):
+        if length:
+            buckets[pad_length(length, window)].append(position)
+    return [
+        Batch(length, tuple(members[start : start + rows(length, budget)]))
+        for length, members in sorted(buckets.items(), reverse=True)
+        for start in range(0, len(members), rows(length, budget))
+    ]
+
+
+def unit(vectors: "npt.NDArray[np.floating]") -> "Vectors":
+    """Rows of length 1, rounded to float16 and returned as float32.
+
+    So a cache keeps them in half the space and gives them back bit for bit. Rounding moves a row's length by
+    at most 0.05 %. A row of zeros (a text without a token) becomes the first axis. Raises ValueError for a
+    row that is infinite or not a number.
+    """
+    import numpy as np
+
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    if not np.isfinite(lengths).all():
+        raise ValueError("the embedding model gave a vector that is infinite or not a number")
+    scaled = vectors / np.where(lengths, lengths, 1.0)
+    scaled[lengths[:, 0] == 0, :1] = 1.0
+    rounded: Vectors = scaled.astype(np.float16).astype(np.float32)
+    return rounded

@@ -1,1 +1,0 @@
-"""Vectors from a server with OpenAI's API for embeddings."""

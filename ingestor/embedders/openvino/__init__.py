@@ -1,1 +1,0 @@
-"""Encoders run by OpenVINO, without torch and transformers."""
