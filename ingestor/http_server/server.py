@@ -1,8 +1,8 @@
 """An HTTP server in a thread of its own: uvicorn with limits.
 
 The thread and its event loop belong to the server; the rest of the program calls ``start`` and ``stop``.
-uvicorn bounds neither the time in which a client sends the head of its request nor the time in which it reads
-the answer; ``Connection`` does. h11 parses requests, and refuses ambiguous heads (request smuggling).
+``Connection`` bounds the time in which a client sends the head of its request, and in which it reads the answer:
+uvicorn does not. h11 parses requests, and refuses ambiguous heads (request smuggling).
 """
 
 import asyncio
