@@ -114,7 +114,7 @@ class Engine:
 
     def check_collections(self) -> None:
         """Examine every collection soon: Chroma was restarted, or the config changed."""
-        for edition in {feed.edition for feed in self.sources}:
+        for edition in dict.fromkeys(feed.edition for feed in self.sources):
             self.writer.check(edition)
 
     def step(self, timeout: float) -> None:

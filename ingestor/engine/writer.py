@@ -166,16 +166,19 @@ class Writer:
         ]
 
     def wake_at(self, later: Mapping[EditionName, float]) -> float:
-        """Return when a batch is ripe or a collection is to be examined, in POSIX seconds.
+        """Return when a batch is ripe, or a collection is examined or retried, in POSIX seconds.
 
         ``later``: before when an edition is not written.
         """
+        now = self._clock()
         times = [
             max(self._health_of(name).not_before, queue.since + LINGER, later.get(name, 0.0))
             for name, queue in self._flight.queues.items()
             if queue.documents
         ]
-        times += [health.not_before for health in self.health.values() if health.look]
+        times += [
+            health.not_before for health in self.health.values() if health.look or now < health.not_before
+        ]
         return min(times, default=NEVER)
 
     def look(self) -> None:
@@ -211,7 +214,10 @@ class Writer:
 
     def remove(self, entries: Sequence[Entry]) -> None:
         """Remove documents that their source no longer has: a slice of their records at each call."""
-        for collection in {entry.collection for entry in entries} - self.paused():
+        paused = self.paused()
+        for collection in dict.fromkeys(entry.collection for entry in entries):
+            if collection in paused:
+                continue
             gone = [entry for entry in entries if entry.collection == collection]
             if self._guard(collection, partial(self._remove, collection, gone)) == "done":
                 self._resume(collection)

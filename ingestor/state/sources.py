@@ -215,9 +215,9 @@ class Withdrawals:
         return next((row[0] for row in self._journal.select(query, (source,))), None)
 
     def indexed(self, source: SourceName, collection: EditionName) -> int:
-        """Documents of the source that have records."""
+        """Documents that the source has, and that have records."""
         query = """SELECT COUNT(*) FROM documents WHERE source = ? AND collection = ?
-                   AND EXISTS (SELECT 1 FROM records WHERE document = id)"""
+                   AND wanted_version IS NOT NULL AND EXISTS (SELECT 1 FROM records WHERE document = id)"""
         return int(self._journal.select(query, (source, collection))[0][0])
 
     def add(self, source: SourceName, indexed: int) -> None:

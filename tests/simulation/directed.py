@@ -266,6 +266,38 @@ def fail(error: type[Exception], rounds: int = 12) -> History:
     return history
 
 
+def fail_a_removal(folder: Path) -> None:
+    """Chroma answers a removal with an error, and nothing else is written that would try it again."""
+    world = begin(folder)
+    world.files.delete("0.txt")
+    _fail_once(world, "after drop")
+    end(world)
+
+
+def _fail_once(world: World, point: str) -> None:
+    fault = world.chaos.fault
+
+    def failing(name: str, share: float = 1.0) -> None:
+        if name == point:
+            world.chaos.fault = fault  # type: ignore[method-assign]
+            raise Transient("it fails once")
+        fault(name, share)
+
+    world.chaos.fault = failing  # type: ignore[method-assign]
+
+
+def delete_and_spoil(folder: Path) -> None:
+    """Half of the documents vanish, and no parser takes the others while the removal is tried again."""
+    world = begin(folder)
+    for number in range(3):
+        world.files.delete(f"{number}.txt")
+        world.files.write(f"{number + 3}.txt", UNREADABLE)
+    world.engine.scanner.look_again()
+    _fail_once(world, "before drop")
+    go_on(world, 10)
+    end(world)
+
+
 def refuse(folder: Path) -> None:
     """Chroma takes one of the documents no more, and the parser another one."""
     world = begin(folder)
@@ -304,5 +336,7 @@ ALL: dict[str, History] = {
     "rename and copy": rename_and_copy,
     "fail as known": fail(Transient),
     "fail as unknown": fail(RuntimeError),
+    "fail a removal": fail_a_removal,
+    "delete and spoil": delete_and_spoil,
     "refuse": refuse,
 }

@@ -30,9 +30,11 @@ from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal, _renew
 from ingestor.state.queries import backlog, reports
 from ingestor.state.queries.backlog import Backlog
+from ingestor.state.sources import Withdrawals
 from tests.simulation import directed
 from tests.simulation.histories import Variants, crashes, played, show
 from tests.simulation.laws import (
+    ASKED,
     AT_ONCE,
     BLAMED,
     CLEAN,
@@ -231,6 +233,20 @@ def _loss_of_the_first_edition(self):
     return len(self.changes[0].vanished), self.known[0]
 
 
+def _sleep_while_paused(self, later):
+    waiting = [each for each in self._flight.queues.values() if each.documents]
+    return _WAKE_AT(self, later) if waiting or any(each.look for each in self.health.values()) else NEVER
+
+
+_WAKE_AT = writer.Writer.wake_at
+
+
+def _count_vanished_too(self, source, collection):
+    query = """SELECT COUNT(DISTINCT document) FROM records JOIN documents ON id = document
+               WHERE source = ? AND collection = ?"""
+    return self._journal.select(query, (source, collection))[0][0]
+
+
 BROKEN: Variants = {
     "a loss is that of the first edition": (
         listing.Listing, "loss", _loss_of_the_first_edition, {THERE},
@@ -309,6 +325,12 @@ BROKEN: Variants = {
     "what vanished is removed while the new one waits for a retry": (
         Backlog, "heirless", _whatever_vanished, {MOVED},
     ),
+    "a failed removal is retried when something else is written": (
+        writer.Writer, "wake_at", _sleep_while_paused, {CLEAN, EXACT},
+    ),
+    "a withdrawal is a smaller loss beside documents that vanish": (
+        Withdrawals, "indexed", _count_vanished_too, {ASKED},
+    ),
 }  # fmt: skip
 
 
@@ -348,6 +370,8 @@ SHOWN_BY = {
     "another embedder writes in place": "change and swap",
     "what vanished is removed although it may be found": "fail as known",
     "what vanished is removed while the new one waits for a retry": "fail as known",
+    "a failed removal is retried when something else is written": "fail a removal",
+    "a withdrawal is a smaller loss beside documents that vanish": "delete and spoil",
 }
 
 

@@ -34,7 +34,7 @@ from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.listings import LastListing
 from ingestor.state.queries.reports import Reports
-from ingestor.state.sources import SourceRows, Withdrawals
+from ingestor.state.sources import SourceRows, Withdrawals, states
 from tests.simulation.checks.approvals import Approvals
 from tests.simulation.checks.durable import check_durable
 from tests.simulation.checks.moved import watched
@@ -112,6 +112,7 @@ class World:
         self.disturbed = True  # what readers see may change as a whole
         self.server_away, self.server_model, self.revision = False, "", 0
         self.refused: set[str] = set()  # flavours of embedders that want another key
+        self.past: set[str] = set()  # why sources were held under the config before, until they are listed
         self.approved, self.backups = Approvals(self), Backups(self)
         self.places: dict[SourceName, Files] = {FILES: self.files}
         self.gone_since: dict[int, float] = {}  # by row of the journal
@@ -159,6 +160,8 @@ class World:
         if self.asking:
             self.chaos.asked = self.ask
         running.configure(watch=False)
+        for files in self.places.values():
+            files.wanted.clear()
         for edition in Editions(self.journal).all():  # a crash leaves open whether the last listing was noted
             for source, files in self.places.items():
                 listed = LastListing(self.journal, Feed(source, edition.name))
@@ -270,12 +273,16 @@ class World:
     def configure(self) -> None:
         """The file was changed, and is taken over."""
         self.disturbed = True
+        self.past = {row.held for row in states(self.journal).values() if row.held}
         self.loop._take_over(self.config())
         self.loop._configure(watch=False)
 
     def engine_step(self) -> None:
         """What a daemon does in a round, held to the laws."""
         self.approved.expect()
+        for source, files in self.places.items():
+            if not Withdrawals(self.journal).count(source):
+                files.before = self.journal.indexed(source)
         try:
             with self.chaos.failing_reads():
                 stepped = self.loop._step(watch=False)
@@ -385,8 +392,10 @@ class World:
         return writer.BEHIND if self.engine.writer._collections.building(edition) else writer.BATCH
 
     def _check_held(self) -> None:
+        self.past &= {row.held for row in states(self.journal).values() if row.held}
         for source, files in self.places.items():
-            reason = SourceRows(self.journal).of(source).held or ""
+            if (reason := SourceRows(self.journal).of(source).held or "") in self.past:
+                continue
             hold(HELD, "credentials" in reason and files.root not in reason and (source, reason))
             live = Editions(self.journal).live(self.serves(files))
             hold(HELD, "key for" in reason and not made_by(live, reason) and (source, reason))

@@ -71,6 +71,7 @@ class Files:
     logs: dict[str, Log] = field(default_factory=dict)  # documents that grow by a line when they are read
     withdrawn: set[int] = field(default_factory=set)  # rows, since the program was last in step
     had: set[int] = field(default_factory=set)  # rows that readers had at one of these losses
+    before: set[int] = field(default_factory=set)  # rows that readers had when the first was decided
     accepted: bool = False  # a person said that they may go
     most: int = 0  # documents listed at once since the source was last at rest
     may_lose: bool = False  # a person agreed that many vanished
@@ -124,7 +125,7 @@ class Files:
         One that was removed after the first loss makes the others no larger.
         """
         lost = len(self.withdrawn)
-        self.had |= left | self.withdrawn
+        self.had |= self.before | left | self.withdrawn
         return not self.accepted and lost >= SMALL and lost > MAX_LOSS * len(self.had)
 
     def identity(self) -> str:

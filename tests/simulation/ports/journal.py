@@ -133,9 +133,10 @@ class CrashingJournal(Journal):
         return source not in self.places or self.places[source].could_be_unreadable(receipt.version)
 
     def indexed(self, source: str) -> set[int]:
-        """Rows of the documents of that source that readers have."""
-        query = """SELECT id FROM documents WHERE EXISTS (SELECT 1 FROM records WHERE document = id)
-                   AND collection IN (SELECT name FROM collections WHERE role = 'live') AND source = ?"""
+        """Rows of the documents that the source has and readers, too."""
+        query = """SELECT id FROM documents WHERE wanted_version IS NOT NULL AND source = ?
+                   AND EXISTS (SELECT 1 FROM records WHERE document = id)
+                   AND collection IN (SELECT name FROM collections WHERE role = 'live')"""
         return {row for (row,) in self.select(query, (source,))}
 
     def check_listed(self) -> None:
