@@ -21,10 +21,10 @@ from ingestor.config import servers
 from ingestor.config.models import Config
 from ingestor.core.completeness import Skipped, SkippedKinds
 from ingestor.core.decisions import Scope, after_failure
-from ingestor.core.entries import EditionName, Entry
+from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.core.error_text import describe
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.reconcile import Hold, reconcile
+from ingestor.core.reconcile import Hold, Observe, reconcile
 from ingestor.model import Chunking, Document, Fingerprint, SourceName, Sums, Vectors
 from ingestor.pipeline import limits, listing
 from ingestor.pipeline.actions import records_of, write_of
@@ -40,7 +40,7 @@ from ingestor.queries.inventory import unusable
 from ingestor.queries.needs import Needs
 from ingestor.queries.summary import DocumentCounts, RecordCounts
 from ingestor.rechunk import policy
-from ingestor.rechunk.recipes import Change
+from ingestor.rechunk.recipes import Change, unpacked
 from ingestor.registry import find
 from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions
@@ -223,8 +223,9 @@ class Rehearsal:
     """A sync of all sources, without models and Chroma. ``run`` fills in the other fields.
 
     ``journal``: a copy, which is written. Sources must embed through ``recorder``, and ask through
-    ``dry_run``. ``replaced``: live editions by the ones in building. ``sample``: None to read all documents.
-    ``say``: called before each listing and document with a progress.
+    ``dry_run``. ``replaced``: live editions by the ones in building. ``reduced``: those live
+    ones that only lose documents. ``sample``: None to read all documents. ``say``: called before each listing
+    and document with a progress.
 
     ``cuts_known`` is False if a strategy cuts by vectors or answers that are not cached, or by a statistic of
     the collection, which every change moves. Texts are still ``exact`` if only compared texts are embedded.
@@ -237,6 +238,7 @@ class Rehearsal:
     replaced: Mapping[EditionName, EditionName] = field(default_factory=dict)
     sample: Sampling | None = None
     say: Callable[[str], None] = silently
+    reduced: Collection[EditionName] = ()
 
     by_source: dict[str, Figures] = field(default_factory=dict)
     total: Figures = field(default_factory=Figures)
@@ -291,15 +293,23 @@ class Rehearsal:
             return None
         with self._noting(source):
             self.say(f"{source.name}: listing")
-            found = listing.take(source, Scope(), [LastListing(self.journal, source.feed)])
-            actions = reconcile(found, row, row, source.max_loss)
+            old = self.replaced.get(source.collection)
+            feeds = [source.feed] if old is None else [Feed(source.name, old), source.feed]
+            found = listing.take(source, Scope(), [LastListing(self.journal, feed) for feed in feeds])
+            losing = [feed.edition in self.reduced for feed in feeds]
+            actions = reconcile(found, row, row, source.max_loss, losing)
             if found.trouble is not None:
                 self.unseen[source.name] = found.trouble
             if isinstance(actions[0], Hold):
                 self.unseen[source.name] = f"{actions[0].reason}: a sync would remove nothing, and ask"
                 return None
-            listing.observe(self.journal, source, actions)
-            return found.changes[0].listed
+            own = len(feeds) - 1
+            listing.observe(
+                self.journal,
+                source,
+                [each for each in actions if isinstance(each, Observe) and each.edition == own],
+            )
+            return found.changes[own].listed
         return None
 
     def _read(self, source: Source, listed: int) -> WatchedChunker | None:
@@ -399,11 +409,17 @@ def make_plan(
             for each in expected
             for source in parts.sources(each.serves, each.edition, recorder, dry_run, memory)
         ]
-        replaced = {each.edition: live(each.serves).name for each in expected if each.another}
+        before = {each.edition: live(each.serves) for each in expected if each.another}
+        replaced = {name: each.name for name, each in before.items()}
+        reduced = {
+            each.name
+            for each in before.values()
+            if parts.by(unpacked(each.choices) if each.choices else None) is None
+        }
         records = sum(reports.records(each.edition) for each in expected)  # now, where records are written
         beside = sum(map(reports.records, replaced.values()))  # which Chroma has loaded meanwhile
         sick, going = unusable(config, journal), leaving(config, journal)
-        rehearsal = Rehearsal(journal, recorder, dry_run, count, replaced, sample, say)
+        rehearsal = Rehearsal(journal, recorder, dry_run, count, replaced, sample, say, reduced)
         rehearsal.run(sources, going)
         staying = tuple(name for name in gone_sources(config, journal) if name not in going)
         renames, rate = renamed(config, now), journal.get("tokens_per_second")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -181,6 +182,26 @@ def test_a_plan_says_that_a_sync_would_ask(project: Project, ask: Ask) -> None:
     planned = json.loads(answer.out)
     assert planned["documents"]["removed"] == 0
     assert "a sync would remove nothing, and ask" in planned["unseen"]["docs"]
+
+
+def test_plan_of_a_rebuild_names_the_hold_for_what_an_edition_without_its_model_loses(
+    project: Project, ask: Ask
+) -> None:
+    """New documents do not reach the old edition, so they make up for no loss of it."""
+    for number in range(30):
+        (project.docs / f"{number}.txt").write_text(f"words of {number}")
+    assert ask("sync").code == 0
+    with sqlite3.connect(project.folder / "state" / "journal.sqlite3") as db:  # as another version made it
+        [(choices,)] = db.execute("SELECT choices FROM collections")
+        recipe = json.loads(choices)["embedding"]["recipe"]
+        db.execute("UPDATE collections SET choices = ?", (choices.replace(recipe, "0" * len(recipe)),))
+    for number in range(29):
+        (project.docs / f"{number}.txt").rename(project.docs / f"new {number}.txt")
+        (project.docs / f"new {number}.txt").write_text(f"other words of {number}")
+    planned = json.loads(ask("plan", "--json").out)
+    assert [change["swap"] for change in planned["changes"]] == [True]
+    assert "a sync would remove nothing, and ask" in planned["unseen"]["docs"]
+    assert "29 of 30" in json.loads(ask("sync", "--json").out)["held"]["docs"]
 
 
 def test_a_plan_leaves_it_to_what_runs(synced: Project, ask: Ask) -> None:
