@@ -43,7 +43,7 @@ def die(point: str, times: int = 1, mode: str = "in_place") -> History:
 
     def history(folder: Path) -> None:
         world = begin(folder, mode=mode)
-        _die_at(world, point, times)
+        die_at(world, point, times)
         world.files.write("0.txt", "alpha 0\nan edit\nanother one\nthe last one")
         world.files.write("1.txt", "a short one")
         world.files.delete("2.txt")
@@ -58,7 +58,8 @@ def die(point: str, times: int = 1, mode: str = "in_place") -> History:
     return history
 
 
-def _die_at(world: World, point: str, times: int) -> None:
+def die_at(world: World, point: str, times: int = 1) -> None:
+    """The process dies the n-th time that it comes to this point."""
     left, go_by = [None] * times, world.chaos.point
 
     def at(name: str, share: float = 1.0) -> None:
@@ -70,6 +71,21 @@ def _die_at(world: World, point: str, times: int) -> None:
         go_by(name, share)
 
     world.chaos.point = at  # type: ignore[method-assign]
+
+
+def fail_at(world: World, point: str, times: int = 1) -> None:
+    """A port fails once, the n-th time that it is asked for this."""
+    left, go_by = [None] * times, world.chaos.fault
+
+    def at(name: str, share: float = 1.0) -> None:
+        if name == point:
+            left.pop()
+            if not left:
+                world.chaos.fault = go_by  # type: ignore[method-assign]
+                raise Transient(f"it fails once at {name}")
+        go_by(name, share)
+
+    world.chaos.fault = at  # type: ignore[method-assign]
 
 
 def change(mode: str) -> History:
@@ -270,20 +286,8 @@ def fail_a_removal(folder: Path) -> None:
     """Chroma answers a removal with an error, and nothing else is written that would try it again."""
     world = begin(folder)
     world.files.delete("0.txt")
-    _fail_once(world, "after drop")
+    fail_at(world, "after drop")
     end(world)
-
-
-def _fail_once(world: World, point: str) -> None:
-    fault = world.chaos.fault
-
-    def failing(name: str, share: float = 1.0) -> None:
-        if name == point:
-            world.chaos.fault = fault  # type: ignore[method-assign]
-            raise Transient("it fails once")
-        fault(name, share)
-
-    world.chaos.fault = failing  # type: ignore[method-assign]
 
 
 def delete_and_spoil(folder: Path) -> None:
@@ -293,7 +297,7 @@ def delete_and_spoil(folder: Path) -> None:
         world.files.delete(f"{number}.txt")
         world.files.write(f"{number + 3}.txt", UNREADABLE)
     world.engine.scanner.look_again()
-    _fail_once(world, "before drop")
+    fail_at(world, "before drop")
     go_on(world, 10)
     end(world)
 

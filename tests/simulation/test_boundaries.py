@@ -6,7 +6,6 @@ after every write, and documents grow while they are read.
 """
 
 import logging
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,9 @@ from ingestor.search import search
 from ingestor.state.editions import Editions
 from ingestor.state.sources import SourceRows
 from tests.simulation.checks.at_rest import check
-from tests.simulation.checks.readers import EMBEDDERS
-from tests.simulation.histories import FindOut, Seeds, Variants, crashes
+from tests.simulation.checks.readers import EMBEDDERS, OTHER_MODEL
+from tests.simulation.directed import History, begin, end, go_on
+from tests.simulation.histories import Seeds, Variants, crashes, show
 from tests.simulation.laws import (
     APPROVED,
     COMPLETE,
@@ -35,8 +35,9 @@ from tests.simulation.laws import (
     LawBroken,
     hold,
 )
+from tests.simulation.play import LINES
 from tests.simulation.ports.files import Files
-from tests.simulation.world import DOCS, FILES, World
+from tests.simulation.world import DOCS, FILES, MORE, World
 
 
 def boundaries(seed: int) -> dict[str, object]:
@@ -94,10 +95,58 @@ BROKEN: Variants = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
+def want_approval(folder: Path) -> None:
+    world = begin(folder, approves=True)
+    world.per_chunk = 2
+    world.configure()
+    go_on(world, 5)
+    end(world)
+
+
+def feed_two(folder: Path) -> None:
+    """Each of two sources feeds a collection of its own, and both collections are swapped."""
+    world = begin(folder, two=True, mode="swap")
+    world.places[MORE].write("a.txt", "alpha of another")
+    world.settle()
+    world.per_chunk = 2
+    world.configure()
+    go_on(world, 30)
+    end(world)
+
+
+def exchange_the_model(folder: Path) -> None:
+    """The server embeds by another model, and nobody says so, when a document changes."""
+    world = begin(folder, remote=True)
+    world.server_model = OTHER_MODEL
+    world.files.write("0.txt", "an edit")
+    world.engine.scanner.look_again()
+    go_on(world, 10)
+    end(world)
+
+
+def ask_during_edits(folder: Path) -> None:
+    world = begin(folder, asking=True)
+    for number in range(40):
+        world.files.write(f"{number % 6}.txt", f"{LINES[number % 5]} {number}\n{LINES[number % 3]}")
+        world.engine.scanner.look_again()
+        world.now += 1.0
+        world.readers.question(world)
+    end(world)
+
+
+SHOWN_BY = dict(
+    zip(BROKEN, (want_approval, feed_two, feed_two, exchange_the_model, ask_during_edits), strict=True)
+)
+
+
+@pytest.mark.parametrize("history", dict.fromkeys(SHOWN_BY.values()))
+def test_boundaries_without_chance_end_as_a_run_from_nothing(history: History, tmp_path: Path) -> None:
+    history(tmp_path)
+
+
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
-    find_out(BROKEN[name], partial(crashes, tmp_path, settings=boundaries))
+def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+    show(BROKEN[name], SHOWN_BY[name], tmp_path)
 
 
 def exchange_the_server(folder: Path) -> None:

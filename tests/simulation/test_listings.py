@@ -7,8 +7,7 @@ never listed only because of the time.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from threading import current_thread
 from typing import Any
@@ -24,10 +23,13 @@ from ingestor.engine.scanner import Scanner
 from ingestor.model import Item
 from ingestor.pipeline import listing
 from ingestor.state import listings
+from ingestor.state.sources import SourceRows
 from tests.simulation.checks.at_rest import check
-from tests.simulation.histories import FindOut, Seeds, Variants, played
+from tests.simulation.directed import History, begin, end, go_on
+from tests.simulation.histories import Seeds, Variants, played, show
 from tests.simulation.laws import EXACT, MOVED, REST, THERE, LawBroken
-from tests.simulation.world import World
+from tests.simulation.ports.workers import Steps
+from tests.simulation.world import FILES, World
 
 PAGE = 2  # items and keys, of a dozen
 
@@ -110,12 +112,6 @@ BROKEN: Variants = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
-    find_out(BROKEN[name], partial(histories, tmp_path))
-
-
 def rename_a_folder(folder: Path) -> None:
     """So large that taking over its listing takes minutes, and preparing its documents more."""
     world = World(folder, 1)
@@ -136,8 +132,75 @@ def rename_a_folder(folder: Path) -> None:
     world.end()
 
 
-def test_readers_find_the_documents_of_a_large_folder_while_it_is_renamed(tmp_path: Path) -> None:
-    rename_a_folder(tmp_path)
+def mount_nothing_meanwhile(folder: Path) -> None:
+    """Another disk is mounted after a listing has looked at which one it is."""
+    world = World(folder, 1, stepwise=True, watched=True)
+    world.files.write("only.txt", "alpha")
+    world.settle()
+    _at_pause(world, 1, lambda: world.files.see(hidden=None, disk="empty"))
+    world.engine.scanner.look_again()
+    go_on(world, 40)
+    end(world)
+
+
+def edit_meanwhile(folder: Path) -> None:
+    """A document changes after the listing that is under way has met it."""
+    world = begin(folder, stepwise=True, watched=True)
+    _at_pause(world, 3, lambda: world.files.write("0.txt", "an edit after it was listed"))
+    world.engine.scanner.look_again()
+    go_on(world, 40)
+    check(world)
+    world.end()
+
+
+def _at_pause(world: World, number: int, deed: Callable[[], None]) -> None:
+    """Do this the n-th time that a listing stands still: at the root's identity, then before each item."""
+    left, beside = [deed] * number, world.chaos.beside
+
+    def pause(name: str) -> None:
+        if left and isinstance(current_thread(), Steps):
+            last = left.pop()
+            if not left:
+                last()
+        beside(name)
+
+    world.chaos.beside = pause
+
+
+def accept_meanwhile(folder: Path) -> None:
+    """A person accepts a loss when the disk is back, and a listing of the other disk is not over yet."""
+    world = begin(folder, stepwise=True, watched=True)
+    world.pool._random.choice = min  # type: ignore[union-attr, method-assign]  # one step of a listing a round
+    world.files.see(hidden=None, disk="empty")
+    while SourceRows(world.journal).of(FILES).held is None:
+        go_on(world, 1)
+    looks, identity = list[str](), world.files.identity
+    world.files.identity = lambda: (looks.append(world.files.disk), identity())[1]  # type: ignore[method-assign]
+    world.engine.scanner.look_again()
+    while len(looks) < 2:
+        go_on(world, 1)
+    world.files.see(hidden=None, disk="own")
+    world.answer()
+    end(world)
+
+
+SHOWN_BY = dict(
+    zip(
+        BROKEN,
+        (mount_nothing_meanwhile, rename_a_folder, edit_meanwhile, accept_meanwhile, rename_a_folder),
+        strict=True,
+    )
+)
+
+
+@pytest.mark.parametrize("history", dict.fromkeys(SHOWN_BY.values()))
+def test_listings_without_chance_end_as_a_run_from_nothing(history: History, tmp_path: Path) -> None:
+    history(tmp_path)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+    show(BROKEN[name], SHOWN_BY[name], tmp_path)
 
 
 def test_removal_of_what_vanished_without_waiting_is_found_out(

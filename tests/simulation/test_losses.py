@@ -3,15 +3,16 @@
 Each deletion lasts longer than a whole listing.
 """
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ingestor.core import decisions
 from ingestor.state.sources import SourceRows
-from tests.simulation.histories import FindOut, Seeds, Variants, crashes
+from tests.simulation.directed import History, begin, end, go_on
+from tests.simulation.histories import Seeds, Variants, crashes, show
 from tests.simulation.laws import ASKED
+from tests.simulation.ports.files import UNREADABLE
 
 
 def dwindling(seed: int) -> dict[str, object]:
@@ -40,20 +41,42 @@ def test_histories_of_unreadable_documents_end_as_a_run_from_nothing(tmp_path: P
     assert crashes(tmp_path, chosen, spoiling).total() > 3 * len(chosen)
 
 
-@pytest.mark.slow
-def test_withdrawals_that_are_not_asked_about_are_found_out(tmp_path: Path, find_out: FindOut) -> None:
-    variant = decisions, "withdrawal", lambda *args: None, {ASKED}
-    find_out(variant, partial(crashes, tmp_path, settings=spoiling))
+def spoil_most(folder: Path) -> None:
+    """No parser takes most of the documents any more."""
+    world = begin(folder)
+    for number in range(5):
+        world.files.write(f"{number}.txt", UNREADABLE)
+    world.engine.scanner.look_again()
+    go_on(world, 10)
+    end(world)
+
+
+def delete_one_after_the_other(folder: Path) -> None:
+    """Each deletion is less than half of what the listing before it found."""
+    world = begin(folder, dwindling=True)
+    for first in (0, 2):
+        for number in (first, first + 1):
+            world.files.delete(f"{number}.txt")
+        world.engine.scanner.look_again()
+        go_on(world, 1)
+        world.files.write("5.txt", f"an edit after {first}")
+    end(world)
 
 
 BROKEN: Variants = {
     "a loss is measured by the last whole listing": (
         SourceRows, "scanned", _measured_by_the_last_listing, {ASKED},
     ),
+    "no loss of unreadable documents is asked about": (decisions, "withdrawal", lambda *args: None, {ASKED}),
 }  # fmt: skip
+SHOWN_BY = dict(zip(BROKEN, (delete_one_after_the_other, spoil_most), strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("history", SHOWN_BY.values())
+def test_losses_without_chance_end_as_a_run_from_nothing(history: History, tmp_path: Path) -> None:
+    history(tmp_path)
+
+
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
-    find_out(BROKEN[name], partial(crashes, tmp_path, settings=dwindling))
+def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+    show(BROKEN[name], SHOWN_BY[name], tmp_path)

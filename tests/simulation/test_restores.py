@@ -1,16 +1,15 @@
 """Histories in which people restore older journals and Chromas, and strangers replace metadata."""
 
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from random import Random
-from tempfile import mkdtemp
 
 import pytest
 
 from ingestor.engine import edition_store, protocol
 from ingestor.engine.edition_store import EditionStore
 from tests.simulation.checks.at_rest import check
-from tests.simulation.histories import FindOut, Seeds, Variants, crashes
+from tests.simulation.histories import Seeds, Variants, crashes, show
 from tests.simulation.laws import CLEAN, EXACT, KNOWN_WORDS, LEXICAL, REST, STAMPED, SUPERSET, hold
 from tests.simulation.world import World
 
@@ -50,9 +49,9 @@ BROKEN: Variants = {
 }  # fmt: skip
 
 
-def restore(folder: Path, seed: int, deed: str) -> None:
+def restore(folder: Path, deed: str) -> None:
     """One store is put back to a moment after its opening, or a stranger replaces metadata. Edits follow."""
-    world, random = World(folder, seed, restores=True, watched=deed == "stranger"), Random(seed)
+    world = World(folder, 1, restores=True, watched=deed == "stranger")
     for number in range(6):
         world.files.write(f"{number}.txt", f"alpha {number}\nbeta")
     world.settle()
@@ -62,7 +61,7 @@ def restore(folder: Path, seed: int, deed: str) -> None:
     world.files.write("new.txt", "another one")
     world.files.delete("1.txt")
     world.settle()
-    world.backups.do(deed, random)
+    world.backups.do(deed, Random(1))
     if deed == "stranger":
         world.files.write("2.txt", "an edit afterwards")
         for _ in range(60):
@@ -76,15 +75,14 @@ def restore(folder: Path, seed: int, deed: str) -> None:
 
 @pytest.mark.parametrize("deed", ["older Chroma", "older journal", "stranger"])
 def test_a_restored_store_ends_as_from_nothing(tmp_path: Path, deed: str) -> None:
-    restore(tmp_path, 1, deed)
+    restore(tmp_path, deed)
+
+
+SHOWN_BY = {
+    name: partial(restore, deed="stranger" if "metadata" in name else "older Chroma") for name in BROKEN
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
-    deed = "stranger" if "metadata" in name else "older Chroma"
-
-    def histories(seeds: Iterable[int]) -> None:
-        for seed in seeds:
-            restore(Path(mkdtemp(dir=tmp_path)), seed, deed)
-
-    find_out(BROKEN[name], histories)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+    show(BROKEN[name], SHOWN_BY[name], tmp_path)

@@ -1,7 +1,6 @@
 """The crash laws over collections in shards, whose number changes; and that they can fail."""
 
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +14,8 @@ from ingestor.rechunk import policy
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
 from tests.simulation.checks.durable import place
-from tests.simulation.histories import FindOut, Seeds, Variants, crashes
+from tests.simulation.directed import begin, die_at, end, fail_at, go_on
+from tests.simulation.histories import Seeds, Variants, crashes, show
 from tests.simulation.laws import CLEAN, EXACT, IN_PLACE, ONE_SET, SUPERSET
 from tests.simulation.world import World
 
@@ -111,7 +111,36 @@ BROKEN: Variants = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
+def divide_again(folder: Path) -> None:
+    """The process starts anew. Shards change their number; Chroma fails in a rename, or the process dies."""
+    world = begin(folder, shards=2)
+    world.end()
+    world.start()
+    world.files.write("0.txt", "an edit")
+    world.settle()
+    check(world)
+    for number in (3, 1, 2):
+        world.shards = number
+        world.configure()
+        fail_at(world, "rename", 2)
+        go_on(world, 30)
+        world.settle()
+    for times in range(1, 9):
+        world.shards = 1 + times % 3
+        world.configure()
+        die_at(world, "after commit", times)
+        world.step(20)
+        world.settle()
+    end(world)
+
+
+SHOWN_BY = dict.fromkeys(BROKEN, divide_again)
+
+
+def test_shards_that_are_divided_again_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+    divide_again(tmp_path)
+
+
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
-    find_out(BROKEN[name], partial(in_shards, tmp_path))
+def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+    show(BROKEN[name], SHOWN_BY[name], tmp_path)

@@ -4,7 +4,6 @@ credentials by then. People pause them, and ask for documents to be retried and 
 the histories nearly every document is large, so it is partly written when its source is renamed.
 """
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from ingestor.engine.flight import Phase
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.model import SourceName
 from ingestor.state.journal import Journal
-from tests.simulation.checks.at_rest import check
-from tests.simulation.histories import FindOut, Seeds, Variants, crashes
+from tests.simulation.directed import History, end, go_on
+from tests.simulation.histories import Seeds, Variants, crashes, show
 from tests.simulation.laws import CLEAN, EXACT, HELD, REST
 from tests.simulation.play import rename
 from tests.simulation.world import ELSE, FILES, MORE, World
@@ -52,21 +51,64 @@ def test_histories_of_large_documents_end_as_a_run_from_nothing(tmp_path: Path, 
     assert crashes(tmp_path, seeds(range(1100, 1112), 5), in_slices).total() > 10
 
 
-@pytest.mark.parametrize("renames", [{MORE: ELSE}, {MORE: FILES, FILES: MORE}], ids=["renamed", "traded"])
+def rename_half_written(renames: dict[SourceName, SourceName]) -> History:
+    """Make the history in which a large document is partly written when its source gets another name."""
+
+    def history(folder: Path) -> None:
+        world = World(folder, 1, several=True)
+        world.files.write("small", "one line")
+        world.places[MORE].write("large", "\n".join(f"line {number}" for number in range(950)))
+        while not world.engine.flight.documents(Phase.WRITING):
+            world.now += 1
+            world.engine_step()
+        rename(world, renames)
+        world.configure()
+        end(world)
+
+    return history
+
+
+RENAMES: list[dict[SourceName, SourceName]] = [{MORE: ELSE}, {MORE: FILES, FILES: MORE}]
+
+
+@pytest.mark.parametrize("renames", RENAMES, ids=["renamed", "traded"])
 def test_a_large_document_that_is_partly_written_gets_the_new_name(
     tmp_path: Path, renames: dict[SourceName, SourceName]
 ) -> None:
-    world = World(tmp_path, 1, several=True)
-    world.files.write("small", "one line")
-    world.places[MORE].write("large", "\n".join(f"line {number}" for number in range(950)))
-    while not world.engine.flight.documents(Phase.WRITING):
-        world.now += 1
-        world.engine_step()
-    rename(world, renames)
-    world.configure()
+    rename_half_written(renames)(tmp_path)
+
+
+def leave(folder: Path) -> None:
+    """A source leaves the config."""
+    world = World(folder, 1, several=True)
+    for files in world.places.values():
+        files.write("a.txt", f"alpha of {files.root}")
     world.settle()
-    check(world)
-    world.end()
+    world.apart.append(world.places.pop(MORE))
+    world.configure()
+    end(world)
+
+
+def trade_after_a_refusal(folder: Path) -> None:
+    """A source wants other credentials, and another one has its name before that is known."""
+    world = World(folder, 1, several=True)
+    for files in world.places.values():
+        files.write("a.txt", f"alpha of {files.root}")
+    world.settle()
+    world.files.write("a.txt", "an edit")
+    world.engine.scanner.look_again()
+    world.engine_step()
+    world.files.revoked = True
+    world.engine_step()
+    rename(world, RENAMES[1])
+    world.configure()
+    go_on(world, 5)
+    end(world)
+
+
+def _whoever_has_the_name(self, prepared):
+    source = self._sources.get(prepared.entry.feed)
+    return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 
 
 BROKEN: Variants = {
@@ -76,22 +118,18 @@ BROKEN: Variants = {
     "a failure counts for the source that has the name now": (
         DocumentFlow, "_has_new_source", lambda self, entry: False, {HELD},
     ),
+    "a slice is written under an old name": (
+        DocumentFlow, "wanted_recipe", _whoever_has_the_name, {EXACT},
+    ),
 }  # fmt: skip
+SHOWN_BY = dict(zip(BROKEN, (leave, trade_after_a_refusal, rename_half_written(RENAMES[0])), strict=True))
 
 
-def _whoever_has_the_name(self, prepared):
-    source = self._sources.get(prepared.entry.feed)
-    return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
+@pytest.mark.parametrize("history", [leave, trade_after_a_refusal])
+def test_sources_that_leave_or_trade_end_as_a_run_from_nothing(history: History, tmp_path: Path) -> None:
+    history(tmp_path)
 
 
-@pytest.mark.usefixtures("slices_of_one")
-def test_a_slice_that_is_written_under_an_old_name_is_found_out(tmp_path: Path, find_out: FindOut) -> None:
-    variant = DocumentFlow, "wanted_recipe", _whoever_has_the_name, {EXACT}
-    find_out(variant, partial(crashes, tmp_path, settings=in_slices))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
-    histories = partial(crashes, tmp_path, settings=two_sources)
-    find_out(BROKEN[name], histories)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+    show(BROKEN[name], SHOWN_BY[name], tmp_path)
