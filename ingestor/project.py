@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Self
 
-from ingestor.core.error_text import describe
+from ingestor.core.errors import describe
 from ingestor.core.events import event
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman, Stop

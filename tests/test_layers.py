@@ -59,14 +59,13 @@ EXCUSED = {
     ("ingestor.ports", "threading"): "Event, as the type of the flag that stops a watcher",
     ("ingestor.connectors.shared.keys", "os"): "fsencode and fsdecode: text in, text out",
     ("ingestor.connectors.imap.text", "email.utils"): "dates as mail has them: text in, numbers out",
-    ("ingestor.core.backoff", "email.utils"): "dates as HTTP has them: text in, numbers out",
+    ("ingestor.core.errors", "email.utils"): "dates as HTTP has them: text in, numbers out",
     ("ingestor.connectors.http.answers", "email.utils"): "dates as HTTP has them: text in, numbers out",
 }
 
 THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "asyncio"}
 MAY_THREAD = {
     "ingestor.engine.workers": "the workers, their inbox, and a Condition: work waits for its turn",
-    "ingestor.engine.vectors.models": "a Future for each question: the asker waits on another thread",
     "ingestor.engine.vectors.embedding": "the queue in which the workers' texts meet, and its thread",
     "ingestor.sandbox.turns": "a Condition: work for readers goes before that of a rebuild",
     "ingestor.ports": "Event, as the type of a watcher's stop flag",

@@ -7,7 +7,7 @@ import signal
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -16,9 +16,9 @@ from typing import Protocol
 from ingestor.app.wiring import Running
 from ingestor.config.file import load
 from ingestor.config.models import Config, ConfigError
-from ingestor.core.backoff import LONGEST as LONGEST_WAIT
 from ingestor.core.decisions import NEVER
-from ingestor.core.error_text import describe
+from ingestor.core.errors import LONGEST as LONGEST_WAIT
+from ingestor.core.errors import describe
 from ingestor.core.events import event
 from ingestor.lexical.file import LexicalReaders
 from ingestor.ports import NeedsHuman, Stop
@@ -257,9 +257,10 @@ class Loop:
         done, deadline = None, NEVER
         while not self.signals.stop:
             stepped = self._step(watch=False)
-            before, done = done, (asdict(engine.writer.tally), running.embedding.texts, running.answers.calls)
+            texts = running.embedding.counts().texts
+            before, done = done, (dict(engine.writer.tally), texts, running.answers.calls)
             deadline = deadline if done == before else NEVER
-            if stepped and (running.lexical.due() or not (engine.resting() or engine.writer.paused())):
+            if stepped and (running.lexical.due() or not (engine.is_resting() or engine.health.paused())):
                 continue
             deadline = min(deadline, self.now() + PATIENCE)
             if self.now() >= deadline or (stepped and engine.wake_at(routine=False) > deadline):
@@ -283,7 +284,7 @@ class Loop:
         while not self.signals.stop:
             stepped = self._step(watch=True)
             self.running.collections.tick()
-            if stepped and not rested and engine.resting():
+            if stepped and not rested and engine.is_resting():
                 rested = True
                 self._remember_rate()
                 self._show()  # first: whoever is told of the rest has seen the end of the progress
@@ -324,7 +325,7 @@ class Loop:
     def _advance(self) -> bool:
         running = self.running
         return running.swaps.advance(
-            running.parts.config.rechunk, running.engine.scanner.listed, running.engine.busy()
+            running.parts.config.rechunk, running.engine.scanner.has_listed, running.engine.busy()
         )
 
     def view(self, journal: JournalReader) -> DaemonView:
@@ -353,22 +354,22 @@ class Loop:
 
     def live(self) -> Live:
         """The current progress, for other processes and for the screen."""
-        engine, embedding = self.running.engine, self.running.embedding
+        engine, embedded = self.running.engine, self.running.embedding.counts()
         sources = [document.entry.source for document in engine.flight.documents()]
-        stepped, left = embedding.known
+        stepped, left = embedded.known
         return Live(
             started=self.started,
             at=self.now(),
             pid=os.getpid(),
             in_flight={str(source): sources.count(source) for source in set(sources)},
             waiting=self._waiting(),
-            tally=asdict(engine.writer.tally),
-            texts=embedding.texts,
+            tally=dict(engine.writer.tally),
+            texts=embedded.texts,
             texts_stepped=stepped,
             texts_left=left,
-            loading=embedding.loading,
-            tokens=embedding.tokens,
-            embedding_seconds=embedding.seconds,
+            loading=embedded.loading,
+            tokens=embedded.tokens,
+            embedding_seconds=embedded.seconds,
             embedding_cost=self.running.embedding_cost,
             chroma=self.running.collections.address,
             listing={
@@ -379,7 +380,7 @@ class Loop:
             config_error=self.config_state.refused,
             restart_pending=self.config_state.restart_pending,
             state_error=self._complained,
-            unwritable=engine.writer.unwritable(),
+            unwritable=engine.health.unwritable(),
             guard=self.running.collections.guard,
             isolation=self.running.parts.isolation.level,
         )
@@ -395,9 +396,9 @@ class Loop:
 
     def _remember_rate(self) -> None:
         """Note the embedding rate for plans, if enough was embedded to measure it."""
-        embedding = self.running.embedding
-        if embedding.tokens >= ENOUGH:
-            rate = embedding.tokens / max(embedding.seconds, 1e-6)
+        embedded = self.running.embedding.counts()
+        if embedded.tokens >= ENOUGH:
+            rate = embedded.tokens / max(embedded.seconds, 1e-6)
             self.running.engine.journal.set("tokens_per_second", f"{rate:.1f}")
 
     def _step(self, *, watch: bool) -> bool:
@@ -439,7 +440,7 @@ class Loop:
         )
         self.shown = replace(self.shown, at=0.0)
         self.running.engine.scanner.wait_no_longer()
-        self.running.engine.writer.wait_no_longer()
+        self.running.engine.health.wait_no_longer()
         self.running.engine.journal.wait_until(self._now + LONGEST_WAIT)
 
     def _require_state(self) -> None:

@@ -21,13 +21,13 @@ from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
 from ingestor.core.generation import Home
-from ingestor.core.languages import languages_of
 from ingestor.engine.vectors.models import checked
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.containers import Containers, Downloads
+from ingestor.pipeline.language import languages_of
 from ingestor.pipeline.limits import StageTimes, TextBudget
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools, exceeds_window

@@ -19,13 +19,13 @@ from ingestor.chroma.backend import Collections
 from ingestor.config.models import Config
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
+from ingestor.core.errors import Stopped
 from ingestor.core.events import event
-from ingestor.core.interruptions import Stopped
-from ingestor.engine.dispatcher import AHEAD
 from ingestor.engine.edition_store import EditionStore
-from ingestor.engine.loop import Engine, EngineParts
+from ingestor.engine.loop import Engine
+from ingestor.engine.parts import AHEAD, EngineParts
 from ingestor.engine.vectors.embedding import Embeddings
-from ingestor.engine.workers import Pool, Work
+from ingestor.engine.workers import Pool
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.filling import Upkeep
 from ingestor.model import Fingerprint, Vectors
@@ -79,7 +79,7 @@ class Ports:
     store: Callable[[Parts, Journal, bool], Store] = lambda parts, journal, serve: parts.collections(
         journal, serve=serve
     )
-    pool: Callable[[int], Work] = Pool
+    pool: Callable[[int], Pool] = Pool
     ahead: int = AHEAD
 
 
@@ -96,7 +96,7 @@ class StateFiles:
 class Preparation:
     """Parts that prepare documents. ``fleet``: the processes on nodes, if documents are prepared there."""
 
-    pool: Work
+    pool: Pool
     embedding: Embeddings
     answers: CachedAnswers
     fleet: Fleet | None
@@ -116,7 +116,7 @@ class Running:
     memory: Parses
     answers: CachedAnswers
     embedding: Embeddings
-    pool: Work
+    pool: Pool
     collections: Collections
     lexical: Upkeep
     engine: Engine
@@ -128,7 +128,7 @@ class Running:
     @property
     def embedding_cost(self) -> float:
         """Price of the tokens embedded since the start, at the present price."""
-        return policy.cost(self.embedding.tokens, self.parts.config.rechunk)
+        return policy.cost(self.embedding.counts().tokens, self.parts.config.rechunk)
 
     def reconfigured(self, config: Config) -> "Running":
         """The same state under another config. Raises NeedsHuman if its embedder cannot be loaded."""

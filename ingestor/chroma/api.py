@@ -17,7 +17,7 @@ from uuid import UUID
 
 import orjson
 
-from ingestor.core.backoff import ceiling, retry_after
+from ingestor.core.errors import ceiling, retry_after
 from ingestor.model import Metadata, RecordId
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ def main() -> None:
 def _explain(error: Exception) -> None:
     """End with a message if the error is not a defect of this program."""
     from ingestor.config.models import ConfigError
-    from ingestor.core.error_text import describe
+    from ingestor.core.errors import describe
     from ingestor.ports import IngestorError, Torn
     from ingestor.queries.access import BadRequest
 

@@ -83,8 +83,7 @@ def init(
 
 def _foreign_languages(folder: Path) -> str | None:
     """Return what to say if the default model does not know the language of most texts of a folder."""
-    from ingestor.core.languages import describe_foreign, languages_of
-    from ingestor.pipeline.language import language_of
+    from ingestor.pipeline.language import describe_foreign, language_of, languages_of
 
     counts = Counter[str]()
     for file in islice((file for file in folder.rglob("*") if file.suffix.lower() in _TEXTS), _LOOKED_AT):

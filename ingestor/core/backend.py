@@ -9,22 +9,6 @@ from ingestor.model import Fingerprint, ReaderModel
 from ingestor.ports import Index
 
 
-class Registrar(Protocol):
-    """Names and renames collections."""
-
-    def names(self) -> Mapping[str, str]:
-        """Name by UUID of all collections, ours or not."""
-        ...
-
-    def rename(self, uuid: str, name: str) -> bool:
-        """False if the name is taken."""
-        ...
-
-    def evict(self, name: str) -> str:
-        """Free a name: the collection that has it is deleted if empty, else renamed. Returns which."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Model:
     """The embedder as a collection stores it.
@@ -39,11 +23,23 @@ class Model:
     known: bool = True
 
 
-class Backend(Registrar, Protocol):
+class Backend(Protocol):
     """A store of collections; names are Chroma's."""
 
+    def names(self) -> Mapping[str, str]:
+        """Return the name by UUID of all collections, ours or not."""
+        ...
+
+    def rename(self, uuid: str, name: str) -> bool:
+        """Return False if the name is taken."""
+        ...
+
+    def evict(self, name: str) -> str:
+        """Free a name: delete the collection that has it if empty, else rename it. Return which."""
+        ...
+
     def open(self, name: ChromaName, model: Model) -> tuple[Index, str]:
-        """The collection, created if it does not exist, and its UUID. Raises NeedsHuman if it is not ours."""
+        """Return the collection, created if missing, and its UUID. Raises NeedsHuman if it is not ours."""
         ...
 
     def delete(self, name: ChromaName) -> None:
@@ -51,7 +47,7 @@ class Backend(Registrar, Protocol):
         ...
 
     def look(self, name: ChromaName) -> str | None:
-        """Why search misses too many of its records, or None.
+        """Return why search misses too many of its records, or None.
 
         Raises Torn or Gone if it cannot be counted, read and searched.
         """

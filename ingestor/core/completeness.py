@@ -70,7 +70,7 @@ def expected_words(document: Document) -> int:
 
 
 def shortfall(document: Document) -> Shortfall | None:
-    """The shortfall, or None if the text is complete as far as its parser can tell."""
+    """Return the shortfall, or None if the text is complete as far as its parser counts."""
     if document.content_type == HOLDER:
         return None
     if not document.text.strip():

@@ -215,7 +215,7 @@ WEAK_SIGNATURES = (
     (0, b"wOF", "font/woff"),
     (0, b"OTTO", "font/otf"),
 )
-# Members that tell what a zip is.
+# Members that identify the format of a zip.
 MEMBERS = (
     (b"word/document", _WORD),
     (b"ppt/presentation.xml", _SLIDES),
@@ -224,9 +224,9 @@ MEMBERS = (
     (b"META-INF/manifest.xml", f"{_ODF}.text"),
     (b"META-INF/container.xml", "application/epub+zip"),
 )
-# Of these, the types whose exact kind a member "mimetype" says, wherever it stands.
+# Types in MEMBERS whose exact kind is in a member "mimetype", at any position.
 LATE = {f"{_ODF}.text", "application/epub+zip"}
-# What a zip claims to be where its members don't tell: cut off, most often, as its parser will say.
+# Formats of zips by their names, if no member identifies them: most are truncated, as their parser reports.
 ZIPPED = {
     ".docx": _WORD,
     ".pptx": _SLIDES,
@@ -241,7 +241,7 @@ READ_BY_NAME = {
     *("pdf", "docx", "docm", "dotx", "pptx", "pptm", "xlsx", "xlsm", "rtf", "epub"),
     *("odt", "ods", "odp", "ott", "ots", "otp", "eml", "mbox", "xls", "ppt", "msg"),
 }
-# Entries of an OLE file that tell what it is.
+# Entries that identify the format of an OLE file.
 ENTRIES = tuple(
     (name.lower().encode("utf-16-le"), kind)
     for name, kind in (

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingestor.core.backoff import LONGEST, delay
-from ingestor.core.error_text import describe
+from ingestor.core.errors import LONGEST, delay, describe
 from ingestor.model import INSIDE, Item
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.units import counted
@@ -69,7 +68,7 @@ class QueueTurns:
 def sudden_loss(
     vanished: int, appeared: int, known: int, before: int | None, max_loss: float, moved_root: bool
 ) -> str | None:
-    """Why this listing must be confirmed by a person, or None.
+    """Return why a person must confirm this listing, or None.
 
     ``vanished``, ``appeared``: documents; ``known``: documents of the source by the journal; ``before``: the
     largest number of a PERIOD, or since a loss was accepted (None: it was never listed whole). So losses of
@@ -124,7 +123,7 @@ def after_failure(error: Exception, attempts: int, now: float, random: float, de
 
 
 def withdrawal(failure: Failure, withdrawn: int, indexed: int, max_loss: float) -> str | None:
-    """Why the records of an unreadable document are kept for now, or None.
+    """Return why the records of an unreadable document are kept for now, or None.
 
     ``withdrawn``: documents of its source withdrawn since it was last in step; ``indexed``: documents that it
     had in the index then. A broken parser must not empty an index, whatever it calls the cause.

@@ -21,19 +21,9 @@ class Parsed:
 
 
 def encode(document: Document) -> dict[str, object]:
-    """The document as strings, numbers, lists and dicts."""
-    return {
-        "text": document.text,
-        "blocks": [_FIELDS(block) for block in document.blocks],
-        "content_type": document.content_type,
-        "title": document.title,
-        "language": document.language,
-        "extra": document.extra,
-        "raw_words": document.raw_words,
-        "left_out": document.left_out,
-        "lost": document.lost,
-        "inner_breaks": document.inner_breaks,
-    }
+    """Return the document as strings, numbers, lists and dicts."""
+    values = {field.name: getattr(document, field.name) for field in fields(document)}
+    return values | {"blocks": [_FIELDS(block) for block in document.blocks]}
 
 
 def decode(encoded: dict[str, object]) -> Document:

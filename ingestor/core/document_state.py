@@ -1,12 +1,12 @@
 """The states of a document in one edition, and the state that each event leads to. Pure.
 
-The journal stores facts (versions, recipes, attempts), from which ``state_of`` tells the state;
-state/rows.py tells the same in SQL. Every method of the journal that changes a document is one of the
+The journal stores facts (versions, recipes, attempts), from which ``state_of`` derives the state;
+state/rows.py derives the same in SQL. Every method of the journal that changes a document is one of the
 events here. A pair of state and event that the table lacks cannot happen.
 """
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Literal, get_args
 
 State = Literal["absent", "due", "waiting", "settled", "quarantined", "unsupported", "gone"]
 # absent       the journal has no row of it
@@ -18,82 +18,47 @@ State = Literal["absent", "due", "waiting", "settled", "quarantined", "unsupport
 # gone         its source no longer has it, or no longer feeds this edition: its records are removed
 
 Event = Literal[
-    "listed",  # its source lists it in another version than before
-    "reverted",  # version or recipe are again those of its receipt, before anything was written
-    "vanished",  # a listing lacks it, or its source no longer feeds this edition
-    "recipe changed",
-    "intended",  # its records are about to be written or deleted: they are in doubt, its receipt is void
-    "written",
-    "refused",  # it is quarantined: its content cannot be read
-    "skipped",  # no parser reads it
-    "failed",  # an attempt failed for another reason
-    "retried",  # by a person
-    "doubted",  # its records may have been lost
-    "removed",  # its records were deleted
-    "adopted",  # a new document took over its records: it was renamed
-]
+    "listed", "reverted", "vanished", "recipe changed", "intended", "written", "refused", "skipped", "failed",
+    "retried", "doubted", "removed", "adopted",
+]  # fmt: skip
 
+
+def _from(states: Iterable[State], to: State) -> dict[State, State]:
+    return dict.fromkeys(states, to)
+
+
+_TRIED: tuple[State, ...] = ("due", "waiting", "settled")
+_LISTED: tuple[State, ...] = (*_TRIED, "quarantined", "unsupported")
+
+MOVES: Mapping[Event, Mapping[State, State]] = {
+    # its source lists it in another version than before
+    "listed": _from(("absent", *_LISTED, "gone"), "due"),
+    # version or recipe are again those of its receipt, before anything was written or deleted
+    "reverted": _from(("due", "gone"), "settled"),
+    # a listing lacks it, or its source no longer feeds this edition
+    "vanished": _from((*_LISTED, "gone"), "gone"),
+    "recipe changed": {**_from(_LISTED, "due"), "gone": "gone"},
+    # its records are about to be written or deleted: they are in doubt, its receipt is void
+    "intended": {"due": "due", "waiting": "waiting", "settled": "due", "gone": "gone"},
+    # also of a settled document: it is cut again, since the collection's statistic moved
+    "written": _from(_TRIED, "settled"),
+    # it is quarantined: its content cannot be read
+    "refused": _from(_TRIED, "quarantined"),
+    # no parser reads it
+    "skipped": _from(_TRIED, "unsupported"),
+    # an attempt failed for another reason
+    "failed": _from(_TRIED, "waiting"),
+    # by a person; an unsupported document by its name
+    "retried": _from(("waiting", "quarantined", "unsupported"), "due"),
+    # its records may have been lost
+    "doubted": {**{state: state for state in (*_LISTED, "gone")}, "settled": "due"},
+    # its records were deleted
+    "removed": {"gone": "absent"},
+    # a new document took over its records: it was renamed
+    "adopted": {"gone": "absent"},
+}
 NEXT: Mapping[State, Mapping[Event, State]] = {
-    "absent": {"listed": "due"},
-    "due": {
-        "listed": "due",
-        "reverted": "settled",
-        "vanished": "gone",
-        "recipe changed": "due",
-        "intended": "due",
-        "written": "settled",
-        "refused": "quarantined",
-        "skipped": "unsupported",
-        "failed": "waiting",
-        "doubted": "due",
-    },
-    "waiting": {
-        "listed": "due",
-        "vanished": "gone",
-        "recipe changed": "due",
-        "intended": "waiting",
-        "written": "settled",
-        "refused": "quarantined",
-        "skipped": "unsupported",
-        "failed": "waiting",
-        "retried": "due",
-        "doubted": "waiting",
-    },
-    "settled": {
-        "listed": "due",
-        "vanished": "gone",
-        "recipe changed": "due",
-        "intended": "due",
-        "written": "settled",  # cut again: the collection's statistic moved
-        "refused": "quarantined",
-        "skipped": "unsupported",
-        "failed": "waiting",
-        "doubted": "due",
-    },
-    "quarantined": {
-        "listed": "due",
-        "vanished": "gone",
-        "recipe changed": "due",
-        "retried": "due",
-        "doubted": "quarantined",
-    },
-    "unsupported": {
-        "listed": "due",
-        "vanished": "gone",
-        "recipe changed": "due",
-        "retried": "due",  # by name
-        "doubted": "unsupported",
-    },
-    "gone": {
-        "listed": "due",
-        "reverted": "settled",  # it is back before its records were deleted
-        "vanished": "gone",
-        "recipe changed": "gone",
-        "intended": "gone",
-        "doubted": "gone",
-        "removed": "absent",
-        "adopted": "absent",
-    },
+    state: {event: to[state] for event, to in MOVES.items() if state in to} for state in get_args(State)
 }
 
 PENDING = frozenset[State]({"due", "waiting"})  # to be prepared and written, now or later

@@ -31,7 +31,7 @@ class Home:
         return f"{self.state} on {self.host}" if self.host else self.state
 
     def is_home_of(self, other: "Home") -> bool:
-        """Whether both are one state. A Chroma that was moved along with its state is nobody else's."""
+        """Whether both are one state, also after the state was moved together with its Chroma."""
         moved_along = self.chroma != "" and (self.machine, self.chroma) != (other.machine, other.chroma)
         return moved_along or (self.machine, self.state) == (other.machine, other.state)
 

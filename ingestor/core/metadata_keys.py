@@ -49,7 +49,7 @@ NEEDED = frozenset(
     )
 )
 LEAN = NEEDED | {"source_name", "path", "content_type", "page_label", "symbol"}
-# Of the keys beside the standard ones lean leaves out what tells how a document was read and cut.
+# Keys beside the standard ones that lean omits: how a document was read and cut.
 _NOT_LEAN = frozenset(
     (
         *("pages", "pages_without_text", "pages_recognised", "picked", "fallback"),

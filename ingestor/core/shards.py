@@ -1,6 +1,6 @@
 """The collections in Chroma that one collection is made of, where the config gives it several shards. Pure.
 
-A record is in the shard that the hash of its document's id says. The id stays when a document is renamed, so
+A record is in the shard given by the hash of its document's id. The id stays when a document is renamed, so
 its records stay where they are. Names carry the number of shards, so that no reader takes a part for all.
 """
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped
 from ingestor.embedders.exact import unit
 from ingestor.embedders.model_files import load_tokenizer
 from ingestor.llm.at_once import in_parallel

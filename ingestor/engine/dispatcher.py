@@ -6,40 +6,27 @@ the engine's thread waits for.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.engine.flight import AT_WORK, Flight, InFlight, Phase, Start
+from ingestor.engine.parts import EngineParts
 from ingestor.engine.workers import BEGUN, Lane
-from ingestor.engine.writer import BATCH
 from ingestor.model import SourceName
 from ingestor.state.queries.backlog import Backlog
 
-AHEAD = BATCH  # small documents, of one record each often, begun before a worker is free for them
 SMALL = 2**16  # bytes; so all that are begun ahead fit into 26 MB
-IN_FLIGHT_BYTES = 128 * 10**6  # of documents being prepared; a larger one is prepared alone
 LARGE = 2 * 10**6  # bytes; such documents are heavy, as are those that exceeded the time of a first attempt
 _HEAVY_SHARE = 1 / 2  # of the workers, that may prepare heavy documents
 _SOURCE_SHARE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang
 
 
 class Dispatcher:
-    """Chooses documents to begin. In each method ``behind`` names editions whose documents count as absent.
+    """Chooses documents to begin. Documents of the editions ``behind`` count as absent."""
 
-    ``clock``: POSIX seconds. ``ahead``: most documents that are begun before a worker is free.
-    """
-
-    def __init__(
-        self,
-        flight: Flight,
-        backlog: Backlog,
-        clock: Callable[[], float],
-        workers: int,
-        in_flight_bytes: int = IN_FLIGHT_BYTES,
-        ahead: int = AHEAD,
-    ) -> None:
-        self._flight, self._backlog, self._clock = flight, backlog, clock
-        self.workers, self._bytes, self._most_ahead = workers, in_flight_bytes, ahead
+    def __init__(self, parts: EngineParts, flight: Flight, backlog: Backlog) -> None:
+        self._flight, self._backlog, self._clock = flight, backlog, parts.clock
+        self.workers, self._bytes, self._most_ahead = parts.workers, parts.in_flight_bytes, parts.ahead
         self.several = False  # whether there are several sources
 
     def lane(self, source: SourceName, *, behind: bool) -> Lane:
@@ -57,15 +44,29 @@ class Dispatcher:
         return min(self.workers + waiting, BEGUN * self.workers) - len(at_work)
 
     def due(
-        self,
-        ready: Sequence[Feed],
-        free: int,
-        full: Sequence[Entry],
-        behind: Container[EditionName] = (),
+        self, ready: Sequence[Feed], free: int, full: Sequence[Entry], behind: Container[EditionName] = ()
     ) -> list[Entry]:
-        """Choose documents for ``free`` workers. ``full``: documents of full batches, to be written first."""
+        """Choose documents for ``free`` workers. ``full``: documents of full batches, to be written first.
+
+        One of several sources occupies only its share of the workers, and heavy documents only theirs.
+        """
         moving = [*(each.entry for each in self._at_work(behind)), *_without(full, behind)]
-        return self.affordable(self._fair(ready, free, moving), moving)
+        room, slow, chosen = self._room(ready, moving), self._flight.slow(), list[Entry]()
+        heavy = max(1, int(self.workers * _HEAVY_SHARE)) - sum(_is_heavy(each, slow) for each in moving)
+        while (number := free - len(chosen)) > 0:
+            fed, before = [feed for feed in ready if room[feed.source] > 0], len(chosen)
+            besides = self._flight.rows() | {entry.row for entry in chosen} | (set() if heavy > 0 else slow)
+            largest = None if heavy > 0 else LARGE
+            due = self._backlog.due(fed, self._clock(), number, besides, largest=largest)
+            for entry in due:
+                is_heavy = _is_heavy(entry, slow)
+                if room[entry.source] > 0 and (heavy > 0 or not is_heavy):
+                    room[entry.source] -= 1
+                    heavy -= is_heavy
+                    chosen.append(entry)
+            if len(chosen) - before == len(due) < number:  # nothing else is due
+                break
+        return self.affordable(chosen, moving)
 
     def due_ahead(
         self, ready: Sequence[Feed], full: Sequence[Entry], behind: Container[EditionName] = ()
@@ -97,53 +98,15 @@ class Dispatcher:
             if each.start is Start.ON_WORKER and each.entry.collection not in behind
         ]  # fmt: skip
 
-    def _fair(self, ready: Sequence[Feed], free: int, moving: Sequence[Entry]) -> list[Entry]:
-        """Due documents for ``free`` workers. One of several sources occupies only its share of them."""
-        chosen: list[Entry] = []
-        while len(chosen) < free:
-            room = self._room(ready, chosen, moving)
-            fed = [feed for feed in ready if room[feed[0]] > 0]
-            due = self._due(fed, free - len(chosen), chosen, moving)
-            before = len(chosen)
-            for entry in due:
-                if room[entry.source] > 0:
-                    room[entry.source] -= 1
-                    chosen.append(entry)
-            if len(chosen) - before == len(due):
-                break
-        return chosen
-
-    def _due(
-        self, ready: Sequence[Feed], number: int, chosen: Sequence[Entry], moving: Sequence[Entry]
-    ) -> list[Entry]:
-        """Due documents besides the ``chosen``. Heavy ones occupy only some of the workers."""
-        now, known = self._clock(), self._flight.rows() | {entry.row for entry in chosen}
-        due = self._backlog.due(ready, now, number, known)
-        slow = self._flight.slow()
-        heavy_due = [entry.row for entry in due if size_of(entry) > LARGE or entry.row in slow]
-        if not heavy_due:
-            return due
-        heavy = sum(size_of(entry) > LARGE or entry.row in slow for entry in (*moving, *chosen))
-        room = max(1, int(self.workers * _HEAVY_SHARE)) - heavy
-        beyond = set(heavy_due[max(0, room) :])
-        if not beyond:
-            return due
-        light = [entry for entry in due if entry.row not in beyond]
-        besides = known | slow | {entry.row for entry in due}
-        return light + self._backlog.due(ready, now, len(beyond), besides, largest=LARGE)
-
-    def _room(
-        self, ready: Sequence[Feed], chosen: Sequence[Entry], moving: Sequence[Entry]
-    ) -> dict[SourceName, int]:
-        """How many more documents of each source may be begun.
+    def _room(self, ready: Sequence[Feed], moving: Sequence[Entry]) -> dict[SourceName, int]:
+        """Return how many more documents of each source may be begun.
 
         The share bounds both the documents that occupy workers and those that wait for a process that parses.
         """
         share = _SOURCE_SHARE if self.several else BEGUN
         waiting = {each.entry.row for each in self._flight.documents(Phase.WAITING)}
-        occupying = [entry for entry in moving if entry.row not in waiting]
-        begun = Counter(entry.source for entry in (*moving, *chosen))
-        occupied = Counter(entry.source for entry in (*occupying, *chosen))
+        begun = Counter(entry.source for entry in moving)
+        occupied = Counter(entry.source for entry in moving if entry.row not in waiting)
         workers, most = max(1, int(self.workers * share)), max(1, int(BEGUN * self.workers * min(1, share)))
         return {name: min(workers - occupied[name], most - begun[name]) for name, _ in ready}
 
@@ -160,6 +123,10 @@ class Dispatcher:
 
 def _without(entries: Sequence[Entry], behind: Container[EditionName]) -> list[Entry]:
     return [entry for entry in entries if entry.collection not in behind]
+
+
+def _is_heavy(entry: Entry, slow: Container[int]) -> bool:
+    return size_of(entry) > LARGE or entry.row in slow
 
 
 def size_of(entry: Entry) -> int:

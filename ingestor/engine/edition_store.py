@@ -7,14 +7,14 @@ journal before anything is written. If a copy of this state wrote it elsewhere, 
 """
 
 import logging
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from ingestor.chroma.shards import Shards, blamed
-from ingestor.core.backend import Backend, Model, Registrar
+from ingestor.core.backend import Backend, Model
 from ingestor.core.entries import ChromaName, Edition, EditionName, Renewal
 from ingestor.core.events import event
 from ingestor.core.fingerprint import metadata_digest, round_to_half, text_digest, vector_digest
@@ -40,7 +40,7 @@ log = logging.getLogger("ingestor")
 ATTEMPTS = 5  # against clients that keep creating a collection of that name
 
 
-def rename_to_roles(registrar: Registrar, editions: Sequence[Edition]) -> int:
+def rename_to_roles(backend: Backend, editions: Sequence[Edition]) -> int:
     """Give every edition the names of its role, also after a crash. Return how many were renamed.
 
     A collection is known by its UUID, which a rename keeps. A switch is two renames. Between them the
@@ -52,28 +52,23 @@ def rename_to_roles(registrar: Registrar, editions: Sequence[Edition]) -> int:
 
     Raises Transient when Chroma is away, or when a client keeps taking a name.
     """
-    here, renamed = registrar.names(), 0
+    here, renamed = backend.names(), 0
     for edition in sorted(editions, key=lambda edition: edition.role == "live"):  # names are freed first
         for uuid, name in edition.places:
             if here.get(uuid, name) != name:
-                _rename(registrar, uuid, name)
+                _rename(backend, uuid, name)
                 renamed += 1
     return renamed
 
 
-def _rename(registrar: Registrar, uuid: str, name: ChromaName) -> None:
+def _rename(backend: Backend, uuid: str, name: ChromaName) -> None:
     for _ in range(ATTEMPTS):
-        if registrar.rename(uuid, name):
+        if backend.rename(uuid, name):
             return
-        log.warning(
-            "name %s was taken by another program's collection, now renamed to %s",
-            name,
-            registrar.evict(name),
-            extra=event("collection_renamed", collection=str(name)),
-        )
-    raise Transient(
-        f"some client makes a collection {name!r} again and again; stop it while names are swapped"
-    )
+        words = "name %s was taken by another program's collection, now renamed to %s"
+        about = event("collection_renamed", collection=str(name))
+        log.warning(words, name, backend.evict(name), extra=about)
+    raise Transient(f"a client makes a collection {name!r} again and again; stop it while names are swapped")
 
 
 LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
@@ -109,21 +104,17 @@ def restore_order(journal: Journal, index: Index, collection: EditionName) -> st
         journal.doubt(collection, sorted(rows))
     orphans = sorted(map(RecordId, seen.absent(index.ids())))
     index.drop(orphans)
-    log.warning(
-        "collection %s compared: %s wrong or missing, rewriting; %s without a document deleted",
-        collection,
-        counted(wrong, "record"),
-        len(orphans),
-        extra=event("collection_compared", collection=str(collection), records=wrong, dropped=len(orphans)),
-    )
-    if wrong + len(orphans) <= FEW_STALE * known:
+    words = "collection %s compared: %s wrong or missing, rewriting; %s without a document deleted"
+    about = event("collection_compared", collection=str(collection), records=wrong, dropped=len(orphans))
+    log.warning(words, collection, counted(wrong, "record"), len(orphans), extra=about)
+    differing = wrong + len(orphans)
+    if differing <= FEW_STALE * known:
         return None
-    return f"{wrong + len(orphans):,} of {counted(known, 'record')} differ from what was written"
+    return f"{differing:,} of {counted(known, 'record')} differ from what was written"
 
 
 def is_stale(record: Record, known: Known) -> bool:
-    """Whether text or vector of a record differ from the ones that were written, as far as the journal
-    knows."""
+    """Whether text or vector of a record differ from those written, as far as the journal knows."""
     if known.unsure or known.text_key != text_digest(record.text):
         return True
     restored = round_to_half(record.vector)
@@ -141,15 +132,16 @@ def are_alike(written: Vector, found: Vector) -> bool:
 
 
 def other_keys(metadata: Iterable[Metadata]) -> set[str]:
-    """The non-standard metadata keys of these records."""
+    """Return the non-standard metadata keys of these records."""
     return {key for each in metadata for key in each} - KEYS
 
 
-def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> None:
-    """Note metadata keys that a collection's records have, so that writing a record removes them."""
+def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> frozenset[str]:
+    """Note metadata keys of a collection's records, so that writing a record removes them. Return all."""
     row = journal.collection(collection)
     if not keys <= row.extra_keys:
         journal.note_collection(collection, replace(row, extra_keys=row.extra_keys | keys))
+    return row.extra_keys | keys
 
 
 class EditionIndex(Shards[Index]):
@@ -204,12 +196,12 @@ class EditionStore:
         self._straight = False  # whether Chroma's names are known to be those of the roles
 
     def open(self, name: EditionName) -> EditionIndex:
-        """The open collection; created if it does not exist.
+        """Return the open collection; create a missing one.
 
         Raises Transient when the server is away, NeedsHuman when the collection is not ours.
         """
         if name not in self._open:
-            self._open[name] = self._opened(name)
+            self._open[name] = self._open_anew(name)
         return self._open[name]
 
     def check(self, name: EditionName) -> None:
@@ -217,7 +209,7 @@ class EditionStore:
 
         Raises Torn when it is damaged, Gone when it was deleted or replaced, Transient, NeedsHuman.
         """
-        self.see_to_names()
+        self.match_names()
         index = self.open(name)
         index.count()  # by its UUID, which a collection that took its name does not have
         if judge(index.facts(), self._journal.collection(name).generations, self.home) != "same":
@@ -231,17 +223,12 @@ class EditionStore:
         self._editions.note_reach(name, "; ".join(reasons) or None)
 
     def extra_keys(self, name: EditionName, batch: Sequence[Prepared]) -> frozenset[str]:
-        """Non-standard metadata keys that were ever written to it, those of ``batch`` included."""
-        row = self._journal.collection(name)
-        metas = [record.metadata for p in batch for record in p.records] + [
-            m for p in batch for _, m in p.patches
-        ]
-        keys = row.extra_keys.union(*(meta.keys() for meta in metas)) - KEYS
-        if keys != row.extra_keys:
-            self._journal.note_collection(name, replace(row, extra_keys=keys))
-        return keys
+        """Return the non-standard metadata keys that were ever written to it, with those of ``batch``."""
+        metas = [record.metadata for each in batch for record in each.records]
+        metas += [metadata for each in batch for _, metadata in each.patches]
+        return note_keys(self._journal, name, other_keys(metas))
 
-    def failed(self, name: EditionName, error: Exception) -> None:
+    def note_failure(self, name: EditionName, error: Exception) -> None:
         """Open the collection again next time: the handle may be stale.
 
         Only the failing shard is reported to Chroma: by the next one the server may have been restarted.
@@ -257,12 +244,12 @@ class EditionStore:
         """
         self._open.pop(name, None)
         if torn:
-            self.see_to_names()
+            self.match_names()
             places = self._editions.named(name).places
             self._delete(places if shard is None else places[shard : shard + 1])
 
     def doubt(self, name: EditionName, shards: Container[int] | None = None) -> None:
-        """Mark its records as in doubt: those in these shards, or all."""
+        """Mark the records in these shards as in doubt; all if ``shards`` is None."""
         of = self._editions.named(name).shards
         if shards is None or of == 1:
             self._journal.doubt(name)
@@ -271,30 +258,30 @@ class EditionStore:
         self._journal.doubt(name, [row for row, document in documents if shard_of(document, of) in shards])
 
     def disown(self, name: EditionName) -> None:
-        """Another program's collection has its name. If ours comes back, its records count as unknown."""
+        """Note that another program has its name. Records of ours, if it returns, are unknown."""
         self._open.pop(name, None)
         if self._editions.has_documents(name):
             self._journal.note_collection(name, replace(self._journal.collection(name), uuids=()))
         else:
             self._editions.forget(name)
 
-    def in_force(self, name: EditionName) -> bool:
+    def is_in_force(self, name: EditionName) -> bool:
         """Whether it is kept up to date: its role is ``live`` or ``building``."""
         return any(e.name == name and e.role in ("live", "staging") for e in self._editions.all())
 
-    def building(self, name: EditionName) -> bool:
-        """Whether readers don't see it yet."""
+    def is_building(self, name: EditionName) -> bool:
+        """Whether readers do not see it yet."""
         return self._editions.named(name).role == "staging"
 
-    def roles_changed(self) -> None:
+    def distrust_names(self) -> None:
         """Compare Chroma's names with the roles before a collection is opened or deleted by its name.
 
         Call it before the roles change: an error right after the change must not leave it out.
         """
         self._straight = False
 
-    def _opened(self, name: EditionName) -> EditionIndex:
-        self.see_to_names()
+    def _open_anew(self, name: EditionName) -> EditionIndex:
+        self.match_names()
         row, model, edition = self._journal.collection(name), self._model(name), self._editions.named(name)
         if row.embedder not in (None, model.recipe):
             self._start_over(edition, "the embedder changed")
@@ -302,22 +289,24 @@ class EditionStore:
         facts = index.facts()
         verdict = judge(facts, row.generations, self.home)
         if verdict == "elsewhere":
-            raise NeedsHuman(self._fenced(name, facts))
+            shown = edition.places[0][1]
+            raise NeedsHuman(
+                f"collection {shown!r} is written by a copy of this state, {home_of(facts)}; this one is "
+                f"{self.home}. Only one may write it. If that one is not in use any more, run: "
+                f"ingestor collections --adopt {shown}"
+            )
         others = _others(row.uuids, index.uuids)
         if others is None and index.count():
             self._start_over(edition, "records are not in the journal")
             index = self._connect(edition, model)
         elif others is None or others:
             self.doubt(name, others)
-        unmarked = generation_of(facts) is None  # somebody replaced the metadata, or the first shard is new
+        unmarked = generation_of(facts) is None  # its metadata was replaced, or its first shard is new
         harmless = unmarked and (others or index.uuids in self._seen)
         compared = others is not None and verdict == "restored" and not harmless
         if compared:
-            log.warning(
-                "collection %s: a backup of Chroma or the journal was restored; comparing records",
-                edition.serves,
-                extra=event("collection_compared", collection=str(edition.serves)),
-            )
+            words = "collection %s: a backup of Chroma or the journal was restored; comparing records"
+            log.warning(words, edition.serves, extra=event("collection_compared", collection=edition.serves))
             why = restore_order(self._journal, index, name)
             if why is not None and edition.role == "live":
                 Requests(self._journal).put("rebuild", edition.serves, why)
@@ -343,12 +332,8 @@ class EditionStore:
 
     def _start_over(self, edition: Edition, why: str) -> None:
         """Delete the edition in Chroma, and doubt its records, so that all are written again."""
-        log.warning(
-            "collection %s: %s; rewriting all records",
-            edition.serves,
-            why,
-            extra=event("collection_rebuilt", collection=str(edition.serves), reason=why),
-        )
+        about = event("collection_rebuilt", collection=str(edition.serves), reason=why)
+        log.warning("collection %s: %s; rewriting all records", edition.serves, why, extra=about)
         self._journal.doubt(edition.name)
         self._delete(edition.places)
 
@@ -357,15 +342,7 @@ class EditionStore:
         for _, place in places:
             self._chroma.delete(place)
 
-    def _fenced(self, name: EditionName, facts: Mapping[str, object]) -> str:
-        shown = self._editions.named(name).places[0][1]
-        return (
-            f"collection {shown!r} is written by a copy of this state, {home_of(facts)}; this one is "
-            f"{self.home}. Only one may write it. If that one is not in use any more, run: "
-            f"ingestor collections --adopt {shown}"
-        )
-
-    def see_to_names(self) -> None:
+    def match_names(self) -> None:
         """Rename collections to match their roles, before one is taken for another by its name.
 
         Raises Transient when Chroma is away.

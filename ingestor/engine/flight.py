@@ -9,17 +9,20 @@ WAITING.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from itertools import accumulate
 
 import numpy as np
 
-from ingestor.core.backoff import ceiling, has_passed
 from ingestor.core.entries import EditionName, Entry
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped, ceiling, has_passed
 from ingestor.model import Sums
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Index
 from ingestor.state.journal import Journal
 
+BATCH = 400  # records written at once; a document of more is large
+BEHIND = 50  # records of a rebuild written at once: removals and edits wait for a few such writes
+LINGER = 0.5  # seconds that a prepared document waits for others to fill the batch
 _KNOWN = 10_000  # documents that are not in flight and of which something is remembered
 _AT_ONCE = 3  # versions of a document that are tried as they come, though each fails
 _RAREST = 30.0  # seconds between two attempts at a document that always changes
@@ -27,7 +30,7 @@ _QUIET = 60.0  # seconds between two lines of the log about such a document
 
 
 class Phase(Enum):
-    DUE = auto()  # not in flight: due or settled, as the journal says
+    DUE = auto()  # not in flight: the journal has its state
     BEGUN = auto()  # submitted: waits for a worker
     PREPARING = auto()  # on a worker, or its outcome is not taken yet
     WAITING = auto()  # for vectors, or for a process that parses: keeps no worker
@@ -128,6 +131,12 @@ class InFlight:
         writes = self.prepared
         return 0 if writes is None else len(writes.records) + len(writes.patches) + len(writes.drops)
 
+    @property
+    def large(self) -> bool:
+        """Whether it is written by slices. A renamed document is not: its row in the journal changes."""
+        prepared = self.prepared
+        return prepared is not None and self.records > BATCH and prepared.intent.predecessor is None
+
     def move(self, to: Phase) -> None:
         assert to in MOVES[self.phase], f"a document cannot move from {self.phase} to {to}"
         self.phase = to
@@ -155,6 +164,36 @@ class Queue:
     documents: dict[int, InFlight] = field(default_factory=dict)
     records: int = 0
     since: float = 0.0
+
+    @property
+    def is_full(self) -> bool:
+        return self.records >= BATCH
+
+    def is_ripe(self, now: float) -> bool:
+        """Whether a batch is full, or has waited long enough for others to fill it."""
+        return bool(self.documents) and (self.is_full or has_passed(self.since, LINGER, now))
+
+    @property
+    def ripe_at(self) -> float:
+        """POSIX seconds."""
+        return self.since + LINGER
+
+    def batch(self, *, behind: bool) -> list[InFlight]:
+        """Return the first documents that are not large: about a batch of records, at least one document.
+
+        ``behind``: whether readers do not see the edition yet.
+        """
+        most = BEHIND if behind else BATCH
+        small = [each for each in self.documents.values() if not each.large]
+        sizes = accumulate(each.records for each in small)
+        return small[: 1 + sum(size < most for size in sizes)]
+
+    def next_large(self) -> InFlight | None:
+        """Return the large document whose turn it is."""
+        return next((each for each in self.documents.values() if each.large), None)
+
+    def partly_written(self) -> set[int]:
+        return {row for row, each in self.documents.items() if each.phase is Phase.WRITING}
 
 
 class Flight:

@@ -6,26 +6,21 @@ Read ``step`` first.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from functools import partial
 
-from ingestor.core.backoff import has_passed
 from ingestor.core.decisions import Failure
 from ingestor.core.entries import EditionName, Entry, Feed
-from ingestor.core.interruptions import Stopped
-from ingestor.engine.dispatcher import AHEAD, IN_FLIGHT_BYTES, Dispatcher
-from ingestor.engine.edition_store import EditionStore
-from ingestor.engine.flight import AT_WORK, Flight, InFlight, Start, cancel_overtaken
+from ingestor.core.errors import Stopped, has_passed
+from ingestor.engine.dispatcher import Dispatcher
+from ingestor.engine.flight import AT_WORK, BATCH, Flight, InFlight, Start, cancel_overtaken
 from ingestor.engine.outcomes import DocumentFlow
+from ingestor.engine.parts import EngineParts
 from ingestor.engine.scanner import GRACE, Scan, Scanner
-from ingestor.engine.workers import Outcome, Work
-from ingestor.engine.writer import BATCH
+from ingestor.engine.workers import Outcome
 from ingestor.model import SourceName
-from ingestor.pipeline.limits import StageTimes
 from ingestor.pipeline.listing import Source, want
-from ingestor.pipeline.prepare import Job, Preparing, prepare
-from ingestor.state.journal import Journal
+from ingestor.pipeline.prepare import Job, Predecessor
 from ingestor.state.queries.backlog import Backlog, predecessor, still_wanted, without_heirs
 from ingestor.state.sources import SourceRows
 
@@ -36,52 +31,22 @@ CANCEL_EVERY = 1.0  # seconds; a pause, an edit and a removal are seen no later
 RESTLESS = "it changes while it is read, again and again"
 
 
-@dataclass(frozen=True, kw_only=True)
-class EngineParts:
-    """Everything that the engine works with.
-
-    ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``workers``: documents prepared at the
-    same time. ``forget``: called with source and key of each document that is removed.
-    ``times``: seconds by stage. ``preparing``: prepares a document, called on a worker.
-    ``ahead``: small documents that are begun before a worker is free.
-    """
-
-    journal: Journal
-    collections: EditionStore
-    pool: Work
-    clock: Callable[[], float]
-    random: Callable[[], float]
-    workers: int = 16
-    forget: Callable[[SourceName, str], None] = lambda source, key: None
-    times: StageTimes = field(default_factory=StageTimes)
-    preparing: Preparing = prepare
-    in_flight_bytes: int = IN_FLIGHT_BYTES
-    ahead: int = AHEAD
-
-
 class Engine:
     """Reconciles the journal's desired state with Chroma. All methods belong to one thread."""
 
     def __init__(self, parts: EngineParts) -> None:
-        journal, clock, random = parts.journal, parts.clock, parts.random
-        self.journal, self.pool, self.clock, self.random = journal, parts.pool, clock, random
-        self.forget, self.source_rows, self.backlog = parts.forget, SourceRows(journal), Backlog(journal)
-        self.times = parts.times
+        self.journal, self.pool, self.clock = parts.journal, parts.pool, parts.clock
+        self.forget, self.preparing, self.times = parts.forget, parts.preparing, parts.times
+        self.source_rows, self.backlog = SourceRows(parts.journal), Backlog(parts.journal)
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
         self.losing: Collection[SourceName] = ()  # with an edition that only loses documents
         self._behind = set[EditionName]()  # built to replace others: they take what these leave over
-        self.flight, self.preparing = Flight(), parts.preparing
-        self.dispatcher = Dispatcher(
-            self.flight, self.backlog, clock, parts.workers, parts.in_flight_bytes, parts.ahead
-        )
-        self.flow = DocumentFlow(
-            journal, parts.collections, self.flight, clock, random,
-            is_first=lambda feed: self.scanner.is_first(feed),
-            look_again=lambda source, key: self.scanner.look_again(source, key),
-        )  # fmt: skip
-        self.writer = self.flow.writer
-        self.scanner = Scanner(journal, parts.pool, clock, random, self.writer.check)
+        self.flight = Flight()
+        self.dispatcher = Dispatcher(parts, self.flight, self.backlog)
+        self.scanner = Scanner(parts, whole=lambda edition: self.health.mark(edition))
+        self.flow = DocumentFlow(parts, self.flight, self.scanner)
+        self.writer, self.health = self.flow.writer, self.flow.writer.health
         self._most_again = max(parts.workers, parts.ahead)
         self._cancelled_at = -CANCEL_EVERY  # POSIX seconds
         self._rebuilt_at = self._rebuilding = 0.0  # POSIX seconds of a rebuild's last batch, and its seconds
@@ -90,11 +55,7 @@ class Engine:
     # --- what the shell calls ------------------------------------------------------------------------
 
     def configure(
-        self,
-        sources: Sequence[Source],
-        *,
-        watch: bool,
-        leaving: Sequence[SourceName] = (),
+        self, sources: Sequence[Source], *, watch: bool, leaving: Sequence[SourceName] = ()
     ) -> None:
         """Take over a config: at the start, and whenever it changes.
 
@@ -115,7 +76,7 @@ class Engine:
     def check_collections(self) -> None:
         """Examine every collection soon: Chroma was restarted, or the config changed."""
         for edition in dict.fromkeys(feed.edition for feed in self.sources):
-            self.writer.check(edition)
+            self.health.mark(edition)
 
     def step(self, timeout: float) -> None:
         """Process finished work, then list, prepare and write what is due.
@@ -132,7 +93,7 @@ class Engine:
             self._inbox.popleft()
         self._cancel()
         self.scanner.start()
-        self.writer.look()
+        self.health.examine({name for name, queue in self.flight.queues.items() if queue.documents})
         self._dispatch()
         self._write()
         self._tidy()
@@ -141,12 +102,12 @@ class Engine:
         """Write one batch of prepared documents before the end; the next run prepares the others."""
         self._write(everything=True)
 
-    def resting(self) -> bool:
+    def is_resting(self) -> bool:
         """Whether nothing runs, nothing waits to be written and nothing is due now."""
-        return not (self.scanner.busy() or self.flight.rows() or self._due_now())
+        return not (self.scanner.is_busy() or self.flight.rows() or self._due_now())
 
     def wake_at(self, *, routine: bool = True) -> float:
-        """When work is due next, in POSIX seconds. ``routine``: regular listings count, too."""
+        """Return when work is due next, in POSIX seconds. ``routine``: regular listings count, too."""
         later = dict.fromkeys(self._behind, self._rebuilt_at + self._rebuilding) if self._yields() else {}
         times = [self.writer.wake_at(later), self.scanner.wake_at(routine=routine)]
         if not self.flight.rows():
@@ -167,17 +128,15 @@ class Engine:
             else:
                 self.flow.take(outcome.tag, outcome)
         elif isinstance(outcome.tag, Scan):
-            self.scanner.scanned(outcome.tag, outcome)
-        elif stopped:
-            return
-        elif isinstance(outcome.tag, str):
-            self.scanner.hinted(SourceName(outcome.tag), outcome)
+            self.scanner.take_listing(outcome.tag, outcome)
+        elif isinstance(outcome.tag, str) and not stopped:
+            self.scanner.take_hint(SourceName(outcome.tag), outcome)
 
     # --- dispatching ---------------------------------------------------------------------------------
 
     def _ready(self) -> list[Feed]:
         """Feeds whose source is neither held nor paused and whose collection can be written."""
-        paused = self.writer.paused()
+        paused = self.health.paused()
         return [
             feed
             for feed in self.sources
@@ -194,7 +153,7 @@ class Engine:
         now = self.clock()
         return bool(
             self.backlog.due(ready, now, 1)
-            or self.backlog.heirless(self._losing(ready), 1, paused=self.writer.paused())
+            or self.backlog.heirless(self._losing(ready), 1, paused=self.health.paused())
             or self._drifted(ready, 1, ())
         )
 
@@ -227,12 +186,12 @@ class Engine:
             return
         in_flight = self.flight.documents()
         again = {each.entry.row for each in in_flight if each.start is Start.AGAIN}
-        idle = self.scanner.quiet() and len(again) == len(in_flight)
+        idle = self.scanner.is_quiet() and len(again) == len(in_flight)
         # one that is due may be found renamed
         quiet = idle and not self.backlog.due(ready, self.clock(), 1, again)
         gone = self._without_heirs(ready)
         if quiet and not gone:
-            gone = self.backlog.heirless(self._losing(ready), BATCH, paused=self.writer.paused())
+            gone = self.backlog.heirless(self._losing(ready), BATCH, paused=self.health.paused())
         for entry in gone:  # first: after a crash nothing would trigger it
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
@@ -252,10 +211,10 @@ class Engine:
         While no listing could find them under another name, their time comes GRACE earlier: at once.
         """
         until, part = self.clock(), self.scanner.taking_over()
-        if self.scanner.quiet():
+        if self.scanner.is_quiet():
             until += GRACE
         losing = self._losing([feed for feed in ready if feed.source not in part])
-        gone = self.backlog.gone(losing, until, BATCH, self.flight.rows(), self.writer.paused())
+        gone = self.backlog.gone(losing, until, BATCH, self.flight.rows(), self.health.paused())
         return without_heirs(self.journal, gone, until, LEAST)
 
     def _start(self, entry: Entry, start: Start = Start.ON_WORKER) -> None:
@@ -265,17 +224,18 @@ class Engine:
             self.journal.fail(entry.row, entry.item.version, later)
             return
         source = self.sources[entry.feed]
-        tools, of, job = source.tools, _no_predecessor, Job(entry)
+        tools, job = source.tools, Job(entry)
         document = InFlight(entry, start, tools.recipe(""), tools.statistic, attempts)
         if tools.statistic is not None:
             others = partial(self.flight.sums_of_others, self.journal, document)
             job = Job(entry, others(), others)
         behind = start is Start.AGAIN or entry.collection in self._behind
         lane = self.dispatcher.lane(entry.source, behind=behind)
+        former: Predecessor = _no_predecessor
         if self.backlog.any_gone(entry.collection):
-            of = partial(predecessor, self.journal, source.is_moved)
+            former = partial(predecessor, self.journal, source.is_moved)
         self.flight.begin(document)
-        self.pool.submit(document, lambda: self.preparing(job, tools, of), lane=lane)
+        self.pool.submit(document, lambda: self.preparing(job, tools, former), lane=lane)
 
     def _drifted(self, ready: Sequence[Feed], limit: int, besides: Collection[int]) -> list[Entry]:
         """Settled documents, without the rows ``but``, whose cuts no longer fit their statistic."""
@@ -298,7 +258,7 @@ class Engine:
     def _write(self, *, everything: bool = False) -> None:
         """Write what is ripe, editions that readers see first. A batch is ripe if nothing can join it."""
         with self.times.measured("write"):
-            for edition in sorted(self.writer.health, key=self._behind.__contains__):
+            for edition in sorted(self.flight.queues, key=self._behind.__contains__):
                 behind = edition in self._behind
                 if behind and not everything and self._yields():
                     continue
@@ -316,7 +276,4 @@ class Engine:
 
 
 def _no_predecessor(new: Entry, content: str) -> Entry | None:
-    """Return no predecessor: nothing had vanished when this document started.
-
-    A renamed document is listed together with its former name.
-    """
+    """Return no predecessor: nothing had vanished, and a renamed document is listed with its former name."""

@@ -4,27 +4,26 @@ Failures are logged by reason, since one cause can strike thousands of documents
 """
 
 import logging
+import traceback
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 
 from ingestor.core import decisions
-from ingestor.core.backoff import LONGEST, delay
 from ingestor.core.decisions import Failure
 from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
+from ingestor.core.errors import LONGEST, Slow, delay
 from ingestor.core.events import Event, event
-from ingestor.core.interruptions import Slow
-from ingestor.core.languages import LanguageCounts
-from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.flight import Flight, InFlight
+from ingestor.engine.parts import EngineParts
+from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Outcome
 from ingestor.engine.writer import Writer
-from ingestor.model import SourceName
+from ingestor.pipeline.language import LanguageCounts
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Prepared, withdraw
 from ingestor.ports import NeedsHuman, Stale, Unsupported
 from ingestor.state.editions import Notices
-from ingestor.state.journal import Journal
 from ingestor.state.sources import SourceRows, WithdrawalGuard
 
 log = logging.getLogger("ingestor")
@@ -79,29 +78,16 @@ class FailureLog:
 
 
 class DocumentFlow:
-    """Takes documents from a worker's outcome to the writer, or lands them.
+    """Takes documents from a worker's outcome to the writer, or lands them."""
 
-    ``is_first``: whether listings of this edition decide for its source. ``look_again``: lists a source soon,
-    at and below a key.
-    """
-
-    def __init__(
-        self,
-        journal: Journal,
-        collections: EditionStore,
-        flight: Flight,
-        clock: Callable[[], float],
-        random: Callable[[], float],
-        is_first: Callable[[Feed], bool],
-        look_again: Callable[[SourceName, str], None],
-    ) -> None:
-        self._journal, self._flight, self._clock, self._random = journal, flight, clock, random
-        self._is_first, self._look_again, self._source_rows = is_first, look_again, SourceRows(journal)
+    def __init__(self, parts: EngineParts, flight: Flight, scanner: Scanner) -> None:
+        self._journal, self._clock, self._random = parts.journal, parts.clock, parts.random
+        self._flight, self._scanner, self._source_rows = flight, scanner, SourceRows(parts.journal)
         self._sources: Mapping[Feed, Source] = {}
         self._behind: Container[EditionName] = ()
-        self.guard, self._failures = WithdrawalGuard(journal), FailureLog()
-        self._notices, self._languages = Notices(journal), LanguageCounts()
-        self.writer = Writer(journal, collections, flight, self, clock, random)
+        self.guard, self._failures = WithdrawalGuard(parts.journal), FailureLog()
+        self._notices, self._languages = Notices(parts.journal), LanguageCounts()
+        self.writer = Writer(parts, flight, self)
 
     def configure(self, sources: Mapping[Feed, Source], behind: Container[EditionName]) -> None:
         """Take over a config. ``behind``: editions that are built to replace others."""
@@ -109,7 +95,7 @@ class DocumentFlow:
         for feed, source in sources.items():
             if source.tools.languages is None:
                 self._notices.put("language", feed.source, None)
-        self.writer.configure({feed.edition for feed in sources})
+        self.writer.health.configure({feed.edition for feed in sources})
 
     def take(self, document: InFlight, outcome: Outcome) -> None:
         entry, attempts = document.entry, document.attempts
@@ -122,7 +108,7 @@ class DocumentFlow:
             if outcome.value.empties and not self._may_withdraw(document, EMPTIED):
                 return
             self._note_language(entry, outcome.value)
-            self.writer.put(document, outcome.value)
+            self._flight.put(document, outcome.value, self._clock())
         elif outcome.error is not None:
             self._fail(document, outcome.error, outcome.trace, document.refused)
 
@@ -140,7 +126,7 @@ class DocumentFlow:
         if words is not None:
             self._notices.put("language", entry.source, words)
 
-    def refuse(self, document: InFlight, error: Exception, trace: str) -> None:
+    def refuse(self, document: InFlight, error: Exception) -> None:
         """Handle a refusal by Chroma. The entry is read again, since the intents changed it."""
         assert document.prepared is not None
         receipt = document.prepared.receipt
@@ -151,7 +137,7 @@ class DocumentFlow:
             self._flight.land(document)  # work on the former name is not over: refused again after it
         else:
             self._flight.follow(document, entry)
-            self._fail(document, error, trace)
+            self._fail(document, error, "".join(traceback.format_exception(error)))
 
     def _fail(self, document: InFlight, error: Exception, trace: str, refused: str | None = None) -> None:
         """Handle a document that could not be prepared or written. ``refused``: recipe of its quarantine."""
@@ -163,41 +149,27 @@ class DocumentFlow:
             return
         if failure.quarantined and entry.item is not None:
             if self._may_withdraw(document, failure):
-                self.writer.counts.failed(entry.source, failure.reason)
-                if isinstance(error, Unsupported):
-                    self._failures.note(
-                        entry,
-                        "document_unsupported",
-                        "skipped %s (%s): %s",
-                        failure,
-                        alike=1,
-                        level=logging.INFO,
-                    )
+                self.writer.counts.note_failure(entry.source, failure.reason)
+                unsupported = isinstance(error, Unsupported)
+                if unsupported:
+                    words, once = "skipped %s (%s): %s", {"alike": 1, "level": logging.INFO}
+                    self._failures.note(entry, "document_unsupported", words, failure, **once)
                 else:
                     self._failures.note(entry, "document_quarantined", "quarantined %s (%s): %s", failure)
-                parser = NO_PARSER if isinstance(error, Unsupported) else ""
+                parser = NO_PARSER if unsupported else ""
                 recipe = refused or source.tools.recipe("")
                 receipt = Receipt(entry.row, entry.item.version, recipe, "", "", parser, failure=failure)
-                self.writer.put(document, withdraw(entry, receipt))
+                self._flight.put(document, withdraw(entry, receipt), self._clock())
             return
         if isinstance(error, NeedsHuman):
             self._ask_person(entry, failure.reason)
         if isinstance(error, Stale):
-            self._look_again(entry.source, entry.key)
+            self._scanner.look_again(entry.source, entry.key)
         if failure.detail is not None:
-            self._failures.note(
-                entry, "document_failed", "%s (%s) failed, keeps its records and will be retried: %s", failure
-            )
+            words = "%s (%s) failed, keeps its records and will be retried: %s"
+            self._failures.note(entry, "document_failed", words, failure)
         elif document.attempts.note_failure(entry, self._clock()):
-            log.info(
-                "%s (%s): %s; will be retried",
-                entry.key,
-                entry.source,
-                failure.reason,
-                extra=event(
-                    "document_retried", source=str(entry.source), document=entry.key, reason=failure.reason
-                ),
-            )
+            self._log_retry(logging.INFO, entry, failure.reason, "will be retried")
         self._put_off(document, failure)
 
     def _ask_person(self, entry: Entry, reason: str) -> None:
@@ -206,27 +178,21 @@ class DocumentFlow:
         An edition that is replaced holds neither: its former model need not be there any more.
         """
         if entry.collection in self._behind:
-            self.writer.hold(entry.collection, reason)
+            self.writer.health.hold(entry.collection, reason)
         elif self._is_replaced(entry.feed):
-            log.warning(
-                "%s (%s): %s; it waits for the new collection",
-                entry.key,
-                entry.source,
-                reason,
-                extra=event("document_retried", source=str(entry.source), document=entry.key, reason=reason),
-            )
+            self._log_retry(logging.WARNING, entry, reason, "it waits for the new collection")
         else:
-            log.error(
-                "source %s is held: %s",
-                entry.source,
-                reason,
-                extra=event("source_held", source=str(entry.source), reason=reason),
-            )
+            about = event("source_held", source=str(entry.source), reason=reason)
+            log.error("source %s is held: %s", entry.source, reason, extra=about)
             self._source_rows.hold(entry.source, reason)
 
     def _is_replaced(self, feed: Feed) -> bool:
         """Whether another edition of the source is built."""
         return any(other.source == feed.source and other.edition in self._behind for other in self._sources)
+
+    def _log_retry(self, level: int, entry: Entry, reason: str, when: str) -> None:
+        about = event("document_retried", source=str(entry.source), document=entry.key, reason=reason)
+        log.log(level, "%s (%s): %s; %s", entry.key, entry.source, reason, when, extra=about)
 
     def _put_off(self, document: InFlight, failure: Failure) -> None:
         """Land a document that keeps its records and is retried."""
@@ -245,7 +211,7 @@ class DocumentFlow:
         source = self._sources.get(entry.feed)
         if (
             source is None
-            or not self._is_first(entry.feed)
+            or not self._scanner.is_first(entry.feed)
             or self.guard.passes(entry, failure, source.max_loss)
         ):
             return True  # losses of an edition in building are judged before the switch
@@ -260,8 +226,8 @@ class DocumentFlow:
         source = self._sources.get(prepared.entry.feed)
         return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 
-    def hold(self, collection: EditionName, error: Exception) -> None:
-        """Hold the sources of a collection that readers see; the writer waits with others."""
+    def hold(self, collection: EditionName, reason: str) -> None:
+        """Hold the sources of a collection that readers see; only the collection waits if they do not."""
         for source in self._sources.values():
             if source.collection == collection and collection not in self._behind:
-                self._source_rows.hold(source.name, str(error))
+                self._source_rows.hold(source.name, reason)

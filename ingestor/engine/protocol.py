@@ -157,12 +157,12 @@ def _slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def _pad(meta: Metadata, extra_keys: frozenset[str]) -> Metadata:
-    """With None for each extra key that is not in ``meta``: Chroma merges metadata and keeps others."""
+    """Add None for each extra key that is not in ``meta``: Chroma merges metadata and keeps other keys."""
     return {**dict.fromkeys(extra_keys), **meta}
 
 
 def _to_write(prepared: Prepared, extra_keys: frozenset[str]) -> Iterator[Record]:
-    """A new record has nothing to remove, and Chroma takes a quarter more of them without keys of no value.
+    """Yield the records to write, new records without keys of no value: Chroma writes a quarter more of them.
 
     A record in doubt is never new (core/slots.py).
     """

@@ -12,19 +12,17 @@ from enum import Enum, auto
 from functools import partial
 
 from ingestor.core import decisions
-from ingestor.core.backoff import delay
 from ingestor.core.decisions import QueueTurns, Scope
 from ingestor.core.entries import EditionName, Feed, SourceRow
-from ingestor.core.error_text import describe
+from ingestor.core.errors import Stopped, delay, describe
 from ingestor.core.events import event
-from ingestor.core.interruptions import Stopped
 from ingestor.core.reconcile import Action, Conclude, Hold, Identify, ListAgain, Listing, Observe, reconcile
-from ingestor.engine.workers import Outcome, Work
+from ingestor.engine.parts import EngineParts
+from ingestor.engine.workers import Outcome
 from ingestor.model import Hint, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Progress, Source
 from ingestor.ports import NeedsHuman, Transient, Watchable
-from ingestor.state.journal import Journal
 from ingestor.state.listings import LastListing
 from ingestor.state.sources import SourceRows
 
@@ -36,7 +34,7 @@ GRACE = 60.0  # seconds a vanished document waits to be found again under anothe
 class WatchPhase(Enum):
     IDLE = auto()
     LISTING = auto()  # on a worker
-    TAKING_OVER = auto()  # some of its actions are carried out; work goes on before the next ones
+    TAKING_OVER = auto()  # some of its actions are carried out; other work precedes the next ones
     FAILED = auto()  # listed again after a backoff, which no hint shortens
     HELD = auto()  # its listing lacks documents, and a person must accept the loss
 
@@ -107,20 +105,13 @@ class TakeOver:
 class Scanner:
     """Lists sources and takes their listings over into the journal, each into all editions of its source.
 
-    ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``whole``: called with a collection
-    whenever one of its sources was listed whole.
+    ``whole``: called with a collection whenever one of its sources was listed whole.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        pool: Work,
-        clock: Callable[[], float],
-        random: Callable[[], float],
-        whole: Callable[[EditionName], None],
-    ) -> None:
-        self.journal, self.pool, self.clock, self.random, self._whole = journal, pool, clock, random, whole
-        self.source_rows = SourceRows(journal)
+    def __init__(self, parts: EngineParts, whole: Callable[[EditionName], None]) -> None:
+        self.journal, self.pool = parts.journal, parts.pool
+        self.clock, self.random, self._whole = parts.clock, parts.random, whole
+        self.source_rows = SourceRows(parts.journal)
         self._sources: dict[SourceName, list[Source]] = {}  # by name: one for each edition
         self._watches: dict[SourceName, Watch] = {}
 
@@ -154,7 +145,7 @@ class Scanner:
                 fresh.end = self.pool.listen(name, first.connector.watch)
 
     def _continues(self, name: SourceName, watch: Watch, before: Sequence[Source]) -> bool:
-        """Whether the listings of a source that is set as before go on, also one that is under way."""
+        """Whether an unchanged source keeps its watch, with a listing that is under way."""
         if watch.in_trouble or self.source_rows.of(name).held is not None:
             return False
         fed, feeds = (
@@ -197,20 +188,20 @@ class Scanner:
 
     # --- state ---------------------------------------------------------------------------------------
 
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether a listing runs or is due."""
         return any(
             watch.phase in AT_WORK or self._may_list(name, watch) for name, watch in self._watches.items()
         )
 
-    def quiet(self) -> bool:
+    def is_quiet(self) -> bool:
         """Whether no listing runs or is pending; paused sources do not count."""
         return not any(
             watch.phase in AT_WORK or (watch.dirty and not self._paused(name))
             for name, watch in self._watches.items()
         )
 
-    def listed(self, collection: EditionName) -> bool:
+    def has_listed(self, collection: EditionName) -> bool:
         """Whether every source of this edition was listed whole under this config."""
         fed = {name for name, each in self._sources.items() if collection in [one.collection for one in each]}
         return all(self._watches[name].whole for name in fed)
@@ -250,7 +241,7 @@ class Scanner:
 
     # --- what comes in -------------------------------------------------------------------------------
 
-    def hinted(self, name: SourceName, outcome: Outcome) -> None:
+    def take_hint(self, name: SourceName, outcome: Outcome) -> None:
         """Take a hint of a watch, or note that the watch ended with an error."""
         if (watch := self._watches.get(name)) is None:
             return  # of a config that is no longer in force
@@ -258,24 +249,17 @@ class Scanner:
         if outcome.error is not None:
             if failed_before:
                 return  # regular listings find what it missed since
-            log.warning(
-                "watching %s failed: %s; regular listings continue",
-                name,
-                describe(outcome.error),
-                extra=event("source_watch_failed", source=str(name), reason=describe(outcome.error)),
-            )
+            reason = describe(outcome.error)
+            about = event("source_watch_failed", source=str(name), reason=reason)
+            log.warning("watching %s failed: %s; regular listings continue", name, reason, extra=about)
         hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
         meant = name if hint.source is None else hint.source
         if meant not in self._watches:
-            log.warning(
-                "source %s sends a hint for source %r, which is not in the config",
-                name,
-                meant,
-                extra=event("source_watch_failed", source=str(name)),
-            )
+            words = "source %s sends a hint for source %r, which is not in the config"
+            log.warning(words, name, meant, extra=event("source_watch_failed", source=str(name)))
         self.look_again(meant, hint.under)
 
-    def scanned(self, scan: Scan, outcome: Outcome) -> None:
+    def take_listing(self, scan: Scan, outcome: Outcome) -> None:
         """Take the end of a listing, or carry out its next actions. After an error it is called again."""
         watch, value = scan.watch, outcome.value
         if watch is not self._watches.get(scan.source):
@@ -349,29 +333,19 @@ class Scanner:
         else:
             self.source_rows.troubled(source.name, reason)
             if not isinstance(outcome.error, Transient):
-                log.error(
-                    "source %s: unexpected error",
-                    source.name,
-                    extra=event("source_failed", source=str(source.name), trace=outcome.trace),
-                )
+                about = event("source_failed", source=str(source.name), trace=outcome.trace)
+                log.error("source %s: unexpected error", source.name, extra=about)
         watch.next_scan = self._later(source, watch.failures)
         watch.failures += 1
         watch.move(WatchPhase.FAILED)
 
     def _log(self, source: Source, watch: Watch, problem: str | None) -> None:
         if problem is None and watch.problem is not None:
-            log.info(
-                "source %s: listing complete again",
-                source.name,
-                extra=event("source_listed", source=str(source.name)),
-            )
+            about = event("source_listed", source=str(source.name))
+            log.info("source %s: listing complete again", source.name, extra=about)
         elif problem != watch.problem:
-            log.warning(
-                "source %s: %s",
-                source.name,
-                problem,
-                extra=event("source_failed", source=str(source.name), reason=problem),
-            )
+            about = event("source_failed", source=str(source.name), reason=problem)
+            log.warning("source %s: %s", source.name, problem, extra=about)
         watch.problem = problem
 
     def _later(self, source: Source, attempts: int) -> float:

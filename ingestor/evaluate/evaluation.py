@@ -32,7 +32,7 @@ from ingestor.evaluate.workplace import (
     same_documents,
 )
 from ingestor.llm.options import Endpoint
-from ingestor.pipeline.language import identified
+from ingestor.pipeline.language import identify
 from ingestor.ports import BadDocument
 from ingestor.queries.access import BadRequest
 from ingestor.registry import find
@@ -204,7 +204,7 @@ def _questions(
             own, refused = asking.ask_questions(place, endpoint, request.make)
         else:
             own = make_questions(
-                [identified(each.document) for each in place.sample.documents], request.make, request.seed
+                [identify(each.document) for each in place.sample.documents], request.make, request.seed
             )
         questions, left = _everywhere(own, samples)
         refused = [*refused, *left]
@@ -252,7 +252,8 @@ def _cuts(
 
 def _cut(strategy: Strategy, sample: Sample, place: Workplace, which: str) -> SampleCut:
     def progress(key: str) -> None:
-        embedded = f", {place.embedding.tokens:,} tokens embedded" if place.embedding.tokens else ""
+        tokens = place.embedding.counts().tokens
+        embedded = f", {tokens:,} tokens embedded" if tokens else ""
         place.progress(f"cutting by {strategy.name}{which}: {key}{embedded}")
 
     try:

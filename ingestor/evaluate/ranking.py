@@ -30,7 +30,7 @@ from ingestor.lexical.file import LexicalFile, reading
 from ingestor.lexical.index import LexicalIndex
 from ingestor.lexical.ranking import ByWords, ranked
 from ingestor.model import Metadata, Record, RecordId, Vectors
-from ingestor.pipeline.language import identified
+from ingestor.pipeline.language import identify
 from ingestor.pipeline.metadata import title_of
 from ingestor.search.fusion import document_of, fused
 from ingestor.search.rerankers import Scores as RerankerScores
@@ -288,7 +288,7 @@ def _costs(place: Workplace, cut: SampleCut, seconds: float) -> StrategyCosts:
 def describe(cut: SampleCut) -> list[Metadata]:
     """Return the metadata of each chunk that words need."""
     known = [
-        {"language": identified(each.document).language, "title": title_of(each.document, each.item)}
+        {"language": identify(each.document).language, "title": title_of(each.document, each.item)}
         for each in cut.sample.documents
     ]
     return [
@@ -299,8 +299,9 @@ def describe(cut: SampleCut) -> list[Metadata]:
 
 def _speed(place: Workplace, cuts: Sequence[SampleCut]) -> float:
     """Tokens that the model reads in a second: as in this run, or measured where the cache knew most."""
-    if place.embedding.texts >= _MEASURED:
-        return place.embedding.tokens / max(1e-6, place.embedding.seconds)
+    embedded = place.embedding.counts()
+    if embedded.texts >= _MEASURED:
+        return embedded.tokens / max(1e-6, embedded.seconds)
     texts = list(cuts[0].texts[:_MEASURED])
     begun = perf_counter()
     place.parts.embedder.embed(texts)

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from time import monotonic
 
 from ingestor.core.decisions import Scope
-from ingestor.core.error_text import describe
+from ingestor.core.errors import describe
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.listings.comparison import VersionTable
 from ingestor.model import Document, Item, SourceName

@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped
 from ingestor.ports import Stop
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import finalize
 
-from ingestor.core.backoff import ceiling, retry_after
+from ingestor.core.errors import ceiling, retry_after
 from ingestor.llm import bounded_http
 from ingestor.llm.bounded_http import Reply, UnusableAnswer
 from ingestor.llm.options import ModelServer

@@ -22,8 +22,8 @@ from time import monotonic
 from typing import Any
 
 from ingestor.config.workers import Workers
+from ingestor.core.errors import Stopped
 from ingestor.core.events import event
-from ingestor.core.interruptions import Stopped
 from ingestor.nodes.deaths import LOST_IN_A_ROW, Death, ProcessLost, describe
 from ingestor.nodes.messages import Mismatch, Started, unpack_answer
 from ingestor.nodes.setup import EmbedderOf, Setup, ToolsOf

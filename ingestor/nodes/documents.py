@@ -14,8 +14,8 @@ from typing import Protocol
 
 from ingestor.core.document_json import Parsed
 from ingestor.core.entries import Entry, Feed
+from ingestor.core.errors import Stopped
 from ingestor.core.events import event
-from ingestor.core.interruptions import Stopped
 from ingestor.model import Blob, Item
 from ingestor.nodes.deaths import Death, ProcessLost, describe, judge
 from ingestor.nodes.messages import (

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped
 from ingestor.model import Answered, Vector, Vectors
 from ingestor.nodes.deaths import Death, ProcessLost, judge
 from ingestor.nodes.messages import FailedCall, pack, unpack_answer

@@ -16,7 +16,7 @@ import numpy as np
 
 from ingestor.core.document_json import Parsed
 from ingestor.core.entries import Entry
-from ingestor.core.interruptions import Slow, Stopped
+from ingestor.core.errors import Slow, Stopped
 from ingestor.engine.workers import as_exception
 from ingestor.model import Blob, SourceName
 from ingestor.pipeline.prepare import Job, Prepared

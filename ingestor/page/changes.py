@@ -18,7 +18,7 @@ from typing import IO, Any
 from ingestor.app.handover import gone_sources
 from ingestor.config.models import Config
 from ingestor.confinement.python_child import PythonChild, python_child
-from ingestor.core.work_counts import kind_of
+from ingestor.core.errors import kind_of
 from ingestor.http_server.requests import RequestProblem
 from ingestor.model import SourceName
 from ingestor.page.overview import collections_now, sources_now

@@ -1,13 +1,18 @@
-"""Actions on documents, as values: `plan` announces actions, the writer executes and counts them.
+"""Actions on documents, as values, and their counts: `plan` announces actions, the writer executes them.
 
 Both derive actions here, so that they cannot disagree on the name of a change.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from ingestor.core.errors import kind_of
 from ingestor.pipeline.prepare import Prepared
+
+MOST_REASONS = 200  # pairs of source and kind of reason; later ones are counted as "other"
+
+BySource = Counter[tuple[str, str]]
 
 # rebuilt: written into an edition that is built to replace another. recut: nothing of the document changed,
 # but the statistic of its collection did. unchanged: its records stay, or only their metadata changes.
@@ -28,7 +33,7 @@ class WriteDocument:
 
 @dataclass(frozen=True, slots=True)
 class RemoveDocument:
-    """All records of a document are deleted: its source no longer has it."""
+    """The deletion of all records of a document that its source no longer has."""
 
     dropped: int
 
@@ -65,7 +70,7 @@ def _kind(prepared: Prepared, building: bool) -> Kind:
 
 
 def records_of(action: Action) -> Counter[str]:
-    """How many records the action adds, replaces, patches and drops."""
+    """Return how many records the action adds, replaces, patches and drops."""
     if isinstance(action, RemoveDocument):
         return Counter(dropped=action.dropped)
     return Counter(
@@ -73,25 +78,41 @@ def records_of(action: Action) -> Counter[str]:
     )
 
 
+def tally_of(action: Action) -> Counter[str]:
+    """Return what an action adds to the counts since the start: documents by kind, and ``records_...``."""
+    counted = Counter({f"records_{name}": number for name, number in records_of(action).items() if number})
+    kind = "removed" if isinstance(action, RemoveDocument) else action.kind
+    if kind not in ("unchanged", "withdrawn"):
+        counted[kind] += 1
+    return counted
+
+
 @dataclass(slots=True)
-class Tally:
-    """Counts since the start; ``sync`` prints them."""
+class WorkCounts:
+    """Counts of the engine's thread; other threads copy them.
 
-    added: int = 0
-    changed: int = 0
-    moved: int = 0
-    rebuilt: int = 0  # written into a collection that is being built
-    recut: int = 0  # cut again, since the statistic of the collection moved
-    removed: int = 0
-    records_added: int = 0
-    records_replaced: int = 0
-    records_patched: int = 0
-    records_dropped: int = 0
+    ``changes``: by kind. ``failures``: documents that were quarantined, by kind of reason. ``retries``:
+    attempts that failed and come again. ``successes``: last write of a document, POSIX seconds.
+    """
 
-    def count(self, action: Action) -> None:
-        kind = "removed" if isinstance(action, RemoveDocument) else action.kind
-        if kind not in ("unchanged", "withdrawn"):
-            setattr(self, kind, getattr(self, kind) + 1)
-        for name, number in records_of(action).items():
-            if number:
-                setattr(self, f"records_{name}", getattr(self, f"records_{name}") + number)
+    changes: BySource = field(default_factory=Counter)
+    failures: BySource = field(default_factory=Counter)
+    retries: BySource = field(default_factory=Counter)
+    successes: dict[str, float] = field(default_factory=dict)
+
+    def note_write(self, source: str, kind: str, now: float) -> None:
+        if kind != "unchanged":
+            self.changes[source, kind] += 1
+        if kind != "withdrawn":
+            self.successes[source] = now
+
+    def note_failure(self, source: str, reason: str) -> None:
+        _note(self.failures, source, reason)
+
+    def add_retry(self, source: str, reason: str) -> None:
+        _note(self.retries, source, reason)
+
+
+def _note(counts: BySource, source: str, reason: str) -> None:
+    key = source, kind_of(reason)
+    counts[key if key in counts or len(counts) < MOST_REASONS else (source, "other")] += 1

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable
 from threading import Event, Lock
 
+from ingestor.core.errors import Stopped
 from ingestor.core.events import event
-from ingestor.core.interruptions import Stopped
 from ingestor.llm.client import Completion, Prompt
 from ingestor.state.cache import VectorCache
 
@@ -36,7 +36,11 @@ class CachedAnswers:
             self._go_on()
             answer = ask()
             self._cache.put_answer(question.key, answer.text)
-        self._count(answer)
+        with self._counting:
+            self.calls += 1
+            self.prompt_tokens += answer.prompt_tokens
+            self.completion_tokens += answer.completion_tokens
+            self.cost += answer.cost
         return answer.text
 
     def wait(self, seconds: float) -> None:
@@ -60,13 +64,6 @@ class CachedAnswers:
     def _go_on(self) -> None:
         if self._stopped.is_set():
             raise Stopped
-
-    def _count(self, answer: Completion) -> None:
-        with self._counting:
-            self.calls += 1
-            self.prompt_tokens += answer.prompt_tokens
-            self.completion_tokens += answer.completion_tokens
-            self.cost += answer.cost
 
 
 class DryRunAnswers:

@@ -22,17 +22,15 @@ from threading import Lock
 from typing import BinaryIO, NamedTuple
 from weakref import finalize
 
-from ingestor.archives.members import DEEPEST, Member, budget
+from ingestor.archives.members import DEEPEST, budget
 from ingestor.archives.unpack import Unpacked, is_document, may_hold
-from ingestor.core.error_text import describe
+from ingestor.core.errors import describe
 from ingestor.core.fingerprint import combine
 from ingestor.core.listings.comparison import Versions
 from ingestor.model import HOLDER, INSIDE, Blob, Item
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from ingestor.sandbox.pool import Defect
 
-# Marks the version of an opened container. Raise the number if containers give other members than before, or
-# other names: every container is then opened again.
 _MOST = 64  # blobs; each has an open file
 _MOST_BYTES = 256 * 2**20
 
@@ -52,7 +50,7 @@ class Downloads:
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         self._lock = Lock()
-        finalize(self, _close, self._kept)
+        finalize(self, lambda kept: [one.file.close() for one in kept.values()], self._kept)
 
     def find(self, item: Item) -> Blob | None:
         with self._lock:
@@ -63,7 +61,7 @@ class Downloads:
         return Blob(data, kept.blob.name, kept.blob.content_type, kept.blob.told)
 
     def keep(self, item: Item, blob: Blob) -> None:
-        """Without room on the disk nothing is kept."""
+        """Keep a mail, unless the disk has no room."""
         with suppress(OSError), self._lock:
             file = TemporaryFile()  # noqa: SIM115 - closed when it is dropped
             file.write(blob.data)
@@ -79,11 +77,8 @@ class Downloads:
             kept.file.close()
 
 
-def _close(kept: OrderedDict[tuple[str, str], _Kept]) -> None:
-    for one in kept.values():
-        one.file.close()
-
-
+# Marks the version of an opened container. Raise the number if containers give other members than before, or
+# other names: every container is then opened again.
 _OPENED = " opened 2"
 _REFUSED = " refused "  # and a digest of the limits
 _MARK_OF_REFUSAL = re.compile(rf"{_REFUSED}[0-9a-f]{{16}}\Z")
@@ -120,7 +115,7 @@ class Containers:
     _late: dict[str, None] = field(default_factory=dict)  # keys that are opened last, the last tried last
 
     def expand(self, items: Iterable[Item], known: Versions) -> Iterator[Item]:
-        """The items and their members. ``known``: of the last listing.
+        """Yield the items and their members. ``known``: of the last listing.
 
         Raises PartialScan at the end if containers could not be opened.
         """
@@ -145,25 +140,22 @@ class Containers:
                     yield from self._with_members(item, known, version)
                 except (Transient, OSError, Defect) as error:
                     unread[item.key] = describe(error)
-                opening += self._measure(item, begun) if new else 0.0
+                if new:
+                    took = self.clock() - begun
+                    opening += took
+                    self._late.pop(item.key, None)
+                    if took > _COSTLY or item.key in self._failed:
+                        self._late[item.key] = None
         except PartialScan as error:
             seen = error.unknown
             unread[""] = str(error)
         if unread:
             raise PartialScan(_describe_unread(unread), (*seen, *filter(None, unread)), more=more)
 
-    def _measure(self, item: Item, begun: float) -> float:
-        """Seconds since ``begun``. Notes a container that was slow to open or damaged."""
-        took = self.clock() - begun
-        self._late.pop(item.key, None)
-        if took > _COSTLY or item.key in self._failed:
-            self._late[item.key] = None
-        return took
-
     def _with_costly_last(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, with slow and damaged containers last, the one tried longest ago first.
+        """Yield the items; slow and damaged containers come last, in the order of their last attempts.
 
-        So no container starves while others change. An error that ends the listing is raised after them.
+        So no container starves while others change. An error that ends the listing is raised at the end.
         """
         late: dict[str, Item] = {}
         partial: PartialScan | None = None
@@ -180,8 +172,7 @@ class Containers:
             raise partial
 
     def fetch(self, item: Item) -> Blob:
-        """The blob of an item or member. Raises what the connector raises, BadDocument if it cannot be
-        read."""
+        """Return the blob of an item or member. Raises what the connector raises, and BadDocument."""
         key, *inside = item.key.split(INSIDE)
         while inside and key not in self._listed:
             key += INSIDE + inside.pop(0)  # a folder that is called "!"
@@ -193,12 +184,12 @@ class Containers:
         return may_hold(item.key, self.archives)
 
     def _mark_refused(self, item: Item) -> str:
-        """The version of a container that cannot be opened under these limits."""
+        """Return the version of a container that cannot be opened under these limits."""
         limits = combine(getattr(self.unpack, "limits", ""), self.archives, *budget())
         return f"{item.version}{_REFUSED}{limits[:16]}"
 
     def _refusal(self, item: Item) -> str | None:
-        """Why this container could not be opened; None if it was opened, or not tried."""
+        """Return why this container could not be opened; None if it was opened, or not tried."""
         version, reason = self._verdicts.get(item.key, ("", None))
         return reason if version == item.version else None
 
@@ -229,22 +220,20 @@ class Containers:
     def _members(self, holder: Item, opened: Unpacked | None, known: Versions) -> Iterator[Item]:
         for member in opened.members.values() if opened else ():
             uri = f"{holder.uri}!/{member.name.replace(INSIDE, '!/')}"
-            version = member.version + (_OPENED if self._looks_into(member) else "")
+            deep = member.name.count(INSIDE) + 1 >= DEEPEST
+            opens = not deep and member.problem is None and may_hold(member.name, self.archives)
+            version = member.version + (_OPENED if opens else "")
             item = Item(holder.key + INSIDE + member.name, version, uri, member.size, member.modified)
             yield item
             if opened is not None and member.name in opened.broken:
                 yield from _as_known(item, known)
 
-    def _looks_into(self, member: Member) -> bool:
-        deep = member.name.count(INSIDE) + 1 >= DEEPEST
-        return not deep and member.problem is None and may_hold(member.name, self.archives)
-
     def _fetch_container(self, item: Item) -> Blob:
-        """The document of a container: empty for an archive, the text for a mail.
+        """Return the document of a container: empty for an archive, the text for a mail.
 
         Raises Stale if it can be opened now but could not be when it was listed: its members are not listed.
         """
-        plain = replace(item, version=_plain(item.version))
+        plain = replace(item, version=_MARK_OF_REFUSAL.sub("", item.version.removesuffix(_OPENED)))
         if not is_document(item.key):
             opened = self._open(plain)
             self._check_listed(item)
@@ -258,12 +247,8 @@ class Containers:
         return blob
 
     def _check_simple(self, item: Item, opened: Unpacked | None) -> None:
-        if (
-            opened is not None
-            and opened.members
-            and item.key not in self._not_simple
-            and self.is_simple(item)
-        ):
+        has_members = opened is not None and bool(opened.members)
+        if has_members and item.key not in self._not_simple and self.is_simple(item):
             self._not_simple.add(item.key)
             raise Stale(f"{item.uri} has attachments, although the source listed none")
 
@@ -272,14 +257,18 @@ class Containers:
             raise Stale(f"{item.uri} could not be opened when it was listed, but can be now")
 
     def _fetch_member(self, top: Item, name: str, item: Item) -> Blob:
-        """The blob of a member. Raises Stale if its content differs from the listing."""
+        """Return the blob of a member. Raises Stale if its content differs from the listing."""
         try:
             opened = self._open(top)
         except (BadDocument, Defect) as error:
             raise Transient(f"{item.uri} cannot be read, but its records stay: {error}") from error
         member = opened.members.get(name) if opened else None
         if opened is None or member is None:
-            raise self._unseen(opened, name, item)
+            broken = opened.broken if opened else {}
+            why = next((broken[holder] for holder in _holders(name) if holder in broken), None)
+            if why is not None:
+                raise Transient(f"{item.uri} cannot be read, but its records stay: {why}")
+            raise Stale(f"{item.uri} vanished since it was listed")
         if member.version != item.version.removesuffix(_OPENED):
             raise Stale(f"{item.uri} changed since it was listed")
         if name in opened.broken and not is_document(name):
@@ -287,13 +276,6 @@ class Containers:
         if member.opened and item.version.endswith(_OPENED) and not is_document(name):
             return _HOLDER
         return Blob(opened.read(member), name.rpartition("/")[2], member.content_type)
-
-    def _unseen(self, opened: Unpacked | None, name: str, item: Item) -> Transient:
-        broken = opened.broken if opened else {}
-        why = next((broken[holder] for holder in _holders(name) if holder in broken), None)
-        if why is not None:
-            return Transient(f"{item.uri} cannot be read, but its records stay: {why}")
-        return Stale(f"{item.uri} vanished since it was listed")
 
     def _open(self, item: Item) -> Unpacked | None:
         """Open a container; one at a time, so that several workers do not open the same."""
@@ -330,17 +312,12 @@ class Containers:
 
 
 def outside(key: str) -> str:
-    """The container of a key, or the parent of a folder named "!"."""
+    """Return the container of a key, or the parent of a folder named "!"."""
     return key.partition(INSIDE)[0]
 
 
-def _plain(version: str) -> str:
-    """The item as the connector listed it."""
-    return _MARK_OF_REFUSAL.sub("", version.removesuffix(_OPENED))
-
-
 def _holders(key: str) -> Iterator[str]:
-    """All containers that a key may lie in, the outermost first."""
+    """Yield all containers that a key may lie in, the outermost first."""
     at = key.find(INSIDE)
     while at >= 0:
         yield key[:at]
@@ -348,7 +325,7 @@ def _holders(key: str) -> Iterator[str]:
 
 
 def _as_known(holder: Item, known: Versions) -> list[Item]:
-    """A known member as an item. Key and version are the known ones, so it counts as unchanged."""
+    """Return the known members as items. Key and version are the known ones, so they count as unchanged."""
     prefix = holder.key + INSIDE
     return [
         Item(key, version, f"{holder.uri}!/{key.removeprefix(prefix)}")

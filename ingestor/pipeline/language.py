@@ -1,8 +1,9 @@
-"""The language of a document's prose, if its format does not state it.
+"""The language of a document's prose, beside those that an embedding model knows.
 
-Judged by py3langid: naive Bayes over byte n-grams [Lui & Baldwin, "langid.py", ACL 2012], about a millisecond
-a document. A language is given only if the model is sure. It is for metadata alone, and detected
-after chunking: an edit may change the result, which must not move the borders of chunks.
+Prose whose format states no language is judged by py3langid: naive Bayes over byte n-grams [Lui & Baldwin,
+"langid.py", ACL 2012], about a millisecond a document. A language is given only if the model is sure. It is
+for metadata alone, and detected after chunking: an edit may change the result, which must not move the
+borders of chunks.
 
 The same text gives the same answer in every thread. The model sums float32, so processors of different kinds
 may differ in the last bits of a confidence. Where that lies so close to ``_SURE``, a document that is read
@@ -10,8 +11,9 @@ again elsewhere costs a patch of its metadata.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from math import ceil
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from ingestor.core.fingerprint import fingerprint
 from ingestor.model import Document, Fingerprint
+from ingestor.units import counted
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -33,9 +36,16 @@ _WORD = re.compile(r"[!-~]+")  # of ASCII: other scripts may write without space
 _NO_WORD = re.compile(r"[0-9_@\\/<>{}=$`#|]")
 _NO_LANGUAGE = "zxx"
 _LOADING = Lock()
+REMEDY = "a multilingual model finds more: docs/first-collection.md, Languages"
+_FEWEST = 3  # documents; fewer show nothing
+_ENGLISH = re.compile(  # names of models that were trained on English alone
+    r"all-(minilm|mpnet|distilroberta|roberta)|multi-qa-|(^|[-_/])en([-_]|$)|[-_]en[-_.]v?\d|^msmarco-"
+    r"|(^|/)(e5|gte|bge)-(small|base|large)(-v\d[\d.]*)?$|nomic-embed-text-v1",
+    re.IGNORECASE,
+)
 
 
-def identified(document: Document) -> Document:
+def identify(document: Document) -> Document:
     """The document with its language: stated by the format, else detected in the prose, else None."""
     if document.language or (language := language_of("".join(_prose(document)))) is None:
         return document
@@ -85,3 +95,47 @@ def _load() -> "LanguageIdentifier":
         model.nb_ptc, model.nb_pc, model.nb_classes, model.tk_nextmove, model.tk_output,
         norm_probs=True, tk_row=model.tk_row,
     )  # fmt: skip
+
+
+# --- languages of models ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLanguages:
+    """Languages that a model knows, as ISO 639-1 codes."""
+
+    model: str
+    languages: frozenset[str]
+
+
+def languages_of(model: str) -> ModelLanguages | None:
+    """Return the languages of a model; None if its name does not show that they are few."""
+    name = model.rstrip("/").rpartition("/")[2]
+    return ModelLanguages(name, frozenset({"en"})) if _ENGLISH.search(name) else None
+
+
+class LanguageCounts:
+    """Documents by source and language, as they are prepared."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[str]] = {}
+
+    def add(self, source: str, language: str, known: ModelLanguages) -> str | None:
+        """Count a document. Return a warning if the model knows the language of too few of the source."""
+        counts = self._counts.setdefault(source, Counter())
+        counts[language] += 1
+        return describe_foreign(counts, known)
+
+
+def describe_foreign(counts: Mapping[str, int], known: ModelLanguages) -> str | None:
+    """Return what to say of documents by language; None if the model knows the language of half of them."""
+    total = sum(counts.values())
+    foreign = {language: number for language, number in counts.items() if language not in known.languages}
+    number = sum(foreign.values())
+    if number < _FEWEST or 2 * number <= total:
+        return None
+    most = sorted(foreign, key=lambda language: (-foreign[language], language))[:3]
+    return (
+        f"{number:,} of {counted(total, 'document')} are in a language that {known.model} does not know "
+        f"({', '.join(most)}); {REMEDY}"
+    )

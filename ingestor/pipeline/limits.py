@@ -12,8 +12,8 @@ from threading import Condition, Lock
 from time import monotonic, sleep
 from typing import Literal, TypeVar, get_args
 
+from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import fingerprint
-from ingestor.core.interruptions import Stopped
 from ingestor.model import Chunking, Fingerprint
 from ingestor.ports import Stale, Transient
 
@@ -27,7 +27,7 @@ def repeat_rules() -> Fingerprint:
 
 
 def without_repeats(chunking: Chunking) -> Chunking:
-    """Without chunks whose text MOST_REPEATS chunks before them have."""
+    """Drop chunks whose text MOST_REPEATS chunks before them have."""
     seen: Counter[str] = Counter()
     kept = []
     for position, chunk in enumerate(chunking.chunks):
@@ -55,7 +55,7 @@ class TextBudget:
 
     @contextmanager
     def taken(self, characters: int) -> Iterator[None]:
-        """Waits until the budget has room. A document larger than the whole budget is chunked alone.
+        """Wait until the budget has room. A document larger than the whole budget is chunked alone.
 
         Raises Stopped after ``stop``.
         """
@@ -73,7 +73,7 @@ class TextBudget:
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """Waiting threads get Stopped."""
+        """Raise Stopped in waiting threads."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -118,6 +118,6 @@ class StageTimes:
             self.add(stage, monotonic() - begun)
 
     def add(self, stage: str, seconds: float) -> None:
-        """Seconds that were measured elsewhere."""
+        """Add seconds that were measured elsewhere."""
         with self._lock:
             self.seconds[stage] += seconds

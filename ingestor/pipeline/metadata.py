@@ -24,7 +24,6 @@ from ingestor.core.fingerprint import fingerprint
 from ingestor.core.metadata_keys import KEYS, NEEDED, Profile, carries
 from ingestor.model import (
     INSIDE,
-    Block,
     Chunk,
     Document,
     DocumentId,
@@ -60,7 +59,7 @@ _VERSION = 8  # raised whenever the same chunk is described otherwise
 def rules(
     source: SourceName, profile: Profile, quotas: Quotas = UNBOUNDED, own: OwnMetadata = NONE_OF_ITS_OWN
 ) -> Fingerprint:
-    """How chunks are described: where that changes, the metadata of existing records is updated in place.
+    """Return a fingerprint of how chunks are described; a change patches the metadata of existing records.
 
     ``source``: its name, which records may carry. ``own``: keys that the config gives to its documents.
     """
@@ -111,24 +110,25 @@ def build(
     shared = _accept((*given.items(), *item.extra, *document.extra, *front.items()))
     described = []
     for i, (chunk, place) in enumerate(zip(chunks, places, strict=True)):
+        related: dict[str, str] = {
+            _SOURCE: document_id,
+            **({_PREVIOUS: ids[i - 1]} if i > 0 else {}),
+            **({_NEXT: ids[i + 1]} if i + 1 < len(ids) else {}),
+        }
         single: dict[str, Value] = {
             "context": "\n".join(lines[i]) or None,
             "chunk_index": i,
             "token_count": tokens[i],
             "content_hash": content_hashes[i],
-            "relationships": _relationships(document_id, ids, i),
+            "relationships": json.dumps(related),
         }
         every = {**shared, **_accept(chunk.extra), **whole, **_values({**place, **single})}
-        every["_node_content"] = _node(every, ids[i])
-        described.append(within(_select(every, profile, own.keys), quotas))
+        every["_node_content"] = _node(every, ids[i], related)
+        if profile != "full":
+            kept = {key: value for key, value in every.items() if carries(profile, key) or key in own.keys}
+            every = {**dict.fromkeys(KEYS), **kept}
+        described.append(within(every, quotas))
     return described
-
-
-def _select(metadata: Metadata, profile: Profile, own: frozenset[str]) -> Metadata:
-    if profile == "full":
-        return metadata
-    kept = {key: value for key, value in metadata.items() if carries(profile, key) or key in own}
-    return {**dict.fromkeys(KEYS), **kept}
 
 
 def _of_document(document: Document, item: Item, document_id: DocumentId) -> dict[str, Value]:
@@ -167,18 +167,22 @@ def title_of(document: Document, item: Item) -> str:
 
 
 def _places(lines: Outline, chunks: Sequence[Chunk], *, lined: bool) -> list[dict[str, Value]]:
-    """Where each chunk lies. Its page is that of its first visible character; ``lined``: it has lines."""
+    """Return the place of each chunk. Its page is that of its first visible character.
+
+    ``lined``: whether the document has lines.
+    """
     inside = [lines.section_of(chunk) for chunk in chunks]
     counts = Counter(inside)
     seen = Counter[int]()
     places = []
     for chunk, index in zip(chunks, inside, strict=True):
         section = lines.sections[index]
+        touched = (lines.sections[each].titles for each in sorted(lines.shares_of(chunk)))
         places.append(
             _span(lines, chunk, lined=lined)
             | {
                 "heading_path": section.path,
-                "headings": _headings(lines, chunk),
+                "headings": list(dict.fromkeys(chain.from_iterable(touched))) or None,
                 "section_title": section.title,
                 "section_number": section.number,
                 "section_chunk_index": seen[index],
@@ -192,7 +196,8 @@ def _places(lines: Outline, chunks: Sequence[Chunk], *, lined: bool) -> list[dic
 def _span(lines: Outline, chunk: Chunk, *, lined: bool) -> dict[str, Value]:
     spans = chunk.spans or ((chunk.start, chunk.end),)
     blocks = [block for start, end in spans for block in lines.between(start, end)]
-    first = _first(lines, chunk, blocks)
+    visible = lines.first_visible(chunk.start, chunk.end)
+    first = next((block for block in blocks if block.end > visible), None)
     return {
         "start_index": chunk.start,
         "end_index": chunk.end,
@@ -206,39 +211,16 @@ def _span(lines: Outline, chunk: Chunk, *, lined: bool) -> dict[str, Value]:
     }
 
 
-def _first(lines: Outline, chunk: Chunk, blocks: Iterable[Block]) -> Block | None:
-    visible = lines.first_visible(chunk.start, chunk.end)
-    return next((block for block in blocks if block.end > visible), None)
+def _node(metadata: Metadata, id_: RecordId, related: Mapping[str, str]) -> str | None:
+    """Return a node of LlamaIndex without its text: a model reads a citation before the text.
 
-
-def _headings(lines: Outline, chunk: Chunk) -> list[str] | None:
-    """The titles of all sections that the chunk touches, each after those around it, and each once."""
-    touched = (lines.sections[index].titles for index in sorted(lines.shares_of(chunk)))
-    return list(dict.fromkeys(chain.from_iterable(touched))) or None
-
-
-def _relationships(document_id: DocumentId, ids: Sequence[RecordId], i: int) -> str:
-    related: dict[str, str] = {_SOURCE: document_id}
-    if i > 0:
-        related[_PREVIOUS] = ids[i - 1]
-    if i + 1 < len(ids):
-        related[_NEXT] = ids[i + 1]
-    return json.dumps(related)
-
-
-def _node(metadata: Metadata, id_: RecordId) -> str | None:
-    """A node of LlamaIndex without its text: a model reads a citation before the text.
-
-    The node carries what cites the passage, and keys of one's own.
-
-    None where values are so long that the JSON would be cut.
+    The node carries what cites the passage, and keys of one's own. None if its JSON would be truncated.
     """
     shown = {
         key: value
         for key, value in metadata.items()
         if value is not None and (key in _IN_NODES or key not in KEYS)
     }
-    related = json.loads(str(metadata["relationships"]))
     node = {
         "id_": id_,
         "metadata": shown,
@@ -376,14 +358,8 @@ def _convert(texts: list[str], kind: FieldType) -> Value:
 # that are not ingestor's own, in reverse alphabetical order. Keys that ingestor reads stay.
 LEFT_OUT = (
     *("doc_id", "ref_doc_id", "file_path", "file_type", "content_hash", "strategy", "recipe"),
-    *(
-        "section_chunk_count",
-        "section_chunk_index",
-        "block_kinds",
-        "file_size",
-        "last_modified_date",
-        "last_modified_day",
-    ),
+    *("section_chunk_count", "section_chunk_index", "block_kinds", "file_size", "last_modified_date"),
+    *("last_modified_day",),
     *("section_number", "parents", "_node_content", "relationships", "figure", "token_count", "file_name"),
     *("section_title", "headings", "folders", "page_label", "symbol", "content_type"),
 )
@@ -426,7 +402,7 @@ def _truncate(value: Value, most: int | None) -> Value:
 
 
 def require_short(chunks: Sequence[Chunk], quotas: Quotas) -> None:
-    """Raises BadDocument if the server does not take the text of a chunk."""
+    """Raise BadDocument if the server does not take the text of a chunk."""
     most = quotas.document_bytes
     for at, chunk in enumerate(chunks if most is not None else ()):
         size = len(chunk.text.encode())

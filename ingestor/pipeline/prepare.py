@@ -18,7 +18,6 @@ from ingestor.core import slots as core_slots
 from ingestor.core.completeness import shortfall
 from ingestor.core.entries import EditionName, Entry, Intent, Receipt
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
-from ingestor.core.languages import ModelLanguages
 from ingestor.core.metadata_keys import Profile
 from ingestor.model import (
     Chunk,
@@ -37,6 +36,7 @@ from ingestor.model import (
 )
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import language, limits, metadata
+from ingestor.pipeline.language import ModelLanguages
 from ingestor.pipeline.limits import StageTimes
 from ingestor.pipeline.reading import Reader, Reading
 from ingestor.ports import BadDocument, Chunker, Collective, Embed, Embedder
@@ -189,16 +189,23 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
 
 
 def unchanged(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
-    """Return the writes for a document that was read, if nothing that its records depend on changed."""
+    """Return the writes for a document that was read, if nothing that its records depend on changed.
+
+    Its receipt is renewed, and the index is not written.
+    """
     entry = job.entry
     assert entry.item is not None
-    if not _is_sure(entry) or entry.done_recipe != tools.recipe(reading.parser):
-        return None
-    if entry.facts != _facts(entry.item, reading.content):
+    facts, recipe = _facts(entry.item, reading.content), tools.recipe(reading.parser)
+    in_doubt = entry.done_version is None or any(known.unsure for known in entry.known)
+    if in_doubt or (entry.facts, entry.done_recipe) != (facts, recipe):
         return None
     if not _holds(entry.sums, entry.interval, job.others, tools):
         return None
-    return _renew_receipt(entry, entry.item.version)
+    receipt = Receipt(
+        entry.row, entry.item.version, recipe, facts, reading.content, reading.parser, entry.known,
+        entry.statistic, entry.sums, entry.interval, shortfall=entry.shortfall,
+    )  # fmt: skip
+    return Prepared(entry, Intent(entry.row, ()), receipt, entry.known)
 
 
 def _holds(sums: Sums | None, interval: tuple[int, int] | None, others: Sums | None, tools: Tools) -> bool:
@@ -253,7 +260,7 @@ def _cut(job: Job, document: Document, tools: Tools) -> _Cut:
 
 
 def _within(chunks: int, entry: Entry, tools: Tools) -> None:
-    """The chunks. Raises BadDocument if there are too many, also for the size: such files are hostile."""
+    """Raise BadDocument if a document has too many chunks, also for its size: such files are hostile."""
     size = entry.item.size if entry.item is not None else None
     if size and chunks > max(_FEW, size):
         raise BadDocument(f"gives {counted(chunks, 'chunk')} or more, for only {size:,} bytes; exclude it")
@@ -275,24 +282,6 @@ def record_id(document: DocumentId, slot: int) -> RecordId:
     return RecordId(f"{document}#{slot}")
 
 
-def _is_sure(entry: Entry) -> bool:
-    """Whether the index holds what the journal says."""
-    return entry.done_version is not None and not any(known.unsure for known in entry.known)
-
-
-def _renew_receipt(entry: Entry, version: str) -> Prepared:
-    """Only the version changed: the receipt is renewed, the index is not written."""
-    assert entry.done_recipe is not None
-    assert entry.facts is not None
-    assert entry.digest is not None
-    assert entry.parser is not None
-    receipt = Receipt(
-        entry.row, version, entry.done_recipe, entry.facts, entry.digest, entry.parser, entry.known,
-        entry.statistic, entry.sums, entry.interval, shortfall=entry.shortfall,
-    )  # fmt: skip
-    return Prepared(entry, Intent(entry.row, ()), receipt, entry.known)
-
-
 def _compose(
     entry: Entry, owner: Entry, receipt: Receipt, document: Document, cut: _Cut, tools: Tools
 ) -> Prepared:
@@ -306,7 +295,7 @@ def _compose(
     slots = core_slots.assign(owner.known, keys)
     ids = [record_id(owner.document_id, slot) for slot in slots]
     metas = metadata.build(
-        language.identified(document), entry.item, owner.document_id, chunks, ids, cut.lines,
+        language.identify(document), entry.item, owner.document_id, chunks, ids, cut.lines,
         source=tools.reader.source, tokens=tools.count_tokens([chunk.text for chunk in chunks]),
         content_hashes=[key.text for key in keys], strategy=tools.strategy, recipe=receipt.recipe,
         profile=tools.profile, quotas=tools.quotas, own=tools.own,
@@ -342,7 +331,7 @@ def _compose(
 def _with_digests(
     wanted: Sequence[Known], before: Sequence[Known], made: Mapping[int, Vector]
 ) -> tuple[Known, ...]:
-    """Each record with the digest of its vector; ``made``: new vectors by position.
+    """Return each record with the digest of its vector. ``made``: new vectors by position.
 
     A record that keeps its vector keeps the digest.
     """

@@ -59,7 +59,9 @@ class Reader:
         content, parser = digest(blob.data), detect.parser_of(blob)
 
         def parse() -> Document:
-            document = self._parser(parser).parse(blob)
+            if parser not in self.parsers:
+                raise BadDocument(f"parser {parser!r} is not installed: reinstall this version of ingestor")
+            document = self.parsers[parser].parse(blob)
             if blob.content_type == HOLDER:
                 document = replace(document, content_type=HOLDER)
             if self.memory is not None and parser in self.costly:
@@ -88,8 +90,3 @@ class Reader:
         if not self.types or detect.is_binary(parser):
             return recipe
         return Fingerprint(combine(recipe, self.types))
-
-    def _parser(self, kind: str) -> Parser:
-        if kind not in self.parsers:
-            raise BadDocument(f"parser {kind!r} is not installed: reinstall this version of ingestor")
-        return self.parsers[kind]

@@ -29,7 +29,7 @@ from ingestor.model import Blob, Chunk, Document, DocumentId, Item, Metadata, Re
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import metadata
 from ingestor.pipeline.answers import CachedAnswers
-from ingestor.pipeline.language import identified
+from ingestor.pipeline.language import identify
 from ingestor.ports import BadDocument, Chunker, Embedder
 from ingestor.registry import Group, find
 from ingestor.sandbox.pool import Isolation
@@ -214,7 +214,7 @@ def _metadata(
     item = Item(file.name, "", str(_absolute(file)), about.st_size, about.st_mtime)
     nobody = DocumentId("")
     rows = metadata.build(
-        identified(document), item, nobody, chunks, [RecordId("")] * len(chunks),
+        identify(document), item, nobody, chunks, [RecordId("")] * len(chunks),
         contexts(document, chunks, getattr(choice.options, "context", "none")),
         source=SourceName(""), tokens=counts,
         content_hashes=[text_digest(chunk.text) for chunk in chunks], strategy=choice.plugin.kind, recipe="",

@@ -22,7 +22,7 @@ from ingestor.config.models import Config
 from ingestor.core.completeness import Skipped, SkippedKinds
 from ingestor.core.decisions import Scope, after_failure
 from ingestor.core.entries import EditionName, Entry, Feed
-from ingestor.core.error_text import describe
+from ingestor.core.errors import describe
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.reconcile import Hold, Observe, reconcile
 from ingestor.model import Chunking, Document, Fingerprint, SourceName, Sums, Vectors

@@ -112,7 +112,7 @@ def report_sync(
     running: Running, seconds: float, before: Mapping[SourceName, int], *, interrupted: bool = False
 ) -> SyncReport:
     """Report what a sync did. ``before``: what was ``unconfigured`` then."""
-    tally, journal, embedding = running.engine.writer.tally, running.journal, running.embedding
+    tally, journal, embedded = running.engine.writer.tally, running.journal, running.embedding.counts()
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
     after, reports, answers = unconfigured(running), Reports(journal), running.answers
     kept, states = Withdrawals(journal).kept, _states(running, rows)
@@ -120,15 +120,10 @@ def report_sync(
     skipped = Counter[str]()
     for kind in reports.skipped():
         skipped[kind.kind] += kind.documents
-    touched = tally.added + tally.changed + tally.moved + tally.rebuilt
+    touched = tally["added"] + tally["changed"] + tally["moved"] + tally["rebuilt"]
     return SyncReport(
         documents=DocumentCounts(
-            added=tally.added,
-            changed=tally.changed,
-            moved=tally.moved,
-            rebuilt=tally.rebuilt,
-            recut=tally.recut,
-            removed=tally.removed,
+            **{kind: tally[kind] for kind in ("added", "changed", "moved", "rebuilt", "recut", "removed")},
             unchanged=max(0, states["settled"] - touched),
             quarantined=states["quarantined"],
             unsupported=states["unsupported"],
@@ -136,9 +131,9 @@ def report_sync(
             due=states["due"] + states["gone"],
         ),
         records=RecordCounts(
-            tally.records_added, tally.records_replaced, tally.records_patched, tally.records_dropped
+            *(tally[f"records_{change}"] for change in ("added", "replaced", "patched", "dropped"))
         ),
-        embedded=EmbeddedTexts(embedding.texts, embedding.tokens, round(running.embedding_cost, 6)),
+        embedded=EmbeddedTexts(embedded.texts, embedded.tokens, round(running.embedding_cost, 6)),
         asked=Asked(answers.calls, answers.prompt_tokens, answers.completion_tokens, round(answers.cost, 6)),
         seconds=round(seconds, 3),
         problems=tuple(DocumentProblem(failed[0], failed[1], failed[2]) for failed in reports.failures()),
@@ -147,7 +142,7 @@ def report_sync(
         unsupported=dict(skipped.most_common()),
         held={name: why for name, row in rows.items() if (why := row.held or kept(name)) is not None},
         paused=tuple(name for name, row in rows.items() if row.paused is not None),
-        unusable=running.engine.writer.troubles(),
+        unusable=running.engine.health.troubles(),
         unseen=_unseen(running, rows),
         unconfigured={
             name: {"removed": max(0, number - after.get(name, 0)), "kept": after.get(name, 0)}

@@ -19,7 +19,7 @@ class CollectionSituation:
     """The state of one collection.
 
     ``live``, ``building``: what the documents of that edition are made by; None where unknown, or where
-    there is no such edition. ``embedder``: the recipe of the vectors. ``wanted``: what today's config says.
+    there is no such edition. ``embedder``: the recipe of the vectors. ``wanted``: what the config asks for.
     """
 
     live: Choices | None
@@ -32,7 +32,7 @@ class CollectionSituation:
     asking: float = 0.0  # estimated cost of the language models that cut them
     approved: str | None = None  # what a person approved, as ``named``
     refused: str | None = None  # what a person rolled back from, as ``named``
-    rebuild: str | None = None  # why all records must go into another collection, whatever the config says
+    rebuild: str | None = None  # why all records must go into another collection under any config
     resharded: bool = False  # the collection in Chroma is divided otherwise than ``wanted``
     moved: bool = False  # the same config means another embedder on this machine
 

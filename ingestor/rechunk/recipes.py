@@ -53,11 +53,13 @@ def chosen(
 def parsing(source: SourceConfig) -> list[Choice]:
     """Every installed parser, with the options that the source sets or its own defaults."""
     chosen = {choice.plugin.kind: choice for choice in source.parsing}
-    return [chosen.get(kind) or _default(kind) for kind in kinds("parsers")]
+    plugins = [find("parsers", kind) for kind in kinds("parsers") if kind not in chosen]
+    every = chosen | {plugin.kind: Choice(plugin, plugin.options()) for plugin in plugins}
+    return [every[kind] for kind in kinds("parsers")]
 
 
 def asking_prices(config: Config, collection: CollectionName) -> dict[SourceName, float]:
-    """By source: the price of a million tokens of text, where a language model reads and writes each once."""
+    """Return by source the price of a million tokens that a language model reads and writes once."""
     sources = [source for source in config.sources if source.collection == collection]
     return {source.name: _price_of(source.chunking.options) for source in sources}
 
@@ -117,13 +119,13 @@ def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Confi
 
 
 def profile_of(choices: Choices) -> Profile:
-    """Which metadata keys its records carry."""
+    """Return which metadata keys the records carry."""
     stored = choices.get("metadata", "full")
     return stored if stored in ("full", "lean") else tuple(stored)
 
 
 def shards_of(choices: Choices) -> int:
-    """How many collections in Chroma its records are divided into."""
+    """Return the number of collections in Chroma that hold the records."""
     return int(choices.get("shards", 1))
 
 
@@ -159,11 +161,6 @@ def _to_store(choice: Choice) -> dict[str, Any]:
     return {"kind": plugin.kind, "version": plugin.version, "options": recipe_options(choice.options)}
 
 
-def _default(parser: str) -> Choice:
-    plugin = find("parsers", parser)
-    return Choice(plugin, plugin.options())
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """A difference between two configs. ``source`` is "" for the embedder."""
@@ -179,7 +176,7 @@ class Change:
 
 
 def changes(old: Choices, new: Choices) -> list[Change]:
-    """Differences that make settled documents due. New and removed sources and parsers are left out."""
+    """Return differences that make settled documents due, without new and removed sources and parsers."""
     same = old["embedding"]["recipe"] == new["embedding"]["recipe"]  # also if the model's folder moved
     differences = [] if same else list(_compare("", "embedding", old["embedding"], new["embedding"]))
     if old.get("detection") != new.get("detection"):
@@ -198,7 +195,7 @@ def changes(old: Choices, new: Choices) -> list[Change]:
 
 
 def described_otherwise(old: Choices, new: Choices) -> Change | None:
-    """The difference in which metadata keys records carry, which by itself is applied in place."""
+    """Return the difference in metadata keys, which by itself is applied in place."""
     before, after = (json.dumps(profile_of(each)) for each in (old, new))
     return Change("", "metadata", before, after) if before != after else None
 

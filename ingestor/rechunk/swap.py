@@ -6,24 +6,24 @@ point the next start continues. Belongs to the engine's thread.
 
 import logging
 import sqlite3
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from ingestor.config.models import Rechunk
-from ingestor.core.backoff import has_passed
 from ingestor.core.decisions import too_many
 from ingestor.core.entries import Edition, EditionName, Feed
-from ingestor.core.events import event
+from ingestor.core.errors import has_passed
+from ingestor.core.events import Event, event
 from ingestor.engine.edition_store import EditionStore
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk import policy
-from ingestor.rechunk.policy import CollectionSituation, Decision
+from ingestor.rechunk.policy import CollectionSituation
 from ingestor.rechunk.recipes import Choices, changes, packed, shards_of, unpacked, without_unused
-from ingestor.state.editions import Editions, Notices, Requests
+from ingestor.state.editions import Editions, Notice, Notices, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports
 from ingestor.state.sources import Withdrawals
@@ -74,46 +74,37 @@ class Swaps:
         """
         live, building = self._editions.live(serves), self._staging(serves)
         self._judged.clear()
-        self._forget_leave(wanted)
+        for name in wanted["sources"]:  # forget approved removals of sources that are in the config again
+            self._requests.put("prune", name, None)
         now = situation(self._journal, serves, wanted, prices, self.other_recipes)
         decision = policy.decide(now, settings)
         if now.refused is not None and now.refused != policy.named(wanted):
-            self._requests.put("refused", serves, None)  # whoever writes that config again means it
-        self._notices.put("waits", serves, decision.why and f"{decision.why}; {_describe(decision)}")
+            self._requests.put("refused", serves, None)  # that config, if written again, is meant
+        described = ", ".join(map(str, decision.changes)) or "another embedder"
+        self._notices.put("waits", serves, decision.why and f"{decision.why}; {described}")
         if building is not None and decision.act in ("follow", "build", "keep"):
-            log.info(
-                "collection %s: the unfinished replacement is dropped",
-                serves,
-                extra=event("collection_dropped", collection=str(serves)),
-            )
+            _log(logging.INFO, "collection_dropped", serves, "the unfinished replacement is dropped")
             self._editions.become(self._clock(), (building.name, "deleted"))
         standing = [KeptEdition(live.name, serves, _choices(live))]
         if decision.act in ("follow", "keep"):
             self._editions.choose(live.name, serves, packed(decision.choices))
             standing = [KeptEdition(live.name, serves, decision.choices)]
         elif decision.act == "build":
-            rebuild = self._take_rebuild(serves)
+            if (why := self._requests.get("rebuild", serves)) is not None:
+                self._requests.put("rebuilding", serves, why)  # a later request is for the next rebuild
+                self._requests.take("rebuild", serves, why)
+            rebuild = self._requests.get("rebuilding", serves)
             made = self._begun(serves, decision.choices, fresh=bool(rebuild))
-            reason = rebuild or _describe(decision)
-            log.info(
-                "collection %s: building a replacement beside the old one: %s",
-                serves,
-                reason,
-                extra=event("collection_building", collection=str(serves), reason=str(reason)),
-            )
+            words = "building a replacement beside the old one"
+            _log(logging.INFO, "collection_building", serves, words, rebuild or described)
             standing.append(KeptEdition(made.name, serves, decision.choices))
         else:
             assert building is not None
             self._editions.choose(building.name, serves, packed(decision.choices))  # perhaps with new sources
             standing.append(KeptEdition(building.name, serves, decision.choices))
         if decision.act == "keep":
-            log.warning(
-                "collection %s: the new config waits for `ingestor apply`: %s; %s",
-                serves,
-                decision.why,
-                _describe(decision),
-                extra=event("collection_waits", collection=str(serves), reason=str(decision.why)),
-            )
+            words = f"the new config waits for `ingestor apply` ({described})"
+            _log(logging.WARNING, "collection_waits", serves, words, decision.why)
         return standing
 
     def advance(
@@ -126,7 +117,7 @@ class Swaps:
         collection are logged and retried after RETRY_EVERY.
         """
         self._changed |= self.run_pending_requests() | self._must_rebuild()
-        self._see_to_names()
+        self._match_names()
         for edition in self._editions.all():
             if edition.role == "live" or edition.name in busy:
                 continue
@@ -138,12 +129,7 @@ class Swaps:
                 self._changed |= self._move_on(edition, settings, listed)
                 del self._failed_at[edition.name]
             except Transient as error:
-                log.debug(
-                    "collection %s: %s; will retry",
-                    edition.name,
-                    error,
-                    extra=event("collection_failed", collection=str(edition.serves), reason=str(error)),
-                )
+                _log(logging.DEBUG, "collection_failed", edition.serves, "its switch will be retried", error)
             except NeedsHuman as error:
                 self._delay(edition, str(error))
             except sqlite3.Error:
@@ -160,11 +146,7 @@ class Swaps:
             self._collections.discard(edition.name, torn=True)
             self._editions.forget(edition.name)
         elif self._clock() >= edition.since + settings.grace:
-            log.info(
-                "collection %s: the previous version is deleted",
-                edition.serves,
-                extra=event("collection_dropped", collection=str(edition.serves)),
-            )
+            _log(logging.INFO, "collection_dropped", edition.serves, "the previous version is deleted")
             self._editions.become(self._clock(), (edition.name, "deleted"))
         return False
 
@@ -178,12 +160,8 @@ class Swaps:
         try:
             promoted = self._promote(building)
         except (Torn, Gone) as error:
-            log.error(
-                "collection %s: %s; rewriting all records",
-                building.name,
-                error,
-                extra=event("collection_rebuilt", collection=str(building.serves), reason=str(error)),
-            )
+            words = "rewriting all records of the replacement"
+            _log(logging.ERROR, "collection_rebuilt", building.serves, words, error)
             self._journal.doubt(building.name)
             self._collections.discard(building.name, torn=True)
             return False
@@ -195,42 +173,27 @@ class Swaps:
 
         Cached vectors are used.
         """
-        log.warning(
-            "collection %s: %s; building a replacement",
-            serves,
-            why,
-            extra=event("collection_building", collection=str(serves), reason=str(why)),
-        )
+        _log(logging.WARNING, "collection_building", serves, "building a replacement", why)
         self._requests.put("rebuild", serves, why)
-
-    def _take_rebuild(self, serves: CollectionName) -> str | None:
-        """Return why a rebuild was requested; a request that comes later is for the next rebuild."""
-        why = self._requests.get("rebuild", serves)
-        if why is not None:
-            self._requests.put("rebuilding", serves, why)
-            self._requests.take("rebuild", serves, why)
-        return self._requests.get("rebuilding", serves)
 
     def _must_rebuild(self) -> bool:
         """Request a rebuild of collections in which search misses too many records. Returns whether any.
 
-        An edition in building replaces such a collection anyway.
+        An edition in building replaces such a collection anyway. The last rebuild is REBUILD_EVERY ago: some
+        vectors may be out of reach in any graph.
         """
+        now = self._clock()
         unreachable = [
             (edition.serves, reason)
             for edition in self._editions.all()
             if edition.role == "live"
             if (reason := self._editions.reach(edition.name)) is not None
             if self._staging(edition.serves) is None and _rebuild_of(self._requests, edition.serves) is None
-            if self._may_rebuild(edition.serves)
+            if now >= float(self._notices.get("rebuilt", edition.serves) or 0) + REBUILD_EVERY
         ]
         for serves, reason in unreachable:
             self.rebuild(serves, reason)
         return bool(unreachable)
-
-    def _may_rebuild(self, serves: CollectionName) -> bool:
-        """Whether the last rebuild is REBUILD_EVERY ago: some vectors may be out of reach in any graph."""
-        return self._clock() >= float(self._notices.get("rebuilt", serves) or 0) + REBUILD_EVERY
 
     def roll_back(self, retired: Edition) -> None:
         """Return readers to a retired edition. The edition that replaced it is kept for ``grace``."""
@@ -239,21 +202,13 @@ class Swaps:
         if live.choices is not None:
             self._requests.put("refused", serves, policy.named(unpacked(live.choices)))
         dropped = [(building.name, "deleted")] if building is not None else []
-        self._collections.roles_changed()
+        self._collections.distrust_names()
         self._editions.become(self._clock(), (retired.name, "live"), (live.name, "previous"), *dropped)  # type: ignore[arg-type]
         self._changed = True
-        self._see_to_names()
+        self._match_names()
         self._notices.put("waits", serves, policy.UNDONE)
-        log.info(
-            "collection %s: rolled back to the state before the last change of the config",
-            serves,
-            extra=event("collection_rolled_back", collection=str(serves)),
-        )
-
-    def _forget_leave(self, wanted: Choices) -> None:
-        """Forget approved removals of sources that are in the config again."""
-        for name in wanted["sources"]:
-            self._requests.put("prune", name, None)
+        words = "rolled back to the state before the last change of the config"
+        _log(logging.INFO, "collection_rolled_back", serves, words)
 
     def run_pending_requests(self) -> bool:
         """Carry out pending CLI requests. Returns True if there were any."""
@@ -269,7 +224,7 @@ class Swaps:
     def _promote(self, building: Edition) -> bool:
         """Make the edition in building live if it is complete. Returns whether that was done.
 
-        Raises Torn when it does not hold what the journal says, Gone, Transient, NeedsHuman.
+        Raises Torn if its records differ from the journal, Gone, Transient, NeedsHuman.
         """
         live = self._editions.live(building.serves)
         obstacle = self._editions.obstacle(building.name, live.name)
@@ -277,26 +232,23 @@ class Swaps:
         if obstacle is not None:
             return False
         if (loss := self._loss(building, live)) is not None:
-            self._wait(building.serves, loss)
+            self._note("waits", building.serves, loss, "the replacement waits for apply")
             return False
         self._verify(building.name)
-        log.info(
-            "collection %s: the replacement took the place of the old one",
-            building.serves,
-            extra=event("collection_swapped", collection=str(building.serves)),
-        )
+        words = "the replacement took the place of the old one"
+        _log(logging.INFO, "collection_swapped", building.serves, words)
         older = [(one.name, "deleted") for one in self._editions.of(building.serves, "previous")]
         roles = [(live.name, "previous"), (building.name, "live"), *older]
-        self._collections.roles_changed()
+        self._collections.distrust_names()
         self._editions.become(self._clock(), *roles, rebuilt=building.serves)  # type: ignore[arg-type]
         self._changed = True
         self._notices.put("waits", building.serves, None)
         self._delay(building, "")
-        self._see_to_names()
+        self._match_names()
         return True
 
     def _loss(self, building: Edition, live: Edition) -> str | None:
-        """Why a person must approve it first: readers would lose more documents than ``max_loss`` allows."""
+        """Return why a person must approve: readers would lose more documents than ``max_loss`` allows."""
         made_by = _choices(building)
         approved = self._requests.get("approved", building.serves)
         if made_by is not None and approved == policy.named(made_by):
@@ -309,54 +261,35 @@ class Swaps:
                 return f"the replacement quarantines {lost:,} of {total} of {source}, such as {example}"
         return None
 
-    def _wait(self, serves: CollectionName, why: str) -> None:
-        if self._notices.get("waits", serves) != why:
-            self._notices.put("waits", serves, why)
-            log.warning(
-                "collection %s: the replacement waits for apply: %s",
-                serves,
-                why,
-                extra=event("collection_waits", collection=str(serves), reason=str(why)),
-            )
+    def _note(self, notice: Notice, serves: CollectionName, why: str, words: str) -> None:
+        """Note why a replacement waits, and log the reason once; "" if nothing is in the way."""
+        if (self._notices.get(notice, serves) or "") != why:
+            self._notices.put(notice, serves, why)
+            if why:
+                _log(logging.WARNING, "collection_waits", serves, words, why)
 
     def _delay(self, edition: Edition, why: str) -> None:
-        """Note why a new collection cannot replace the old one yet; "" if nothing is in the way."""
-        if edition.role != "staging":
-            if self._logged.get(edition.name) != why:
-                log.warning(
-                    "collection %s: %s",
-                    edition.name,
-                    why,
-                    extra=event("collection_waits", collection=str(edition.serves), reason=str(why)),
-                )
+        """Note why a new collection cannot replace the old one yet, or a replaced one cannot be deleted."""
+        if edition.role == "staging":
+            self._note("delayed", edition.serves, why, "the replacement waits")
+        elif self._logged.get(edition.name) != why:
             self._logged[edition.name] = why
-        elif (self._notices.get("delayed", edition.serves) or "") != why:
-            self._notices.put("delayed", edition.serves, why)
-            if why:
-                log.warning(
-                    "collection %s: the replacement waits: %s",
-                    edition.serves,
-                    why,
-                    extra=event("collection_waits", collection=str(edition.serves), reason=str(why)),
-                )
+            _log(logging.WARNING, "collection_waits", edition.serves, "the previous version stays", why)
 
-    def _see_to_names(self) -> None:
+    def _match_names(self) -> None:
         try:
-            self._collections.see_to_names()
+            self._collections.match_names()
             self._logged.pop("", None)
         except sqlite3.Error:
             raise
         except Exception as error:  # noqa: BLE001 - as in advance
-            if self._logged.get("") != str(error):
-                log.warning(
-                    "collections could not be renamed to match their roles: %s; will retry",
-                    error,
-                    extra=event("collection_failed", reason=str(error)),
-                )
-            self._logged[""] = str(error)
+            if self._logged.get("") != (reason := str(error)):
+                self._logged[""] = reason
+                words = "collections could not be renamed to match their roles: %s; will retry"
+                log.warning(words, reason, extra=event("collection_failed", reason=reason))
 
     def _verify(self, name: EditionName) -> None:
-        """Raises Torn when the number of records is not the journal's, or when search misses a sample."""
+        """Raise Torn if the number of records differs from the journal, or if search misses a sample."""
         index = self._collections.open(name)
         number, known = index.count(), Reports(self._journal).records(name)
         if number != known:
@@ -399,25 +332,27 @@ def situation(
     editions, requests = Editions(journal), Requests(journal)
     live, building = editions.live(serves), next(iter(editions.of(serves, "staging")), None)
     read_by = {name: journal.parsers(Feed(SourceName(name), live.name)) for name in wanted["sources"]}
-    old, new = (_choices_in_use(each, read_by) for each in (live, building))
+    old, new = (
+        None if made_by is None else without_unused(made_by, read_by)
+        for made_by in (_choices(live), None if building is None else _choices(building))
+    )
     differences = [] if old is None else changes(old, wanted)
     touched = sorted({change.source for change in differences} - {""} or wanted["sources"].keys())
+    tokens = {name: editions.bytes_of(live.name, [name]) / CHARACTERS for name in touched}
     return CollectionSituation(
-        old,
-        new,
-        live.embedder,
-        wanted,
-        Reports(journal).records(live.name) == 0,
-        editions.records_of(live.name, touched),
-        editions.bytes_of(live.name, touched) // CHARACTERS,
-        sum(
-            editions.bytes_of(live.name, [name]) / CHARACTERS / 1e6 * prices.get(name, 0) for name in touched
-        ),
-        requests.get("approved", serves),
-        requests.get("refused", serves),
-        _rebuild_of(requests, serves),
-        bool(live.uuids) and live.shards != shards_of(wanted),
-        live.embedder in other_recipes,
+        live=old,
+        building=new,
+        embedder=live.embedder,
+        wanted=wanted,
+        empty=Reports(journal).records(live.name) == 0,
+        chunks=editions.records_of(live.name, touched),
+        tokens=editions.bytes_of(live.name, touched) // CHARACTERS,
+        asking=sum(number / 1e6 * prices.get(name, 0) for name, number in tokens.items()),
+        approved=requests.get("approved", serves),
+        refused=requests.get("refused", serves),
+        rebuild=_rebuild_of(requests, serves),
+        resharded=bool(live.uuids) and live.shards != shards_of(wanted),
+        moved=live.embedder in other_recipes,
     )
 
 
@@ -426,14 +361,14 @@ def _rebuild_of(requests: Requests, serves: CollectionName) -> str | None:
     return requests.get("rebuild", serves) or requests.get("rebuilding", serves)
 
 
-def _choices_in_use(edition: Edition | None, read_by: Mapping[SourceName, Collection[str]]) -> Choices | None:
-    choices = None if edition is None else _choices(edition)
-    return None if choices is None else without_unused(choices, read_by)
-
-
 def _choices(edition: Edition) -> Choices | None:
     return None if edition.choices is None else unpacked(edition.choices)
 
 
-def _describe(decision: Decision) -> str:
-    return ", ".join(map(str, decision.changes)) or "another embedder"
+def _log(level: int, name: Event, serves: CollectionName, words: str, reason: object = None) -> None:
+    """Log what befell a collection, and why."""
+    about = event(name, collection=str(serves), reason=None if reason is None else str(reason))
+    if reason is None:
+        log.log(level, "collection %s: %s", serves, words, extra=about)
+    else:
+        log.log(level, "collection %s: %s: %s", serves, words, reason, extra=about)

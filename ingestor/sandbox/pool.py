@@ -22,9 +22,9 @@ from ingestor.archives.members import LARGEST, MOST_BYTES, MOST_MEMBERS, Member
 from ingestor.archives.unpack import Unpacked, holds_members
 from ingestor.confinement.walls import describe
 from ingestor.core.document_json import decode
+from ingestor.core.errors import Slow, Stopped
 from ingestor.core.events import event
 from ingestor.core.fingerprint import digest
-from ingestor.core.interruptions import Slow, Stopped
 from ingestor.model import Blob, Digest, Document
 from ingestor.ports import BadDocument, Parser, Transient
 from ingestor.registry import Options

@@ -22,8 +22,7 @@ from typing import IO, Any
 from ingestor.confinement.python_child import python_child
 from ingestor.confinement.walls import hide
 from ingestor.core.document_json import pack
-from ingestor.core.error_text import describe
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped, describe
 from ingestor.ports import Transient
 from ingestor.sandbox.wire import (
     EXTENSIONS,

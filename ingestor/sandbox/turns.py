@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from threading import Condition
 
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped
 
 
 class ProcessTurns:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingestor.core.work_counts import WorkCounts
 from ingestor.engine.vectors.embedding import Embeddings
 from ingestor.lexical.file import LexicalReaders
+from ingestor.pipeline.actions import WorkCounts
 from ingestor.search.passages import Count
 from ingestor.search.rerankers import Reranker
 from ingestor.search.search import Store

@@ -13,9 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ingestor.core.interruptions import Stopped
-from ingestor.engine.vectors.embedding import Embedding
-from ingestor.engine.vectors.models import Busy
+from ingestor.core.errors import Stopped
+from ingestor.engine.vectors.embedding import Busy, Embedding
 from ingestor.http_server.requests import RequestRefused, json_response, read_object
 from ingestor.model import Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient

@@ -27,7 +27,7 @@ CHROMA_PATIENCE = 2.0  # seconds
 
 def gather(daemon: DaemonView) -> Situation:
     """Raises sqlite3.Error."""
-    reports, embeddings = Reports(daemon.journal), daemon.embeddings
+    reports, embedded = Reports(daemon.journal), daemon.embeddings.counts()
     editions = {str(edition.name): edition for edition in all_editions(daemon.journal)}
     counts = reports.counts()
     unseen = {name for name, edition in editions.items() if edition.role != "live"}
@@ -69,12 +69,12 @@ def gather(daemon: DaemonView) -> Situation:
         dead=_dead(daemon),
         stages=dict(daemon.stages()),
         disk_free={name: disk_usage(path).free for name, path in daemon.folders.items() if path.is_dir()},
-        texts=embeddings.texts,
-        tokens=embeddings.tokens,
-        cached=embeddings.cached,
-        embedding_seconds=embeddings.seconds,
-        queued_texts=embeddings.waiting,
-        batch_seconds=embeddings.busy_for,
+        texts=embedded.texts,
+        tokens=embedded.tokens,
+        cached=embedded.cached,
+        embedding_seconds=embedded.seconds,
+        queued_texts=embedded.waiting,
+        batch_seconds=embedded.busy_for,
         checks={
             (each.collection, each.questions): CheckFigures(each.recall, each.fell, each.passed, each.at)
             for each in daemon.checks()

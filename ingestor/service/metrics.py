@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ingestor import __version__
-from ingestor.core.work_counts import kind_of
+from ingestor.core.errors import kind_of
 from ingestor.http_server.requests import RequestRefused
 from ingestor.service.gathering import Kept
 from ingestor.service.situation import Situation

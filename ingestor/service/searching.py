@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from ingestor.chroma.filters import find_left_out
 from ingestor.core.entries import Edition
-from ingestor.core.error_text import describe
+from ingestor.core.errors import describe
 from ingestor.http_server.requests import RequestProblem, RequestRefused, json_response, read_object
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import Unusable

@@ -12,6 +12,7 @@ import pytest
 from ingestor.app import daemon
 from ingestor.app.daemon import Loop, Signals
 from ingestor.core.decisions import NEVER
+from ingestor.engine.vectors.embedding import Counts
 from ingestor.state.run_status import Live
 
 
@@ -43,7 +44,7 @@ class Running:
         self.ports = SimpleNamespace(clock=time.time, ticks=time.monotonic, sleep=lambda seconds: None)
         self.lexical = SimpleNamespace(due=lambda: True, work=lambda: None)
         self.swaps = SimpleNamespace(advance=lambda *args: False)
-        self.engine.scanner = SimpleNamespace(listed=None)  # type: ignore[attr-defined]
+        self.engine.scanner = SimpleNamespace(has_listed=None)  # type: ignore[attr-defined]
         self.engine.busy = lambda: set()  # type: ignore[attr-defined]
 
     def reconfigured(self, config: Any) -> "Running":
@@ -112,10 +113,10 @@ def test_a_config_that_a_full_disk_kept_from_being_taken_over_is_taken_over_late
 
 def test_first_rest_is_reported_after_the_end_of_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     running, seen = Running("only"), list[object]()
-    running.engine.__dict__ |= {"resting": lambda: True, "flush": lambda: None}
+    running.engine.__dict__ |= {"is_resting": lambda: True, "flush": lambda: None}
     running.engine.__dict__["journal"] = SimpleNamespace(wait_until=lambda at: None)
     running.collections.tick = lambda: None
-    running.embedding = SimpleNamespace(tokens=0)  # type: ignore[attr-defined]
+    running.embedding = SimpleNamespace(counts=Counts)  # type: ignore[attr-defined]
     loop = looped(running)
     monkeypatch.setattr(loop, "live", lambda: Live(waiting=0, tally={"added": 6}))
     monkeypatch.setattr(daemon.run_status, "write", lambda state, live: None)

@@ -64,7 +64,7 @@ def table(rows: int) -> str:
     return f"<w:tbl>{f'<w:tr>{cell}{cell}</w:tr>' * rows}</w:tbl>"
 
 
-def test_a_reader_that_drops_a_table_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parser_that_drops_a_table_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     file = docx(paragraph("Some words before it") + table(20))
     assert shortfall(read(file)) is None
     monkeypatch.setattr(tree._Reader, "_table", lambda self, table: None)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from ingestor.core.backoff import CAP, LONGEST
 from ingestor.core.decisions import (
     NEVER,
     Failure,
@@ -12,6 +11,7 @@ from ingestor.core.decisions import (
     too_many,
     withdrawal,
 )
+from ingestor.core.errors import CAP, LONGEST
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 
 
@@ -28,7 +28,7 @@ from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
         (Scope(("a",), unknown=("a/x",)), "a/x/y", False),
     ],
 )
-def test_a_scope_speaks_only_of_what_it_listed(scope: Scope, key: str, covered: bool) -> None:
+def test_scope_covers_only_listed_keys(scope: Scope, key: str, covered: bool) -> None:
     assert scope.covers(key) is covered
 
 
@@ -113,7 +113,7 @@ def test_only_bad_documents_are_given_up(
         (9, 1000, False),
     ],
 )
-def test_a_parser_that_reads_nothing_any_more_empties_no_index(
+def test_parser_that_fails_on_every_document_does_not_empty_the_index(
     withdrawn: int, indexed: int, kept: bool
 ) -> None:
     failure = Failure("no text", 1, NEVER, quarantined=True)

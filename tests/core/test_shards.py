@@ -16,7 +16,7 @@ def test_a_record_stays_in_the_shard_of_its_document() -> None:
 
 
 @pytest.mark.parametrize("shards", [2, 7, 64])
-def test_shards_are_of_one_size(shards: int) -> None:
+def test_shards_have_similar_sizes(shards: int) -> None:
     counts = Counter(shard_of(f"document {n}#0", shards) for n in range(1000 * shards))
     assert counts.keys() == set(range(shards))
     assert all(850 < count < 1150 for count in counts.values())

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from ingestor.app import parts
 from ingestor.cli.main import app
 from ingestor.config.file import load
-from ingestor.core.languages import ModelLanguages
+from ingestor.pipeline.language import ModelLanguages
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
 

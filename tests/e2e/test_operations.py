@@ -197,7 +197,7 @@ def test_a_plan_knows_of_a_swap_under_way(project: Project, ask: Ask) -> None:
     with opened(load(project.config, {}), serve=False) as running:
         running.configure(watch=False)  # the second collection is begun, and no more
         engine = running.engine
-        wait(lambda: engine.step(0.05) or engine.scanner.listed(CollectionName("docs--2")), every=0)
+        wait(lambda: engine.step(0.05) or engine.scanner.has_listed(CollectionName("docs--2")), every=0)
     after = json.loads(ask("plan", "--json").out)
     assert after["documents"]["rebuilt"] == before["documents"]["rebuilt"] == 3
     assert after["records"] == before["records"]
@@ -414,4 +414,4 @@ def _list(running: Running) -> None:
     while scanner.under_way() or scanner.taking_over():
         outcome = running.pool.next(30)
         assert outcome is not None
-        scanner.scanned(outcome.tag, outcome)  # type: ignore[arg-type]
+        scanner.take_listing(outcome.tag, outcome)  # type: ignore[arg-type]

@@ -1,11 +1,12 @@
 """A source of folders that is listed, over a real journal."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.engine.flight import Flight, InFlight
+from ingestor.engine.parts import EngineParts
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Outcome
 from ingestor.model import Blob, DocumentId, Hint, Item, SourceName
@@ -45,6 +46,14 @@ class Tree:
 TREE = Feed(SourceName("tree"), EditionName("docs"))
 
 
+def scanner_of(journal: Journal, pool: Inline, clock: Callable[[], float] = lambda: 1e9) -> Scanner:
+    """Return a scanner that tells nobody of whole listings."""
+    parts = EngineParts(
+        journal=journal, collections=cast(Any, None), pool=pool, clock=clock, random=lambda: 0.5
+    )
+    return Scanner(parts, whole=lambda collection: None)
+
+
 @dataclass
 class Listed:
     """One source after its first whole listing. ``look`` lists what hints name, or all where a time came."""
@@ -59,9 +68,7 @@ class Listed:
 
     def restart(self, max_loss: float = 0.5) -> None:
         self.pool = Inline()
-        self.scanner = Scanner(
-            self.journal, self.pool, lambda: self.now, lambda: 0.5, lambda collection: None
-        )
+        self.scanner = scanner_of(self.journal, self.pool, lambda: self.now)
         self.scanner.configure([Source(*TREE, self.tree, cast(Any, None), max_loss=max_loss)], watch=False)
         self.look()
 
@@ -69,10 +76,10 @@ class Listed:
         """Why the source is held afterwards, or None."""
         self.now += after
         for under in hints:
-            self.scanner.hinted(TREE.source, Outcome(TREE.source, Hint(under)))
+            self.scanner.take_hint(TREE.source, Outcome(TREE.source, Hint(under)))
         self.scanner.start()
         while outcome := self.pool.next(0):
-            self.scanner.scanned(cast(Any, outcome.tag), outcome)
+            self.scanner.take_listing(cast(Any, outcome.tag), outcome)
             self.scanner.start()
         return self.rows.of(TREE[0]).held
 

@@ -55,7 +55,7 @@ AS_WISHED = {"old": "docs--1", "new": "docs"}
         (AS_WISHED, 0),
     ],
 )
-def test_a_swap_is_taken_up_where_it_was_left(before: dict[str, str], renamed: int) -> None:
+def test_interrupted_swap_is_completed(before: dict[str, str], renamed: int) -> None:
     register = Register(dict(before))
     assert rename_to_roles(register, SWAPPED) == renamed
     assert register.by_uuid == AS_WISHED
@@ -67,19 +67,19 @@ def test_a_rollback_is_the_same_the_other_way_round() -> None:
     assert register.by_uuid == {"old": "docs", "new": "docs--2"}
 
 
-def test_what_took_the_name_in_the_gap_is_ousted() -> None:
+def test_foreign_collection_under_a_freed_name_is_evicted() -> None:
     register = Register({"old": "docs", "new": "docs--2"}, squatters=2)
     rename_to_roles(register, SWAPPED)
     assert register.by_uuid == AS_WISHED
     assert len(register.ousted) == 2
 
 
-def test_someone_who_never_stops_is_named() -> None:
+def test_client_that_keeps_taking_a_name_is_reported() -> None:
     with pytest.raises(Transient, match="again and again"):
         rename_to_roles(Register({"old": "docs", "new": "docs--2"}, squatters=99), SWAPPED)
 
 
-def test_what_is_not_there_is_left_alone() -> None:
+def test_missing_collection_is_not_renamed() -> None:
     register = Register({"someone's": "docs"})
     assert (
         rename_to_roles(register, [edition("docs", "live", None), edition("docs--2", "staging", "gone")]) == 0

@@ -67,7 +67,7 @@ def test_patch_of_the_language_stems_again(edition: EditionIndex) -> None:
     assert languages == {"a#0": "de", "b#0": ""}
 
 
-def test_language_that_is_not_named_stays(edition: EditionIndex) -> None:
+def test_language_without_a_code_stays(edition: EditionIndex) -> None:
     edition.upsert([record("a#0", "running dogs", language="en")])
     edition.upsert([record("a#0", "running cats")])
     assert edition.words.read(["a#0"])["a#0"][1:] == (("en", "", ""), "run cat")
@@ -106,7 +106,7 @@ def test_shard_that_crashes_the_server_is_blamed_alone(tmp_path: Path) -> None:
     for _ in range(DEATHS):
         with pytest.raises(Transient) as raised:
             store.open(docs)
-        store.failed(docs, raised.value)
+        store.note_failure(docs, raised.value)
     with pytest.raises(Torn) as torn:
         store.open(docs)
     assert torn.value.shard == 2

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.engine.flight import IN_HAND, Flight
-from ingestor.engine.writer import BATCH, Writer
+from ingestor.engine.flight import BATCH, IN_HAND, Flight
+from ingestor.engine.writer import Writer
 from ingestor.state.queries.backlog import Backlog
 from tests.simulation.checks.at_rest import check
 from tests.simulation.ports.files import UNWRITABLE
@@ -43,7 +43,7 @@ def test_the_next_step_goes_on(
     world.end()
 
 
-def test_one_that_vanished_while_chroma_refused_it_is_removed_and_not_quarantined(tmp_path: Path) -> None:
+def test_refused_document_that_vanished_is_removed_and_not_quarantined(tmp_path: Path) -> None:
     """A daemon that is never at full rest would else keep what of it was written."""
     world = World(tmp_path, seed=1)
     world.files.write("a", "x")
@@ -52,9 +52,9 @@ def test_one_that_vanished_while_chroma_refused_it_is_removed_and_not_quarantine
     world.files.write("a", UNWRITABLE)
     engine.scanner.look_again()
     while not engine.flight.documents(*IN_HAND):
-        engine.writer.wait_no_longer()
+        engine.health.wait_no_longer()
         engine.step(0)
-        for health in engine.writer.health.values():
+        for health in engine.health.of.values():
             health.not_before = world.now + 100  # it waits to be written
     world.files.delete("a")
     world.files.write("b", "y")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingestor.core.entries import Entry, Feed
-from ingestor.engine import protocol, workers, writer
+from ingestor.engine import flight, protocol, workers
 from ingestor.engine.flight import Attempts, InFlight, Phase
 from ingestor.engine.workers import BEGUN, Pool
 from ingestor.model import Item, SourceName
@@ -55,7 +55,7 @@ def test_heavy_documents_occupy_half_of_the_workers(tmp_path: Path) -> None:
 def test_small_documents_do_not_wait_for_the_slices_of_large_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "BATCH", 4)
+    monkeypatch.setattr(flight, "BATCH", 4)
     monkeypatch.setattr(protocol, "SLICE", 4)
     world = World(tmp_path, seed=1)
     for name in ("large", "other"):
@@ -78,7 +78,7 @@ def test_small_documents_do_not_wait_for_the_slices_of_large_ones(
     world.journal.close()
 
 
-def test_documents_that_wait_for_a_process_leave_their_workers_to_others(tmp_path: Path) -> None:
+def test_documents_waiting_for_a_process_release_their_workers(tmp_path: Path) -> None:
     world, begun = World(tmp_path, seed=1), list[Any]()
     engine, [feed] = world.engine, world.engine.sources
     engine.pool.submit = lambda tag, work, scan=False, lane=None: begun.append(tag)  # type: ignore[method-assign]
@@ -101,7 +101,7 @@ def test_documents_that_wait_for_a_process_leave_their_workers_to_others(tmp_pat
     world.journal.close()
 
 
-def test_one_of_several_sources_occupies_three_quarters_of_the_workers(tmp_path: Path) -> None:
+def test_single_source_of_several_occupies_three_quarters_of_the_workers(tmp_path: Path) -> None:
     world = World(tmp_path, seed=1)
     [(_, edition)] = world.engine.sources
     hung, other = Feed(SourceName("files"), edition), Feed(SourceName("other"), edition)
@@ -119,7 +119,7 @@ def test_one_of_several_sources_occupies_three_quarters_of_the_workers(tmp_path:
     world.journal.close()
 
 
-def test_documents_of_one_source_that_wait_for_a_process_do_not_take_the_turns_of_another(
+def test_documents_waiting_for_a_process_leave_turns_to_other_sources(
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path, seed=1)
@@ -174,7 +174,7 @@ def _changes(changed: tuple[Item, ...]):  # type: ignore[no-untyped-def]
     return Changes(changed)
 
 
-def test_listings_that_never_return_do_not_hold_up_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_listings_do_not_delay_other_listings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "STUCK", 0.2)
     monkeypatch.setattr(workers, "PATIENCE", 0.2)
     never, threads = Event(), Pool(1)
@@ -187,8 +187,8 @@ def test_listings_that_never_return_do_not_hold_up_others(monkeypatch: pytest.Mo
     never.set()
 
 
-def test_a_watch_that_fails_begins_anew_after_growing_waits() -> None:
-    pool, waits = Pool(1), list[float]()
+def test_failing_watch_restarts_after_growing_waits() -> None:
+    waits = list[float]()
 
     class Stop:
         def is_set(self) -> bool:
@@ -202,9 +202,8 @@ def test_a_watch_that_fails_begins_anew_after_growing_waits() -> None:
             return iter(())
         raise OSError("too many watches")
 
-    pool._listen("a source", hints, Stop(), [])  # type: ignore[arg-type]
+    workers.follow(lambda outcome: None, "a source", hints, Stop())  # type: ignore[arg-type]
     assert waits == [30, 60, 120, 240, 480, 960, 1920, 3600, 30, 60]
-    pool.close()
 
 
 def test_records_of_removed_documents_are_deleted_a_slice_at_a_time(tmp_path: Path) -> None:
@@ -230,8 +229,8 @@ def test_records_of_removed_documents_are_deleted_a_slice_at_a_time(tmp_path: Pa
         drops.append(len(dropped))
     assert max(drops) <= protocol.SLICE
     assert (sum(drops), before) == (2500, 2501)
-    assert world.engine.writer.tally.removed == 31
-    assert world.engine.writer.tally.records_dropped == 2500
+    assert world.engine.writer.tally["removed"] == 31
+    assert world.engine.writer.tally["records_dropped"] == 2500
     world.settle()
     check(world)
     world.journal.close()

@@ -8,7 +8,7 @@ from ingestor.model import Hint
 from ingestor.ports import Stop
 
 
-def test_a_watch_begins_after_those_that_were_ended_are_closed() -> None:
+def test_new_watch_starts_after_ended_watches_are_closed() -> None:
     pool, steps, may_close = Pool(1), list[str](), threading.Event()
 
     def old(stop: Stop) -> Iterator[Hint]:

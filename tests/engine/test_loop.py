@@ -18,7 +18,7 @@ from tests.simulation.ports.files import UNREADABLE
 from tests.simulation.world import FILES, World
 
 
-def test_a_folder_of_pictures_is_told_in_one_line_for_each_kind(
+def test_folder_of_pictures_is_logged_in_a_line_for_each_kind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(tmp_path, seed=1)
@@ -36,7 +36,9 @@ def test_a_folder_of_pictures_is_told_in_one_line_for_each_kind(
         assert "more like this: see `ingestor status`" in line
 
 
-def test_what_is_removed_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_removed_documents_are_reported_to_the_caller(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     world = World(tmp_path, seed=1)
     for number in range(5):
         world.files.write(f"{number}.txt", "some words")
@@ -74,7 +76,7 @@ def test_withdrawals_add_up_while_documents_are_cut_again(tmp_path: Path) -> Non
     world.journal.close()
 
 
-def test_an_engine_that_forgets_withdrawals_meanwhile_is_found_out(
+def test_engine_that_forgets_withdrawals_breaks_the_law_of_losses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drifted = Engine._drifted
@@ -134,7 +136,7 @@ def test_attempts_that_come_again_are_counted(tmp_path: Path, monkeypatch: pytes
     world.journal.close()
 
 
-def test_a_renamed_folder_is_found_while_its_server_is_away_and_nothing_is_due(tmp_path: Path) -> None:
+def test_folder_renamed_while_its_server_is_away_is_recognised(tmp_path: Path) -> None:
     """A sync need not wait for the retries: it ends with the documents under their old names."""
     world = World(tmp_path, seed=1)
     for number in range(5):
@@ -152,7 +154,7 @@ def test_a_renamed_folder_is_found_while_its_server_is_away_and_nothing_is_due(t
         world.now += 1
         world.engine_step()
     assert {one.id for one in world.readers.seen()} == renamed  # what was deleted did not wait with them
-    assert world.engine.resting()
+    assert world.engine.is_resting()
     assert world.now < world.engine.wake_at(routine=False) < float("inf")
     world.settle()
     check(world)

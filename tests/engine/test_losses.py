@@ -13,7 +13,7 @@ from ingestor.state.editions import Editions
 from tests.engine.listed import TREE, Listed
 
 
-def test_what_goes_folder_by_folder_is_asked_about_as_if_it_went_at_once(listed: Listed) -> None:
+def test_loss_folder_by_folder_needs_approval_like_a_loss_at_once(listed: Listed) -> None:
     listed.tree.lose("a/")
     assert listed.look("a") is None  # half of 40
     listed.tree.lose("b/")
@@ -55,7 +55,7 @@ def test_an_acceptance_does_not_count_for_a_listing_that_began_before(listed: Li
     """A person brings the disk back and accepts, while a listing of the empty folder is under way."""
     keys, listed.tree.root, listed.tree.keys = listed.tree.keys, "empty", set()
     assert listed.look("")
-    listed.scanner.hinted(TREE.source, Outcome(TREE.source, Hint("")))
+    listed.scanner.take_hint(TREE.source, Outcome(TREE.source, Hint("")))
     listed.scanner.start()
     listed.rows.accept(TREE[0])
     listed.tree.fails = True  # the next listing
@@ -129,9 +129,7 @@ def test_documents_that_appeared_since_are_set_off(listed: Listed) -> None:
 
 
 @pytest.mark.parametrize("max_loss", [0.5, 1.0])
-def test_another_file_system_is_asked_about_though_it_has_as_many_files(
-    listed: Listed, max_loss: float
-) -> None:
+def test_other_file_system_with_as_many_files_needs_approval(listed: Listed, max_loss: float) -> None:
     listed.restart(max_loss)
     listed.tree.root = "other disk"
     listed.tree.keys = {f"x/{n}" for n in range(50)}
@@ -167,7 +165,7 @@ def building(listed: Listed, known: str | None = None) -> Feed:
     return new
 
 
-def test_a_second_edition_that_is_being_listed_lost_nothing(listed: Listed) -> None:
+def test_second_edition_during_its_first_listing_loses_nothing(listed: Listed) -> None:
     """What the source had is counted in the edition that readers see."""
     new = building(listed, "e")
     listed.tree.lose("e/1")
@@ -180,7 +178,7 @@ def test_a_source_is_listed_once_for_all_its_editions(listed: Listed) -> None:
     assert listed.look() is None
     assert listed.tree.listings == before + 1
     assert listed.versions(new) == listed.versions(TREE)
-    assert all(listed.scanner.listed(feed.edition) for feed in (TREE, new))
+    assert all(listed.scanner.has_listed(feed.edition) for feed in (TREE, new))
     ids = {entry.key: entry.document_id for entry in listed.journal.of_collection(TREE.edition)}
     assert {entry.key: entry.document_id for entry in listed.journal.of_collection(new.edition)} == ids
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped
 from ingestor.engine.workers import Outcome, Pool
 from ingestor.state.sources import SourceRows
 from tests.engine.listed import begun as begun_documents
@@ -58,7 +58,7 @@ def texts(world: World) -> list[str]:
     return [record.text for record in index.inner.read(list(index.inner.ids()))]
 
 
-def test_what_was_removed_is_not_written(tmp_path: Path) -> None:
+def test_document_removed_while_prepared_is_not_written(tmp_path: Path) -> None:
     with begun(tmp_path) as (world, end):
         world.files.delete("a")
         steps(world)
@@ -71,7 +71,7 @@ def test_what_was_removed_is_not_written(tmp_path: Path) -> None:
         assert writes == []
 
 
-def test_what_changed_is_prepared_again_at_once(tmp_path: Path) -> None:
+def test_document_changed_while_prepared_is_prepared_again_at_once(tmp_path: Path) -> None:
     with begun(tmp_path, "first") as (world, end):
         world.files.write("a", "second")
         steps(world)
@@ -95,7 +95,7 @@ def test_document_that_changes_all_the_time_is_written_every_other_version(tmp_p
     assert len(seen) == 4
 
 
-def test_nothing_is_written_of_a_source_that_was_paused_until_it_goes_on(tmp_path: Path) -> None:
+def test_documents_of_a_paused_source_are_not_written_until_it_resumes(tmp_path: Path) -> None:
     with begun(tmp_path) as (world, end):
         SourceRows(world.journal).pause(FILES, world.now)
         end()
@@ -109,7 +109,7 @@ def test_nothing_is_written_of_a_source_that_was_paused_until_it_goes_on(tmp_pat
 
 
 @pytest.mark.parametrize("rests", [True, False])
-def test_work_that_nobody_wants_ends_where_it_rests_or_before_it_begins(rests: bool) -> None:
+def test_cancelled_work_ends_where_it_waits_or_before_it_begins(rests: bool) -> None:
     pool, under_way, revoked = Pool(1), Event(), Event()
 
     def work() -> str:

@@ -17,7 +17,7 @@ def parts(monkeypatch: pytest.MonkeyPatch, listed: Listed) -> Listed:
     """Listings are taken over in parts of ten documents."""
     monkeypatch.setattr(comparison, "_PAGE", 10)
     listed.tree.keys |= {f"new/{n:02}" for n in range(25)}
-    listed.scanner.hinted(TREE.source, Outcome(TREE.source, Hint("")))
+    listed.scanner.take_hint(TREE.source, Outcome(TREE.source, Hint("")))
     listed.scanner.start()
     return listed
 
@@ -26,25 +26,27 @@ def next_part(listed: Listed) -> int:
     """How many documents the journal has after it."""
     outcome = listed.pool.next(0)
     assert outcome is not None
-    listed.scanner.scanned(cast(Any, outcome.tag), outcome)
+    listed.scanner.take_listing(cast(Any, outcome.tag), outcome)
     return listed.left()
 
 
 def test_work_goes_on_between_the_parts_of_a_listing(parts: Listed) -> None:
     parts.tree.lose("e/")
-    assert [next_part(parts), parts.scanner.busy()] == [50, True]
+    assert [next_part(parts), parts.scanner.is_busy()] == [50, True]
     parts.scanner.start()  # begins no other listing
-    assert [next_part(parts), next_part(parts), parts.scanner.busy()] == [60, 65, False]
+    assert [next_part(parts), next_part(parts), parts.scanner.is_busy()] == [60, 65, False]
     assert parts.look() is None
     assert parts.rows.of(TREE.source).documents == 65
 
 
-def test_what_vanished_is_in_the_first_part(listed: Listed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_part_of_a_listing_has_all_vanished_documents(
+    listed: Listed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Or else a renamed document might be read before the journal knows that the old one is gone."""
     monkeypatch.setattr(comparison, "_PAGE", 10)
     listed.tree.lose("a/")
     listed.tree.keys |= {f"new/{n:02}" for n in range(20)}
-    listed.scanner.hinted(TREE.source, Outcome(TREE.source, Hint("")))
+    listed.scanner.take_hint(TREE.source, Outcome(TREE.source, Hint("")))
     listed.scanner.start()
     assert [next_part(listed), next_part(listed)] == [30, 40]
 
@@ -57,8 +59,8 @@ def test_a_part_that_the_journal_cannot_take_is_repeated(
     with monkeypatch.context() as full:
         full.setattr(parts.journal, "observe", raising(sqlite3.OperationalError("disk is full")))
         with pytest.raises(sqlite3.OperationalError):
-            parts.scanner.scanned(cast(Any, outcome).tag, cast(Any, outcome))
-    parts.scanner.scanned(cast(Any, outcome).tag, cast(Any, outcome))
+            parts.scanner.take_listing(cast(Any, outcome).tag, cast(Any, outcome))
+    parts.scanner.take_listing(cast(Any, outcome).tag, cast(Any, outcome))
     assert [parts.left(), next_part(parts)] == [60, 65]
 
 
@@ -70,10 +72,10 @@ def test_the_end_of_a_listing_that_the_journal_cannot_note_is_repeated(
     with monkeypatch.context() as full:
         full.setattr(parts.scanner.source_rows, "scanned", raising(sqlite3.OperationalError("disk is full")))
         with pytest.raises(sqlite3.OperationalError):
-            parts.scanner.scanned(cast(Any, outcome).tag, cast(Any, outcome))
-    assert parts.scanner.busy()
-    parts.scanner.scanned(cast(Any, outcome).tag, cast(Any, outcome))
-    assert [parts.left(), parts.scanner.busy()] == [65, False]
+            parts.scanner.take_listing(cast(Any, outcome).tag, cast(Any, outcome))
+    assert parts.scanner.is_busy()
+    parts.scanner.take_listing(cast(Any, outcome).tag, cast(Any, outcome))
+    assert [parts.left(), parts.scanner.is_busy()] == [65, False]
 
 
 def test_a_listing_is_being_taken_over_until_its_last_part(parts: Listed) -> None:
@@ -90,7 +92,7 @@ def raising(error: Exception) -> Any:
     return method
 
 
-def test_under_another_config_the_rest_of_a_listing_is_found_by_the_next_one(parts: Listed) -> None:
+def test_listing_interrupted_by_a_new_config_is_completed_by_the_next_listing(parts: Listed) -> None:
     assert next_part(parts) == 50
     parts.scanner.configure([Source(*TREE, parts.tree, cast(Any, None), setting="new")], watch=False)
     assert next_part(parts) == 50

@@ -8,13 +8,12 @@ from typing import Any, cast
 import pytest
 
 from ingestor.core.entries import EditionName
-from ingestor.core.interruptions import Stopped
-from ingestor.engine.scanner import Scanner
+from ingestor.core.errors import Stopped
 from ingestor.engine.workers import Outcome
 from ingestor.model import Blob, Hint, Item, SourceName
 from ingestor.pipeline.listing import Source
 from ingestor.state.journal import Journal
-from tests.engine.listed import TREE, Listed
+from tests.engine.listed import TREE, Listed, scanner_of
 from tests.simulation.ports.workers import Inline
 
 
@@ -45,7 +44,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.pool = Inline()
-        self.scanner = Scanner(self.journal, self.pool, lambda: 1e9, lambda: 0.5, lambda collection: None)
+        self.scanner = scanner_of(self.journal, self.pool)
         tools = cast(Any, None)
         sources = [Source(SourceName(n), EditionName("docs"), s, tools) for n, s in self.sources.items()]
         second = replace(sources[1], collection=EditionName("docs--2"))
@@ -57,11 +56,11 @@ class World:
     def step(self) -> None:
         self.scanner.start()
         while outcome := self.pool.next(0):
-            self.scanner.scanned(cast(Any, outcome.tag), outcome)
+            self.scanner.take_listing(cast(Any, outcome.tag), outcome)
 
     def hint(self, *outcomes: Outcome) -> dict[str, list[str]]:
         for outcome in outcomes:
-            self.scanner.hinted(cast(Any, outcome.tag), outcome)
+            self.scanner.take_hint(cast(Any, outcome.tag), outcome)
         self.step()
         return {name: source.asked for name, source in self.sources.items() if source.asked}
 
@@ -92,16 +91,16 @@ def hint(under: str = "", source: str | None = None) -> Outcome:
         ([Outcome("old", Hint("", SourceName("wiki")))], {}),
     ],
 )
-def test_a_hint_has_the_source_listed_that_it_speaks_of(world: World, given: Any, asked: Any) -> None:
+def test_hint_about_another_source_lists_that_source(world: World, given: Any, asked: Any) -> None:
     assert world.hint(*given) == asked
 
 
-def test_a_hint_of_an_unknown_source_is_said(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_hint_about_an_unknown_source_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     assert world.hint(hint("a", "wikki")) == {}
     assert "source push sends a hint for source 'wikki', which is not in the config" in caplog.text
 
 
-def test_a_listing_whose_time_passes_while_it_goes_on_is_made_once(listed: Listed) -> None:
+def test_listing_that_becomes_due_while_it_runs_is_not_repeated(listed: Listed) -> None:
     before = listed.tree.listings
     listed.now += 400
     for _ in range(3):  # rounds of the program before the listing ends
@@ -114,15 +113,13 @@ def test_a_listing_whose_time_passes_while_it_goes_on_is_made_once(listed: Liste
     ("change", "listings"),
     [({}, 0), ({"setting": "b"}, 1), ({"setting": None}, 1), ({"collection": EditionName("other")}, 1)],
 )
-def test_a_new_config_lists_only_what_is_set_otherwise(
-    listed: Listed, change: dict[str, Any], listings: int
-) -> None:
+def test_new_config_lists_only_changed_sources(listed: Listed, change: dict[str, Any], listings: int) -> None:
     source = Source(*TREE, listed.tree, cast(Any, None), setting="a")
     listed.scanner.configure([source], watch=False)
     listed.look()
     before = listed.tree.listings
     listed.scanner.configure([replace(source, **change)], watch=False)
-    assert listed.scanner.busy() is bool(listings)
+    assert listed.scanner.is_busy() is bool(listings)
     listed.scanner.start()
     assert listed.tree.listings == before + listings
 
@@ -134,10 +131,10 @@ def test_a_source_in_trouble_is_listed_again_under_a_new_config(listed: Listed) 
     listed.tree.lose("")
     assert listed.look("") is not None
     listed.scanner.configure([source], watch=False)
-    assert listed.scanner.busy()
+    assert listed.scanner.is_busy()
 
 
-def test_a_watch_goes_on_unless_it_failed(listed: Listed) -> None:
+def test_watch_under_a_new_config_continues_unless_it_failed(listed: Listed) -> None:
     source = Source(*TREE, listed.tree, cast(Any, None), setting="a")
     listed.scanner.configure([source], watch=True)
     listed.look()
@@ -145,7 +142,7 @@ def test_a_watch_goes_on_unless_it_failed(listed: Listed) -> None:
     listed.scanner._watches[TREE.source].end = lambda: ended.append("first")
     listed.scanner.configure([source], watch=True)
     assert ended == []
-    listed.scanner.hinted(TREE.source, Outcome(None, error=OSError("too many watches")))
+    listed.scanner.take_hint(TREE.source, Outcome(None, error=OSError("too many watches")))
     listed.scanner.configure([source], watch=True)
     assert ended == ["first"]
 
@@ -204,7 +201,7 @@ def test_a_listing_under_way_survives_a_reload(listed: Listed) -> None:
     listed.scanner.configure([live], watch=True)
     listed.look()
     assert listed.tree.listings == before + 1
-    assert listed.scanner.listed(TREE.edition)
+    assert listed.scanner.has_listed(TREE.edition)
 
 
 def test_a_watch_that_fails_again_and_again_lists_its_source_once(
@@ -236,7 +233,7 @@ def test_a_listing_that_was_stopped_is_repeated(listed: Listed) -> None:
     listed.scanner.look_again(TREE.source, "a")
     listed.scanner.start()
     stopped = cast(Any, listed.scanner.pool.next(0))
-    listed.scanner.scanned(stopped.tag, stopped)
+    listed.scanner.take_listing(stopped.tag, stopped)
     assert not listed.scanner.under_way()
     assert listed.rows.of(TREE.source).trouble is None
     listed.scanner.pool, before = listed.pool, listed.tree.listings

@@ -76,19 +76,19 @@ def test_first_pass_writes_less_than_a_third_of_its_records_twice(tmp_path: Path
     world = world_of(tmp_path, 60)
     pool = world.engine.pool = world.engine.scanner.pool = Paced(world.chaos, world.places, 4, pace)
     jobs = prepared_by(world)
-    while not (world.engine.resting() and with_records(world)):
+    while not (world.engine.is_resting() and with_records(world)):
         world.now += 1.0
         pool.begin_round()
         world.engine_step()
     tally, [feed] = world.engine.writer.tally, world.engine.sources
     there = sum(len(entry.known) for entry in world.journal.of_collection(feed.edition))
-    written = tally.records_added + tally.records_replaced + tally.records_patched
+    written = tally["records_added"] + tally["records_replaced"] + tally["records_patched"]
     times = Counter(job.entry.key for job in jobs)
     check(world)
     world.journal.close()
     assert there > 150
     assert there < written <= 1.3 * there
-    assert (tally.added, tally.changed, tally.recut) == (60, 0, len(jobs) - 60)
+    assert (tally["added"], tally["changed"], tally["recut"]) == (60, 0, len(jobs) - 60)
     assert max(times.values()) == 2, "once as they are read, and once when the statistic is settled"
     assert all(job.entry.state == "settled" for job in jobs[60:]), "after all were read"
 
@@ -111,7 +111,7 @@ def test_documents_to_cut_again_are_begun_together(tmp_path: Path) -> None:
     world.end()
 
 
-def test_new_document_goes_before_those_that_are_cut_again(tmp_path: Path) -> None:
+def test_new_document_among_drifted_ones_goes_first(tmp_path: Path) -> None:
     world = World(tmp_path, seed=1, collective=True, ahead=40)
     for number in range(30):
         world.files.write(f"{number:02}", "xx\nxx\nxx\nxx\nxx")

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from ingestor.engine.flight import AT_WORK, IN_HAND
+from ingestor.engine.flight import AT_WORK, BATCH, IN_HAND
 from ingestor.engine.workers import BEGUN
-from ingestor.engine.writer import BATCH
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
 from tests.simulation.world import World
 
 
-def test_documents_that_wait_to_be_written_leave_their_workers_to_others(
+def test_documents_waiting_to_be_written_release_their_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A write of few records costs as much as one of many: a batch must not end where the workers end."""
@@ -27,14 +26,14 @@ def test_documents_that_wait_to_be_written_leave_their_workers_to_others(
     world = World(tmp_path, seed=1)
     for number in range(60):
         world.files.write(f"{number}", "a line")
-    while not batches or not world.engine.resting():
+    while not batches or not world.engine.is_resting():
         world.engine_step()
     assert batches == [30, 30], "the simulation's index applies a request by halves"
     check(world)
     world.journal.close()
 
 
-def test_no_more_are_begun_while_the_writing_of_full_batches_is_behind(tmp_path: Path) -> None:
+def test_documents_are_not_begun_while_full_batches_wait(tmp_path: Path) -> None:
     """Else all the text of a first pass would gather in memory."""
     world = World(tmp_path, seed=1)
     for number in range(40):
@@ -53,12 +52,12 @@ def test_no_more_are_begun_while_the_writing_of_full_batches_is_behind(tmp_path:
 
 def _rest(world: World) -> None:
     world.engine_step()
-    while not world.engine.resting():
+    while not world.engine.is_resting():
         world.engine_step()
 
 
 @pytest.mark.parametrize("collective", [False, True])
-def test_a_step_costs_as_much_however_many_documents_wait(tmp_path: Path, collective: bool) -> None:
+def test_cost_of_a_step_does_not_grow_with_waiting_documents(tmp_path: Path, collective: bool) -> None:
     few, many = (_calls(tmp_path / f"{number}", number, collective=collective) for number in (20, 200))
     assert many <= few
 

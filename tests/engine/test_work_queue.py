@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.core.entries import Entry, Feed
 from ingestor.engine.flight import AT_WORK, Attempts, InFlight, Start
-from ingestor.engine.workers import Lane, Pool, WorkQueue
+from ingestor.engine.workers import Lane, Pool, WorkItem, WorkQueue
 from ingestor.model import Item, Record, SourceName
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
@@ -18,12 +18,12 @@ from tests.waiting import wait
 
 def named(turns: WorkQueue, *lanes: Lane) -> None:
     for lane in lanes:
-        turns.put(lambda: None, lane)
+        turns.put(WorkItem("", lambda: None, lane))
 
 
 def taken(turns: WorkQueue, number: int) -> list[object]:
     found = [turns.get() for _ in range(number)]
-    return [turn[0].name for turn in found if turn is not None]
+    return [task.lane.name for task in found if task is not None]
 
 
 def test_lanes_take_turns_in_order() -> None:
@@ -33,17 +33,17 @@ def test_lanes_take_turns_in_order() -> None:
     assert not turns.waits()
 
 
-def test_a_lane_that_hangs_leaves_turns_to_others() -> None:
+def test_hanging_lane_leaves_turns_to_other_lanes() -> None:
     turns, hung, other = WorkQueue(4), Lane("hung", 3), Lane("other", 3)
     named(turns, *[hung] * 9)
     assert taken(turns, 3) == ["hung"] * 3
     named(turns, other, other)
     assert taken(turns, 1) == ["other"]
-    following = turns.get(other)  # its thread goes on
-    assert following is not None and following[0] == other
+    following = turns.get(WorkItem("", lambda: None, other))  # its thread goes on
+    assert following is not None and following.lane == other
 
 
-def test_no_more_is_done_at_once_than_there_are_turns() -> None:
+def test_queue_without_a_free_turn_hands_out_no_task() -> None:
     turns, lane, got = WorkQueue(1), Lane("a"), list[object]()
     named(turns, lane, lane, lane)
     first = turns.get()
@@ -55,12 +55,10 @@ def test_no_more_is_done_at_once_than_there_are_turns() -> None:
         waiting.join(30)
         assert len(got) == 1, "work that rests needs no turn"
     turns.close()
-    assert turns.get(lane) is None
+    assert turns.get(first) is None
 
 
-def test_documents_are_prepared_while_others_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documents_are_prepared_during_a_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than there are workers; also of a strategy whose cuts depend on all documents."""
     for collective in (False, True):
         (tmp_path / f"{collective}").mkdir()
@@ -85,14 +83,14 @@ def prepared_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> list[in
         upsert(self, records)
 
     monkeypatch.setattr(MemoryIndex, "upsert", wait_and_write)
-    monkeypatch.setattr("ingestor.engine.writer.BATCH", 10)
+    monkeypatch.setattr("ingestor.engine.flight.BATCH", 10)
     for number in range(160):
         world.files.write(f"{number}", "a line")
 
     def is_done() -> bool:
         world.engine.step(0.05)
         world.lexical.work()
-        return bool(meanwhile and world.engine.resting() and world.lexical.complete)
+        return bool(meanwhile and world.engine.is_resting() and world.lexical.complete)
 
     wait(is_done, every=0)
     pool.close()
@@ -115,7 +113,7 @@ def test_large_unknown_and_failed_documents_are_not_begun_ahead(tmp_path: Path) 
     world.journal.close()
 
 
-def test_no_more_are_begun_ahead_than_two_batches_hold(tmp_path: Path) -> None:
+def test_documents_begun_ahead_fill_at_most_two_batches(tmp_path: Path) -> None:
     world = World(tmp_path, seed=1, ahead=10)
     [feed] = world.engine.sources
     _observe(world, feed, {f"{number}": 10 for number in range(40)})
@@ -134,7 +132,7 @@ def test_no_more_are_begun_ahead_than_two_batches_hold(tmp_path: Path) -> None:
     world.journal.close()
 
 
-def test_one_of_several_sources_is_not_all_that_is_begun_ahead(tmp_path: Path) -> None:
+def test_single_source_of_several_fills_only_its_share_of_documents_begun_ahead(tmp_path: Path) -> None:
     world = World(tmp_path, seed=1, ahead=8)
     [(_, edition)] = world.engine.sources
     feeds = [Feed(SourceName(name), edition) for name in ("files", "other")]

@@ -1,39 +1,76 @@
-"""The remedy for an error of a write, and what the log has of a batch."""
+"""Batches: which documents are ripe, and what the log has of a batch."""
 
-import sqlite3
 from pathlib import Path
 
 import pytest
 
-from ingestor.engine.writer import Remedy, classify
-from ingestor.ports import BadDocument, Foreign, Gone, Later, NeedsHuman, Torn, Transient
+from ingestor.core.entries import EditionName, Entry, Intent, Receipt
+from ingestor.engine import flight
+from ingestor.engine.flight import LINGER, Flight, InFlight, Queue
+from ingestor.model import DocumentId, RecordId, SourceName
+from ingestor.pipeline.prepare import Prepared
+from tests.engine.log_lines import lines
 from tests.simulation.world import World
 
-REMEDIES = [
-    (Transient("away"), Remedy.RETRY),
-    (Later("too many requests", 3.0), Remedy.RETRY),
-    (sqlite3.OperationalError("disk is full"), Remedy.RETRY),
-    (Torn("a segment is damaged"), Remedy.REBUILD),
-    (Gone("it was deleted"), Remedy.REBUILD),
-    (NeedsHuman("no permission"), Remedy.HOLD),
-    (Foreign("another program's"), Remedy.HOLD),
-    (sqlite3.IntegrityError("UNIQUE"), Remedy.RAISE),
-    (sqlite3.DatabaseError("malformed"), Remedy.RAISE),
-    (BadDocument("odd"), Remedy.REFUSE),
-    (ValueError("unknown"), Remedy.REFUSE),
-    (MemoryError(), Remedy.REFUSE),
-]
+DOCS = EditionName("docs")
 
 
-@pytest.mark.parametrize(("error", "remedy"), REMEDIES, ids=lambda each: type(each).__name__)
-def test_error_of_a_write_gets_its_verdict(error: Exception, remedy: Remedy) -> None:
-    assert classify(error) is remedy
+def queue_of(*records: int, renamed: bool = False) -> Queue:
+    """Return a queue of documents with so many records each, put at 1000 s."""
+    documents = Flight()
+    for row, number in enumerate(records):
+        entry = Entry(
+            row, DocumentId(f"{row}"), SourceName("s"), DOCS, f"{row}", None,
+            None, None, None, None, None, 0,
+        )  # fmt: skip
+        receipt = Receipt(row, "1", "recipe", "facts", "digest", "text")
+        drops = tuple(RecordId(f"{row}#{slot}") for slot in range(number))
+        document = InFlight(entry)
+        documents.begin(document)
+        document.take()
+        predecessor = 99 if renamed else None
+        documents.put(document, Prepared(entry, Intent(row, (), predecessor), receipt, drops=drops), 1000.0)
+    return documents.queues[DOCS]
 
 
-def lines(caplog: pytest.LogCaptureFixture, name: str) -> list[tuple[str, str]]:
-    """Return level and words of the log's lines of an event."""
-    found = [one for one in caplog.records if one.__dict__.get("event") == name]
-    return [(one.levelname, one.getMessage()) for one in found]
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flight, "BATCH", 10)
+    monkeypatch.setattr(flight, "BEHIND", 4)
+
+
+def rows(documents: list[InFlight]) -> list[int]:
+    return [each.entry.row for each in documents]
+
+
+def test_queue_of_few_records_is_ripe_after_it_lingered() -> None:
+    queue = queue_of(2, 3)
+    assert [queue.is_ripe(1000.0 + wait) for wait in (0.0, LINGER / 2, LINGER)] == [False, False, True]
+    assert queue.is_ripe(900.0), "the clock was put back: no wait is known"
+
+
+def test_queue_of_a_batch_is_ripe_at_once() -> None:
+    assert queue_of(5, 5).is_ripe(1000.0)
+
+
+def test_batch_of_a_full_queue_ends_with_the_document_that_fills_it() -> None:
+    queue = queue_of(3, 3, 3, 3, 3)
+    assert rows(queue.batch(behind=False)) == [0, 1, 2, 3]
+    assert rows(queue.batch(behind=True)) == [0, 1], "a rebuild writes less at once"
+
+
+def test_large_document_is_left_out_of_batches_and_written_by_slices() -> None:
+    queue = queue_of(11, 1, 12)
+    assert rows(queue.batch(behind=False)) == [1]
+    large = queue.next_large()
+    assert large is not None
+    assert large.entry.row == 0
+
+
+def test_large_document_that_was_renamed_is_written_at_once() -> None:
+    queue = queue_of(11, renamed=True)
+    assert rows(queue.batch(behind=False)) == [0]
+    assert queue.next_large() is None
 
 
 def test_line_of_a_batch_counts_changed_records_without_zeros(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingestor.core.backoff import retry_after
+from ingestor.core.errors import retry_after
 
 NOON = 1_767_268_800.0  # 2026-01-01 12:00:00 UTC
 

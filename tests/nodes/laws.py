@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ingestor.core.entries import Entry
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped
 from ingestor.engine.workers import Outcome, Pool
 from ingestor.model import DocumentId, Known
 from ingestor.nodes.documents import OnNodes

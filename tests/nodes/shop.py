@@ -13,7 +13,7 @@ from threading import Thread
 import numpy as np
 
 from ingestor.core.entries import EditionName, Entry
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped
 from ingestor.model import Blob, Document, DocumentId, Fingerprint, Item, SourceName, Vectors
 from ingestor.nodes.deaths import Cause, Death, ProcessLost
 from ingestor.nodes.messages import Mismatch, Started, failed_call, pack

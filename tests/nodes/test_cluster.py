@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingestor.config.workers import Workers
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped
 from ingestor.nodes import cluster as module
 from ingestor.nodes.cluster import RayCluster, RayModels, Room
 from ingestor.nodes.deaths import ProcessLost

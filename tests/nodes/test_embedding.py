@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped
 from ingestor.nodes.deaths import Cause, Death, ProcessLost
 from ingestor.nodes.embedding import SLICE, OnNodesEmbedder
 from ingestor.nodes.messages import failed_call, pack, unpack

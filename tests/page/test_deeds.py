@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from ingestor.confinement.python_child import python_child
-from ingestor.core.work_counts import kind_of
+from ingestor.core.errors import kind_of
 from ingestor.model import SourceName
 from ingestor.page import changes as planning
 from ingestor.page.changes import Planner

@@ -8,8 +8,8 @@ from threading import Event
 
 import pytest
 
+from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.interruptions import Stopped
 from ingestor.llm.client import Completion, Prompt
 from ingestor.pipeline.answers import CachedAnswers, DryRunAnswers
 from ingestor.ports import Transient
@@ -46,13 +46,13 @@ def test_a_question_is_asked_once(cache: VectorCache) -> None:
     assert CachedAnswers(cache).answer(question("one"), answering("uno", asked)) == "eins"
 
 
-def test_no_answer_is_an_answer_too(cache: VectorCache) -> None:
+def test_empty_answer_is_cached(cache: VectorCache) -> None:
     kept, asked = CachedAnswers(cache), list[str]()
     assert [kept.answer(question("one"), answering("", asked)) for _ in range(2)] == ["", ""]
     assert asked == [""]
 
 
-def test_what_failed_is_asked_again(cache: VectorCache) -> None:
+def test_failed_request_is_sent_again(cache: VectorCache) -> None:
     def fail() -> Completion:
         raise Transient("busy")
 
@@ -81,7 +81,9 @@ def test_two_that_ask_the_same_at_the_same_time_ask_once(cache: VectorCache) -> 
     assert asked == ["eins"]
 
 
-def test_stopped_answers_are_those_known(cache: VectorCache, caplog: pytest.LogCaptureFixture) -> None:
+def test_answers_after_a_stop_come_from_the_cache(
+    cache: VectorCache, caplog: pytest.LogCaptureFixture
+) -> None:
     kept, asked = CachedAnswers(cache), list[str]()
     kept.answer(question("one"), answering("eins", asked))
     kept.wait(0)

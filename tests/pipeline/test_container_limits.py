@@ -54,7 +54,7 @@ def test_nesting_ends() -> None:
     ],
     ids=range(8),
 )
-def test_bombs_and_wrecks_are_one_document_with_a_reason(
+def test_bombs_and_damaged_archives_are_a_document_with_a_reason(
     name: str, make: Callable[[], bytes], reason: str
 ) -> None:
     world = World()
@@ -78,7 +78,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("name", ["a.zip", "m.eml"])
-def test_one_budget_holds_for_all_that_is_packed_in_a_container(name: str) -> None:
+def test_budget_is_shared_by_all_members_of_a_container(name: str) -> None:
     world = World()
     world.put(name, bomb() if name == "a.zip" else mailed({"a.zip": bomb()}))
     world.put("b.md", b"B")
@@ -104,7 +104,7 @@ def test_the_members_of_a_whole_tree_are_counted(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("strict")
-def test_a_container_that_became_too_much_keeps_what_it_had() -> None:
+def test_container_that_grew_beyond_the_limits_keeps_its_members() -> None:
     world = World()
     world.put("m.eml", mailed({"b.md": "B"}))
     journal = Journal(world)
@@ -155,7 +155,7 @@ def test_containers_that_fail_slowly_do_not_hold_up_a_listing_for_long() -> None
     assert journal.trouble is None
 
 
-def test_a_container_that_changes_all_the_time_does_not_keep_others_closed() -> None:
+def test_container_that_always_changes_does_not_keep_others_closed() -> None:
     now = [0.0]
 
     def slow(blob: Blob, archives: bool) -> Unpacked | None:
@@ -232,7 +232,7 @@ def test_a_refused_container_is_opened_under_other_limits_only() -> None:
 @pytest.mark.parametrize(
     ("name", "data"), [("a.zip", zipped({"b.md": "B"})), ("a.eml", mailed({"b.md": "B"}))]
 )
-def test_a_refused_container_that_opens_when_it_is_read_is_listed_again(name: str, data: bytes) -> None:
+def test_refused_container_that_opens_later_is_listed_again(name: str, data: bytes) -> None:
     world, opener = World(), Failing()
     world.put(name, data)
     opener.errors = {data: BadDocument("damaged")}
@@ -247,7 +247,7 @@ def test_a_refused_container_that_opens_when_it_is_read_is_listed_again(name: st
     journal.read(name)
 
 
-def test_no_container_waits_for_ever_behind_those_with_a_defect() -> None:
+def test_container_behind_defective_containers_is_opened_in_time() -> None:
     now = [0.0]
 
     def slow(blob: Blob, archives: bool) -> Unpacked | None:
@@ -263,7 +263,7 @@ def test_no_container_waits_for_ever_behind_those_with_a_defect() -> None:
     assert "d.zip" in set().union(*(journal.look()[0] for _ in range(12)))
 
 
-def test_many_broken_containers_in_one_cost_no_more_than_so_many_sound_ones() -> None:
+def test_broken_containers_cost_no_more_than_sound_ones() -> None:
     """Each was sought among all that the outermost holds: with 10,000 this took many seconds."""
     unpacked = Unpacked()
     for number in range(20_000):

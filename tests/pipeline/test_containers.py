@@ -33,7 +33,7 @@ def test_an_unchanged_archive_is_not_opened_again() -> None:
     assert journal.read("a.zip/!/b.md") == b"B"
 
 
-def test_only_what_changed_in_an_archive_is_due() -> None:
+def test_changed_archive_makes_only_changed_members_due() -> None:
     world = World()
     world.put("a.zip", zipped({"same.md": "S", "edited.md": "E", "deleted.md": "D", "old.md": "R"}))
     journal = Journal(world)
@@ -146,7 +146,7 @@ def test_containers_in_containers() -> None:
     assert journal.read(deep) == b"B"
 
 
-def test_archives_are_opened_only_where_that_is_wished() -> None:
+def test_archives_are_opened_only_if_configured() -> None:
     world = World()
     world.put("a.zip", zipped({"b.md": "B"}))
     world.put("m.eml", mailed({"c.md": "C"}))

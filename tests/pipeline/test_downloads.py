@@ -36,7 +36,7 @@ class MailJournal(Journal):
         )  # fmt: skip
 
 
-def test_a_mail_without_attachments_is_read_once_when_it_is_prepared() -> None:
+def test_mail_without_attachments_is_downloaded_once_for_its_preparation() -> None:
     world = StructuredWorld(simple={"a.eml"})
     world.put("a.eml", PLAIN)
     journal = MailJournal(world)
@@ -50,7 +50,7 @@ def test_a_mail_without_attachments_is_read_once_when_it_is_prepared() -> None:
     assert world.fetched == []
 
 
-def test_the_versions_are_those_of_mails_that_were_opened() -> None:
+def test_versions_of_unopened_mails_equal_those_of_opened_mails() -> None:
     world = StructuredWorld()
     world.put("a.eml", PLAIN)
     journal = MailJournal(world)
@@ -74,7 +74,7 @@ def test_mails_with_attachments_are_read_once_for_listing_and_preparing() -> Non
     assert world.fetched == names
 
 
-def test_attachments_that_the_source_denied_are_found() -> None:
+def test_attachments_denied_by_the_source_are_listed_again() -> None:
     world = StructuredWorld(simple={"a.eml"})
     world.put("a.eml", mailed({"b.md": "B"}))
     journal = MailJournal(world)
@@ -109,7 +109,7 @@ def test_the_oldest_downloads_are_forgotten(
     assert downloads.find(Item("4", "another", "")) is None
 
 
-def test_without_room_on_the_disk_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_on_a_full_disk_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def full() -> None:
         raise OSError(28, "No space left on device")
 

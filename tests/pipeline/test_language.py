@@ -6,7 +6,14 @@ import pytest
 
 from ingestor.model import Blob, Block, Document
 from ingestor.pipeline import language
-from ingestor.pipeline.language import identified, language_of
+from ingestor.pipeline.language import (
+    LanguageCounts,
+    ModelLanguages,
+    describe_foreign,
+    identify,
+    language_of,
+    languages_of,
+)
 from ingestor.registry import find
 
 # The first article of the Universal Declaration of Human Rights, or its beginning.
@@ -33,7 +40,7 @@ def test_a_sentence_or_two_are_enough(code: str) -> None:
 
 
 @pytest.mark.parametrize("name", NO_PROSE)
-def test_what_is_no_prose_has_no_language(name: str) -> None:
+def test_text_without_prose_has_no_language(name: str) -> None:
     assert language_of(NO_PROSE[name]) is None
 
 
@@ -79,22 +86,22 @@ READ = [
 
 @pytest.mark.parametrize(("kind", "text", "expected"), READ)
 def test_documents(kind: str, text: str, expected: str | None) -> None:
-    assert identified(read(kind, text)).language == expected
+    assert identify(read(kind, text)).language == expected
 
 
-def test_code_is_none_whatever_its_name() -> None:
+def test_code_under_any_name_has_no_language() -> None:
     document = Document("while free and equal: pass\n" * 50, (Block("code", 0, 1000),))
-    assert identified(document) == document
+    assert identify(document) == document
 
 
-def test_the_whole_document_counts_and_no_more_of_it_is_read_than_enough() -> None:
+def test_language_of_a_document_is_judged_by_a_sample_of_all_its_parts() -> None:
     """A licence in English before a German book does not make it English."""
     text = "\n\n".join([TEXTS["en"]] * 5 + [TEXTS["de"]] * 20_000)
     document = read("text", text)
     sample = "".join(language._prose(document))
     assert len(sample) <= 2000
     assert sample.count("Alle Menschen") > 30
-    assert identified(document).language == "de"
+    assert identify(document).language == "de"
 
 
 def test_threads_agree() -> None:
@@ -103,3 +110,50 @@ def test_threads_agree() -> None:
     with ThreadPoolExecutor(8) as pool:
         for _ in range(3):
             assert list(pool.map(language_of, texts)) == alone
+
+
+ENGLISH = ModelLanguages("small-en", frozenset({"en"}))
+
+
+@pytest.mark.parametrize(
+    ("model", "is_english"),
+    [
+        ("all-MiniLM-L6-v2", True),
+        ("/models/all-MiniLM-L6-v2/", True),
+        ("sentence-transformers/all-mpnet-base-v2", True),
+        ("BAAI/bge-small-en-v1.5", True),
+        ("intfloat/e5-base-v2", True),
+        ("intfloat/multilingual-e5-small", False),
+        ("paraphrase-multilingual-MiniLM-L12-v2", False),
+        ("BAAI/bge-m3", False),
+        ("text-embedding-3-small", False),
+        ("jina-embeddings-v2-base-de", False),
+        ("", False),
+    ],
+)
+def test_languages_of_model_follow_from_its_name(model: str, is_english: bool) -> None:
+    known = languages_of(model)
+    assert (known is not None and known.languages == {"en"}) is is_english
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ({"de": 2}, None),
+        ({"de": 3}, "3 of 3 documents are in a language that small-en does not know (de); a multilingual"),
+        ({"de": 5, "en": 5}, None),
+        (
+            {"de": 4, "ja": 2, "en": 5},
+            "6 of 11 documents are in a language that small-en does not know (de, ",
+        ),
+    ],
+)
+def test_warning_needs_most_of_three_documents(counts: dict[str, int], words: str | None) -> None:
+    made = describe_foreign(counts, ENGLISH)
+    assert made is None if words is None else str(made).startswith(words)
+
+
+def test_documents_are_counted_by_source() -> None:
+    counts = LanguageCounts()
+    assert [counts.add("a", "de", ENGLISH) is None for _ in range(3)] == [True, True, False]
+    assert counts.add("b", "de", ENGLISH) is None

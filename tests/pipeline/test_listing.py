@@ -62,7 +62,7 @@ def test_an_archive_that_a_new_edition_does_not_know_is_opened() -> None:
     assert [(item.key, item.size) for item in new.changed()] == [("b.txt", 1), (ZIP, 9), (MEMBER, 5)]
 
 
-def test_members_of_a_closed_archive_stay_where_they_are_known_and_nowhere_else() -> None:
+def test_members_of_an_unopened_archive_stay_only_in_editions_that_know_them() -> None:
     live, new = Archive(readable=False).listed(KNOWN, {})
     assert ([*live.changed()], live.vanished) == ([], ())
     assert [item.key for item in new.changed()] == ["b.txt", ZIP]
@@ -93,7 +93,7 @@ class Mounted:
         raise NotImplementedError
 
 
-def test_a_root_that_was_replaced_between_the_look_at_it_and_the_listing_gives_none() -> None:
+def test_root_replaced_during_the_listing_gives_no_listing() -> None:
     source = Source(SourceName("s"), EditionName("docs"), Mounted("own", "other"), cast(Any, None))
     with pytest.raises(Transient, match="another file system was mounted"):
         listing.take(source, Scope(), [VersionTable({"own.txt": "1"})])

@@ -70,7 +70,7 @@ def test_packed_files_that_can_not_be_read_say_why(data: bytes, reason: str) -> 
         list(members_of(Blob(data, "a.gz"), archives=True))
 
 
-def test_a_single_file_that_is_packed_has_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_single_file_has_the_limits_of_archives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unpacking, "LARGEST", 1000)
     monkeypatch.setattr("ingestor.archives.members.LARGEST", 1000)
     (found,) = members_of(Blob(zstd.compress(b"x" * 1001), "a.txt.zst"), archives=True)
@@ -121,13 +121,13 @@ def test_names_are_harmless(name: str, harmless: str) -> None:
     assert list(opened.members) == [harmless]
 
 
-def test_names_are_told_apart() -> None:
+def test_members_with_similar_names_are_distinguished() -> None:
     opened = unpack(Blob(tarred({"b.md": "1", "./b.md": "2", "/b.md": "3", "b~2.md": "4"}), "a.tar"))
     assert opened is not None
     assert list(opened.members) == ["b.md", "b~2.md", "b~3.md", "b~2~2.md"]
 
 
-def test_what_is_hidden_or_no_file_is_left_out() -> None:
+def test_hidden_members_and_non_files_are_left_out() -> None:
     buffer = io.BytesIO(tarred({".hidden": "x", "__MACOSX/a": "x", "d/.git/x": "x", "b.md": "B"}))
     with tarfile.open(fileobj=buffer, mode="a") as archive:
         for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE):
@@ -139,7 +139,7 @@ def test_what_is_hidden_or_no_file_is_left_out() -> None:
     assert list(opened.members) == ["b.md"]
 
 
-def test_what_only_looks_like_a_container_is_a_document() -> None:
+def test_file_that_only_looks_like_a_container_is_a_document() -> None:
     world = World()
     world.put("a.zip", b"just words")
     journal = Journal(world)
@@ -172,7 +172,7 @@ def test_a_zip_with_a_broken_byte_loses_no_other_member(data: st.DataObject) -> 
                 opened.read(member)
 
 
-def test_what_names_no_member_is_not_believed_to_be_broken() -> None:
+def test_error_that_names_no_member_marks_none_as_broken() -> None:
     unpacked = Unpacked()
     unpacked.add([Member("a", "v", 0), Member("b", "v", 0)], b"")
     for name in ("a", "c", ""):
@@ -182,7 +182,7 @@ def test_what_names_no_member_is_not_believed_to_be_broken() -> None:
         Unpacked().drop("a", "damaged")
 
 
-def test_an_attachment_that_is_too_large_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attachment_that_is_too_large_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingestor.archives.members.LARGEST", 1000)
     opened = unpack(Blob(mailed({"large.md": "L" * 1001, "b.md": "B"}), "m.eml"))
     assert opened is not None
@@ -204,12 +204,12 @@ def test_an_attachment_that_is_too_large_leaves_the_others(monkeypatch: pytest.M
     ],
     ids=range(7),
 )
-def test_what_a_process_says_of_members_is_not_believed(members: list[Member], content: bytes) -> None:
+def test_members_reported_by_a_process_are_checked(members: list[Member], content: bytes) -> None:
     with pytest.raises(BadDocument, match=r"list of members is invalid|names of members are"):
         Unpacked().add(members, content)
 
 
-def test_a_process_finds_what_is_found_here() -> None:
+def test_process_finds_the_same_members_as_the_program() -> None:
     parts = {
         "m.eml": mailed({"in.zip": zipped({"b.md": "B", "c.md": "C" * 10**6})}),
         "bad.zip": zipped({})[:9] * 9,
@@ -227,7 +227,7 @@ def test_a_process_finds_what_is_found_here() -> None:
     isolation.close()
 
 
-def test_a_mailbox_of_one_endless_line_is_read_in_linear_time() -> None:
+def test_mailbox_of_a_single_long_line_is_read_in_linear_time() -> None:
     begun = time.process_time()
     assert list(
         members_of(Blob(b"From a@b Tue Jan  2 03:04:05 2024\n\nFrom " + b"00:00" * 400_000, "a.mbox"), False)

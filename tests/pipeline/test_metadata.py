@@ -73,7 +73,7 @@ def chunks_at(text: str, *beginnings: str) -> list[Chunk]:
 CHUNKS = chunks_at(SOURCE, "---", "# 2 Setup", "- a list", "\n## Details", "More words")
 
 
-def test_every_key_of_one_record() -> None:
+def test_record_has_every_key() -> None:
     row = dict(described(DOCUMENT, CHUNKS)[1])
     node = json.loads(str(row.pop("_node_content")))
     shown = node.pop("metadata")
@@ -142,7 +142,7 @@ def test_a_node_of_llama_index_that_would_be_cut_is_left_out() -> None:
     assert [row["_node_content"] for row in rows] == [None] * len(CHUNKS)
 
 
-def test_lean_records_carry_what_filters_and_citations_need() -> None:
+def test_lean_records_carry_keys_of_filters_and_citations() -> None:
     chunks = [replace(chunk, extra=(("picked", "recursive"), ("parent_index", 3))) for chunk in CHUNKS]
     full, lean = (described(DOCUMENT, chunks, profile=profile)[1] for profile in ("full", "lean"))
     assert present(lean).keys() <= LEAN | {"author", "owner"}
@@ -152,13 +152,13 @@ def test_lean_records_carry_what_filters_and_citations_need() -> None:
     assert lean.keys() >= KEYS, "a patch removes what the records had before"
 
 
-def test_a_list_of_keys_is_these_and_what_ingestor_needs() -> None:
+def test_listed_keys_are_carried_beside_needed_keys() -> None:
     row = described(DOCUMENT, CHUNKS, profile=("author", "file_name", "nobody"))[1]
     assert present(row).keys() - NEEDED == {"author", "file_name"}
     assert present(row)["source"] and present(row)["chunk_index"] == 1
 
 
-def test_the_name_of_a_source_counts_only_where_records_carry_it() -> None:
+def test_name_of_a_source_changes_the_rules_only_if_records_carry_it() -> None:
     a, b = SourceName("a"), SourceName("b")
     assert rules(a, "lean") != rules(b, "lean") != rules(b, "full")
     assert rules(a, ("author",)) == rules(b, ("author",)) != rules(b, ("author", "source_name"))
@@ -200,12 +200,12 @@ def test_the_section_that_holds_most_of_a_chunk_is_named_and_all_are_listed() ->
     assert column(described(Document("no headings"), [Chunk(0, 2, "no")]), "headings") == [(None,)]
 
 
-def test_lines_are_those_of_the_file_or_missing() -> None:
+def test_lines_of_records_are_lines_of_the_file_or_missing() -> None:
     rows = described(replace(DOCUMENT, content_type="text/html"), CHUNKS)
     assert column(rows, "start_line", "end_line") == [(None, None)] * len(CHUNKS)
 
 
-def test_first_and_last_have_one_neighbour() -> None:
+def test_first_and_last_chunks_have_a_single_neighbour() -> None:
     rows = [json.loads(str(record["relationships"])) for record in described(DOCUMENT, CHUNKS)]
     assert rows[0] == {"1": "d1", "3": "d1#8"}
     assert rows[-1] == {"1": "d1", "2": "d1#10"}
@@ -239,7 +239,7 @@ def test_pages_symbols_and_scattered_spans() -> None:
         (Item("caf\udce9.txt", "", "u"), ("caf\ufffd", "caf\ufffd.txt", None, None)),
     ],
 )
-def test_what_the_item_says(item: Item, expected: tuple[Scalar, ...]) -> None:
+def test_metadata_of_the_item_is_carried(item: Item, expected: tuple[Scalar, ...]) -> None:
     rows = described(Document("text"), [Chunk(0, 4, "text")], item)
     assert column(rows, "title", "file_name", "file_size", "last_modified_date") == [expected]
 
@@ -269,7 +269,7 @@ def test_folders_are_all_that_enclose_a_document(key: str, folders: list[str] | 
     assert column(rows, "folders") == [(folders,)]
 
 
-def test_headings_begin_with_those_around_a_section() -> None:
+def test_headings_of_a_chunk_begin_with_the_surrounding_sections() -> None:
     assert column(described(DOCUMENT, CHUNKS), "headings") == [
         (None,),
         (["2 Setup"],),
@@ -335,7 +335,7 @@ extras = st.lists(st.tuples(keys, scalars), max_size=4).map(tuple)
 
 @settings(max_examples=60, deadline=None)
 @given(extra=extras, own=extras, name=surrogates, title=st.none() | surrogates, heading=surrogates)
-def test_chroma_takes_anything_and_gives_it_back(
+def test_chroma_returns_any_metadata_unchanged(
     collection: chromadb.Collection,
     extra: tuple[tuple[str, Scalar], ...],
     own: tuple[tuple[str, Scalar], ...],
@@ -381,7 +381,7 @@ def test_a_chunker_that_knows_the_symbol_is_believed() -> None:
     assert described[0]["symbol"] == "f"
 
 
-def test_what_every_record_repeats_is_short() -> None:
+def test_values_repeated_by_every_record_are_truncated() -> None:
     """Titles of megabytes, in each of many records, made Chroma's files and memory grow by gigabytes."""
     long = "x" * 5_000_000
     text = f"# {long}\n\n## {long}\n\nWords."

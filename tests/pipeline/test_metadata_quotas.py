@@ -33,13 +33,13 @@ def test_too_many_keys_are_left_out_in_the_documented_order() -> None:
     assert within(FULL, Quotas(metadata_keys=17)).keys() >= KEYS, "a patch removes the others"
 
 
-def test_without_quotas_nothing_changes() -> None:
+def test_metadata_without_quotas_is_unchanged() -> None:
     assert within(FULL, UNBOUNDED) is FULL
     assert within({"a": 1, "page": None}, CLOUD) == {"a": 1, "page": None}
 
 
 @given(st.text(max_size=3000), st.lists(st.text(max_size=300), min_size=1, max_size=30), st.text(min_size=1))
-def test_no_value_and_no_key_is_longer(text: str, texts: list[str], key: str) -> None:
+def test_values_and_keys_fit_the_quotas(text: str, texts: list[str], key: str) -> None:
     kept = present(
         within({"title": text, "headings": texts, key * 9: "x", "n": 2**60}, Quotas(value_bytes=256))
     )
@@ -49,7 +49,7 @@ def test_no_value_and_no_key_is_longer(text: str, texts: list[str], key: str) ->
     assert all(len(name.encode()) <= 36 for name in kept)
 
 
-def test_a_text_that_is_too_long_is_told_with_its_remedy() -> None:
+def test_chunk_beyond_the_quota_raises_with_a_remedy() -> None:
     chunks = [Chunk(0, 3, "abc"), Chunk(3, 9000, "ä" * 9000)]
     require_short(chunks, UNBOUNDED)
     with pytest.raises(

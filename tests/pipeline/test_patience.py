@@ -26,12 +26,12 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_PAUSE", 0)
 
 
-def test_what_can_be_read_a_moment_later_is_read() -> None:
+def test_item_readable_a_moment_later_is_read() -> None:
     assert until_readable(Failing(Transient("just now"), Transient("just now")), monotonic() + 3600) == "read"
 
 
 @pytest.mark.parametrize(("error", "seconds"), [(Transient("just now"), -1), (Stale("changed"), 3600)])
-def test_what_only_another_listing_helps_is_not_tried_again(error: Transient, seconds: float) -> None:
+def test_stale_item_is_not_retried(error: Transient, seconds: float) -> None:
     failing = Failing(error)
     with pytest.raises(type(error)):
         until_readable(failing, monotonic() + seconds)

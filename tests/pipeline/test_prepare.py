@@ -117,7 +117,7 @@ def test_equal_chunks_are_indexed_up_to_a_hundred() -> None:
     assert prepared(sentences(300), None).receipt.shortfall is None
 
 
-def test_vectors_stay_with_their_chunks_when_others_are_left_out() -> None:
+def test_vectors_stay_with_their_chunks_if_repeats_are_dropped() -> None:
     texts = ["same"] * 101 + ["other"]
     chunks = tuple(Chunk(at, at + 1, text) for at, text in enumerate(texts))
     found = without_repeats(Chunking(chunks, np.arange(102, dtype=np.float32)[:, np.newaxis]))
@@ -125,7 +125,7 @@ def test_vectors_stay_with_their_chunks_when_others_are_left_out() -> None:
     assert [chunk.start for chunk in found.chunks] == found.vectors[:, 0].tolist() == [*range(100), 101]
 
 
-def test_nothing_is_embedded_of_far_too_many_pieces() -> None:
+def test_document_of_far_too_many_pieces_is_refused_before_embedding() -> None:
     with pytest.raises(BadDocument, match="gives 11 chunks or more, and max_records is 10"):
         prepared(sentences(110), None, "similarity", most=10)
 
@@ -139,7 +139,7 @@ def test_an_inserted_chunk_touches_two_neighbours_on_either_side() -> None:
     assert len(set(after)) == 21
 
 
-def test_what_chunks_are_described_by_is_updated_in_place_and_embeds_nothing(
+def test_changed_metadata_is_patched_without_embedding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as before:
@@ -157,7 +157,7 @@ def test_what_chunks_are_described_by_is_updated_in_place_and_embeds_nothing(
     assert (settled.records, settled.patches, settled.drops) == ((), (), ())
 
 
-def test_another_profile_patches_and_removes_the_keys_that_it_lacks() -> None:
+def test_changed_profile_patches_records_and_removes_missing_keys() -> None:
     done = prepared(sentences(3), None)
     again = prepared(sentences(3), None, done=done, profile="lean")
     assert (again.records, again.drops, len(again.patches)) == ((), (), 3)

@@ -58,7 +58,7 @@ def costs(counting: Counting) -> tuple[int, int]:
     return counting.fetched, counting.parsed
 
 
-def test_it_is_read_once(reader: Reader, counting: Counting) -> None:
+def test_unchanged_item_is_read_once(reader: Reader, counting: Counting) -> None:
     first = reader.read(ITEM)
     document = first.document()
     again = reader.read(ITEM)
@@ -66,7 +66,7 @@ def test_it_is_read_once(reader: Reader, counting: Counting) -> None:
     assert costs(counting) == (1, 1)
 
 
-def test_nothing_is_parsed_that_nobody_asks_for(reader: Reader, counting: Counting) -> None:
+def test_item_is_parsed_only_on_demand(reader: Reader, counting: Counting) -> None:
     reader.read(ITEM)
     reader.read(ITEM)
     assert costs(counting) == (2, 0)
@@ -85,7 +85,7 @@ def test_nothing_is_parsed_that_nobody_asks_for(reader: Reader, counting: Counti
         (ITEM, {"memory": None}),
     ],
 )
-def test_what_may_be_another_is_read_anew(
+def test_item_that_may_have_changed_is_read_again(
     item: Item, changes: dict[str, object], reader: Reader, counting: Counting
 ) -> None:
     reader.read(ITEM).document()
@@ -94,7 +94,7 @@ def test_what_may_be_another_is_read_anew(
     assert costs(counting) == (2, 2)
 
 
-def test_changed_rules_of_what_a_file_is_read_it_anew(
+def test_changed_rules_of_detection_read_an_item_again(
     reader: Reader, counting: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader.read(ITEM).document()
@@ -103,14 +103,14 @@ def test_changed_rules_of_what_a_file_is_read_it_anew(
     assert costs(counting) == (2, 2)
 
 
-def test_what_is_cheap_is_not_kept(reader: Reader, counting: Counting) -> None:
+def test_parse_of_a_cheap_parser_is_not_cached(reader: Reader, counting: Counting) -> None:
     cheap = replace(reader, costly=())
     cheap.read(ITEM).document()
     cheap.read(ITEM).document()
     assert costs(counting) == (2, 2)
 
 
-def test_what_can_t_be_parsed_is_tried_again(reader: Reader) -> None:
+def test_item_that_cannot_be_parsed_is_parsed_again(reader: Reader) -> None:
     def refuse(blob: Blob) -> Document:
         raise BadDocument("no")
 
@@ -123,12 +123,14 @@ def test_what_can_t_be_parsed_is_tried_again(reader: Reader) -> None:
     assert reader.read(ITEM).document().text == "a/b.txt at v1"
 
 
-def test_a_parser_that_is_gone_is_told(reader: Reader) -> None:
+def test_missing_parser_raises(reader: Reader) -> None:
     with pytest.raises(BadDocument, match="'text' is not installed"):
         replace(reader, parsers={}).read(ITEM).document()
 
 
-def test_one_state_an_item_is_kept_and_none_of_what_is_gone(cache: VectorCache, reader: Reader) -> None:
+def test_cache_keeps_a_single_state_of_an_item_and_none_of_removed_items(
+    cache: VectorCache, reader: Reader
+) -> None:
     def kept() -> int:
         with closing(VectorCache(cache._path, 10**8)) as other:
             return int(other._db.execute("SELECT count(*) FROM documents").fetchone()[0])
@@ -173,7 +175,7 @@ DOCUMENTS = st.builds(
 
 
 @given(document=DOCUMENTS)
-def test_a_document_comes_back_as_it_was(
+def test_cached_document_equals_the_parsed_document(
     document: Document, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     parsed = Parsed(Digest("00" * 16), "pdf", Fingerprint("recipe"), document)
@@ -184,7 +186,7 @@ def test_a_document_comes_back_as_it_was(
     assert repr(found) == repr(parsed)
 
 
-def test_kept_is_what_is_costly_to_get_again(tmp_path: Path) -> None:
+def test_only_parses_of_costly_parsers_are_cached(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(
         """
@@ -205,7 +207,7 @@ sources:
     assert near.origin != far.origin
 
 
-def test_what_the_config_says_of_names_counts_for_text_alone(reader: Reader) -> None:
+def test_formats_set_by_the_config_apply_to_text_alone(reader: Reader) -> None:
     typed = replace(reader, types=(("*.txt", "text/x-rst"),))
     assert typed.read(ITEM).parser == "rst"
     assert typed.read(replace(ITEM, key="a/b.md")).parser == reader.read(replace(ITEM, key="a/b.md")).parser

@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped
 from ingestor.pipeline.limits import TextBudget
 from tests.waiting import LONG, wait
 

@@ -71,7 +71,7 @@ class Letters(Words):
         return [len(text) for text in texts]
 
 
-def test_a_text_is_beyond_the_window_from_one_token_more_on() -> None:
+def test_text_of_a_token_too_many_exceeds_the_window() -> None:
     model, ten = Words(), "one two three four five six seven eight nine ten"
     assert exceeds_window(model, [ten, f"{ten} eleven", "x"]) == [False, True, False]
     assert model.counted == [ten, f"{ten} eleven"]
@@ -79,7 +79,7 @@ def test_a_text_is_beyond_the_window_from_one_token_more_on() -> None:
     assert exceeds_window(model, []) == []
 
 
-def test_the_packaged_model_counts_as_it_reads() -> None:
+def test_packaged_model_counts_tokens_as_it_reads_them() -> None:
     """Two of its 256 tokens are its own."""
     model = SentenceTransformersEmbedder(SentenceTransformersOptions())
     assert exceeds_window(model, ["a " * 254, "a " * 255]) == [False, True]
@@ -139,7 +139,7 @@ ASKING = {"llm", "proposition"}
 @pytest.mark.parametrize(
     "text", [TEXT_OF_THREE, f"Figures of the year:\n\n{FIGURES}"], ids=["words", "numbers"]
 )
-def test_no_strategy_gives_the_model_more_than_it_reads(kind: str, text: str) -> None:
+def test_texts_of_every_strategy_fit_the_window(kind: str, text: str) -> None:
     model = Words()
     found = prepared(kind, model, text)
     assert found.records

@@ -80,13 +80,15 @@ TABLE = [
 @pytest.mark.parametrize(
     ("situation", "rechunk", "act"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_what_a_changed_config_means(situation: CollectionSituation, rechunk: Rechunk, act: str) -> None:
+def test_changed_config_leads_to_the_expected_act(
+    situation: CollectionSituation, rechunk: Rechunk, act: str
+) -> None:
     decision = decide(situation, rechunk)
     assert decision.act == act
     assert bool(decision.why) == (act == "keep" or (situation.chunks > 10 and act == "build"))
 
 
-def test_while_it_waits_new_sources_are_taken_on_and_old_ones_stay_as_they_are() -> None:
+def test_waiting_change_keeps_old_sources_and_accepts_new_sources() -> None:
     wanted = wants(50, b=NEW["sources"]["a"])
     decision = decide(now(wanted=wanted, chunks=11), ASKING)
     assert decision.choices == merged(OLD, wanted)
@@ -114,7 +116,7 @@ def choose(found: Config) -> Any:
     return chosen(found, C, Fingerprint("e"), RULES)
 
 
-def test_what_only_tunes_changes_nothing(tmp_path: Path) -> None:
+def test_tuning_options_change_no_recipe(tmp_path: Path) -> None:
     assert changes(choose(config(tmp_path)), choose(config(tmp_path, workers=9))) == []
 
 
@@ -125,7 +127,7 @@ def test_what_only_tunes_changes_nothing(tmp_path: Path) -> None:
         ("{strategy: sentence}", "a: chunking.strategy: recursive -> sentence"),
     ],
 )
-def test_changes_are_said_by_source_and_key(tmp_path: Path, chunking: str, said: str) -> None:
+def test_changes_name_source_and_key(tmp_path: Path, chunking: str, said: str) -> None:
     found = changes(choose(config(tmp_path)), choose(config(tmp_path, chunking)))
     assert [str(one) for one in found] == [said]
 
@@ -141,7 +143,7 @@ ASKED = "base_url: http://m/v1, model: m, prompt_price: 2, answer_price: 3"
         (f"{{strategy: auto, prose: {{strategy: proposition, {ASKED}}}}}", 5.0),
     ],
 )
-def test_what_a_language_model_takes_for_a_source(tmp_path: Path, chunking: str, price: float) -> None:
+def test_price_of_a_source_is_that_of_its_language_model(tmp_path: Path, chunking: str, price: float) -> None:
     assert asking_prices(config(tmp_path, chunking), C) == {"a": price}
 
 
@@ -155,7 +157,7 @@ def test_old_choices_are_had_again_from_the_journal(tmp_path: Path) -> None:
     assert choose(again) == choose(old)
 
 
-def test_a_recipe_without_an_option_means_what_was_before_that_option(tmp_path: Path) -> None:
+def test_stored_recipe_without_an_added_option_keeps_the_former_behaviour(tmp_path: Path) -> None:
     """So a collection that an earlier version made is kept by its recipe while another edition is built."""
     plain = "{strategy: changepoint, structure: 0}"
     for chunking, earlier in (
@@ -176,7 +178,9 @@ def test_an_added_option_is_a_change_that_plans_announce(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("key", "value"), [("version", 999), ("kind", "gone"), ("options", {"nonsense": 1})])
-def test_what_can_not_be_had_again_is_said(tmp_path: Path, key: str, value: object) -> None:
+def test_recipe_that_cannot_be_reproduced_raises_with_a_reason(
+    tmp_path: Path, key: str, value: object
+) -> None:
     today = config(tmp_path)
     kept = dict(choose(today))
     kept["embedding"] = {**kept["embedding"], key: value}
@@ -184,7 +188,7 @@ def test_what_can_not_be_had_again_is_said(tmp_path: Path, key: str, value: obje
         as_chosen(replace(today, workers=1), kept, RULES)
 
 
-def test_types_are_kept_and_their_change_is_one(tmp_path: Path) -> None:
+def test_changed_types_are_a_change(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     source = "sources: [{name: a, kind: folder, path: docs, collection: docs}]\n"
     file.write_text(source)
@@ -201,7 +205,7 @@ def test_types_are_kept_and_their_change_is_one(tmp_path: Path) -> None:
     assert "types" not in merged(before, after)["sources"]["a"]
 
 
-def test_parsers_that_read_nothing_are_left_out(tmp_path: Path) -> None:
+def test_parsers_without_documents_are_left_out(tmp_path: Path) -> None:
     choices = choose(config(tmp_path))
     left = without_unused(choices, {SourceName("a"): {"html"}})
     assert set(left["sources"]["a"]["parsing"]) == {"html"}

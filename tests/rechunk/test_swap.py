@@ -41,8 +41,8 @@ class Collections:
     def names(self) -> set[str]:
         return {"docs--2"}  # left by another state
 
-    def roles_changed(self) -> None: ...
-    def see_to_names(self) -> None: ...
+    def distrust_names(self) -> None: ...
+    def match_names(self) -> None: ...
     def discard(self, name: CollectionName, *, torn: bool) -> None: ...
 
 
@@ -77,7 +77,7 @@ def fill(journal: Journal, edition: CollectionName, documents: int, quarantined:
         (40, 20, 31, True),
     ],
 )
-def test_a_new_collection_waits_when_it_lacks_most_of_what_readers_have(
+def test_new_collection_that_lacks_most_documents_waits(
     journal: Journal, documents: int, before: int, after: int, waits: bool
 ) -> None:
     editions, swaps = Editions(journal), Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ def before_renames(
     collections = EditionStore(journal, chroma, upkeep_in(folder), lambda name: Model(Fingerprint("e")))
     for edition in (C, new):
         collections.open(edition).upsert([Record(f"{edition}#0", "", {}, np.ones(2, np.float32))])
-    collections.roles_changed()
+    collections.distrust_names()
     editions.become(2.0, (C, before), (new, "live"))
     faults = iter([Transient("away")])
 
@@ -161,7 +161,7 @@ def test_after_an_error_right_after_a_switch_names_are_still_seen_to(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, collections = [], Collections()
-    monkeypatch.setattr(collections, "roles_changed", lambda: seen.append("roles changed"))
+    monkeypatch.setattr(collections, "distrust_names", lambda: seen.append("roles changed"))
     _killed_after_the_switch(journal, collections, monkeypatch)
     assert seen
 
@@ -175,7 +175,7 @@ def test_a_rebuild_is_done_with_the_switch(journal: Journal, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("why", ["search misses records", "records were restored"])
-def test_a_rebuild_that_is_requested_during_a_build_follows_it(journal: Journal, why: str) -> None:
+def test_rebuild_requested_during_a_build_follows_the_build(journal: Journal, why: str) -> None:
     editions, requests = Editions(journal), Requests(journal)
     swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
     fill(journal, C, 1, 0)
@@ -197,7 +197,7 @@ def test_a_rebuild_that_is_requested_during_a_build_follows_it(journal: Journal,
     assert (live.edition, second.edition not in (C, first.edition)) == (first.edition, True)
 
 
-def test_a_collection_that_is_being_replaced_anyway_is_not_rebuilt_for_what_search_misses(
+def test_collection_under_replacement_is_not_rebuilt_for_unreachable_records(
     journal: Journal,
 ) -> None:
     editions = Editions(journal)
@@ -230,7 +230,7 @@ def _killed_after_the_switch(
     assert editions.live(C).name == made.name
 
 
-def test_what_was_asked_of_a_daemon_that_was_killed_is_done_by_the_next_and_once(journal: Journal) -> None:
+def test_request_to_a_killed_daemon_is_carried_out_once_by_the_next(journal: Journal) -> None:
     editions = swapped(journal)
     Requests(journal).put("roll back", C, C)
     after = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
@@ -245,7 +245,7 @@ def test_what_was_asked_of_a_daemon_that_was_killed_is_done_by_the_next_and_once
     assert not Requests(journal).get("roll back", C)
 
 
-def test_a_source_that_came_back_is_not_removed_when_it_leaves_again(journal: Journal) -> None:
+def test_source_that_returned_needs_approval_to_leave_again(journal: Journal) -> None:
     swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
     requests = Requests(journal)
     requests.put("prune", "s", "yes")
@@ -291,7 +291,7 @@ def parsed_by(**versions: int) -> Choices:
         (parsed_by(text=2, pdf=2), True),
     ],
 )
-def test_another_version_of_a_parser_matters_where_it_reads_documents(
+def test_new_version_of_a_parser_matters_only_if_the_parser_reads_documents(
     journal: Journal, wanted: Choices, built: bool
 ) -> None:
     editions = Editions(journal)
@@ -304,7 +304,7 @@ def test_another_version_of_a_parser_matters_where_it_reads_documents(
     assert (editions.live(C).choices == packed(wanted)) is not built
 
 
-def test_a_request_that_is_stored_while_requests_are_taken_is_carried_out_next(
+def test_request_stored_while_requests_are_taken_is_carried_out_next(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command writes it between the look at the requests and their removal."""
@@ -325,7 +325,7 @@ def test_a_request_that_is_stored_while_requests_are_taken_is_carried_out_next(
     command.close()
 
 
-def test_a_rollback_that_is_requested_while_another_is_carried_out_stays(journal: Journal) -> None:
+def test_rollback_requested_during_another_stays(journal: Journal) -> None:
     requests = Requests(journal)
     requests.put("roll back", C, "docs--3")
     requests.take("roll back", C, "docs")
@@ -362,7 +362,7 @@ def test_names_that_cannot_be_seen_to_are_logged_once(
     def away() -> None:
         raise Transient("Chroma is away")
 
-    monkeypatch.setattr(collections, "see_to_names", away)
+    monkeypatch.setattr(collections, "match_names", away)
     swaps = Swaps(journal, collections, lambda: 100.0)  # type: ignore[arg-type]
     for _ in range(5):
         swaps.advance(Rechunk(), lambda name: True, ())

@@ -11,7 +11,7 @@ from threading import local
 
 import pytest
 
-from ingestor.core.interruptions import Slow, Stopped
+from ingestor.core.errors import Slow, Stopped
 from ingestor.model import Blob
 from ingestor.ports import BadDocument, Transient
 from ingestor.registry import Options

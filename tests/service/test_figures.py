@@ -4,7 +4,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 
-from ingestor.core.work_counts import MOST_REASONS, WorkCounts
+from ingestor.pipeline.actions import MOST_REASONS, WorkCounts
 from ingestor.service.health import obstacles
 from ingestor.service.metrics import MOST_KINDS, kinds_of_reasons, metrics
 from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
@@ -143,18 +143,20 @@ def test_reasons_of_retries_are_few_and_name_no_document() -> None:
     counts = WorkCounts()
     for number in range(50):
         counts.add_retry("docs", f"/home/ada/{number}.txt: no answer in {number} s")
-        counts.failed("docs", "".join(chr(97 + int(digit)) for digit in str(number)))
+        counts.note_failure("docs", "".join(chr(97 + int(digit)) for digit in str(number)))
     assert list(counts.retries.values()) == [50]
     for number in range(2 * MOST_REASONS):
-        counts.failed("docs", "x" * (number % 60) + "".join(chr(97 + int(digit)) for digit in str(number)))
+        counts.note_failure(
+            "docs", "x" * (number % 60) + "".join(chr(97 + int(digit)) for digit in str(number))
+        )
     assert len(counts.failures) <= MOST_REASONS + 1
     assert counts.failures.total() == 50 + 2 * MOST_REASONS
 
 
 def test_only_what_reaches_readers_is_a_success() -> None:
     counts = WorkCounts()
-    counts.written("docs", "added", 5.0)
-    counts.written("docs", "withdrawn", 9.0)
-    counts.written("docs", "unchanged", 7.0)
+    counts.note_write("docs", "added", 5.0)
+    counts.note_write("docs", "withdrawn", 9.0)
+    counts.note_write("docs", "unchanged", 7.0)
     assert counts.successes == {"docs": 7.0}
     assert counts.changes == {("docs", "added"): 1, ("docs", "withdrawn"): 1}

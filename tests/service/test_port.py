@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ingestor.core.entries import CollectionRow, EditionName
-from ingestor.engine.vectors import models
+from ingestor.engine.vectors import embedding
 from ingestor.service import gathering
 from ingestor.state import run_status
 from ingestor.state.run_status import CheckResult, Live
@@ -85,12 +85,12 @@ def test_questions_go_before_documents(daemon: Daemon, client: httpx.Client) -> 
     daemon.model.gate.clear()
     many = threading.Thread(target=daemon.stream, args=([f"document {n}" for n in range(100)],))
     many.start()
-    wait(lambda: daemon.embeddings.waiting == 100, every=0.01)
+    wait(lambda: daemon.embeddings.counts().waiting == 100, every=0.01)
     assert daemon.model.begun.wait(60), "a thread that has not begun would answer the question at once"
     said: list[Any] = []
     ask = threading.Thread(target=lambda: said.append(client.post("/embed", json={"inputs": "q"}).json()))
     ask.start()
-    wait(lambda: len(daemon.stream._questions) == 1, every=0.01)
+    wait(lambda: daemon.stream.questions == 1, every=0.01)
     daemon.model.gate.set()
     ask.join()
     many.join()
@@ -101,7 +101,7 @@ def test_questions_go_before_documents(daemon: Daemon, client: httpx.Client) -> 
 def test_too_many_questions_are_told_to_come_again(
     daemon: Daemon, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models, "WAITING", 0)
+    monkeypatch.setattr(embedding, "MOST_QUESTIONS", 0)
     said = client.post("/embed", json={"inputs": "q"})
     assert (said.status_code, said.headers["Retry-After"]) == (429, "1")
 

@@ -14,7 +14,6 @@ from ingestor.chroma.collections import Ownership, open_collection
 from ingestor.config.models import Config
 from ingestor.config.servers import Http
 from ingestor.core.entries import ChromaName, CollectionRow, EditionName
-from ingestor.core.work_counts import WorkCounts
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.vectors.embedding import Embeddings
 from ingestor.http_server.server import Server
@@ -22,6 +21,7 @@ from ingestor.lexical.file import LexicalFile, LexicalReaders
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Fingerprint, Record, Vectors
 from ingestor.page.opening import pages_of
+from ingestor.pipeline.actions import WorkCounts
 from ingestor.ports import Gone
 from ingestor.search.rerankers import Reranker
 from ingestor.service.daemon_view import DaemonView

@@ -17,7 +17,7 @@ from ingestor.core import decisions, slots
 from ingestor.core.decisions import NEVER
 from ingestor.core.fingerprint import fingerprint
 from ingestor.core.reconcile import Observe, reconcile
-from ingestor.engine import edition_store, loop, protocol, scanner, writer
+from ingestor.engine import edition_store, flight, loop, protocol, scanner, writer
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.lexical.filling import Filling
@@ -87,7 +87,7 @@ def test_document_unreadable_since_an_edition_stood_still_is_no_loss(
 def test_documents_that_are_written_in_slices_end_as_a_run_from_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "BATCH", 1)
+    monkeypatch.setattr(flight, "BATCH", 1)
     monkeypatch.setattr(protocol, "SLICE", 1)
     assert crashes(tmp_path, range(210, 230)).total() > 60
 
@@ -222,11 +222,11 @@ def _blame_what_is_wanted(db, row, version, failure):
 _WRITE_FAILURE = rows.write_failure
 
 
-def _refuse_whatever_is_listed(self, document, error, trace):
+def _refuse_whatever_is_listed(self, document, error):
     entry = self._journal.entry(document.prepared.receipt.row)
     if entry is not None:
         self._flight.follow(document, entry)
-        self._fail(document, error, trace)
+        self._fail(document, error, "")
 
 
 def _loss_of_the_first_edition(self):
@@ -270,7 +270,7 @@ BROKEN: Variants = {
         Journal, "doubt", lambda self, name, rows=None: None, {EXACT, CLEAN},
     ),
     "statistics that moved disturb nobody": (Backlog, "drifted", lambda self, *args: [], {EXACT}),
-    "a batch waits until nothing else is prepared": (writer, "LINGER", 1e6, {AT_ONCE}),
+    "a batch waits until nothing else is prepared": (flight, "LINGER", 1e6, {AT_ONCE}),
     "a stale preparation is written": (
         protocol, "valid", lambda journal, batch: list(batch), {EXACT, LISTED, SUPERSET, STATES},
     ),

@@ -37,8 +37,8 @@ def looked_at_late(folder: Path) -> None:
     world.configure()
     world.settle()
     assert Editions(world.journal).live("docs").name == "docs--2"
-    world.engine.writer.check("docs")
-    world.engine.writer.health["docs"].not_before = world.now + 3 * GRACE
+    world.engine.health.mark("docs")
+    world.engine.health.of["docs"].not_before = world.now + 3 * GRACE
     while Editions(world.journal).named("docs") in Editions(world.journal).all():
         world.now += GRACE
         world.engine_step()
@@ -57,7 +57,7 @@ def test_a_deleted_edition_is_not_opened_by_its_old_name(tmp_path: Path) -> None
 
 
 def test_a_writer_that_opens_it_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EditionStore, "in_force", lambda self, name: True)
+    monkeypatch.setattr(EditionStore, "is_in_force", lambda self, name: True)
     with pytest.raises(LawBroken) as found:
         looked_at_late(tmp_path)
     assert found.value.law == ONE_LIVE

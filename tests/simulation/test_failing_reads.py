@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.core.entries import EditionName, Entry
-from ingestor.engine import protocol, writer
+from ingestor.engine import flight, protocol
 from ingestor.engine.flight import InFlight, Start
 from ingestor.engine.loop import Engine
 from ingestor.engine.writer import Writer
@@ -38,7 +38,7 @@ def histories(
 @pytest.fixture
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Large documents are written in the same step as batches of small ones."""
-    monkeypatch.setattr(writer, "BATCH", 2)
+    monkeypatch.setattr(flight, "BATCH", 2)
     monkeypatch.setattr(protocol, "SLICE", 1)
 
 

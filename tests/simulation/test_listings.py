@@ -86,7 +86,7 @@ def _what_came_meanwhile_is_listed(self: Scanner, scan: Any, outcome: Any) -> No
     _SCANNED(self, scan, outcome)
 
 
-_SCANNED = Scanner.scanned
+_SCANNED = Scanner.take_listing
 
 
 def _accepted_at_its_end(found: Any, before: Any, now: Any, *others: Any) -> tuple[Action, ...]:
@@ -103,7 +103,7 @@ BROKEN: Variants = {
     ),
     "what is not on the last page is gone": (ListingComparison, "add", _only_the_last_page, {THERE}),
     "hints for what is being listed are forgotten": (
-        Scanner, "scanned", _what_came_meanwhile_is_listed, {EXACT, REST},
+        Scanner, "take_listing", _what_came_meanwhile_is_listed, {EXACT, REST},
     ),
     "an acceptance counts for what was listed before": (
         scanner, "reconcile", _accepted_at_its_end, {THERE},

@@ -11,12 +11,12 @@ import pytest
 
 from ingestor.app.parts import Parts
 from ingestor.core.entries import EditionName
-from ingestor.engine import loop, writer
+from ingestor.engine import flight, health, loop
 from ingestor.engine.dispatcher import Dispatcher
+from ingestor.engine.health import CollectionHealth
 from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Lane
-from ingestor.engine.writer import Writer
 from ingestor.pipeline.prepare import Job, Prepared, Tools
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.rechunk.swap import Swaps
@@ -38,7 +38,7 @@ def hold_delays(world: World, delayed: Callable[[Paced, int], float], *, until: 
     pool = world.engine.pool = world.engine.scanner.pool = Paced(world.chaos, world.places, 4, PACE)
     for number in range(DOCUMENTS):
         world.files.write(f"{number:02}", f"alpha {number}\nbeta")
-    while not (len(texts(world)) and world.engine.resting()):
+    while not (len(texts(world)) and world.engine.is_resting()):
         step(world, pool)
     at_rest = max(delayed(pool, number) for number in range(3))
     world.per_chunk = 2
@@ -68,7 +68,7 @@ def edits_beside_slow_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         upsert(self, records)
 
     monkeypatch.setattr(CrashingIndex, "upsert", slow)
-    monkeypatch.setattr(writer, "BEHIND", 1)
+    monkeypatch.setattr(flight, "BEHIND", 1)
     hold_delays(world, lambda pool, number: delay(world, pool, edit, number, QUICK), until=9)
 
 
@@ -158,12 +158,12 @@ def ask_a_person_for_a_rebuild(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
             world.engine_step()
         hold(PROMPT, "alpha 103" not in texts(world) and "the edit waits")
         served = str(next(iter(Editions(world.journal).all())).serves)
-        assert world.engine.writer.troubles() == {served: "the new model wants another key"}
-        assert world.engine.writer.unwritable() == {}, "readers miss nothing"
-    world.now += writer.HELD
+        assert world.engine.health.troubles() == {served: "the new model wants another key"}
+        assert world.engine.health.unwritable() == {}, "readers miss nothing"
+    world.now += health.HELD
     world.settle()
     check(world)
-    assert world.engine.writer.troubles() == {}
+    assert world.engine.health.troubles() == {}
     world.end()
 
 
@@ -176,10 +176,10 @@ def test_an_edition_that_needs_a_person_does_not_hold_what_readers_see(
 def test_a_source_held_for_an_edition_in_building_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def hold_the_source(self: Writer, collection: EditionName, reason: str) -> None:
-        SourceRows(self._journal).hold(FILES, reason)
+    def hold_the_source(self: CollectionHealth, collection: EditionName, reason: str) -> None:
+        SourceRows(self._collections._journal).hold(FILES, reason)
 
-    monkeypatch.setattr(Writer, "hold", hold_the_source)
+    monkeypatch.setattr(CollectionHealth, "hold", hold_the_source)
     with pytest.raises(LawBroken) as found:
         ask_a_person_for_a_rebuild(tmp_path, monkeypatch)
     assert found.value.law == PROMPT
@@ -216,7 +216,7 @@ def test_removals_reach_an_edition_whose_plugins_are_gone(
     pool = world.engine.pool = world.engine.scanner.pool = Paced(world.chaos, world.places, 4, PACE)
     for number in range(DOCUMENTS):
         world.files.write(f"{number:02}", f"alpha {number}\nbeta")
-    while not (len(texts(world)) == DOCUMENTS + 1 and world.engine.resting()):
+    while not (len(texts(world)) == DOCUMENTS + 1 and world.engine.is_resting()):
         step(world, pool)
     at_rest = max(delay(world, pool, delete, number) for number in range(3))
     by = Parts.by
@@ -258,8 +258,8 @@ def test_a_rebuild_is_written_in_smaller_batches_than_what_readers_see(
     world.configure()
     world.settle()
     check(world)
-    assert at_rest >= writer.BATCH
-    assert max(sizes) < writer.BEHIND + 5, "a document more than fits"
+    assert at_rest >= flight.BATCH
+    assert max(sizes) < flight.BEHIND + 5, "a document more than fits"
     world.end()
 
 
@@ -319,7 +319,7 @@ def test_documents_of_a_paused_edition_leave_workers_to_the_one_that_readers_see
     world.engine.scanner.look_again()
     for _ in range(60):
         world.engine_step()
-    assert world.engine.flight.queues[built].records >= writer.BATCH
+    assert world.engine.flight.queues[built].records >= flight.BATCH
     world.files.write("000", "an edit")
     world.engine.scanner.look_again()
     for _ in range(3):

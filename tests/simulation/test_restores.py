@@ -44,7 +44,7 @@ BROKEN: Variants = {
     ),
     "a batch keeps the generation": (protocol, "_begin", _begun_without_renewal, FOUND),
     "a collection whose metadata was replaced stays open": (
-        EditionStore, "failed", _failed_and_kept, {*FOUND, REST, STAMPED},
+        EditionStore, "note_failure", _failed_and_kept, {*FOUND, REST, STAMPED},
     ),
 }  # fmt: skip
 

@@ -57,7 +57,7 @@ def test_harmed_shard_rewrites_only_its_own_documents(
         world.start()
     else:
         world.shelves.collections[name][0].torn = True
-        world.engine.writer.check("docs")  # type: ignore[arg-type]
+        world.engine.health.mark("docs")  # type: ignore[arg-type]
     with monkeypatch.context() as patched:
         patched.setattr(
             MemoryIndex,

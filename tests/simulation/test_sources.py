@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.engine import protocol, writer
+from ingestor.engine import flight, protocol
 from ingestor.engine.flight import Phase
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.model import SourceName
@@ -41,7 +41,7 @@ def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> No
 @pytest.fixture
 def slices_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A document of two records is large, and is written in two steps."""
-    monkeypatch.setattr(writer, "BATCH", 1)
+    monkeypatch.setattr(flight, "BATCH", 1)
     monkeypatch.setattr(protocol, "SLICE", 1)
 
 

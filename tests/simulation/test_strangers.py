@@ -11,8 +11,9 @@ import pytest
 
 from ingestor.chroma import collections
 from ingestor.connectors.folder.connector import Growing
-from ingestor.engine import dispatcher, writer
+from ingestor.engine import flight
 from ingestor.engine.flight import Attempts
+from ingestor.engine.health import CollectionHealth
 from ingestor.engine.writer import Writer
 from ingestor.state.sources import SourceRows
 from tests.simulation.checks.at_rest import check
@@ -121,8 +122,8 @@ HISTORIES = change_while_it_runs, change_while_it_is_stopped, refuse_the_key, re
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some documents of five records fill a batch."""
-    for module, name in ((writer, "BATCH"), (writer, "BEHIND"), (dispatcher, "BATCH")):
-        monkeypatch.setattr(module, name, 6)
+    for name in ("BATCH", "BEHIND"):
+        monkeypatch.setattr(flight, name, 6)
 
 
 @pytest.mark.parametrize("history", HISTORIES)
@@ -132,20 +133,22 @@ def test_strange_deeds_end_as_a_run_from_nothing(history: Callable[[Path], None]
 
 def _full_of_any(self):
     queues = self._flight.queues.values()
-    full = [queue for queue in queues if queue.records >= writer.BATCH]
+    full = [queue for queue in queues if queue.is_full]
     return [document.entry for queue in full for document in queue.documents.values()]
 
 
 def _hold_the_source(self, collection, reason):
-    SourceRows(self._journal).hold(FILES, reason)
+    SourceRows(self._collections._journal).hold(FILES, reason)
 
 
 BROKEN: Variants = {
     "settings that were changed stay": (
         collections, "_restore", lambda *args: None, {SETTINGS},
     ),
-    "settings are compared at the start only": (Writer, "check", lambda self, name: None, {SETTINGS}),
-    "a rebuild holds its source": (Writer, "hold", _hold_the_source, {HELD}),
+    "settings are compared at the start only": (
+        CollectionHealth, "mark", lambda self, name: None, {SETTINGS},
+    ),
+    "a rebuild holds its source": (CollectionHealth, "hold", _hold_the_source, {HELD}),
     "documents of a collection that is away count": (Writer, "full", _full_of_any, {BEGUN}),
     "a log is read when it rests": (Growing, "lines", lambda *args: None, {GROWS}),
     "attempts at a log become ever rarer": (Attempts, "forget_failures", lambda self: None, {GROWS}),

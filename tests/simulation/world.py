@@ -17,10 +17,10 @@ from ingestor.app.wiring import Ports, opened
 from ingestor.config.models import Choice, Config, Log, Parsing, Rechunk, SourceConfig
 from ingestor.config.servers import Embedded
 from ingestor.config.workers import Workers
-from ingestor.core.backoff import LONGEST
 from ingestor.core.entries import Edition, EditionName, Feed
+from ingestor.core.errors import LONGEST
 from ingestor.core.metadata_keys import Profile
-from ingestor.engine import writer
+from ingestor.engine import flight
 from ingestor.engine.flight import IN_HAND, InFlight, Phase
 from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import WatchPhase
@@ -356,13 +356,15 @@ class World:
 
     def _check_read(self, stepped: bool) -> None:
         """A document that was read is written soon, unless its collection or the journal cannot be."""
-        flight, health = self.engine.flight, self.engine.writer.health
-        full = {name for name, queue in flight.queues.items() if queue.records >= self._batch(name)}
-        full |= {each.entry.collection for each in flight.documents(Phase.WRITING)}  # slices of one go first
+        documents, health = self.engine.flight, self.engine.health.of
+        full = {name for name, queue in documents.queues.items() if queue.records >= self._batch(name)}
+        full |= {
+            each.entry.collection for each in documents.documents(Phase.WRITING)
+        }  # slices of one go first
         busy = full | {name for name, one in health.items() if one.attempts or self.now < one.not_before}
         waiting = [
             (each.entry.row, each.prepared)
-            for each in (*flight.documents(*IN_HAND), *self._held_back())
+            for each in (*documents.documents(*IN_HAND), *self._held_back())
             if each.entry.collection not in busy
         ]
         known = self.read if stepped else {}
@@ -380,7 +382,7 @@ class World:
         """A document waits for few others, and for none of an edition whose collection takes no writes."""
         engine = self.engine
         full = {name for name, queue in engine.flight.queues.items() if queue.records >= self._batch(name)}
-        later = full | {name for name, health in engine.writer.health.items() if health.trouble is not None}
+        later = full | {name for name, health in engine.health.of.items() if health.trouble is not None}
         ready = [feed for feed in engine._ready() if feed.edition not in later]
         due = engine.backlog.due(ready, self.now, 1000, engine.flight.rows()) if stepped else ()
         self.due = {entry.row: self.due.get(entry.row, 0) + 1 for entry in due}
@@ -389,7 +391,7 @@ class World:
 
     def _batch(self, edition: EditionName) -> int:
         """Return the number of records of an edition that are written at once."""
-        return writer.BEHIND if self.engine.writer._collections.building(edition) else writer.BATCH
+        return flight.BEHIND if self.engine.writer._collections.is_building(edition) else flight.BATCH
 
     def _check_held(self) -> None:
         self.past &= {row.held for row in states(self.journal).values() if row.held}
@@ -447,7 +449,7 @@ class World:
             self.lexical.work()
         # Seven rounds are the most that a sound program needed in 60 histories, but for slow listings.
         for _ in range(1000 if self.stepwise else 200):
-            wait = self.engine.wake_at(routine=False) - self.now if self.engine.resting() else 1.0
+            wait = self.engine.wake_at(routine=False) - self.now if self.engine.is_resting() else 1.0
             self.now += min(max(wait, 1.0), LONGEST)
             self.engine_step()
             self.check_readers()
@@ -490,12 +492,14 @@ class World:
     def in_step(self) -> set[SourceName]:
         """Sources of which nothing is due, so what a person accepted is past. Of paused ones it is not."""
         kept = [Withdrawals(self.journal).kept(source) for source in self.places]
-        at_rest = self.engine.resting() and not any(kept)
+        at_rest = self.engine.is_resting() and not any(kept)
         return {feed.source for feed in self.engine._ready()} & self.places.keys() if at_rest else set()
 
     def resting(self) -> bool:
         engine = self.engine
-        quiet = engine.resting() and engine.wake_at(routine=False) == float("inf") and self.lexical.complete
+        quiet = (
+            engine.is_resting() and engine.wake_at(routine=False) == float("inf") and self.lexical.complete
+        )
         building = any(edition.role == "staging" for edition in Editions(self.journal).all())
         waits = Notices(self.journal).all("waits") or Requests(self.journal).get("arrange")
         return quiet and not building and not waits and not any(map(self.asked, self.places))

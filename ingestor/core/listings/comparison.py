@@ -132,15 +132,12 @@ class ListingComparison:
             if version is None and is_as_known(item):
                 continue  # it is listed only because another edition knows it
             if version != item.version:
-                self._note(Differing(item, self._number, version is None))
+                self._page.append(Differing(item, self._number, version is None))
+                self._new += version is None
+                if len(self._page) >= _PAGE:
+                    self._turn()
             self._listed.add(item.key)
             self._number += 1
-
-    def _note(self, differing: Differing) -> None:
-        self._page.append(differing)
-        self._new += differing.new
-        if len(self._page) >= _PAGE:
-            self._turn()
 
     def _turn(self) -> None:
         self._pages.append(self._page)

@@ -1,62 +1,95 @@
-"""Requests for vectors from all workers meet in one queue, so that batches form across documents.
+"""Requests for vectors meet in one queue, so that batches form across documents.
 
-Questions of readers go before documents, and documents that readers see before those of a rebuild. A document
-that was begun earlier goes before others: a strategy that embeds twice ends one before it begins the next.
+Questions of readers go before documents, and documents that readers see before those of a rebuild: also
+between the steps of a round under way. A document that was begun earlier goes before others: a strategy that
+embeds twice ends one before it begins the next.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import IntEnum, auto
+from functools import reduce
+from heapq import heappop, heappush
 from itertools import count
-from queue import Empty, PriorityQueue
-from threading import Event, Lock, Thread
+from operator import add
+from threading import Condition, Event, Thread
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
+from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.interruptions import Stopped
-from ingestor.engine.vectors.models import HARMLESS, LocalVectors, Questions, RemoteVectors
-from ingestor.engine.workers import TURN, as_exception
-from ingestor.model import Digest, Fingerprint, Vectors
-from ingestor.ports import Embedder, NeedsHuman, Remote, Transient
+from ingestor.engine.vectors.models import HARMLESS, LocalVectors, RemoteVectors, checked
+from ingestor.engine.workers import CURRENT, as_exception
+from ingestor.model import Digest, Fingerprint, Vector, Vectors
+from ingestor.ports import Asymmetric, Embedder, NeedsHuman, Remote, Transient
 from ingestor.state.cache import VectorCache
 
-ROUND = 256  # texts
+ROUND = 256  # texts of documents
 FIRST_ROUND = 32  # texts, where nothing waited: readers see the first documents soon
+QUESTION_ROUND = 16  # texts of questions
+MOST_QUESTIONS = 64  # requests of readers that may wait; more are refused
 
 Resting = Callable[[], AbstractContextManager[None]]
 
 
+class Busy(Transient):
+    """Too many questions wait for the embedder."""
+
+
+class Rank(IntEnum):
+    """Order of requests."""
+
+    QUESTION = auto()
+    DOCUMENT = auto()
+    REBUILD = auto()  # a document of an edition that readers do not see yet
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
-    digests: list[Digest]
-    texts: list[str]
-    answer: "Future[dict[Digest, Any]]"
-    behind: bool = False  # of an edition that readers do not see yet
+    """Texts of one asker. ``digests``: of documents' texts. ``embed``: the model's function for questions.
+
+    A request without texts loads the model.
+    """
+
+    rank: Rank
+    texts: Sequence[str] = ()
+    digests: Sequence[Digest] = ()
+    embed: Callable[[Sequence[str]], Vectors] | None = None
+    answer: "Future[list[Vector]]" = field(default_factory=Future)
 
 
-class _Queue:
-    """Requests, those of the work that was submitted first before others. Any thread."""
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """``texts``, ``tokens``, ``seconds``: embedded by the model. ``cached``: texts that it needed not embed.
 
-    def __init__(self) -> None:
-        self._waiting: PriorityQueue[tuple[int, int, _Request | None]] = PriorityQueue()
-        self._numbers = count()
+    ``waiting``: texts of documents that wait or are embedded now, of which ``stepped`` are embedded.
+    ``busy_for``: seconds that the oldest step under way has taken so far.
+    """
 
-    def put(self, request: _Request | None) -> None:
-        self._waiting.put((TURN.get() if request and request.texts else 0, next(self._numbers), request))
+    texts: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    cached: int = 0
+    waiting: int = 0
+    stepped: int = 0
+    loading: bool = False
+    busy_for: float = 0.0
 
-    def get(self) -> _Request | None:
-        return self._waiting.get()[2]
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            self.texts + other.texts, self.tokens + other.tokens, self.seconds + other.seconds,
+            self.cached + other.cached, self.waiting + other.waiting, self.stepped + other.stepped,
+            self.loading or other.loading, max(self.busy_for, other.busy_for),
+        )  # fmt: skip
 
-    def get_nowait(self) -> _Request | None:
-        """Raises Empty."""
-        return self._waiting.get_nowait()[2]
-
-    def qsize(self) -> int:
-        return self._waiting.qsize()
+    @property
+    def known(self) -> tuple[int, int]:
+        """Return texts that the model has embedded, those of the round under way included, and those left."""
+        return self.texts + self.stepped, max(0, self.waiting - self.stepped)
 
 
 class Embedding:
@@ -64,8 +97,8 @@ class Embedding:
 
     One thread runs the model. While it is busy, requests queue up; it then embeds up to ROUND texts of them
     at once, each text once; more where a server takes more. Rounds of a local model grow to that size from
-    FIRST_ROUND on while requests wait. Questions, and documents that readers see beside
-    those of a rebuild, wait for one step of a local model at most, or for one round of a server.
+    FIRST_ROUND on while requests wait. A request waits for one step of a local model at most, or for one
+    round of a server, if its rank is better than that of the round under way.
     ``resting``: entered by each asker of documents' vectors while it waits, so that others ask, too, and
     batches fill.
     """
@@ -85,176 +118,169 @@ class Embedding:
         self._round_size = max(ROUND, embedder.at_once) if isinstance(embedder, Remote) else ROUND
         self._first_round = self._round_size if remote else FIRST_ROUND
         self._next_round = self._first_round
-        self._requests = _Queue()
-        self._behind = _Queue()  # begun when there are no others
-        self._questions = Questions(embedder)
-        self._stopped = Event()
-        self._lock = Lock()
-        self.texts = 0  # embedded by the model, not from the cache
-        self.tokens = 0
-        self.seconds = 0.0
-        self.loading = False  # the model, into memory
-        self._stepped = 0  # texts of the round under way that are embedded
-        self._waiting, self._expected = 0, False
-        self.cached = 0  # texts whose vectors were in the cache
-        self.busy_since: float | None = None  # monotonic seconds: when the step under way began
+        self._queue = list[tuple[Rank, int, int, _Request]]()  # a heap
+        self._numbers, self._changed, self._stopped = count(), Condition(), Event()
+        self._expected = self._loading = False
+        self._texts = self._tokens = self._cached = self._waiting = self._stepped = 0
+        self._seconds = 0.0
+        self._busy_since: float | None = None  # monotonic seconds: when the step under way began
         self._thread = Thread(target=self._serve, name="embedding", daemon=True)
         self._thread.start()
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        """(n, dimensions) float32, in the order of ``texts``.
+        """Embed texts: (n, dimensions) float32, in their order.
 
         Raises what the embedder raises (Transient, NeedsHuman, BadDocument), BadVectors when its vectors
         break the protocol, or Stopped.
         """
-        return self._vectors_for(texts, behind=False)
+        return self._vectors_for(texts, Rank.DOCUMENT)
 
     def behind(self, texts: Sequence[str]) -> Vectors:
         """Embed texts of an edition that readers do not see yet, after all others. See ``__call__``."""
-        return self._vectors_for(texts, behind=True)
-
-    def _vectors_for(self, texts: Sequence[str], *, behind: bool) -> Vectors:
-        if not texts:
-            return np.zeros((0, self.embedder.dimensions), np.float32)
-        digests = [text_digest(text) for text in texts]
-        wanted = dict(zip(digests, texts, strict=True))
-        rows = {digest: row for row, digest in enumerate(wanted)}
-        vectors = np.zeros((0, 0), np.float32)
-        for answers in self._answers(wanted, behind):
-            if not vectors.size:  # a server's dimensions may be known by its answer only
-                vectors = np.empty((len(rows), len(next(iter(answers.values())))), np.float32)
-            vectors[[rows[digest] for digest in answers]] = list(answers.values())
-        return vectors if len(rows) == len(digests) else vectors[[rows[digest] for digest in digests]]
+        return self._vectors_for(texts, Rank.REBUILD)
 
     def ask(self, texts: Sequence[str], *, questions: bool = True) -> Vectors:
-        """Vectors for readers, before those of documents: (n, dimensions) float32. Not cached.
+        """Embed texts of readers before texts of documents: (n, dimensions) float32. Not cached.
 
-        ``questions``: embedded as such, if the model tells them from documents. Raises as ``__call__``, and
-        Busy.
+        ``questions``: whether to embed them as questions, if the model distinguishes questions. Raises as
+        ``__call__``, and Busy.
         """
-        with self._lock:
-            if self._stopped.is_set():
-                raise Stopped
-            answer = self._questions.put(texts, questions=questions)
-            self._requests.put(_Request([], [], Future()))  # wakes the thread
-        return answer.result()
+        model = self.embedder
+        embed = model.embed_queries if questions and isinstance(model, Asymmetric) else model.embed
+        request = _Request(Rank.QUESTION, list(texts), embed=embed)
+        with self._changed:
+            if self.questions >= MOST_QUESTIONS:
+                raise Busy("too many questions wait to be embedded: try again")
+            self._put(request)
+        return np.array(request.answer.result(), np.float32)
 
     def expect(self) -> None:
-        """Texts will come: the model is loaded meanwhile. An error of that is told to those who ask."""
-        if not self._expected:
-            self._expected = True
-            self._requests.put(_Request([], [], Future()))
+        """Load the model for texts that will come. The first asker gets an error of the loading."""
+        with self._changed:
+            if not (self._expected or self._stopped.is_set()):
+                self._expected = True
+                self._put(_Request(Rank.DOCUMENT))
 
     def count(self, texts: Sequence[str]) -> int:
-        """Tokens of all texts, by the model's own tokenizer."""
+        """Count the tokens of all texts by the model's own tokenizer."""
         return sum(self.embedder.count(texts))
 
     @property
-    def waiting(self) -> int:
-        """Texts of documents that wait, or are embedded now."""
-        return self._waiting
+    def questions(self) -> int:
+        """Number of requests of readers that wait."""
+        with self._changed:
+            return sum(rank is Rank.QUESTION for rank, *_ in self._queue)
 
-    @property
-    def known(self) -> tuple[int, int]:
-        """Return texts that the model has embedded, those of the round under way included, and those left."""
-        stepped = self._stepped
-        return self.texts + stepped, max(0, self._waiting - stepped)
+    def counts(self) -> Counts:
+        since = self._busy_since
+        return Counts(
+            self._texts, self._tokens, self._seconds, self._cached, self._waiting, self._stepped,
+            self._loading, 0.0 if since is None else monotonic() - since,
+        )  # fmt: skip
 
     def stop(self) -> None:
-        """Every waiting request ends with Stopped."""
-        self._stopped.set()
-        self._requests.put(None)
+        """End every waiting request with Stopped."""
+        with self._changed:
+            self._stopped.set()
+            self._changed.notify()
 
     def close(self) -> None:
         """Stop, and wait up to a minute for the current batch."""
         self.stop()
         self._thread.join(timeout=60)
 
-    def _answers(self, wanted: Mapping[Digest, str], behind: bool) -> Iterator[dict[Digest, Any]]:
-        """Vectors in parts that are not empty: those in the cache, then the others."""
+    # --- threads that ask ----------------------------------------------------------------------------
+
+    def _vectors_for(self, texts: Sequence[str], rank: Rank) -> Vectors:
+        if not texts:
+            return np.zeros((0, self.embedder.dimensions), np.float32)
+        digests = [text_digest(text) for text in texts]
+        wanted = dict(zip(digests, texts, strict=True))
+        rows = {digest: row for row, digest in enumerate(wanted)}
+        vectors = np.zeros((0, 0), np.float32)
+        for part, answers in self._answers(wanted, rank):
+            if not vectors.size:  # a server's dimensions may be known by its answer only
+                vectors = np.empty((len(rows), len(answers[0])), np.float32)
+            vectors[[rows[digest] for digest in part]] = answers
+        return vectors if len(rows) == len(digests) else vectors[[rows[digest] for digest in digests]]
+
+    def _answers(
+        self, wanted: Mapping[Digest, str], rank: Rank
+    ) -> Iterator[tuple[Sequence[Digest], list[Vector]]]:
+        """Yield vectors in parts that are not empty: cached vectors first."""
         missing: list[Digest] = []
         for part in _parts(list(wanted), ROUND):
             cached = self._cache.get(self._recipe, part)
-            self.cached += len(cached)
             missing += [digest for digest in part if digest not in cached]
             if cached:
-                yield cached
+                yield list(cached), list(cached.values())
+        with self._changed:
+            self._cached += len(wanted) - len(missing)
         for part in _parts(missing, self._round_size):
-            yield self._ask(_Request(part, [wanted[digest] for digest in part], Future(), behind))
+            request = _Request(rank, [wanted[digest] for digest in part], part)
+            self._put(request)
+            try:
+                with self._resting():
+                    answer = request.answer.result()
+            finally:
+                with self._changed:
+                    self._waiting -= len(part)
+            yield part, answer
 
-    def _ask(self, request: _Request) -> dict[Digest, Any]:
-        with self._lock:  # so that none is queued after the last drain of a stopped thread
+    def _put(self, request: _Request) -> None:
+        with self._changed:
             if self._stopped.is_set():
                 raise Stopped
-            if request.behind:
-                self._behind.put(request)
-                self._requests.put(_Request([], [], Future()))  # wakes the thread
-            else:
-                self._requests.put(request)
-            self._waiting += len(request.texts)
-        try:
-            with self._resting():
-                return request.answer.result()
-        finally:
-            with self._lock:
-                self._waiting -= len(request.texts)
+            task = CURRENT.get() if request.texts else None
+            turn = 0 if task is None else task.number
+            heappush(self._queue, (request.rank, turn, next(self._numbers), request))
+            self._waiting += len(request.digests)
+            self._changed.notify()
+
+    # --- the thread that runs the model --------------------------------------------------------------
 
     def _serve(self) -> None:
-        while (requests := self._take()) and not self._stopped.is_set():
-            self.busy_since = monotonic()
-            self._questions.answer()
+        while requests := self._wait():
+            self._busy_since = monotonic()
             self._answer(requests)
-            if any(request.texts for request in requests):
+            if any(request.digests for request in requests):
                 self._next_round = min(2 * self._next_round, self._round_size)
-            self.busy_since = None
-        with self._lock:
-            self._stopped.set()
-        _refuse(requests + self._drain(), Stopped())
-        self._questions.refuse(Stopped())
+            self._busy_since = None
+        _refuse([request for *_, request in self._queue], Stopped())
 
-    def _take(self) -> list[_Request]:
-        """Wait for the requests of a round; none after the end. A rebuild has rounds of its own."""
-        requests = list[_Request]()
-        if not (self._requests.qsize() or self._behind.qsize()):
-            self._next_round = self._first_round
-        if not self._behind.qsize():
-            if (first := self._requests.get()) is None:
-                return []
-            requests.append(first)
-        requests += self._take_waiting(self._requests, sum(len(request.texts) for request in requests))
-        if not any(request.texts for request in requests):
-            requests += self._take_waiting(self._behind)
-        return requests
+    def _wait(self) -> list[_Request]:
+        """Wait for the requests of a round; none after the end."""
+        with self._changed:
+            if not self._queue:
+                self._next_round = self._first_round
+            self._changed.wait_for(lambda: self._queue or self._stopped.is_set())
+            return [] if self._stopped.is_set() else self._take()
 
-    def _take_waiting(self, queue: _Queue, size: int = 0) -> list[_Request]:
-        """Take what waits, up to a round. ``size``: texts that the round has already."""
-        taken = list[_Request]()
-        while size < self._next_round:
-            try:
-                request = queue.get_nowait()
-            except Empty:
-                break
-            if request is None:
-                self._stopped.set()
-                break
-            taken.append(request)
-            size += len(request.texts)
+    def _take(self, before: int = Rank.REBUILD + 1) -> list[_Request]:
+        """Take the first requests of one kind, up to a round. ``before``: of a better rank than this."""
+        taken, size = list[_Request](), 0
+        with self._changed:
+            while self._queue and self._queue[0][0] < before:
+                request = self._queue[0][-1]
+                if taken and (request.rank, request.embed) != (taken[0].rank, taken[0].embed):
+                    break
+                if request.rank is Rank.QUESTION:
+                    full = size + len(request.texts) > QUESTION_ROUND
+                else:
+                    full = size >= self._next_round
+                if taken and full:
+                    break
+                taken.append(heappop(self._queue)[-1])
+                size += len(request.texts)
         return taken
 
-    def _drain(self) -> list[_Request]:
-        left = []
-        for queue in (self._requests, self._behind):
-            while queue.qsize():
-                if (request := queue.get_nowait()) is not None:
-                    left.append(request)
-        return left
-
     def _answer(self, requests: list[_Request]) -> None:
-        """Answer requests together; after an error each alone, so that a bad text fails one document only."""
+        """Answer requests together; after an error each alone, so that a bad text fails only its asker."""
         if self._stopped.is_set():
             return _refuse(requests, Stopped())
         try:
-            answers = self._vectors(requests)
+            question = requests[0].rank is Rank.QUESTION
+            answers = self._of_questions(requests) if question else self._of_documents(requests)
         except BaseException as panic:  # noqa: BLE001 - the askers get it, and the thread lives on
             error = as_exception(panic)
             if len(requests) == 1 or not self._is_up(error):
@@ -262,8 +288,11 @@ class Embedding:
             for request in requests:
                 self._answer([request])
         else:
-            for request in requests:
-                _settle(request, {d: answers[d] for d in request.digests})
+            for request, answer in zip(requests, answers, strict=True):
+                if errors := [each for each in answer if isinstance(each, Exception)]:
+                    request.answer.set_exception(errors[0])
+                else:
+                    request.answer.set_result(answer)
 
     def _is_up(self, error: Exception) -> bool:
         """Whether the error may be about one text: the embedder still embeds a harmless one."""
@@ -271,67 +300,63 @@ class Embedding:
             return False
         try:
             self.embedder.embed([HARMLESS])
-        except BaseException:  # noqa: BLE001 - the first error is the one that is told
+        except BaseException:  # noqa: BLE001 - the askers get the first error
             return False
         return True
 
-    def _vectors(self, requests: list[_Request]) -> dict[Digest, Any]:
-        """Vectors by digest. The cache is read again, since an earlier batch may have made some of them."""
+    def _of_questions(self, requests: Sequence[_Request]) -> Iterator[list[Any]]:
+        texts, embed = [text for request in requests for text in request.texts], requests[0].embed
+        assert embed is not None
+        vectors = iter(checked(embed(texts), texts, self.embedder.dimensions))
+        return ([next(vectors) for _ in request.texts] for request in requests)
+
+    def _of_documents(self, requests: Sequence[_Request]) -> Iterator[list[Any]]:
+        """Read the cache again, since an earlier batch may have made some of the vectors."""
         wanted = {d: t for request in requests for d, t in zip(request.digests, request.texts, strict=True)}
         if not wanted:
             self._load([HARMLESS])
         answers: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
-        missing = [d for d in wanted if d not in answers]
-        behind = any(request.behind for request in requests)
-        return answers | self._embed(missing, [wanted[d] for d in missing], behind) if missing else answers
+        if missing := [d for d in wanted if d not in answers]:
+            answers |= self._embed(missing, [wanted[d] for d in missing], requests[0].rank)
+        return ([answers[digest] for digest in request.digests] for request in requests)
 
     def _load(self, texts: Sequence[str]) -> None:
-        self.loading = True
+        self._loading = True
         try:
             self._vectors_of.load(texts)
         finally:
-            self.loading = False
+            self._loading = False
 
-    def _embed(self, digests: list[Digest], texts: list[str], behind: bool) -> dict[Digest, Any]:
-        """By digest a vector, or the error of this text alone. ``behind``: others are answered meanwhile."""
+    def _embed(self, digests: list[Digest], texts: list[str], rank: Rank) -> dict[Digest, Any]:
+        """Return by digest a vector, or the error of this text alone."""
         self._load(texts)
-        begun, asked = monotonic(), 0.0
+        begun, others, before = monotonic(), 0.0, self._stepped
 
         def between_steps(embedded: int) -> None:
-            nonlocal asked
+            nonlocal others
             self._stepped += embedded
             paused = monotonic()
-            self._questions.answer()
-            if behind and (requests := self._take_waiting(self._requests)):
-                self._answer(requests)
-            self.busy_since = monotonic()
-            asked += self.busy_since - paused
+            while sooner := self._take(before=rank):
+                self._answer(sooner)
+            self._busy_since = monotonic()
+            others += self._busy_since - paused
 
-        before = self._stepped
         try:
             answered = self._vectors_of(texts, self._stopped, between_steps)
-            self.seconds += monotonic() - begun - asked
+            self._seconds += monotonic() - begun - others
             answers = dict(zip(digests, answered.vectors, strict=True))
             good = [digest for digest in digests if not isinstance(answers[digest], Exception)]
             if good:
                 self._cache.put(self._recipe, good, np.array([answers[digest] for digest in good]))
-            self.texts += len(good)
+            self._texts += len(good)
         finally:
             self._stepped = before
-        self.tokens += sum(self._count_tokens(texts)) if answered.tokens is None else answered.tokens
+        self._tokens += sum(self._count_tokens(texts)) if answered.tokens is None else answered.tokens
         return answers
 
 
 def _parts(digests: list[Digest], size: int) -> Iterator[list[Digest]]:
     return (digests[start : start + size] for start in range(0, len(digests), size))
-
-
-def _settle(request: _Request, answers: dict[Digest, Any]) -> None:
-    error = next((answer for answer in answers.values() if isinstance(answer, Exception)), None)
-    if error is None:
-        request.answer.set_result(answers)
-    else:
-        request.answer.set_exception(error)
 
 
 def _refuse(requests: Sequence[_Request], error: Exception) -> None:
@@ -352,8 +377,7 @@ class Embeddings:
         self._by_recipe: dict[Fingerprint, Embedding] = {}
         self._settings: dict[Fingerprint, object] = {}
         self._asked = set[Fingerprint]()  # since the last ``keep``
-        self._before = (0, 0, 0.0)  # texts, tokens, seconds of those that were closed
-        self._cached_before = 0
+        self._closed = Counts()
 
     def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder], setting: object = None) -> Embedding:
         """Return the stream of this recipe.
@@ -373,11 +397,11 @@ class Embeddings:
         return self._by_recipe[recipe]
 
     def asking(self, recipe: str) -> Embedding | None:
-        """The open embedding of that recipe. Any thread."""
+        """Return the open stream of that recipe. Any thread."""
         return self._by_recipe.get(Fingerprint(recipe))
 
     def keep(self, recipes: Collection[Fingerprint]) -> None:
-        """Close those of all other recipes, after a config was taken over."""
+        """Close the streams of all other recipes, once a config is in force."""
         self._asked.clear()
         self._close(self._by_recipe.keys() - recipes)
 
@@ -385,47 +409,11 @@ class Embeddings:
         for recipe in recipes:
             closed = self._by_recipe.pop(recipe)
             closed.close()
-            texts, tokens, seconds = self._before
-            self._before = (texts + closed.texts, tokens + closed.tokens, seconds + closed.seconds)
-            self._cached_before += closed.cached
+            self._closed += closed.counts()
 
-    @property
-    def texts(self) -> int:
-        return self._before[0] + sum(one.texts for one in list(self._by_recipe.values()))
-
-    @property
-    def tokens(self) -> int:
-        return self._before[1] + sum(one.tokens for one in list(self._by_recipe.values()))
-
-    @property
-    def seconds(self) -> float:
-        return self._before[2] + sum(one.seconds for one in list(self._by_recipe.values()))
-
-    @property
-    def cached(self) -> int:
-        return self._cached_before + sum(one.cached for one in list(self._by_recipe.values()))
-
-    @property
-    def waiting(self) -> int:
-        """Texts of documents that wait, or are embedded now."""
-        return sum(one.waiting for one in list(self._by_recipe.values()))
-
-    @property
-    def known(self) -> tuple[int, int]:
-        """Return texts that models have embedded, rounds under way included, and those left."""
-        each = [one.known for one in list(self._by_recipe.values())]
-        return self._before[0] + sum(done for done, _ in each), sum(left for _, left in each)
-
-    @property
-    def loading(self) -> bool:
-        """Whether a model is being loaded."""
-        return any(one.loading for one in list(self._by_recipe.values()))
-
-    @property
-    def busy_for(self) -> float:
-        """Seconds that the oldest batch under way has taken so far."""
-        since = [one.busy_since for one in list(self._by_recipe.values())]
-        return max((monotonic() - begun for begun in since if begun is not None), default=0.0)
+    def counts(self) -> Counts:
+        """Return the counts of all streams since the start. Any thread."""
+        return reduce(add, (one.counts() for one in list(self._by_recipe.values())), self._closed)
 
     def stop(self) -> None:
         for one in list(self._by_recipe.values()):

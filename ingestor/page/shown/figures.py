@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from ingestor.core.document_state import PENDING
-from ingestor.core.work_counts import kind_of
+from ingestor.core.errors import kind_of
 from ingestor.service.situation import UNLISTED, Situation, obstacles
 from ingestor.units import counted
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from ingestor.core.interruptions import Stopped
+from ingestor.core.errors import Stopped
 from ingestor.embedders import openai
 from ingestor.embedders.openai import PLUGIN, OpenAIEmbedder, OpenAIOptions
 from ingestor.ports import BadDocument, Loadable, NeedsHuman, Remote, Transient

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.interruptions import Stopped
 from ingestor.engine.vectors.embedding import FIRST_ROUND, Embedding
 from ingestor.engine.vectors.models import HARMLESS, STEP, BadVectors, checked
 from ingestor.engine.workers import BEGUN, Pool
@@ -69,15 +69,28 @@ def cache(tmp_path: Path) -> Iterator[VectorCache]:
         yield cache
 
 
+class Asked:
+    """Counts the requests that wait for vectors, or waited: askers enter it."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        self.number += 1
+        yield
+
+
 def together(model: Model, cache: VectorCache, askers: Sequence[str]) -> dict[str, Any]:
     """What each asker of one text got, or the error; all of them are in one batch."""
-    embedding = Embedding(model, RECIPE, cache, model.count)
+    waiting = Asked()
+    embedding = Embedding(model, RECIPE, cache, model.count, waiting)
     with ThreadPoolExecutor(len(askers) + 1) as threads, closing(embedding):
         model.stop = embedding.stop
         first = threads.submit(embedding, [PLUG])
         assert model.held.wait(30)
         asked = {text: threads.submit(embedding, [text]) for text in askers}
-        wait(lambda: embedding._requests.qsize() >= len(askers))
+        wait(lambda: waiting.number > len(askers))
         model.go.set()
         first.result(30)
         return {text: outcome(future) for text, future in asked.items()}
@@ -97,14 +110,15 @@ def kept(cache: VectorCache, askers: Sequence[str]) -> set[str]:
 def test_texts_of_a_rebuild_are_embedded_after_all_others_and_wait_between_steps(cache: VectorCache) -> None:
     many = [f"rebuilt {number}" for number in range(3 * STEP)]
     model = Model(good)
-    embedding = Embedding(model, RECIPE, cache, model.count)
+    waiting = Asked()
+    embedding = Embedding(model, RECIPE, cache, model.count, waiting)
     with ThreadPoolExecutor(4) as threads, closing(embedding):
         first = threads.submit(embedding.behind, [PLUG, *many])
         assert model.held.wait(30)
         rebuilt = threads.submit(embedding.behind, ["rebuilt later"])
-        wait(lambda: embedding._behind.qsize() >= 1)
+        wait(lambda: waiting.number == 2)
         edited = threads.submit(embedding, ["edited"])
-        wait(lambda: embedding._requests.qsize() >= 2)
+        wait(lambda: waiting.number == 3)
         model.go.set()
         for future in (first, rebuilt, edited):
             future.result(30)
@@ -128,7 +142,7 @@ def test_a_text_that_the_model_can_not_take_fails_its_own_asker_alone(
 @pytest.mark.parametrize(
     ("error", "batches"), [(Transient("away"), 1), (NeedsHuman("no licence"), 1), (OSError("refused"), 2)]
 )
-def test_an_embedder_that_is_down_fails_all_at_once(
+def test_embedder_that_is_down_fails_all_requests_together(
     cache: VectorCache, error: Exception, batches: int
 ) -> None:
     def down(texts: Sequence[str]) -> Vectors:
@@ -157,7 +171,7 @@ SPOILT: dict[str, Callable[[Vectors], Any]] = {
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT.keys())
-def test_an_answer_that_is_no_use_is_told_and_neither_kept_nor_given(
+def test_answer_that_breaks_the_protocol_raises_and_is_not_cached(
     cache: VectorCache, spoil: Callable[[Vectors], Any]
 ) -> None:
     model = Model(lambda texts: spoil(good(texts)) if POISON in texts else good(texts))
@@ -168,21 +182,21 @@ def test_an_answer_that_is_no_use_is_told_and_neither_kept_nor_given(
     assert kept(cache, [*ASKERS, POISON]) == set(ASKERS)
 
 
-def test_lists_and_other_precisions_are_as_good() -> None:
+def test_answer_as_list_or_in_another_precision_is_accepted() -> None:
     texts = ["a", "b"]
     for answer in (good(texts).tolist(), good(texts).astype(np.float64), list(good(texts))):
         assert np.array_equal(checked(answer, texts, 16), good(texts))
     assert checked(good(texts).astype(np.float16), texts, 16).dtype == np.float32
 
 
-def test_memory_that_an_embedder_uses_again_does_no_harm() -> None:
+def test_answer_is_copied_from_memory_that_the_embedder_reuses() -> None:
     memory = good(["a"])
     given = checked(memory, ["a"], 16)
     memory[:] = good(["b"])
     assert np.array_equal(given, good(["a"]))
 
 
-def test_a_stop_ends_the_asking_one_by_one(cache: VectorCache) -> None:
+def test_stop_while_requests_are_answered_one_by_one_ends_the_rest(cache: VectorCache) -> None:
     def stopping(texts: Sequence[str]) -> Vectors:
         if len(texts) > 1:
             raise ValueError("one of them")
@@ -197,14 +211,14 @@ def test_a_stop_ends_the_asking_one_by_one(cache: VectorCache) -> None:
     assert len(answered) == 1
 
 
-def test_questions_that_wait_are_embedded_together_and_a_bad_one_fails_alone(cache: VectorCache) -> None:
+def test_waiting_questions_are_embedded_together_and_bad_text_fails_alone(cache: VectorCache) -> None:
     model = Model(picky(BadDocument("too odd")))
     with closing(Embedding(model, RECIPE, cache, model.count)) as stream, ThreadPoolExecutor(16) as pool:
         plug = pool.submit(stream.ask, [PLUG])
         assert model.held.wait(30)
         asked = [pool.submit(stream.ask, [text, f"{text}, too"]) for text in ASKERS[:9]]
         bad = pool.submit(stream.ask, [POISON])
-        wait(lambda: len(stream._questions) >= 10)
+        wait(lambda: stream.questions == 10)
         model.go.set()
         plug.result()
         for text, one in zip(ASKERS, asked, strict=False):
@@ -221,7 +235,7 @@ def test_waiting_for_vectors_frees_worker(cache: VectorCache) -> None:
         assert model.held.wait(30)
         for text in ASKERS[: BEGUN - 1]:
             pool.submit(text, lambda text=text: embedding([text]))
-        wait(lambda: embedding.waiting >= BEGUN)
+        wait(lambda: embedding.counts().waiting >= BEGUN)
         model.go.set()
         outcomes = [pool.next(30) for _ in range(BEGUN)]
         assert [one.error for one in outcomes if one is not None] == [None] * BEGUN
@@ -246,7 +260,7 @@ def test_questions_are_answered_between_the_parts_of_a_gradual_embedder(cache: V
         vectors = pool.submit(stream, texts)
         assert model.held.wait(30)
         question = pool.submit(stream.ask, ["who?"])
-        wait(lambda: stream._questions)
+        wait(lambda: stream.questions)
         model.go.set()
         assert np.array_equal(question.result(30), good(["who?"]))
         assert np.array_equal(vectors.result(30), good(texts))
@@ -270,10 +284,10 @@ def test_a_model_is_loaded_when_texts_are_expected(cache: VectorCache) -> None:
         assert loaded.wait(30)
         embedding(["a text"])
     assert model.batches == [[HARMLESS], ["a text"]]
-    assert embedding.texts == 1
+    assert embedding.counts().texts == 1
 
 
-def test_a_model_that_cannot_be_loaded_is_told_to_those_who_ask(cache: VectorCache) -> None:
+def test_model_that_cannot_be_loaded_fails_its_askers(cache: VectorCache) -> None:
     model = Model(lambda texts: picky(NeedsHuman("gone"))([POISON]))
     with closing(Embedding(model, RECIPE, cache, model.count)) as embedding:
         embedding.expect()
@@ -281,16 +295,16 @@ def test_a_model_that_cannot_be_loaded_is_told_to_those_who_ask(cache: VectorCac
             embedding(["a text"])
 
 
-def test_known_texts_grow_within_a_round_and_loading_is_told(cache: VectorCache) -> None:
+def test_counts_during_a_round_include_its_steps_and_the_loading(cache: VectorCache) -> None:
     seen: list[tuple[bool, tuple[int, int]]] = []
 
     def answer(texts: Sequence[str]) -> Vectors:
-        seen.append((embedding.loading, embedding.known))
+        seen.append((embedding.counts().loading, embedding.counts().known))
         return good(texts)
 
     with closing(Embedding(Model(answer), RECIPE, cache, lambda texts: [1] * len(texts))) as embedding:
         embedding([f"text {n}" for n in range(3 * STEP)])
-        assert embedding.known[0] == embedding.texts == 3 * STEP
+        assert embedding.counts().known[0] == embedding.counts().texts == 3 * STEP
     whole = 3 * STEP
     assert seen == [
         (True, (0, whole)), *((False, (n * STEP, whole - n * STEP)) for n in range(3)),
@@ -310,7 +324,7 @@ def test_rounds_of_local_model_grow_while_requests_wait(cache: VectorCache) -> N
     assert rounds == [1, 2 * FIRST_ROUND, 4 * FIRST_ROUND, 200 - 6 * FIRST_ROUND]
 
 
-def test_document_that_was_begun_first_gets_its_second_vectors_before_others_their_first(
+def test_document_begun_first_gets_second_vectors_before_first_vectors_of_later_documents(
     cache: VectorCache,
 ) -> None:
     second, embedded = "second vectors", list[str]()
@@ -320,19 +334,17 @@ def test_document_that_was_begun_first_gets_its_second_vectors_before_others_the
 
         def embed_gradually(self, texts: Sequence[str]) -> Iterator[EmbeddedPart]:
             embedded.extend(texts)
-            wait(
-                lambda: "0 0" not in texts or second in texts or embedding._requests.qsize() >= 2, every=0.001
-            )
+            wait(lambda: "0 0" not in texts or second in texts or waiting.number == 5, every=0.001)
             yield EmbeddedPart(range(len(texts)), self.embed(texts))
 
-    model, pool = Rounds(good), Pool(8)
-    embedding = Embedding(model, RECIPE, cache, model.count)
+    model, pool, waiting = Rounds(good), Pool(8), Asked()
+    embedding = Embedding(model, RECIPE, cache, model.count, waiting)
     with closing(pool), closing(embedding):
         pool.submit("first", lambda: (embedding([PLUG]), embedding([second])))
         assert model.held.wait(30)
         for number in range(3):  # more than a round
             pool.submit(number, partial(embedding, [f"{number} {at}" for at in range(FIRST_ROUND)]))
-            wait(lambda: embedding._requests.qsize() > number)  # noqa: B023
+            wait(lambda: waiting.number > number + 1)  # noqa: B023
         model.go.set()
         assert [found.error for _ in range(4) if (found := pool.next(30))] == [None] * 4
     assert embedded.index(second) < embedded.index("2 0")

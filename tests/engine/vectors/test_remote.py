@@ -71,7 +71,7 @@ def test_an_error_costs_its_text_alone_and_no_text_is_asked_twice(
         with pytest.raises(type(error)):
             embedding(["good", "bad"])
         assert np.array_equal(embedding(["good"]), [plain("good")])
-        assert (embedding.texts, embedding.tokens) == (1, 30)
+        assert (embedding.counts().texts, embedding.counts().tokens) == (1, 30)
     assert server.asked == [HARMLESS, "good", "bad"]
 
 
@@ -118,7 +118,7 @@ def test_another_key_takes_effect_at_once(cache: VectorCache) -> None:
         second = streams.of(RECIPE, lambda: two, "new key")
         assert second is not first
         second(["b"])
-        assert (streams.texts, streams.tokens) == (2, 40)
+        assert (streams.counts().texts, streams.counts().tokens) == (2, 40)
     assert "b" in two.asked
 
 

@@ -7,7 +7,7 @@ from threading import Semaphore, Thread, current_thread
 
 from ingestor.engine.flight import InFlight
 from ingestor.engine.scanner import Scan
-from ingestor.engine.workers import ANY, Lane, Outcome, WorkQueue
+from ingestor.engine.workers import ANY, Lane, Outcome, WorkItem, WorkQueue
 from ingestor.model import SourceName
 from tests.simulation.ports.chaos import Chaos, Crash
 from tests.simulation.ports.files import Files
@@ -180,7 +180,7 @@ class Paced(AtOnce):
     def __init__(self, chaos: Chaos, places: Mapping[SourceName, Files], workers: int, pace: int) -> None:
         super().__init__(chaos, places)
         self._turns, self._pace, self._left = WorkQueue(workers), pace, 0
-        self._done: Lane | None = None
+        self._done: WorkItem | None = None
 
     def begin_round(self) -> None:
         self._left = self._pace
@@ -191,15 +191,14 @@ class Paced(AtOnce):
         if scan:
             super().submit(tag, work, scan=True)
         else:
-            self._turns.put(lambda: self.outcomes.append(done(tag, work)), lane)
+            self._turns.put(WorkItem(tag, work, lane))
 
     def next(self, timeout: float) -> Outcome | None:
         if not self.outcomes and self._left and self._turns.waits():
             self._left -= 1
-            turn = self._turns.get(self._done)
-            assert turn is not None
-            self._done = turn[0]
+            self._done = task = self._turns.get(self._done)
+            assert task is not None
             self.chaos.take_turn()
-            turn[1]()
+            self.outcomes.append(done(task.tag, task.work))
             self.chaos.die()
         return super().next(timeout)

@@ -1,0 +1,135 @@
+"""The remedy for an error of a write, and what follows for the collection."""
+
+import sqlite3
+from typing import Any, cast
+
+import pytest
+
+from ingestor.core.entries import EditionName
+from ingestor.engine.health import HELD, PERSISTENT, CollectionHealth, Remedy, WriteResult, classify
+from ingestor.engine.parts import EngineParts
+from ingestor.ports import BadDocument, Foreign, Gone, Later, NeedsHuman, Torn, Transient
+from tests.engine.log_lines import lines
+
+REMEDIES = [
+    (Transient("away"), Remedy.RETRY),
+    (Later("too many requests", 3.0), Remedy.RETRY),
+    (sqlite3.OperationalError("disk is full"), Remedy.RETRY),
+    (Torn("a segment is damaged"), Remedy.REBUILD),
+    (Gone("it was deleted"), Remedy.REBUILD),
+    (NeedsHuman("no permission"), Remedy.HOLD),
+    (Foreign("another program's"), Remedy.HOLD),
+    (sqlite3.IntegrityError("UNIQUE"), Remedy.RAISE),
+    (sqlite3.DatabaseError("malformed"), Remedy.RAISE),
+    (BadDocument("odd"), Remedy.REFUSE),
+    (ValueError("unknown"), Remedy.REFUSE),
+    (MemoryError(), Remedy.REFUSE),
+]
+
+
+@pytest.mark.parametrize(("error", "remedy"), REMEDIES, ids=lambda each: type(each).__name__)
+def test_error_of_a_write_gets_its_remedy(error: Exception, remedy: Remedy) -> None:
+    assert classify(error) is remedy
+
+
+DOCS, BUILT = EditionName("docs"), EditionName("docs--2")
+
+
+class Collections:
+    """Collections that note what is done to them; BUILT replaces DOCS."""
+
+    def __init__(self) -> None:
+        self.calls = list[tuple[object, ...]]()
+
+    def serves(self, name: EditionName) -> str:
+        return "docs"
+
+    def is_building(self, name: EditionName) -> bool:
+        return name == BUILT
+
+    def note_failure(self, name: EditionName, error: Exception) -> None:
+        self.calls.append(("failed", name))
+
+    def doubt(self, name: EditionName, shards: object) -> None:
+        self.calls.append(("doubted", name, shards))
+
+    def discard(self, name: EditionName, *, torn: bool, shard: int | None) -> None:
+        self.calls.append(("discarded", name, torn, shard))
+
+
+class Program:
+    """The health of two collections. ``held``: collections whose sources are held."""
+
+    def __init__(self) -> None:
+        self.now, self.held, self.collections = 1000.0, list[str](), Collections()
+        parts = EngineParts(
+            journal=cast(Any, None), collections=cast(Any, self.collections), pool=cast(Any, None),
+            clock=lambda: self.now, random=lambda: 1.0,
+        )  # fmt: skip
+        self.health = CollectionHealth(parts, lambda name, reason: self.held.append(name))
+
+    def fail(self, error: Exception, name: EditionName = DOCS) -> WriteResult:
+        def work() -> None:
+            raise error
+
+        return self.health.attempt(name, work)
+
+
+def test_transient_error_pauses_the_collection_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    program = Program()
+    assert [program.fail(Transient("away")) for _ in range(2)] == [WriteResult.AGAIN] * 2
+    assert program.health.paused() == {DOCS}
+    assert program.health.troubles() == {"docs": "away"}
+    assert lines(caplog, "collection_failed") == [
+        ("WARNING", "collection docs: write failed, will retry: away")
+    ]
+    program.now += 2.0  # the wait after the second failure
+    assert program.health.paused() == set()
+    assert program.health.attempt(DOCS, lambda: None) is WriteResult.DONE
+    program.health.resume(DOCS)
+    assert program.health.troubles() == {}
+
+
+def test_pause_of_a_server_that_asks_for_a_wait_is_as_long() -> None:
+    program = Program()
+    program.fail(Later("too many requests", 40.0))
+    program.now += 39.0
+    assert program.health.paused() == {DOCS}
+    program.now += 1.0
+    assert program.health.paused() == set()
+
+
+def test_collection_that_fails_again_and_again_is_unwritable_unless_readers_do_not_see_it() -> None:
+    program = Program()
+    for name in (DOCS, BUILT):
+        for number in range(PERSISTENT):
+            assert program.health.unwritable() == {}, number
+            program.fail(Transient(f"{name} is away"), name)
+        if name == DOCS:
+            assert program.health.unwritable() == {"docs": "docs is away"}
+            program.health.resume(DOCS)
+    assert program.health.unwritable() == {}
+
+
+def test_collection_that_needs_a_person_holds_its_sources_and_only_a_hidden_one_is_paused() -> None:
+    program = Program()
+    for name in (DOCS, BUILT):
+        assert program.fail(NeedsHuman("no permission"), name) is WriteResult.DROPPED
+    assert program.held == [DOCS, BUILT]
+    assert program.health.paused() == {BUILT}
+    program.now += HELD
+    assert program.health.paused() == set()
+
+
+@pytest.mark.parametrize(("error", "torn"), [(Torn("damaged"), True), (Gone("deleted"), False)])
+def test_damaged_shard_is_doubted_and_discarded_alone(error: Torn | Gone, torn: bool) -> None:
+    program = Program()
+    error.shard = 1
+    assert program.fail(error) is WriteResult.DROPPED
+    assert program.collections.calls == [("doubted", DOCS, [1]), ("discarded", DOCS, torn, 1)]
+    assert program.health.paused() == set()
+
+
+def test_damaged_journal_raises() -> None:
+    with pytest.raises(sqlite3.DatabaseError):
+        Program().fail(sqlite3.DatabaseError("malformed"))
