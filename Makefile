@@ -28,7 +28,7 @@ setup: $(READY) $(if $(TORCH),$(VENV)/.torch)
 
 # pip would compile thousands of files one after another; here all processors share that, and what is hardly imported
 # is left out: Python compiles it when it is. Some files are templates, and no Python.
-SELDOM := /(kubernetes|transformers/models|openai/types)/
+SELDOM := /(kubernetes|transformers/models|openai/types|tests|pygments/lexers|onnxruntime|oauthlib|huggingface_hub)/
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '$(SELDOM)' $(VENV)/lib || true
 
 $(READY): locks/requirements.lock locks/requirements-build.lock pyproject.toml

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 import ingestor
 from tests.e2e.project import Daemon, Project, free_port
-from tests.environments import environment, readers
+from tests.environments import CACHE, environment, readers
 from tests.waiting import wait
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -70,6 +71,119 @@ def test_tool_of_a_langchain_agent_cites_the_passage(project: Project) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
+def test_langchain_agent_answers_from_what_the_tool_finds(project: Project) -> None:
+    """A scripted model calls the tool, and answers with what the tool returned."""
+    python = readers("chromadb==1.5.9", "langchain-chroma==1.1.0", "langchain==1.5.2")
+    program = f"""
+from langchain.agents import create_agent
+from langchain_agent import search_tool
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+
+class Scripted(BaseChatModel):
+    @property
+    def _llm_type(self):
+        return "scripted"
+
+    def bind_tools(self, tools, **options):
+        return self
+
+    def _generate(self, messages, stop=None, run_manager=None, **options):
+        last = messages[-1]
+        if isinstance(last, ToolMessage):
+            answer = AIMessage("According to [1]: " + last.content.split("\\n\\n[2]")[0])
+        else:
+            call = {{"name": "search", "args": {{"question": last.content}}, "id": "1"}}
+            answer = AIMessage("", tool_calls=[call])
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+
+agent = create_agent(Scripted(), [search_tool({project.port})])
+print(agent.invoke({{"messages": [("user", {QUESTION!r})]}})["messages"][-1].content)
+"""
+    done = subprocess.run([python, "-c", program], cwd=EXAMPLES, capture_output=True, text=True, timeout=3000)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("According to [1]: [1] ")
+    assert ANSWER in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_typescript_reader_is_typed_and_cites_the_passage(project: Project) -> None:
+    packages = [
+        "chromadb@3.5.0",
+        "@chroma-core/huggingface-server@3.5.0",
+        "tsx@4",
+        "typescript@5",
+        "@types/node@20",
+    ]
+    home = CACHE / "npm"
+    ready = home / "made-for"
+    if not ready.exists() or ready.read_text() != repr(packages):
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "package.json").write_text('{"type": "module"}')
+        install = ["npm", "install", "--silent", "--no-audit", "--no-fund", *packages]
+        subprocess.run(install, cwd=home, check=True)
+        ready.write_text(repr(packages))
+    shutil.copy(EXAMPLES / "query.ts", home)
+    strict = [
+        "--noEmit",
+        "--strict",
+        "--types",
+        "node",
+        "--module",
+        "nodenext",
+        "--target",
+        "es2022",
+        "--skipLibCheck",
+        "query.ts",
+    ]
+    typed = subprocess.run(["npx", "tsc", *strict], cwd=home, capture_output=True, text=True, check=False)
+    assert typed.returncode == 0, typed.stdout
+    said = subprocess.run(
+        ["npx", "tsx", "query.ts", QUESTION, str(project.port)],
+        cwd=home, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert said.returncode == 0, said.stderr
+    assert ANSWER in said.stdout
+    assert "handbook.md:1 How long may I keep a book?" in said.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_dagster_sync_materializes_the_collection_and_checks_it(tmp_path: Path) -> None:
+    own = Project(tmp_path, {"chroma": {"path": "./chroma", "embedded": True}})
+    (own.docs / "handbook.md").write_text(f"# How long may I keep a book?\n\n{ANSWER}\n")
+    program = """
+import dagster as dg
+from dagster_sync import collection, equals_its_sources
+
+done = dg.materialize([collection, equals_its_sources], instance=dg.DagsterInstance.ephemeral())
+print(done.success, done.get_asset_check_evaluations()[0].passed)
+print(done.asset_materializations_for_node("collection")[0].metadata["added"].value)
+"""
+    done = subprocess.run(
+        [readers("dagster==1.13.29"), "-c", program],
+        cwd=EXAMPLES,
+        env={
+            **os.environ,
+            "INGESTOR_CONFIG": str(own.config),
+            "INGESTOR": str(Path(sys.executable).with_name("ingestor")),
+            "DAGSTER_DISABLE_TELEMETRY": "yes",
+        },
+        capture_output=True,
+        text=True,
+        timeout=3000,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "True", "1"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_llamaindex_query_engine_finds_the_passage(project: Project) -> None:
     python = readers(
         "chromadb==1.5.9", "llama-index-core==0.14.25", "llama-index-vector-stores-chroma==0.6.0"
@@ -124,6 +238,6 @@ def test_entry_for_registries_names_the_distribution_and_its_version() -> None:
 
 def test_every_example_is_listed_and_run() -> None:
     listed, tests = (EXAMPLES / "README.md").read_text("utf-8"), Path(__file__).read_text("utf-8")
-    names = [path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".json")]
-    assert len(names) >= 6
+    names = [path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".json", ".ts")]
+    assert len(names) >= 8
     assert [name for name in names if name not in listed or name.removesuffix(".py") not in tests] == []

@@ -208,7 +208,7 @@ LEFT_IN = {
     "http_server": (1, 0, 0),
     "lexical": (35, 12, 3),
     "nodes": (0, 2, 0),
-    "page": (134, 13, 0),
+    "page": (2, 9, 0),
     "parsers": (129, 36, 7),
     "pipeline": (2, 6, 0),
     "preview": (0, 1, 0),

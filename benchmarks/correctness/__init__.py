@@ -1,9 +1,9 @@
 """Correctness after edits, crashes and changes: ingestor and others over the same folder.
 
-``python -m benchmarks correctness [SYSTEM] [ROW]`` prints a fact for each system and row; rows.py has the
-rows, and systems.py how each system is used. The others are installed, pinned, in environments of their own
-under the cache folder. Facts are kept in the folder facts; ``python -m benchmarks correctness table`` makes
-the tables of docs/compare.md from them.
+``python -m benchmarks correctness [SYSTEM] [ROW]`` prints a fact for each system and row, or for those named:
+``correctness rename`` runs one row. rows.py has the rows, and systems.py how each system is used. The others
+are installed, pinned, in environments of their own under the cache folder. Facts are kept in the folder
+facts; ``python -m benchmarks correctness table`` makes the tables of docs/compare.md from them.
 """
 
 import json
@@ -46,6 +46,8 @@ def main(system: str = "", row: str = "", documents: int = 20) -> None:
     if system == "table":
         print(table({each: json.loads((FACTS / f"{each}.json").read_text("utf-8")) for each in NAMES}))
         return
+    if system in ROWS:
+        system, row = "", system
     for name in [system] if system else NAMES:
         python, versions = environment(name)
         for each in [row] if row else ROWS:
@@ -169,11 +171,14 @@ def keep(name: str, row: str, fact: str, versions: str) -> None:
 
 
 def table(facts: dict[str, dict[str, dict[str, str]]]) -> str:
-    """Return the versions, and a section for each row with a line for each system."""
+    """Return the versions, and a section for each row with a line for each outcome."""
     versions = [f"| {NAMES[name]} | {one['versions']} | {one['date']} |" for name, one in facts.items()]
     parts = ["\n".join(["| System | Versions | Measured |", "|---|---|---|", *versions])]
     for row, function in ROWS.items():
-        lines = [f"| {NAMES[name]} | {one['rows'].get(row, 'not run')} |" for name, one in facts.items()]
+        outcomes = dict[str, list[str]]()
+        for name, one in facts.items():
+            outcomes.setdefault(one["rows"].get(row, "not run"), []).append(NAMES[name])
+        lines = [f"| {outcome} | {', '.join(systems)} |" for outcome, systems in outcomes.items()]
         title, words = row.replace("_", " ").capitalize(), (function.__doc__ or "").partition("\n")[0]
-        parts.append("\n".join([f"### {title}", "", words, "", "| System | Outcome |", "|---|---|", *lines]))
+        parts.append("\n".join([f"### {title}", "", words, "", "| Outcome | Systems |", "|---|---|", *lines]))
     return "\n\n".join(parts)

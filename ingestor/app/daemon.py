@@ -180,7 +180,7 @@ class Reloader:
         ]
         log.info(
             "config reloaded%s",
-            f"; {' and '.join(late)} at the next start" if late else "",
+            f"; restart to apply {' and '.join(late)}" if late else "",
             extra=event("config_reloaded"),
         )
         self._config = config

@@ -132,7 +132,7 @@ def query(
             budget_tokens=budget,
             distinct=distinct,
         )
-    missing = 0 if answer.hits else project.unsearchable()
+    missing = 0 if as_json else project.unsearchable()
     shown = excerpt.show_hits if budget is None and expand == "none" else excerpt.show_passages
     shown(answer, as_json, missing)
 

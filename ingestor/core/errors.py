@@ -55,6 +55,17 @@ def describe(error: BaseException) -> str:
     )
 
 
+_DETAIL = re.compile(r" \([^()]*(?:\([^()]*\)[^()]*)*\)")
+
+
+def shorten(reason: str, most: int) -> str:
+    """Shorten "fault (detail); remedy" to ``most`` characters: omit details, then remedies, then truncate."""
+    plain = reason if len(reason) <= most else _DETAIL.sub("", reason)
+    while len(plain) > most and (end := max(plain.rfind("; "), plain.rfind(", "))) > 0:
+        plain = plain[:end]
+    return plain if len(plain) <= most else f"{plain[: max(0, most - 2)].rstrip()} …"
+
+
 def _file_name(filename: object) -> str:
     if filename is None:
         return "a file"

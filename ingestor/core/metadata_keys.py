@@ -13,7 +13,7 @@ KEYS = frozenset(
     (
         *("source", "source_name", "path", "folders", "document_id", "title", "content_type", "language"),
         *("start_index", "end_index", "start_line", "end_line", "page", "page_label"),
-        *("heading_path", "headings", "context"),
+        *("heading_path", "headings", "context", "table_header"),
         *("section_title", "section_number", "section_chunk_index", "section_chunk_count"),
         *("chunk_index", "chunk_count", "token_count", "block_kinds", "symbol", "figure"),
         *("content_hash", "strategy", "recipe"),
@@ -48,7 +48,9 @@ NEEDED = frozenset(
         *("page", "heading_path", "context", "chunk_index", "chunk_count", "parent_index"),
     )
 )
-LEAN = NEEDED | {"source_name", "path", "content_type", "page_label", "symbol"}
+LEAN = NEEDED | {
+    *("source_name", "path", "content_type", "page_label", "symbol", "table_header", "_node_content"),
+}
 # Keys beside the standard ones that lean omits: how a document was read and cut.
 _NOT_LEAN = frozenset(
     (

@@ -12,13 +12,14 @@ from ingestor.core import decisions
 from ingestor.core.decisions import Failure
 from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
-from ingestor.core.errors import LONGEST, Slow, delay
+from ingestor.core.errors import LONGEST, Slow, delay, shorten
 from ingestor.core.events import Event, event
 from ingestor.engine.flight import Flight, InFlight
 from ingestor.engine.parts import EngineParts
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Outcome
 from ingestor.engine.writer import Writer
+from ingestor.model import SourceName
 from ingestor.pipeline.language import LanguageCounts
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Prepared, withdraw
@@ -31,6 +32,7 @@ log = logging.getLogger("ingestor")
 EMPTIED = Failure("the document has no text any more", 1, 0.0, quarantined=False)
 ALIKE = 3  # documents logged one by one for each reason
 DISTINCT = 1000  # reasons that are counted
+LINE, KEY, ROOM = 100, 40, 30  # characters of a line; of a key at most; of a reason at least
 
 
 class FailureLog:
@@ -54,7 +56,7 @@ class FailureLog:
 
         A version that fails in several editions of a collection is logged once.
 
-        ``message``: a format with places for key, source and reason.
+        ``message``: a format with places for key, source and reason; long ones are shortened to a line.
         """
         if len(self._counts) > DISTINCT or len(self._logged) > DISTINCT:
             self._counts.clear()
@@ -74,7 +76,14 @@ class FailureLog:
             trace=failure.detail if failure.detail and number == 1 else None,
         )
         shown = level if number <= alike else logging.DEBUG
-        log.log(shown, message + "%s", entry.key, entry.source, failure.reason, more, extra=about)
+        log.log(shown, message + "%s", *fit_line(message, entry, failure.reason, more), more, extra=about)
+
+
+def fit_line(message: str, entry: Entry, reason: str, more: str = "") -> tuple[str, SourceName, str]:
+    """Return key, source and reason for ``message``, shortened to a line with ``more`` at its end."""
+    key = entry.key if len(entry.key) <= KEY else f"…{entry.key[1 - KEY :]}"
+    room = LINE - len(message % (key, entry.source, "")) - len(more)
+    return key, entry.source, shorten(reason, max(ROOM, room))
 
 
 class DocumentFlow:
@@ -166,7 +175,7 @@ class DocumentFlow:
         if isinstance(error, Stale):
             self._scanner.look_again(entry.source, entry.key)
         if failure.detail is not None:
-            words = "%s (%s) failed, keeps its records and will be retried: %s"
+            words = "%s (%s) failed, keeps its records, is retried: %s"
             self._failures.note(entry, "document_failed", words, failure)
         elif document.attempts.note_failure(entry, self._clock()):
             self._log_retry(logging.INFO, entry, failure.reason, "will be retried")
@@ -192,7 +201,8 @@ class DocumentFlow:
 
     def _log_retry(self, level: int, entry: Entry, reason: str, when: str) -> None:
         about = event("document_retried", source=str(entry.source), document=entry.key, reason=reason)
-        log.log(level, "%s (%s): %s; %s", entry.key, entry.source, reason, when, extra=about)
+        words = f"%s (%s): %s; {when}"
+        log.log(level, words, *fit_line(words, entry, reason), extra=about)
 
     def _put_off(self, document: InFlight, failure: Failure) -> None:
         """Land a document that keeps its records and is retried."""

@@ -15,7 +15,7 @@ from ingestor.core import decisions
 from ingestor.core.decisions import QueueTurns, Scope
 from ingestor.core.entries import EditionName, Feed, SourceRow
 from ingestor.core.errors import Stopped, delay, describe
-from ingestor.core.events import event
+from ingestor.core.events import Event, event
 from ingestor.core.reconcile import Action, Conclude, Hold, Identify, ListAgain, Listing, Observe, reconcile
 from ingestor.engine.parts import EngineParts
 from ingestor.engine.workers import Outcome
@@ -140,7 +140,7 @@ class Scanner:
                 continue
             self._watches[name] = fresh = Watch(watched=watch)
             if name in kept:
-                fresh.end = former[name].end
+                fresh.end, fresh.problem = former[name].end, former[name].problem
             elif watch and isinstance(first.connector, Watchable):
                 fresh.end = self.pool.listen(name, first.connector.watch)
 
@@ -316,19 +316,20 @@ class Scanner:
             if not each.only_loses:
                 self._whole(each.collection)
         watch.next_scan, watch.failures, watch.whole = self.clock() + source.scan_every, 0, True
-        self._log(source, watch, result.trouble)
+        self._log(source, watch, result.trouble, "source_failed")
 
     def _hold(self, source: Source, watch: Watch, action: Hold) -> None:
-        reason = f"{action.reason}; nothing is removed; if that is right, run: ingestor accept {source.name}"
-        self._log(source, watch, reason)
+        reason = f"{action.reason}; nothing is removed until `ingestor accept {source.name}`"
+        self._log(source, watch, reason, "source_held")
         self.source_rows.hold(source.name, reason, loss=True, root=action.root)
         watch.next_scan, watch.failures = self.clock() + source.scan_every, 0
         watch.move(WatchPhase.HELD)
 
     def _fail(self, source: Source, watch: Watch, outcome: Outcome) -> None:
         reason = describe(outcome.error) if outcome.error is not None else "the connector gave no listing"
-        self._log(source, watch, reason)
-        if isinstance(outcome.error, NeedsHuman):
+        held = isinstance(outcome.error, NeedsHuman)
+        self._log(source, watch, reason, "source_held" if held else "source_failed")
+        if held:
             self.source_rows.hold(source.name, reason)
         else:
             self.source_rows.troubled(source.name, reason)
@@ -339,12 +340,12 @@ class Scanner:
         watch.failures += 1
         watch.move(WatchPhase.FAILED)
 
-    def _log(self, source: Source, watch: Watch, problem: str | None) -> None:
+    def _log(self, source: Source, watch: Watch, problem: str | None, name: Event) -> None:
         if problem is None and watch.problem is not None:
             about = event("source_listed", source=str(source.name))
             log.info("source %s: listing complete again", source.name, extra=about)
         elif problem != watch.problem:
-            about = event("source_failed", source=str(source.name), reason=problem)
+            about = event(name, source=str(source.name), reason=problem)
             log.warning("source %s: %s", source.name, problem, extra=about)
         watch.problem = problem
 

@@ -22,7 +22,7 @@ from ingestor.core.errors import kind_of
 from ingestor.http_server.requests import RequestProblem
 from ingestor.model import SourceName
 from ingestor.page.overview import collections_now, sources_now
-from ingestor.page.site import Deed, Form, FormResult, local
+from ingestor.page.site import Action, Form, FormResult, keep_local
 from ingestor.queries.access import BadRequest, journal_of
 from ingestor.queries.changes import approve, roll_back
 from ingestor.queries.documents import history
@@ -33,8 +33,8 @@ from ingestor.state.queries.history import FEW
 from ingestor.state.sources import SourceRows, Withdrawals
 from ingestor.units import counted
 
-LONGEST = 4_000_000  # bytes of what it says that are read
-PATIENCE = 1800.0  # seconds; then it is ended
+LONGEST = 4_000_000  # bytes of a plan's output that are read
+PATIENCE = 1800.0  # seconds after which a plan is ended
 _NICE = 10
 _PLAIN = {"COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
 _RUN = "import sys; from ingestor.cli.main import main; sys.exit(main())"
@@ -42,26 +42,25 @@ _RUN = "import sys; from ingestor.cli.main import main; sys.exit(main())"
 
 @dataclass(frozen=True, slots=True)
 class ShownPlan:
-    """A plan that was asked for.
+    """A plan from its request on.
 
     ``begun``, ``ended``: POSIX seconds. ``text``: output of the command; None while it runs.
-
-    ``found``: the plan as `ingestor plan --json` prints it; None where the command printed none.
+    ``parsed``: the plan as `ingestor plan --json` prints it; None where the command printed none.
     """
 
     begun: float
     ended: float | None = None
     text: str | None = None
-    found: Mapping[str, Any] | None = None
+    parsed: Mapping[str, Any] | None = None
 
     @property
     def works(self) -> bool:
         """Whether a sync would change anything."""
-        if self.found is None:
+        if self.parsed is None:
             return False
         settled = ("unchanged", "quarantined", "unsupported", "due")
-        documents = {kind: n for kind, n in self.found["documents"].items() if kind not in settled}
-        return any((*documents.values(), *self.found["records"].values(), self.found["renamed"]))
+        documents = {kind: n for kind, n in self.parsed["documents"].items() if kind not in settled}
+        return any((*documents.values(), *self.parsed["records"].values(), self.parsed["renamed"]))
 
 
 class Planner:
@@ -70,7 +69,7 @@ class Planner:
     def __init__(self, child: PythonChild) -> None:
         self._child = child
         self._process: subprocess.Popen[bytes] | None = None
-        self._said: IO[bytes] | None = None
+        self._output: IO[bytes] | None = None
         self._plan: ShownPlan | None = None
 
     def begin(self) -> None:
@@ -78,46 +77,43 @@ class Planner:
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
-        self._said = TemporaryFile()  # noqa: SIM115 - closed by ``close``
+        self._output = TemporaryFile()  # noqa: SIM115 - closed by ``close``
         self._process = self._child.start(
-            stdin=subprocess.DEVNULL, stdout=self._said, stderr=subprocess.STDOUT
+            stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT
         )
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
         self._plan = ShownPlan(time.time())
 
     def latest(self) -> ShownPlan | None:
-        """The plan that is being made, or the last one."""
-        plan, process, said = self._plan, self._process, self._said
-        if plan is None or plan.text is not None or process is None or said is None:
+        """Return the plan that is being made, or the last one."""
+        plan, process, output = self._plan, self._process, self._output
+        if plan is None or plan.text is not None or process is None or output is None:
             return plan
         if process.poll() is None:
             if time.time() - plan.begun > PATIENCE:
                 process.kill()
             return plan
-        text = os.pread(said.fileno(), LONGEST, 0).decode("utf-8", "replace")
+        text = os.pread(output.fileno(), LONGEST, 0).decode("utf-8", "replace")
         text = text.strip() or "The plan could not be made."
-        self._plan = ShownPlan(plan.begun, time.time(), text, _parsed(text))
+        try:
+            parsed = json.loads(text.splitlines()[-1])
+        except (ValueError, RecursionError):
+            parsed = None
+        if not (isinstance(parsed, dict) and "documents" in parsed):
+            parsed = None
+        self._plan = ShownPlan(plan.begun, time.time(), text, parsed)
         return self._plan
 
     def close(self) -> None:
-        """End what runs."""
+        """Kill the process that makes a plan."""
         if self._process is not None:
             with suppress(OSError):
                 self._process.kill()
             self._process.wait()
-        if self._said is not None:
-            self._said.close()
-        self._process = self._said = None
-
-
-def _parsed(text: str) -> Mapping[str, Any] | None:
-    """The JSON object in the last line; None if there is none."""
-    try:
-        found = json.loads(text.splitlines()[-1])
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) and "documents" in found else None
+        if self._output is not None:
+            self._output.close()
+        self._process = self._output = None
 
 
 def planner(config: Path) -> Planner:
@@ -130,15 +126,15 @@ HERE = "/page/changes"
 PLAN = "/page/plan"  # changes nothing
 
 
-def changes(daemon: DaemonView, found: Situation, config: Config, planner: Planner) -> Mapping[str, Any]:
+def changes(daemon: DaemonView, situation: Situation, config: Config, planner: Planner) -> Mapping[str, Any]:
     """Raises sqlite3.Error."""
     with journal_of(config) as journal:
         leaving = [] if config.prune else gone_sources(config, journal)
         latest = history(journal, None, None, FEW)
     return {
-        "now": found.at,
-        "sources": sources_now(daemon, found),
-        "collections": collections_now(daemon, found),
+        "now": situation.at,
+        "sources": sources_now(daemon, situation),
+        "collections": collections_now(daemon, situation),
         "leaving": leaving,
         "plan": planner.latest(),
         "config_text": config.origin.text,
@@ -146,19 +142,18 @@ def changes(daemon: DaemonView, found: Situation, config: Config, planner: Plann
     }
 
 
-def deeds(config: Callable[[], Config], planner: Planner) -> dict[str, Deed]:
+def actions(config: Callable[[], Config], planner: Planner) -> dict[str, Action]:
     """Return the actions of the forms, by address."""
 
     def plan(form: Form) -> FormResult:
         planner.begin()
         return FormResult(HERE)
 
+    def bind(do: Callable[[Config, Form], FormResult]) -> Action:
+        return lambda form: do(config(), form)
+
     changing = (retry, apply, rollback, accept, pause, resume)
-    return {PLAN: plan, **{f"/page/{do.__name__}": _under(config, do) for do in changing}}
-
-
-def _under(config: Callable[[], Config], do: Callable[[Config, Form], FormResult]) -> Deed:
-    return lambda form: do(config(), form)
+    return {PLAN: plan, **{f"/page/{do.__name__}": bind(do) for do in changing}}
 
 
 def retry(config: Config, form: Form) -> FormResult:
@@ -169,18 +164,24 @@ def retry(config: Config, form: Form) -> FormResult:
     with journal_of(config) as journal:
         rows = None
         if alike is not None:
-            source, kind = _reason(alike)
+            try:
+                source, kind = json.loads(alike)
+            except (ValueError, TypeError, RecursionError):
+                source = kind = None
+            if not (isinstance(source, str) and isinstance(kind, str)):
+                raise RequestProblem.at("reason", 422, "the form names no reason")
             rows = [row for row, reason in failed_rows(journal, source) if kind_of(reason) == kind]
         elif wanted:
             rows = [entry.row for entry in journal.named(wanted)]
         count = journal.retry(rows)
-    told = f"{counted(count, 'document')} will be retried now" if count else "No documents to retry"
-    return FormResult(_back(form), told)
+    message = f"{counted(count, 'document')} will be retried now" if count else "No documents to retry"
+    return FormResult(_back(form), message)
 
 
 def apply(config: Config, form: Form) -> FormResult:
-    said = approve(config)
-    return FormResult(_back(form), f"Applied: {'; '.join(said)}" if said else "No change waits for approval")
+    applied = approve(config)
+    message = f"Applied: {'; '.join(applied)}" if applied else "No change waits for approval"
+    return FormResult(_back(form), message)
 
 
 def rollback(config: Config, form: Form) -> FormResult:
@@ -191,8 +192,8 @@ def rollback(config: Config, form: Form) -> FormResult:
         raise RequestProblem.at("collection", 409, str(error)) from error
     if redone:
         return FormResult(HERE, f"The last rollback of {name} is undone")
-    told = f"Rolled back {name}; the config still has the change: revert it, or apply it again"
-    return FormResult(HERE, told)
+    message = f"Rolled back {name}; the config still has the change: revert it, or apply it again"
+    return FormResult(HERE, message)
 
 
 def accept(config: Config, form: Form) -> FormResult:
@@ -222,17 +223,6 @@ def resume(config: Config, form: Form) -> FormResult:
     return FormResult(_back(form), f"{name} is resumed" if done else f"{name} was not paused")
 
 
-def _reason(given: str) -> tuple[str, str]:
-    """Return the source and the kind of reason that a button names. Raises RequestProblem."""
-    try:
-        source, kind = json.loads(given)
-    except (ValueError, TypeError, RecursionError):
-        source = kind = None
-    if not (isinstance(source, str) and isinstance(kind, str)):
-        raise RequestProblem.at("reason", 422, "the form names no reason")
-    return source, kind
-
-
 def _source(config: Config, form: Form) -> SourceName:
     """Raises RequestProblem."""
     wanted = form.get("source", "")
@@ -242,5 +232,5 @@ def _source(config: Config, form: Form) -> SourceName:
 
 
 def _back(form: Form) -> str:
-    """The page that the form was on."""
-    return local(form.get("back", HERE)).partition("?")[0]
+    """Return the page that the form was on."""
+    return keep_local(form.get("back", HERE)).partition("?")[0]

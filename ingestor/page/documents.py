@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from ingestor.http_server.requests import RequestProblem
 from ingestor.model import Chunk, DocumentId, Metadata, Record
-from ingestor.page.shown.figures import counts_of
+from ingestor.page.figures import counts_of
 from ingestor.pipeline.prepare import record_id
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.preview.view import beside, item, parts
@@ -38,22 +38,22 @@ WHICH: tuple[Which, ...] = get_args(Which)
 LONGEST = 500  # characters of a part of a name
 
 
-def documents(daemon: DaemonView, found: Situation, request: Request) -> Mapping[str, Any]:
+def documents(daemon: DaemonView, situation: Situation, request: Request) -> Mapping[str, Any]:
     """Raises RequestProblem, and sqlite3.Error."""
     given = request.query_params
     editions = {str(one.serves): one.name for one in all_editions(daemon.journal) if one.role == "live"}
     chosen = {name: given.get(name, "") for name in ("source", "collection", "match", "which")}
     wanted = _wanted(given, editions)
-    total = counts_of(found, chosen["source"] or None, chosen["collection"] or None).all
+    total = counts_of(situation, chosen["source"] or None, chosen["collection"] or None).all
     rows = page_of(daemon.journal, wanted, PAGE + 1, naturally=total <= NATURALLY)
     back = wanted.before is not None
     more = len(rows) > PAGE
     shown = rows[-PAGE:] if back else rows[:PAGE]
     earlier = more if back else wanted.after is not None
     later = more if not back else True
-    sources = sorted({source for source, _, _ in found.documents} | found.sources.keys())
+    sources = sorted({source for source, _, _ in situation.documents} | situation.sources.keys())
     return {
-        "now": found.at,
+        "now": situation.at,
         "rows": shown,
         "titles": titles_of(daemon, shown),
         "by_source": len(sources) > 1 and not wanted.source,
@@ -71,9 +71,9 @@ def documents(daemon: DaemonView, found: Situation, request: Request) -> Mapping
 
 
 def titles_of(daemon: DaemonView, rows: Sequence[DocumentRow]) -> dict[str, str]:
-    """The documents' own titles by their id, as far as Chroma tells them now."""
+    """Return the documents' own titles by id, as far as Chroma has them now."""
     uuids = {str(one.name): one.uuids for one in all_editions(daemon.journal) if one.uuids}
-    found = dict[str, str]()
+    titles = dict[str, str]()
     for edition in {row.collection for row in rows if row.records} & uuids.keys():
         ids = [one.document_id for one in rows if one.collection == edition and one.records]
         slots = first_slots(daemon.journal, edition, ids)
@@ -84,8 +84,8 @@ def titles_of(daemon: DaemonView, rows: Sequence[DocumentRow]) -> dict[str, str]
             continue
         for record in records:
             if title := title_of(record.metadata):
-                found[str(record.metadata["document_id"])] = title
-    return found
+                titles[str(record.metadata["document_id"])] = title
+    return titles
 
 
 def _wanted(given: Mapping[str, str], editions: Mapping[str, str]) -> DocumentQuery:
@@ -125,19 +125,22 @@ def _address(chosen: Mapping[str, str], direction: str, row: DocumentRow) -> str
 CHUNKS = 200  # in a page
 
 
-def document(daemon: DaemonView, found: Situation, request: Request) -> Mapping[str, Any]:
+def document(daemon: DaemonView, situation: Situation, request: Request) -> Mapping[str, Any]:
     """Raises RequestProblem, and what Chroma and the journal raise."""
     id_ = request.path_params["document"]
     row = one_of(daemon.journal, id_)
     if row is None:
         raise RequestProblem.at("document", 404, "there is no such document any more, or not yet")
-    first = _first(request.query_params.get("from", "0"))
+    given = request.query_params.get("from", "0")
+    if not (given.isascii() and given.isdecimal() and len(given) < 10):
+        raise RequestProblem.at("from", 422, "from must be a whole number")
+    first = int(given)
     editions = all_editions(daemon.journal)
     edition = next((one for one in editions if (one.name, one.role) == (row.collection, "live")), None)
     records = _records(daemon, edition.uuids, id_, first) if row.records and edition else []
     count = _whole(records[0].metadata, "chunk_count") if records else 0
     return {
-        "now": found.at,
+        "now": situation.at,
         "history": happened(daemon.journal, document_id=id_, n=20),
         "row": row,
         "collection": edition.serves if edition else row.collection,
@@ -145,41 +148,30 @@ def document(daemon: DaemonView, found: Situation, request: Request) -> Mapping[
         "first": first,
         "shown": len(records),
         "count": count,
-        "items": listed(records, first),
+        "items": list_chunks(records, first),
         "previous": max(0, first - CHUNKS) if first else None,
         "next": first + CHUNKS if first + CHUNKS < count else None,
         "web": row.uri if row.uri and row.uri.startswith(("http://", "https://")) else None,
     }
 
 
-def listed(records: Sequence[Record], first: int) -> Markup:
-    """The chunks as items of a list; the same as in the page of ``ingestor chunk``."""
-    chunks, text = chunks_of(records), text_of(records)
-    return Markup("").join(
-        Markup(_item(first + at, chunk, record.metadata, shown))  # noqa: S704 - escaped by ``item``
-        for at, (chunk, record, shown) in enumerate(zip(chunks, records, parts(text, chunks), strict=True), 1)
-    )
-
-
-def _item(number: int, chunk: Chunk, metadata: Metadata, shown: Any) -> str:
-    spans = chunk.spans or ((chunk.start, chunk.end),)
-    return item(number, beside(chunk, metadata), shown, (), spans, anchor=f"chunk-{number}")
+def list_chunks(records: Sequence[Record], first: int) -> Markup:
+    """Return the chunks as items of a list, as in the page of ``ingestor chunk``."""
+    chunks, items = chunks_of(records), list[str]()
+    shown = zip(chunks, records, parts(text_of(records), chunks), strict=True)
+    for number, (chunk, record, marked) in enumerate(shown, first + 1):
+        spans, about = chunk.spans or ((chunk.start, chunk.end),), beside(chunk, record.metadata)
+        items.append(item(number, about, marked, (), spans, anchor=f"chunk-{number}"))
+    return Markup("".join(items))  # noqa: S704 - escaped by ``item``
 
 
 def _records(daemon: DaemonView, uuids: Sequence[str], id_: str, first: int) -> list[Record]:
-    """The records of a page, in the order of the document."""
+    """Return the records of a page, in the order of the document."""
     if not uuids:
         return []
     places = [{"chunk_index": {"$gte": first}}, {"chunk_index": {"$lt": first + CHUNKS}}]
-    found = daemon.collection(uuids).select({"$and": [{"document_id": id_}, *places]}, CHUNKS)
-    return sorted(found, key=lambda record: _whole(record.metadata, "chunk_index"))
-
-
-def _first(given: str) -> int:
-    """Raises RequestProblem."""
-    if not (given.isascii() and given.isdecimal() and len(given) < 10):
-        raise RequestProblem.at("from", 422, "from must be a whole number")
-    return int(given)
+    records = daemon.collection(uuids).select({"$and": [{"document_id": id_}, *places]}, CHUNKS)
+    return sorted(records, key=lambda record: _whole(record.metadata, "chunk_index"))
 
 
 def _whole(metadata: Metadata, key: str) -> int:
@@ -191,16 +183,22 @@ Span = tuple[int, int]
 
 
 def chunks_of(records: Sequence[Record]) -> list[Chunk]:
-    """The chunks that records were made of, with offsets from the first; ``records``: in their order.
+    """Return the chunks of records in their order, with offsets from the first.
 
-    A text that is not as long as its span was written by a model, or has several spans: it stands for itself.
+    A text that is not as long as its span has no place: a model wrote it, or it has several spans.
     """
-    base = _base(records)
-    return [_chunk(record, base) for record in records]
+    base, chunks = _base(records), list[Chunk]()
+    for record in records:
+        span = _span(record)
+        if span is None:
+            chunks.append(Chunk(0, 0, record.text, rewritten=True))
+        else:
+            chunks.append(Chunk(span[0] - base, span[1] - base, record.text))
+    return chunks
 
 
 def text_of(records: Sequence[Record]) -> str:
-    """The text that the records are of, from the first on. What no record holds is white space."""
+    """Return the text of the records, from the first on, with white space where no record has text."""
     base = _base(records)
     exact = [(span[0] - base, record.text) for record in records if (span := _span(record)) is not None]
     pieces, at = list[str](), 0
@@ -212,13 +210,6 @@ def text_of(records: Sequence[Record]) -> str:
 
 def _base(records: Sequence[Record]) -> int:
     return min((span[0] for record in records if (span := _span(record)) is not None), default=0)
-
-
-def _chunk(record: Record, base: int) -> Chunk:
-    span = _span(record)
-    if span is None:
-        return Chunk(0, 0, record.text, rewritten=True)
-    return Chunk(span[0] - base, span[1] - base, record.text)
 
 
 def _span(record: Record) -> Span | None:

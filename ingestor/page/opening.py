@@ -19,14 +19,12 @@ from starlette.routing import BaseRoute, Route
 from ingestor.config.models import Config
 from ingestor.http_server.peers import PeerUsers
 from ingestor.http_server.requests import RequestRefused
-from ingestor.page.changes import HERE, PLAN, changes, deeds, planner
+from ingestor.page.changes import HERE, PLAN, actions, changes, planner
 from ingestor.page.documents import document, documents
-from ingestor.page.frame import HEADERS, render, static
 from ingestor.page.overview import HERE as EVALUATION
-from ingestor.page.overview import evaluation, overview
+from ingestor.page.overview import History, evaluation, overview
 from ingestor.page.search import search
-from ingestor.page.shown.charts import History
-from ingestor.page.site import Sessions, Site
+from ingestor.page.site import HEADERS, Sessions, Site, render, static
 from ingestor.service.port import Common, Pages
 
 MOST = 12  # listeners
@@ -52,7 +50,7 @@ class Events:
         return StreamingResponse(self._stream(), 200, HEADERS, "text/event-stream")
 
     def close(self) -> None:
-        """Ends every stream soon. Any thread."""
+        """End every stream soon. Any thread."""
         self._closed = True
 
     async def _stream(self) -> AsyncIterator[str]:
@@ -61,7 +59,7 @@ class Events:
         self._listeners += 1
         try:
             seen: dict[str, str] = {}
-            said = monotonic()
+            sent = monotonic()
             yield "retry: 3000\n\n"
             while not self._closed:
                 parts = await self._parts()
@@ -69,15 +67,17 @@ class Events:
                 seen |= fresh
                 if fresh:
                     yield f"data: {json.dumps(fresh)}\n\n"
-                elif monotonic() - said > QUIET:
+                elif monotonic() - sent > QUIET:
                     yield ": still here\n\n"
-                said = monotonic() if fresh or monotonic() - said > QUIET else said
-                await self._rest()
+                sent = monotonic() if fresh or monotonic() - sent > QUIET else sent
+                until = monotonic() + EVERY
+                while not self._closed and monotonic() < until:
+                    await sleep(min(_STEP, EVERY))
         finally:
             self._listeners -= 1
 
     async def _parts(self) -> Parts:
-        """Made by one listener at a time; others take the parts before."""
+        """Render the parts; concurrent listeners reuse the previous rendering."""
         if self._making or monotonic() - self._made[0] < EVERY:
             return self._made[1]
         self._making, begun = True, monotonic()
@@ -86,11 +86,6 @@ class Events:
         finally:
             self._making = False
         return self._made[1]
-
-    async def _rest(self) -> None:
-        until = monotonic() + EVERY
-        while not self._closed and monotonic() < until:
-            await sleep(min(_STEP, EVERY))
 
 
 LIVE = ("headline", "under_way", "charts", "sources", "collections", "failures")  # parts of the overview
@@ -106,7 +101,7 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
     def of_overview() -> Mapping[str, object]:
         return overview(daemon, now(), history)
 
-    events = Events(lambda: parts(of_overview))
+    events = Events(lambda: render_parts(of_overview))
     history.start()
 
     def close() -> None:
@@ -127,21 +122,21 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
             HERE, "changes.html", lambda request: changes(daemon, now(), config(), plans)
         ),
         site.page(EVALUATION, "evaluation.html", lambda request: evaluation(daemon, now(), request)),
-        *(site.deed(address, do, changes=address != PLAN) for address, do in deeds(config, plans).items()),
+        *(site.action(path, do, changes=path != PLAN) for path, do in actions(config, plans).items()),
         Route("/page/events", partial(_listen, site, events), methods=["GET"]),
         Route("/static/{name}", file, methods=["GET"]),
         site.page("/page/{rest:path}", "refusal.html", _nothing),
     ]  # fmt: skip
-    return Pages(routes, judges, close)
+    return Pages(routes, is_page, close)
 
 
-def judges(path: str) -> bool:
-    """Whether a path is one of the pages, which ask for the token by themselves."""
+def is_page(path: str) -> bool:
+    """Whether a path is one of the pages, which check the token by themselves."""
     return path == "/" or path.startswith(("/page/", "/static/"))
 
 
-def parts(of_overview: Callable[[], Mapping[str, object]]) -> dict[str, str]:
-    """The parts of the overview that change, as HTML; none if the journal cannot be read now."""
+def render_parts(of_overview: Callable[[], Mapping[str, object]]) -> dict[str, str]:
+    """Render the parts of the overview that change; none if the journal cannot be read now."""
     try:
         values = of_overview()
     except sqlite3.Error:
@@ -160,11 +155,11 @@ async def _listen(site: Site, events: Events, request: Request) -> Response:
 
 
 async def file(request: Request) -> Response:
-    """A file of the pages, which all may have."""
-    found = static(request.path_params["name"])
-    if found is None:
+    """Return a file of the pages, also to those who have no token."""
+    known = static(request.path_params["name"])
+    if known is None:
         raise RequestRefused(404, "there is no such file")
-    content, kind, tag = found
+    content, kind, tag = known
     headers = {**HEADERS, "Cache-Control": "no-cache", "ETag": tag}
     if request.headers.get("if-none-match") == tag:
         return Response(None, 304, headers)

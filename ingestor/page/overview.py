@@ -1,15 +1,24 @@
-"""``GET /``: state of sources and collections, current work, failures; and the last evaluation."""
+"""``GET /``: state of sources and collections, current work, charts, failures; and the last evaluation.
 
-from collections.abc import Mapping, Sequence
+Charts show the figures since the daemon started, of a day at most, as SVG.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from sqlite3 import Error
+from threading import Event, Thread
+from time import time
 from typing import Any
 
+from markupsafe import Markup
 from starlette.requests import Request
 
 from ingestor.evaluate import kept
 from ingestor.http_server.requests import RequestProblem
-from ingestor.page.shown import figures
-from ingestor.page.shown.charts import History, charts
-from ingestor.page.shown.figures import CollectionFacts, ShownCollection, ShownSource, SourceFacts
+from ingestor.page import figures
+from ingestor.page.figures import CollectionFacts, ShownCollection, ShownSource, SourceFacts, number, span
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.service.daemon_view import DaemonView
@@ -21,15 +30,15 @@ from ingestor.state.sources import reasons_for_keeping, states
 FAILURES = 10  # that the overview names
 
 
-def overview(daemon: DaemonView, found: Situation, history: History) -> Mapping[str, Any]:
+def overview(daemon: DaemonView, situation: Situation, history: "History") -> Mapping[str, Any]:
     """Raises sqlite3.Error."""
-    sources, collections = sources_now(daemon, found), collections_now(daemon, found)
+    sources, collections = sources_now(daemon, situation), collections_now(daemon, situation)
     failed = failures(daemon.journal, FAILURES + 1)
-    counts = figures.counts_of(found)
+    counts = figures.counts_of(situation)
     return {
-        "now": found.at,
-        "found": found,
-        "headline": figures.headline(found, sources, collections),
+        "now": situation.at,
+        "situation": situation,
+        "headline": figures.headline(situation, sources, collections),
         "counts": counts,
         "lag": figures.lag_of(sources),
         "sources": sources,
@@ -38,14 +47,14 @@ def overview(daemon: DaemonView, found: Situation, history: History) -> Mapping[
         "failures": failed[:FAILURES],
         "more_failures": len(failed) > FAILURES,
         "reasons": figures.shown_reasons(reasons(daemon.journal)) if failed else [],
-        "charts": charts(history.samples(), found.at),
+        "charts": charts(history.samples(), situation.at),
         "since": history.since,
         "stretch": daemon.stretch(),
-        "pending": figures.pending_words(counts, sum(found.in_flight.values())),
+        "pending": figures.pending_words(counts, sum(situation.in_flight.values())),
     }
 
 
-def sources_now(daemon: DaemonView, found: Situation) -> list[ShownSource]:
+def sources_now(daemon: DaemonView, situation: Situation) -> list[ShownSource]:
     kept = reasons_for_keeping(daemon.journal)
     languages = notices(daemon.journal, "language")
     facts = {
@@ -55,16 +64,16 @@ def sources_now(daemon: DaemonView, found: Situation) -> list[ShownSource]:
         for name, row in states(daemon.journal).items()
     }
     listing = {name: (one.since, one.seen) for name, one in daemon.live().listing.items()}
-    return figures.sources_of(found, facts, listing)
+    return figures.sources_of(situation, facts, listing)
 
 
-def collections_now(daemon: DaemonView, found: Situation) -> list[ShownCollection]:
+def collections_now(daemon: DaemonView, situation: Situation) -> list[ShownCollection]:
     editions = all_editions(daemon.journal)
     waits, delayed = notices(daemon.journal, "waits"), notices(daemon.journal, "delayed")
     old = {edition.serves: edition.since for edition in editions if edition.role == "previous"}
     facts = {
         str(edition.serves): CollectionFacts(
-            _records(daemon, edition.uuids) if found.chroma_up else None,
+            _records(daemon, edition.uuids) if situation.chroma_up else None,
             _means(edition.choices),
             waits.get(edition.serves),
             delayed.get(edition.serves),
@@ -73,7 +82,7 @@ def collections_now(daemon: DaemonView, found: Situation) -> list[ShownCollectio
         for edition in editions
         if edition.role == "live"
     }
-    return figures.collections_of(found, facts)
+    return figures.collections_of(situation, facts)
 
 
 def _records(daemon: DaemonView, uuids: Sequence[str]) -> int | None:
@@ -91,10 +100,139 @@ def _means(choices: str | None) -> str:
     return ", ".join([*sorted(set(strategies)), model])
 
 
+# --- charts of the last day -----------------------------------------------------------------------
+
+DAY = 86_400.0  # seconds
+EVERY = 20.0  # seconds between two samples
+MOST_BARS = 96
+_HEIGHT = 36
+_LEAST = {"lag": 10.0}  # what a whole bar stands for at least: a second is nothing
+_SPANS = (600.0, 1800.0, 3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, DAY)  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ChartPoint:
+    """``at``: POSIX seconds. ``lag``: seconds. ``documents``, ``records``: written since the start."""
+
+    at: float
+    lag: float
+    documents: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """``summary``: the same in words. ``most``: what a whole bar stands for. ``since``: seconds ago.
+
+    ``each``: seconds of a bar.
+    """
+
+    title: str
+    drawn: Markup
+    most: str
+    summary: str
+    since: float
+    each: float
+
+
+def charts(samples: Sequence[ChartPoint], now: float) -> list[Chart]:
+    """Lag, documents and records over the last day, or since the first sample."""
+    begun = samples[0].at if samples else now
+    width = next((each for each in _SPANS if each >= now - begun), DAY)
+    bars = min(MOST_BARS, int(width / EVERY))  # so that a bar has a sample
+    lags, documents, records = [0.0] * bars, [0.0] * bars, [0.0] * bars
+    for one in samples:
+        if (at := _bar(one.at, now, width, bars)) is not None:
+            lags[at] = max(lags[at], one.lag)
+    for before, one in pairwise(samples):
+        if (at := _bar(one.at, now, width, bars)) is not None:
+            documents[at] += max(0, one.documents - before.documents)
+            records[at] += max(0, one.records - before.records)
+    return [
+        _chart("Lag", "lag", lags, span, f"at most {span(max(lags))}", width),
+        _chart("Documents brought in step", "documents", documents, number, _sum(documents), width),
+        _chart("Records written", "records", records, number, _sum(records), width),
+    ]
+
+
+def _bar(at: float, now: float, width: float, bars: int) -> int | None:
+    place = int((at - (now - width)) / width * bars)
+    return min(place, bars - 1) if 0 <= place <= bars else None
+
+
+def _sum(values: Sequence[float]) -> str:
+    return f"{number(sum(values))} in all"
+
+
+def _chart(
+    title: str,
+    kind: str,
+    values: Sequence[float],
+    as_text: Callable[[float], str],
+    summary: str,
+    width: float,
+) -> Chart:
+    most = max(*values, _LEAST.get(kind, 1.0))
+    path = "".join(
+        f"M{at + 0.1:g} {_HEIGHT}v{-max(_HEIGHT * value / most, 1):.4g}h.8V{_HEIGHT}z"
+        for at, value in enumerate(values)
+        if value > 0
+    )
+    drawn = Markup(
+        '<svg class="bars {}" viewBox="0 0 {} {}" role="img" preserveAspectRatio="none">'
+        '<title>{}: {}</title><path d="{}"/></svg>'
+    ).format(kind, len(values), _HEIGHT, title, summary, path)
+    return Chart(title, drawn, as_text(most) if any(values) else "", summary, width, width / len(values))
+
+
+PATIENCE = 3.0  # seconds for figures that are being gathered when the daemon ends
+
+
+class History:
+    """Samples of the figures that ``gather`` returns. Any thread may read them."""
+
+    def __init__(self, gather: Callable[[], Situation]) -> None:
+        self._gather, self._ended, self.since = gather, Event(), time()
+        self._samples: deque[ChartPoint] = deque(maxlen=int(DAY / EVERY) + 1)
+        self._thread = Thread(target=self._run, name="history", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join(PATIENCE)
+
+    def samples(self) -> list[ChartPoint]:
+        return list(self._samples)
+
+    def add(self, situation: Situation) -> None:
+        self._samples.append(sample_of(situation))
+
+    def _run(self) -> None:
+        while not self._ended.wait(EVERY if self._samples else 0):
+            try:
+                self.add(self._gather())
+            except Error:
+                continue
+
+
+def sample_of(situation: Situation) -> ChartPoint:
+    lags = [situation.at - one.oldest for one in situation.sources.values() if one.oldest is not None]
+    documents = sum(
+        situation.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed", "rebuilt")
+    )
+    kinds = ("records_added", "records_replaced", "records_patched", "records_dropped")
+    records = sum(situation.tally.get(kind, 0) for kind in kinds)
+    return ChartPoint(situation.at, max(0.0, max(lags, default=0.0)), documents, records)
+
+
+# --- the last evaluation ---------------------------------------------------------------------------
+
 HERE = "/page/evaluation"
 
 
-def evaluation(daemon: DaemonView, found: Situation, request: Request) -> Mapping[str, Any]:
+def evaluation(daemon: DaemonView, situation: Situation, request: Request) -> Mapping[str, Any]:
     """Raises RequestProblem."""
     wanted = request.query_params.get("collection", "")
     known = kept.read(daemon.folders["state"])
@@ -106,7 +244,7 @@ def evaluation(daemon: DaemonView, found: Situation, request: Request) -> Mappin
     rows = report["strategies"]
     budgets = list(rows[0]["recall"]) if rows else []
     return {
-        "now": found.at,
+        "now": situation.at,
         "at": known[wanted].at,
         "report": report,
         "rows": rows,

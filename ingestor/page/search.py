@@ -1,26 +1,35 @@
-"""``GET /page/search``: a question, and what each mode finds for it, side by side."""
+"""``GET /page/search``: a question, and what each mode finds for it, side by side.
+
+Hits are Markdown and tables as HTML, with the words of the question marked. Elements come from a list of ours
+without attributes, and every text is escaped: markup of a document stays text. Links and pictures are their
+words alone, so that no hit leads anywhere or loads anything.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from markupsafe import Markup
+from pyromark import Options as Dialect
+from pyromark import events_with_range
 from starlette.requests import Request
 
 from ingestor.http_server.requests import RequestRefused
 from ingestor.lexical.check import words_of
 from ingestor.lexical.ranking import telling
+from ingestor.lexical.terms import places
 from ingestor.page.documents import CHUNKS
-from ingestor.page.shown.rendered import rendered
+from ingestor.preview.view import show_controls
 from ingestor.search.several import ALL
 from ingestor.search.values import (
     MODES,
-    Answer,
     BadQuestion,
     Found,
     Mode,
     Question,
+    below_header,
     checked,
     place_of,
     title_of,
@@ -88,7 +97,13 @@ def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
     modes: Sequence[Mode] = [each for each in get_args(Mode) if mode in ("all", each)]
     with problems():
         question = checked(Question(query, collection, n, where=_filter(source, where)))
-    return {**values, **fixed, "columns": _columns(daemon, question, modes, names)}
+    wanted = set[str]()
+    for name in names if collection == ALL else [collection]:
+        with words_of(daemon.lexical.reading(), collection_of(daemon, name).uuids) as words:
+            if words.db is not None and words.number is not None:
+                wanted |= telling(words.db, words.number, query)
+    columns = [_column(daemon, replace(question, mode=each), wanted) for each in modes]
+    return {**values, **fixed, "columns": columns}
 
 
 def _filter(source: str, where: str) -> dict[str, Any] | None:
@@ -103,17 +118,6 @@ def _filter(source: str, where: str) -> dict[str, Any] | None:
     return {"$and": parts} if len(parts) > 1 else next(iter(parts), None)
 
 
-def _columns(
-    daemon: DaemonView, question: Question, modes: Sequence[Mode], names: Sequence[str]
-) -> list[Column]:
-    wanted = set[str]()
-    for name in names if question.collection == ALL else [str(question.collection)]:
-        with words_of(daemon.lexical.reading(), collection_of(daemon, name).uuids) as words:
-            if words.db is not None and words.number is not None:
-                wanted |= telling(words.db, words.number, question.query)
-    return [_column(daemon, replace(question, mode=mode), wanted) for mode in modes]
-
-
 def _column(daemon: DaemonView, question: Question, wanted: set[str]) -> Column:
     title, about = TITLES[question.mode], ABOUT[question.mode]
     try:
@@ -121,14 +125,10 @@ def _column(daemon: DaemonView, question: Question, wanted: set[str]) -> Column:
             answer = answer_question(daemon, question)
     except RequestRefused as refused:
         return Column(title, about, (), note=str(refused))
-    return Column(title, about, _results(daemon, answer, wanted), answer.seconds, answer.fallback)
-
-
-def _results(daemon: DaemonView, answer: Answer, wanted: set[str]) -> list[Result]:
-    ids = [_document(hit) for hit in answer.hits]
-    known = rows_of(daemon.journal, ids)
+    known = rows_of(daemon.journal, [_document(hit) for hit in answer.hits])
     several = len({hit.collection for hit in answer.hits}) > 1
-    return [_result(hit, known, wanted, several=several) for hit in answer.hits]
+    results = [_result(hit, known, wanted, several=several) for hit in answer.hits]
+    return Column(title, about, results, answer.seconds, answer.fallback)
 
 
 def _result(hit: Found, known: Mapping[str, tuple[str, str]], wanted: set[str], *, several: bool) -> Result:
@@ -136,26 +136,30 @@ def _result(hit: Found, known: Mapping[str, tuple[str, str]], wanted: set[str], 
     index, path, language = meta.get("chunk_index"), meta.get("heading_path"), meta.get("language")
     at = index if isinstance(index, int) else 0
     _, key = known.get(id_, ("", str(meta.get("source") or id_)))
+    title, heading = title_of(meta), "" if path is None else str(path)
+    first, _, below = heading.partition(" > ")
+    if title is not None and first.casefold() == title.casefold():
+        heading = below  # the title stands above
     markdown = meta.get("content_type") == "text/markdown"
     return Result(
         hit.score,
         hit.ranks.dense,
         hit.ranks.lexical,
         key,
-        title_of(meta),
+        title,
         " · ".join(filter(None, (hit.collection if several else "", place_of(meta)))),
         id_,
         at + 1,
         at // CHUNKS * CHUNKS,
-        _below(title_of(meta), "" if path is None else str(path)),
-        rendered(hit.document, markdown, None if language is None else str(language), wanted, SHOWN),
+        heading,
+        rendered(
+            below_header(hit.document, meta.get("table_header")),
+            markdown,
+            None if language is None else str(language),
+            wanted,
+            SHOWN,
+        ),
     )
-
-
-def _below(title: str | None, path: str) -> str:
-    """The heading path without the document's title, which stands above it."""
-    first, _, rest = path.partition(" > ")
-    return rest if title is not None and first.casefold() == title.casefold() else path
 
 
 def _document(hit: Found) -> str:
@@ -164,3 +168,129 @@ def _document(hit: Found) -> str:
 
 def _n(given: str) -> int:
     return min(MOST, max(1, int(given))) if given.isascii() and given.isdecimal() and len(given) < 9 else 5
+
+
+# --- a hit as HTML ---------------------------------------------------------------------------------
+
+Span = tuple[int, int]
+
+_DIALECT = Dialect.ENABLE_TABLES | Dialect.ENABLE_STRIKETHROUGH
+_TAGS: Mapping[str, str] = {
+    "Paragraph": "p", "Heading": "p", "BlockQuote": "blockquote", "Item": "li", "Emphasis": "em",
+    "Strong": "strong", "Strikethrough": "del", "TableHead": "tr", "TableRow": "tr", "CodeBlock": "pre",
+}  # fmt: skip
+_TABLE = re.compile(r"(?:^\|.*\|[ \t]*(?:\n|\Z))+", re.MULTILINE)
+_HEADER = re.compile(r"(?:\|.*\n){1,5}?\|[ \t:|-]+\|[ \t]*\n")
+_FRONT = re.compile(r"\A---\n(?:.*\n)*?---\n")
+
+
+def rendered(text: str, markdown: bool, language: str | None, wanted: Set[str], most: int) -> Markup:
+    """Render about ``most`` characters of a text from the first word of ``wanted`` on.
+
+    ``markdown``: whether the whole text is Markdown; of other texts only tables are.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    front = _FRONT.match(text) if markdown else None
+    begin = front.end() if front and text[front.end() :].strip() else 0
+    marks = [span for span in places(text, language, wanted) if span[0] >= begin]
+    start = _start(text, begin, marks[0][0] if marks else begin, most)
+    is_cut = start > begin
+    table = next((one for one in _TABLE.finditer(text) if one.start() < start < one.end()), None)
+    header = table and _HEADER.match(table[0])
+    if table and header and start > table.start() + header.end():
+        row = text.rindex("\n", 0, start) + 1
+        most += header.end() + start - row
+        text, start = header[0] + text[row:], 0
+        marks = list(places(text, language, wanted))
+    end = _end(text, start, most)
+    made = list(_markdown(text, start, end, marks) if markdown else _plain(text, start, end, marks))
+    before = Markup('<span class="cut">… </span>') if is_cut else Markup()
+    after = Markup('<span class="cut"> …</span>') if end < len(text.rstrip()) else Markup()
+    return before + Markup().join(made) + after
+
+
+def _start(text: str, begin: int, first: int, most: int) -> int:
+    """Where an excerpt begins that shows the first marked word: at the top, a paragraph, or a word."""
+    if len(text) - begin <= most or first - begin < most * 2 // 3:
+        return begin
+    near = min(first - most // 3, len(text) - most)
+    paragraph = text.rfind("\n\n", max(begin, first - most * 2 // 3), first)
+    if paragraph >= 0:
+        return paragraph + 2
+    gap = text.find(" ", near, first)
+    return near if gap < 0 else gap + 1
+
+
+def _end(text: str, start: int, most: int) -> int:
+    if len(text) - start <= most:
+        return len(text)
+    line = text.rfind("\n", start + most // 2, start + most)
+    gap = text.rfind(" ", start + most // 2, start + most)
+    return next((at for at in (line, gap) if at > 0), start + most)
+
+
+def _plain(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterator[Markup]:
+    at = start
+    for table in _TABLE.finditer(text, start, end):
+        rows = list(_markdown(text, table.start(), table.end(), marks))
+        if rows and rows[0].startswith("<div"):
+            yield Markup('<div class="as-is">{}</div>').format(_marked(text, at, table.start(), marks))
+            yield from rows
+            at = table.end()
+    yield Markup('<div class="as-is">{}</div>').format(_marked(text, at, end, marks))
+
+
+def _markdown(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterator[Markup]:
+    """Elements nest as the events of the parser do, which end whatever they begin."""
+    part = text[start:end]
+    raw = part.encode()  # the parser counts bytes
+    closing, head = list[str](), False
+    parsed: Iterable[tuple[Any, Any]] = events_with_range(part, options=_DIALECT)
+    for event, place in parsed:
+        if isinstance(event, str):
+            yield Markup("<br>") if event == "HardBreak" else Markup("\n")
+            continue
+        kind, about = next(iter(event.items()))
+        if kind == "Start":
+            name = about if isinstance(about, str) else next(iter(about))
+            head = name == "TableHead" or (head and name != "TableRow")
+            opened, close = _element(name, about, head)
+            closing.append(close)
+            yield opened
+        elif kind == "End":
+            yield Markup(closing.pop())  # noqa: S704 - of our own list
+        else:
+            first, last = (start + len(raw[: place[at]].decode()) for at in ("start", "end"))
+            at = text.find(str(about), first, last)  # no entity or escape stands for it
+            shows = at >= 0
+            marked = (
+                _marked(text, at, at + len(about), marks)
+                if shows
+                else Markup("{}").format(show_controls(about))
+            )
+            yield Markup("<code>{}</code>").format(marked) if kind == "Code" else marked
+
+
+def _element(name: str, about: Any, head: bool) -> tuple[Markup, str]:
+    """The tags that open and close an element; none where its content alone is shown."""
+    if name == "Table":
+        return Markup(
+            '<div class="wide-table"><table><caption class="unseen">Table</caption>'
+        ), "</table></div>"
+    if name == "TableCell":
+        return (Markup('<td class="head">') if head else Markup("<td>")), "</td>"
+    if name == "Heading":
+        return Markup('<p class="title-of-part">'), "</p>"
+    tag = _TAGS.get(name)
+    if name == "List":
+        tag = "ul" if about["List"] is None else "ol"
+    return (Markup("<{}>").format(tag), f"</{tag}>") if tag else (Markup(), "")
+
+
+def _marked(text: str, start: int, end: int, marks: Iterable[Span]) -> Markup:
+    made, at = Markup(), start
+    for a, b in marks:
+        if a >= at and b <= end:
+            made += Markup("{}<mark>{}</mark>").format(show_controls(text[at:a]), show_controls(text[a:b]))
+            at = b
+    return made + Markup("{}").format(show_controls(text[at:end]))

@@ -1,34 +1,95 @@
-"""Common parts of all pages: access, the frame, and pages for refusals.
+"""Common parts of all pages: templates, access, the frame, and pages for refusals.
 
-A few worker threads make the pages; the server's event loop only waits.
+Templates escape every value, and spell out control characters and marks of direction. A few worker threads
+make the pages; the server's event loop only waits.
 """
 
 import hmac
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from hashlib import sha256
+from importlib.resources import files
 from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import urlsplit
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from ingestor import __version__
 from ingestor.http_server.access import Header, digest, has_token, values
 from ingestor.http_server.peers import PeerUsers
 from ingestor.http_server.requests import RequestRefused, WrongToken, read_form
-from ingestor.page.frame import HEADERS, render
+from ingestor.page import figures
+from ingestor.preview.view import show_controls
 from ingestor.service.port import Common
 from ingestor.service.searching import Turns
+from ingestor.units import counted
+
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "same-origin",  # with `no-referrer` browsers send forms without their origin
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+FILES = ("page/page.css", "page/page.js", "page/icon.svg", "chunk_list.css")
+
+
+def render(name: str, values: Mapping[str, Any]) -> str:
+    """Render a template. ``name``: file in ``templates/page``."""
+    return _environment().get_template(name).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("ingestor", "templates/page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_spell_out,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,  # an upgrade must not mix its templates with the code that runs
+    )
+    made.filters |= {
+        "span": figures.span, "size": figures.size, "number": figures.number, "counted": counted,
+        "moment": figures.moment, "clock": figures.clock, "ago": figures.ago,
+    }  # fmt: skip
+    made.globals |= {"version": __version__}
+    return made
+
+
+def _spell_out(value: object) -> object:
+    """Spell out control characters in a value of a template."""
+    return show_controls(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+@cache
+def static(name: str) -> tuple[bytes, str, str] | None:
+    """A file of the page: its content, type and tag; None if there is none of this name."""
+    path = next((one for one in FILES if one.rpartition("/")[2] == name), None)
+    if path is None:
+        return None
+    content = files("ingestor").joinpath("templates", *path.split("/")).read_bytes()
+    kind = _TYPES[name.rpartition(".")[2]]
+    return content, f"{kind}; charset=utf-8", f'"{sha256(content).hexdigest()[:16]}"'
+
 
 _FORWARDED = ("forwarded", "x-forwarded-for", "via")  # headers of proxies, which speak for anybody
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="ingestor", charset="UTF-8"'}
 
 
 class Sessions:
-    """``token``: what the config demands; None lets everybody in who reaches the port.
+    """Rights of those who open the pages. ``token``: what the config demands; None admits everybody.
 
     ``peers``: the users of programs on this machine. Used by the server's event loop alone.
     """
@@ -62,29 +123,29 @@ class Sessions:
     def refusal(self, request: Request) -> RequestRefused:
         """Ask for the password; a wrong one is punished."""
         tried = "authorization" in request.headers
-        message = "sign in: any name, and the token of `http.token` as the password"
+        message = "sign in with any name, and with http.token of the config as the password"
         return (WrongToken if tried else RequestRefused)(401, message, _CHALLENGE)
 
-    def accepts(self, given: str) -> bool:
+    def is_our_form(self, given: str) -> bool:
         """Whether a form came from a page of this daemon."""
         return hmac.compare_digest(self.form_token.encode(), given.encode())
 
 
 def _passwords(headers: Sequence[Header]) -> list[bytes]:
     """Return the passwords of HTTP basic authentication (RFC 7617)."""
-    found = []
+    passwords = []
     for value in values(headers, b"authorization"):
         scheme, _, rest = value.partition(b" ")
         if scheme.lower() == b"basic":
             try:
-                found.append(b64decode(rest.strip(), validate=True).partition(b":")[2])
+                passwords.append(b64decode(rest.strip(), validate=True).partition(b":")[2])
             except ValueError:
                 continue
-    return found
+    return passwords
 
 
 MOST_BYTES = 20_000  # of a form
-MOST_TOLD = 100
+MOST_MESSAGES = 100
 
 Form = Mapping[str, str]
 Values = Mapping[str, Any]
@@ -93,13 +154,13 @@ Show = Callable[[Request], Values]  # what a page shows
 
 @dataclass(frozen=True, slots=True)
 class FormResult:
-    """Result of a form. ``address``: page to open next; ``told``: message that this page shows."""
+    """Result of a form. ``address``: page to open next, which shows the ``message``."""
 
     address: str
-    told: str = ""
+    message: str = ""
 
 
-Deed = Callable[[Form], FormResult]
+Action = Callable[[Form], FormResult]
 
 
 class Site:
@@ -110,11 +171,11 @@ class Site:
 
     def __init__(self, common: Common, sessions: Sessions) -> None:
         self.common, self.sessions = common, sessions
-        self._told: dict[str, str] = {}  # what was done and not told yet, by a name in the address
+        self._messages: dict[str, str] = {}  # not shown yet, by a name in the address
         self._turns = Turns()  # of their own: a slow search must not delay the overview
 
     def page(self, path: str, template: str, show: Show) -> Route:
-        """An address that shows a page; ``show`` runs in a worker thread."""
+        """Route to a page; ``show`` runs in a worker thread."""
 
         async def answer(request: Request) -> Response:
             if not self.sessions.admits(request):
@@ -127,11 +188,8 @@ class Site:
 
         return Route(path, answer, methods=["GET"])
 
-    def deed(self, path: str, do: Deed, *, changes: bool = True) -> Route:
-        """An address that a form of ours is sent to; ``do`` runs in a worker thread.
-
-        ``changes``: the deed is for owners alone.
-        """
+    def action(self, path: str, do: Action, *, changes: bool = True) -> Route:
+        """Route a form of ours to ``do``, in a worker thread. ``changes``: for owners alone."""
 
         async def answer(request: Request) -> Response:
             try:
@@ -141,26 +199,22 @@ class Site:
                     raise RequestRefused(403, obstacle)
                 form = await self.form(request)
                 done = await self._turns.run(partial(do, form))
-                return RedirectResponse(self._noted(done), 303, HEADERS)
+                if not done.message:
+                    return RedirectResponse(done.address, 303, HEADERS)
+                name = token_urlsafe(8)
+                self._messages[name] = done.message
+                while len(self._messages) > MOST_MESSAGES:
+                    del self._messages[next(iter(self._messages))]
+                return RedirectResponse(f"{done.address}?done={name}", 303, HEADERS)
             except RequestRefused as refused:
                 return self.refusal(request, refused)
 
         return Route(path, answer, methods=["POST"])
 
-    def _noted(self, done: FormResult) -> str:
-        """The address of the page that tells what was done, once."""
-        if not done.told:
-            return done.address
-        name = token_urlsafe(8)
-        self._told[name] = done.told
-        while len(self._told) > MOST_TOLD:
-            del self._told[next(iter(self._told))]
-        return f"{done.address}?done={name}"
-
     async def form(self, request: Request) -> Form:
-        """The fields of a form. Raises RequestRefused unless it came from a page of this daemon."""
+        """Return the fields of a form. Raises RequestRefused unless it came from a page of this daemon."""
         form = await read_form(request, MOST_BYTES)
-        if not self.sessions.accepts(form.get("form_token", "")):
+        if not self.sessions.is_our_form(form.get("form_token", "")):
             raise RequestRefused(
                 403, "the form came from another daemon: reload the page and send the form again"
             )
@@ -177,7 +231,7 @@ class Site:
             "path": request.url.path,
             "form_token": self.sessions.form_token if admitted else "",
             "obstacle": self.sessions.obstacle(request) if admitted else "",
-            "done": self._told.pop(request.query_params.get("done", ""), ""),
+            "done": self._messages.pop(request.query_params.get("done", ""), ""),
         }
 
     def refusal(self, request: Request, refused: RequestRefused) -> Response:
@@ -186,7 +240,7 @@ class Site:
         return Response(render("refusal.html", values), refused.status, headers, "text/html")
 
     def asks_in(self, request: Request) -> Response:
-        """Ask for the password on a page. Raises WrongToken if one came."""
+        """Ask for the password on a page. Raises WrongToken for a wrong password."""
         refused = self.sessions.refusal(request)
         answer = self.refusal(request, refused)
         if isinstance(refused, WrongToken):
@@ -195,8 +249,8 @@ class Site:
         return answer
 
 
-def local(address: str) -> str:
-    """The address if it is one of our pages, else the overview."""
+def keep_local(address: str) -> str:
+    """Return the address if it is one of our pages, else the overview."""
     parts = urlsplit(address)
     ours = parts.path == "/" or parts.path.startswith("/page/")
     plain = address.isprintable() and "\\" not in address

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from math import ceil
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from ingestor.core.fingerprint import fingerprint
@@ -81,6 +81,12 @@ def _model() -> "LanguageIdentifier":
     """The model, which never changes after loading: threads share it."""
     with _LOADING:
         return _load()
+
+
+@cache
+def expect() -> None:
+    """Load the model in a thread of its own, while the first documents wait for their vectors."""
+    Thread(target=_model, name="language", daemon=True).start()
 
 
 @cache

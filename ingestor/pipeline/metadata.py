@@ -39,6 +39,7 @@ from ingestor.parsers.shared.file_names import file_name, suffix
 from ingestor.ports import BadDocument
 from ingestor.text.context import Lines
 from ingestor.text.outline import Outline, outline
+from ingestor.text.table_headers import headers
 
 _REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses or silently drops
 # LlamaIndex's NodeRelationship values.
@@ -47,12 +48,13 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _SITE = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*")
 # Keys before the text that LlamaIndex gives to a model, and further ones that its nodes carry. Nodes repeat
 # no other standard key, since Chroma's index stores the JSON of each record twice.
-_CITED = frozenset(("title", "heading_path", "path", "page_label"))
-_IN_NODES = _CITED | {"source", "page", "start_line", "end_line", "chunk_index"}
+_CITED = frozenset(("title", "heading_path", "path", "page_label", "table_header"))
+_IN_LEAN_NODES = _CITED | {"source"}
+_IN_NODES = _IN_LEAN_NODES | {"page", "start_line", "end_line", "chunk_index"}
 _LONGEST = 8_000  # characters of a value: every record of the document may repeat it
 _MOST = 200  # texts in a list
 NONE_OF_ITS_OWN = OwnMetadata()
-_VERSION = 8  # raised whenever the same chunk is described otherwise
+_VERSION = 9  # raised whenever the same chunk is described otherwise
 
 
 @cache
@@ -107,6 +109,7 @@ def build(
     places = _places(outline(document), chunks, lined=lined)
     given = by_path(own, item.key)
     front, _ = by_front_matter(own, document)
+    above = headers(document, chunks)
     shared = _accept((*given.items(), *item.extra, *document.extra, *front.items()))
     described = []
     for i, (chunk, place) in enumerate(zip(chunks, places, strict=True)):
@@ -117,13 +120,14 @@ def build(
         }
         single: dict[str, Value] = {
             "context": "\n".join(lines[i]) or None,
+            "table_header": above[i] or None,
             "chunk_index": i,
             "token_count": tokens[i],
             "content_hash": content_hashes[i],
             "relationships": json.dumps(related),
         }
         every = {**shared, **_accept(chunk.extra), **whole, **_values({**place, **single})}
-        every["_node_content"] = _node(every, ids[i], related)
+        every["_node_content"] = _node(every, ids[i], related, lean=profile == "lean")
         if profile != "full":
             kept = {key: value for key, value in every.items() if carries(profile, key) or key in own.keys}
             every = {**dict.fromkeys(KEYS), **kept}
@@ -211,24 +215,28 @@ def _span(lines: Outline, chunk: Chunk, *, lined: bool) -> dict[str, Value]:
     }
 
 
-def _node(metadata: Metadata, id_: RecordId, related: Mapping[str, str]) -> str | None:
+def _node(metadata: Metadata, id_: RecordId, related: Mapping[str, str], *, lean: bool) -> str | None:
     """Return a node of LlamaIndex without its text: a model reads a citation before the text.
 
-    The node carries what cites the passage, and keys of one's own. None if its JSON would be truncated.
+    The node carries what cites the passage, and keys of one's own; unless ``lean`` also its neighbours and
+    place. None if its JSON would be truncated.
     """
+    carried = _IN_LEAN_NODES if lean else _IN_NODES
     shown = {
         key: value
         for key, value in metadata.items()
-        if value is not None and (key in _IN_NODES or key not in KEYS)
+        if value is not None and (key in carried or (key not in KEYS and (not lean or carries("lean", key))))
     }
     node = {
         "id_": id_,
         "metadata": shown,
         "excluded_llm_metadata_keys": [key for key in shown if key not in _CITED],
-        "relationships": {kind: {"node_id": other} for kind, other in related.items()},
-        "start_char_idx": metadata["start_index"],
-        "end_char_idx": metadata["end_index"],
+        "relationships": {
+            kind: {"node_id": other} for kind, other in related.items() if kind == _SOURCE or not lean
+        },
     }
+    if not lean:
+        node |= {"start_char_idx": metadata["start_index"], "end_char_idx": metadata["end_index"]}
     packed = json.dumps(node, ensure_ascii=False)
     return packed if len(packed) <= _LONGEST else None
 
@@ -361,7 +369,7 @@ LEFT_OUT = (
     *("section_chunk_count", "section_chunk_index", "block_kinds", "file_size", "last_modified_date"),
     *("last_modified_day",),
     *("section_number", "parents", "_node_content", "relationships", "figure", "token_count", "file_name"),
-    *("section_title", "headings", "folders", "page_label", "symbol", "content_type"),
+    *("section_title", "headings", "folders", "table_header", "page_label", "symbol", "content_type"),
 )
 
 

@@ -169,6 +169,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     owner = entry if entry.known or entry.digest else predecessor(entry, content) or entry
     if owner.digest != content:
         tools.expect()
+        language.expect()
     with tools.times.measured("read"):
         document = reading.document()
     _, wrong = metadata.by_front_matter(tools.own, document)

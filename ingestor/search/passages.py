@@ -126,6 +126,7 @@ def _part(record: Record) -> _Part:
         _text(meta.get("author")),
         previous=related.get(PREVIOUS),
         next=related.get(NEXT),
+        table_header=_text(meta.get("table_header")),
     )
     at = -2 if index is None else index
     return _Part(passage, document_of(record), at, at)

@@ -133,6 +133,7 @@ class Passage:
     ``lines``: of the file; None where the text is not the file's. ``link``: the place in a web page.
     ``heading_path`` begins with the document's title. ``score``: of its best hit. ``previous``, ``next``: the
     records before and behind it in its document. ``also_in``: near-duplicates of its hits.
+    ``table_header``: of the table that the text begins inside.
     """
 
     text: str
@@ -153,8 +154,10 @@ class Passage:
     next: RecordId | None = None
     also_in: tuple[Copy, ...] = ()
     collection: str = ""
+    table_header: str | None = None
 
 
+_RULE, _CELL = re.compile(r"[|\s:=-]+"), re.compile(r"(?<!\\)\|")  # of a table in Markdown
 _WORDS = re.compile(r"\w+(?: \w+){3,7}")  # without markup between, which the page may write otherwise
 NOT_RERANKED = "not reranked: "  # begins a fallback of which the mode knows nothing
 
@@ -189,6 +192,19 @@ def title_of(metadata: Metadata) -> str | None:
     title, name = metadata.get("title"), metadata.get("file_name") or metadata.get("path")
     own = "" if title is None else " ".join(str(title).split())
     return own if own and own != PurePath(str(name or "")).stem else None
+
+
+def below_header(text: str, header: object) -> str:
+    """Return a text that begins inside a table, with the table's header in front of its first whole row."""
+    if not header:
+        return text
+    above = str(header)
+    if not above.startswith("|"):
+        return f"{above}\n{text}"
+    if not _RULE.fullmatch(above.splitlines()[-1]):
+        above += "\n" + "|---" * (len(_CELL.split(above.splitlines()[0])) - 2) + "|"
+    row, end, rest = text.partition("\n")
+    return f"{above}\n{text}" if row.startswith("|") or not end else f"{row}\n\n{above}\n{rest}"
 
 
 def link_of(metadata: Metadata, text: str) -> str | None:

@@ -151,7 +151,7 @@ def _search(answers: Answers) -> Tool:
 
         Each passage has its text, `collection`, `title`, `author`, `path`, `source`, `heading_path`, `lines`
         or `page`, its span (`start`, `end`), its `score` from 0 to 1, and `document_id`, by which `read`
-        shows more.
+        shows more. `table_header` heads a text that begins inside a table.
         `also_in` names near-duplicates. `needed_tokens` is the least budget that the best passage fits, if
         this budget was too small.
         """

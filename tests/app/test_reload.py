@@ -102,7 +102,7 @@ def test_what_is_read_once_and_holds_nothing_up_is_named(
     path.write_text(f"{MORE}log: {{level: debug}}\ncache: {{size: 1GB}}\n")
     asked.reload = True
     assert sources(reloader) is not None
-    assert "config reloaded; log and cache.size at the next start" in caplog.text
+    assert "config reloaded; restart to apply log and cache.size" in caplog.text
 
 
 @pytest.mark.parametrize("line", ["workers: 3", "parsing: {seconds: 5}", "http: false"])

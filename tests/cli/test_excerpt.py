@@ -26,12 +26,20 @@ PROSE = "The library opens at nine on weekdays, and at ten on the days when the 
         ("one\n\ntwo\n  \nthree", 40, ["one", "two", "three"]),
         ("# Title\nText below.", 40, ["# Title", "Text below."]),
         ("before\n- one\n- two\n  goes on\n1. three", 40, ["before", "- one", "- two goes on", "1. three"]),
-        ("| a | b |\n|---|---|\n| 1 | 2 |", 40, ["| a | b |", "|---|---|", "| 1 | 2 |"]),
+        ("| a | b |\n|---|---|\n| 1 | 2 |", 40, ["a   b", "─────", "1   2"]),
         (
             "| book       | kept until          |\n| ---------- | ------------------- |\n| atlas  | May |",
             30,
-            ["| book | kept until |", "| --- | --- |", "| atlas  | May |"],
+            ["book    kept until", "──────────────────", "atlas   May"],
         ),
+        ("| a | b |\n| 1 | 2 \\| 3 |", 40, ["a   b", "1   2 | 3"]),
+        (
+            "| a |\n|---|\n| 0123456789012345678901234 | 2 |",
+            24,
+            ["a", "─" * 24, "01234567890123456789   2", "01234"],
+        ),
+        ("ell | b |\n| 1 | 2 |", 40, ["ell | b |", "| 1 | 2 |"]),
+        ("| a | b | c | d | e | f |\n|---|---|---|---|---|---|", 40, None),
         ("run:\n\n    make run\n    make test", 40, ["run:", "    make run", "    make test"]),
         (
             "so:\n```sh\nmake run\nmake test\n```\nand\nso on",
@@ -50,8 +58,9 @@ PROSE = "The library opens at nine on weekdays, and at ten on the days when the 
         ("[bold]kept[/]", 40, ["[bold]kept[/]"]),
     ],
 )
-def test_lines(text: str, width: int, shown: list[str]) -> None:
-    assert excerpt(text, width) == shown
+def test_lines(text: str, width: int, shown: list[str] | None) -> None:
+    """``shown``: None for a table that is too wide, which stays as it is."""
+    assert excerpt(text, width) == (text.splitlines() if shown is None else shown)
 
 
 def test_what_is_left_out_is_left_out_at_a_word() -> None:
@@ -160,6 +169,15 @@ def test_an_empty_answer_names_what_is_on_its_way(
     show_hits(answer(), False, unsearchable)
     show_passages(answer(), False, unsearchable)
     assert capsys.readouterr().out.splitlines() == [said, said]
+
+
+def test_hits_during_a_first_pass_name_documents_that_are_not_searchable_yet(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_hits(answer(HIT), False, 74)
+    said = capsys.readouterr()
+    assert said.out.startswith("0.568")
+    assert said.err == "74 new or changed documents cannot be searched yet, see `ingestor status`\n"
 
 
 @pytest.mark.parametrize(

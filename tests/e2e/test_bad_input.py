@@ -229,7 +229,7 @@ def test_a_sudden_loss_is_held_until_it_is_accepted(project: Project, ask: Ask) 
     advice = "12 of 12 documents vanished at once (max_loss is 50%); nothing is removed"
     for said in (emptied.out, ask("status").out):
         assert advice in said.replace("\n", " ")
-        assert "run: ingestor accept docs" in said.replace("\n", " ")
+        assert "until `ingestor accept docs`" in said.replace("\n", " ")
     assert answered(ask("verify", "--json"), 4)["checked"] == 12
 
     project.docs.rmdir()

@@ -1,5 +1,6 @@
 """What a hint or another config has listed: a real journal, and sources that tell what was asked for."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -132,6 +133,23 @@ def test_a_source_in_trouble_is_listed_again_under_a_new_config(listed: Listed) 
     assert listed.look("") is not None
     listed.scanner.configure([source], watch=False)
     assert listed.scanner.is_busy()
+
+
+def test_problem_of_source_set_as_before_is_logged_once(
+    listed: Listed, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    source, keys = Source(*TREE, listed.tree, cast(Any, None), setting="a"), set(listed.tree.keys)
+    listed.scanner.configure([source], watch=True)
+    listed.tree.lose("")
+    for _ in range(3):
+        assert listed.look("") is not None
+        listed.scanner.configure([source], watch=True)
+    assert [vars(one)["event"] for one in caplog.records] == ["source_held"]
+    assert "nothing is removed until `ingestor accept tree`" in caplog.text
+    listed.tree.keys = keys
+    assert listed.look("") is None
+    assert [vars(one)["event"] for one in caplog.records] == ["source_held", "source_listed"]
 
 
 def test_watch_under_a_new_config_continues_unless_it_failed(listed: Listed) -> None:

@@ -11,8 +11,8 @@ from starlette.routing import Route
 
 from ingestor.config.file import load
 from ingestor.http_server.peers import PeerUsers
-from ingestor.page.opening import judges, pages_of
-from ingestor.page.site import local
+from ingestor.page.opening import is_page, pages_of
+from ingestor.page.site import keep_local
 from ingestor.service.port import common
 from tests.nobody import as_nobody
 from tests.page.conftest import CONFIG
@@ -48,7 +48,7 @@ def test_every_address_asks_for_the_token(client: httpx.Client, tmp_path: Path) 
     routes = all_routes(tmp_path / "other")
     assert len(routes) > 12
     for route in routes:
-        assert judges(route.path)
+        assert is_page(route.path)
         for method in (route.methods or set()) - {"HEAD"}:
             said = client.request(method, route.path.replace("{document}", "x").replace("{name}", "page.css"))
             if route.path in OPEN:
@@ -143,7 +143,7 @@ def test_a_proxy_with_tls_may_stand_before_it(tmp_path: Path) -> None:
     ],
 )
 def test_forms_lead_to_our_pages_only(address: str, goes_to: str) -> None:
-    assert local(address) == goes_to
+    assert keep_local(address) == goes_to
 
 
 @pytest.fixture

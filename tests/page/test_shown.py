@@ -1,6 +1,7 @@
 """What the pages show of what they know: texts, words, charts and the sentence at the top."""
 
 import re
+from dataclasses import replace
 from html import unescape
 from itertools import chain
 
@@ -12,8 +13,7 @@ from hypothesis import strategies as st
 from ingestor.lexical.terms import places, question_words
 from ingestor.model import Record, RecordId
 from ingestor.page.documents import chunks_of, text_of
-from ingestor.page.shown.charts import DAY, MOST_BARS, ChartPoint, charts
-from ingestor.page.shown.figures import (
+from ingestor.page.figures import (
     MOST_REASONS,
     CollectionFacts,
     ShownCounts,
@@ -30,7 +30,8 @@ from ingestor.page.shown.figures import (
     sources_of,
     span,
 )
-from ingestor.page.shown.rendered import rendered
+from ingestor.page.overview import DAY, MOST_BARS, ChartPoint, charts
+from ingestor.page.search import rendered
 from ingestor.preview.view import parts
 from ingestor.service.situation import Situation, SourceFigures
 
@@ -155,6 +156,16 @@ def test_tables_of_other_texts_are_rendered_and_the_rest_is_as_it_is() -> None:
     assert shown.endswith("after</div>")
 
 
+def test_excerpt_that_begins_inside_a_table_has_its_header() -> None:
+    rows = "".join(f"| bird {number} | {number} |\n" for number in range(200))
+    for markdown in (True, False):
+        text = f"| Bird | Seen |\n|---|---|\n{rows}| needle | 7 |\n"
+        shown = str(rendered(text, markdown, "en", {"needl"}, 200))
+        assert '<td class="head">Bird</td><td class="head">Seen</td>' in shown
+        assert "<td><mark>needle</mark></td><td>7</td>" in shown
+        assert "bird 3" not in shown and "|" not in seen(shown)
+
+
 def test_an_excerpt_begins_near_the_first_word_found() -> None:
     text = "before " * 200 + "the needle is here " + "after " * 200
     for markdown in (True, False):
@@ -199,9 +210,9 @@ def test_figures_are_told_as_people_read_them() -> None:
 def test_charts_hold_every_write_and_the_highest_lag() -> None:
     samples = [ChartPoint(1000.0 + 20 * n, float(n % 50), 3 * n, 10 * n) for n in range(300)]
     lag, documents, records = charts(samples, samples[-1].at)
-    assert "at most 49 s" in lag.told
-    assert documents.told.startswith(f"{3 * 299:,} in all")
-    assert records.told.startswith("2,990 in all")
+    assert "at most 49 s" in lag.summary
+    assert documents.summary.startswith(f"{3 * 299:,} in all")
+    assert records.summary.startswith("2,990 in all")
     assert lag.since == 3 * 3600
     for one in (lag, documents, records):
         assert 0 < str(one.drawn).count("M") <= MOST_BARS
@@ -235,6 +246,13 @@ UNLISTED_YET = Situation(at=1000.0, sources={"docs": SourceFigures(interval=60.0
         (situation(settled=5), {"docs": SourceFacts(held="gone")}, None, "asks", "docs"),
         (situation(settled=5), {}, "it takes long", "asks", "all"),
         (situation(idle=100, settled=5), {}, None, "bad", "the engine does not go on"),
+        (
+            replace(situation(settled=5), swaps={"all": (2, 5)}),
+            {},
+            None,
+            "busy",
+            "A new collection is being built",
+        ),
         (UNLISTED_YET, {}, None, "busy", "Sources are being scanned"),
     ],
 )

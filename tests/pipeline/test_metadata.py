@@ -106,6 +106,7 @@ def test_record_has_every_key() -> None:
         "heading_path": "2 Setup",
         "headings": ["2 Setup"],
         "context": "Handbook\n2 Setup",
+        "table_header": None,
         "section_title": "2 Setup",
         "section_number": "2",
         "section_chunk_index": 0,
@@ -146,10 +147,14 @@ def test_lean_records_carry_keys_of_filters_and_citations() -> None:
     chunks = [replace(chunk, extra=(("picked", "recursive"), ("parent_index", 3))) for chunk in CHUNKS]
     full, lean = (described(DOCUMENT, chunks, profile=profile)[1] for profile in ("full", "lean"))
     assert present(lean).keys() <= LEAN | {"author", "owner"}
+    node = json.loads(str(lean.pop("_node_content")))
+    cited, own = {"title", "heading_path", "path", "source"}, {"author", "owner", "parent_index"}
+    assert node["metadata"].keys() == cited | own
+    assert node["relationships"] == {"1": {"node_id": "d1"}}
     assert present(lean) == {key: value for key, value in present(full).items() if key in present(lean)}
     assert {"author", "owner", "parent_index", "path", "title", "language", "heading_path"} <= lean.keys()
     assert "picked" in full and "picked" not in lean
-    assert lean.keys() >= KEYS, "a patch removes what the records had before"
+    assert lean.keys() >= KEYS - {"_node_content"}, "a patch removes what the records had before"
 
 
 def test_listed_keys_are_carried_beside_needed_keys() -> None:
@@ -203,6 +208,16 @@ def test_the_section_that_holds_most_of_a_chunk_is_named_and_all_are_listed() ->
 def test_lines_of_records_are_lines_of_the_file_or_missing() -> None:
     rows = described(replace(DOCUMENT, content_type="text/html"), CHUNKS)
     assert column(rows, "start_line", "end_line") == [(None, None)] * len(CHUNKS)
+
+
+def test_chunk_that_begins_inside_a_table_has_its_header() -> None:
+    text = "# Fees\n\n| Service | Price |\n|---|---|\n| fax | 0.20 |\n| scan | 0.50 |\n\nAfter.\n"
+    document = PLUGIN.build(Options()).parse(Blob(text.encode(), "fees.md"))
+    rows = described(document, chunks_at(text, "# Fees", "| scan", "After"))
+    assert [row["table_header"] for row in rows] == [None, "| Service | Price |\n|---|---|", None]
+    node = json.loads(str(rows[1]["_node_content"]))
+    assert "table_header" in node["metadata"], "a model of LlamaIndex reads the header before the rows"
+    assert "table_header" not in node["excluded_llm_metadata_keys"]
 
 
 def test_first_and_last_chunks_have_a_single_neighbour() -> None:

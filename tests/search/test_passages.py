@@ -87,3 +87,9 @@ def test_a_budget_holds(budget: int, used: int, size: int) -> None:
     assert (hits, len(records)) == (list(around)[:used], size)
     texts = [passage.text for passage in passages(records, ["d"])]
     assert sum(count(texts)) <= budget
+
+
+def test_passage_has_the_table_header_of_its_first_record() -> None:
+    first, second = (chunk(n, *spans()[n], table_header=f"header {n}") for n in (0, 1))
+    (passage,) = passages([second, first], ["d"])
+    assert passage.table_header == "header 0"

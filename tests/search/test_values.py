@@ -11,6 +11,7 @@ from ingestor.search.values import (
     Question,
     Ranks,
     as_json,
+    below_header,
     heading_of,
     link_of,
     place_of,
@@ -72,6 +73,7 @@ def test_an_answer_is_json_of_a_stable_form() -> None:
             "text": "text", "source": "/d", "heading_path": "A > B", "start": 0, "end": 4, "lines": [1, 1],
             "page": 0, "ids": ["d#0"], "document_id": "d", "title": None, "path": "d.md", "link": None,
             "author": None, "score": 0.5, "previous": None, "next": "d#1", "also_in": [],
+            "table_header": None,
         }],
         "mode": "hybrid", "fallback": None, "seconds": 0.25, "needed_tokens": None,
     }  # fmt: skip
@@ -125,3 +127,21 @@ def test_place_is_page_else_lines_else_chunk(metadata: dict[str, int], place: st
 )
 def test_link_of_a_web_page_scrolls_to_the_text(source: str, text: str, link: str | None) -> None:
     assert link_of({"source": source}, text) == link
+
+
+@pytest.mark.parametrize(
+    ("text", "header", "shown"),
+    [
+        ("plain", None, "plain"),
+        ("| fax | 1 |", "| What | Price |\n|---|---|", "| What | Price |\n|---|---|\n| fax | 1 |"),
+        ("| fax | 1 |", "| What | Price |", "| What | Price |\n|---|---|\n| fax | 1 |"),
+        (
+            "ax | 1 |\n| scan | 2 |",
+            "| What | Price |",
+            "ax | 1 |\n\n| What | Price |\n|---|---|\n| scan | 2 |",
+        ),
+        ("fax,1", "what,price", "what,price\nfax,1"),
+    ],
+)
+def test_text_inside_a_table_is_shown_below_its_header(text: str, header: str | None, shown: str) -> None:
+    assert below_header(text, header) == shown

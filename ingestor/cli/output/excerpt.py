@@ -6,15 +6,18 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 from rich.text import Text
 
 from ingestor.cli.output.console import out, print_wrapped
 from ingestor.cli.usage import command
 from ingestor.core.escape import escape_invisible, line
-from ingestor.search.values import NOT_RERANKED, heading_of, place_of
+from ingestor.search.values import NOT_RERANKED, below_header, heading_of, place_of
 from ingestor.search.values import as_json as as_parsed
 from ingestor.units import counted
 
@@ -27,13 +30,17 @@ WIDEST = 100  # columns: longer lines are hard to read
 LINES = 6  # of an answer's text that are shown
 INDENT = "       "  # as wide as a score
 
+NARROWEST = 6  # columns of a terminal for a column of a table
+
+_CELL = re.compile(r"(?<!\\)\|")
+_RULE = re.compile(r"[|\s:-]*-[|\s:-]*")  # below the header of a table
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _PADDING = re.compile(r"( ) +|(---)-+")  # of a table's cells, and of the line below its header
 _OWN_LINE = re.compile(r"\s*(?:[|>#]|[-*+] |\d+[.)] )|\s{4}")  # Markdown that means its line end
 
 
 def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
-    """Print hits. ``unsearchable``: documents with a change unseen by readers, named if nothing is found."""
+    """Print hits. ``unsearchable``: documents with a change that readers do not see yet."""
     if as_json:
         print(json.dumps(as_parsed(answer)))
         return
@@ -42,12 +49,12 @@ def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
         out.print(Text.assemble((f"{hit.score:5.3f}  ", "bold green"), (line(_place(hit.metadata)), "cyan")))
         if heading := heading_of(hit.metadata):
             print_wrapped(Text(line(heading), "bold"), INDENT)
-        for shown in excerpt(hit.document, min(out.width, WIDEST) - len(INDENT)):
+        text = below_header(hit.document, hit.metadata.get("table_header"))
+        for shown in excerpt(text, min(out.width, WIDEST) - len(INDENT)):
             out.print(Text(INDENT + shown))
         _tell_copies(hit.also_in, INDENT)
         out.print()
-    if not answer.hits:
-        _tell_nothing(answer, unsearchable)
+    _tell_unseen(answer, unsearchable, bool(answer.hits))
 
 
 def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
@@ -64,11 +71,10 @@ def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
         out.print(Text(line(_place(where)), "cyan"))
         if passage.heading_path:
             out.print(Text(line(passage.heading_path), "bold"))
-        out.print(Text(escape_invisible(passage.text)))
+        out.print(Text(escape_invisible(below_header(passage.text, passage.table_header))))
         _tell_copies(passage.also_in, "")
         out.print()
-    if not answer.passages:
-        _tell_nothing(answer, unsearchable)
+    _tell_unseen(answer, unsearchable, bool(answer.passages))
 
 
 def _tell_copies(copies: Sequence[Copy], indent: str) -> None:
@@ -77,15 +83,18 @@ def _tell_copies(copies: Sequence[Copy], indent: str) -> None:
         print_wrapped(Text(f"also in {line(', '.join(names))}", "dim"), indent)
 
 
-def _tell_nothing(answer: Answer, unsearchable: int) -> None:
-    if answer.needed_tokens is not None:
-        print(f"the best hit has {counted(answer.needed_tokens, 'token')}: raise --budget")
-        return
-    changed = counted(unsearchable, "new or changed document")
-    print(
-        "nothing found"
-        + (f"; {changed} cannot be searched yet, see `ingestor status`" if unsearchable else "")
+def _tell_unseen(answer: Answer, unsearchable: int, has_hits: bool) -> None:
+    """Report that nothing is found, and documents that cannot be searched yet."""
+    changed = (
+        f"{counted(unsearchable, 'new or changed document')} cannot be searched yet, see `ingestor status`"
     )
+    if has_hits:
+        if unsearchable:
+            print(changed, file=sys.stderr)
+    elif answer.needed_tokens is not None:
+        print(f"the best hit has {counted(answer.needed_tokens, 'token')}: raise --budget")
+    else:
+        print("nothing found" + (f"; {changed}" if unsearchable else ""))
 
 
 def _tell_fallback(answer: Answer) -> None:
@@ -127,15 +136,39 @@ def _print_chunks(found: Shown, as_json: bool) -> None:
 def excerpt(text: str, width: int) -> list[str]:
     """The beginning of a text in at most ``LINES`` lines of ``width`` columns, cut at words.
 
-    Wrapped paragraphs are joined; tables, lists, headings and code keep their lines.
+    Wrapped paragraphs are joined; lists, headings and code keep their lines; tables get columns.
     """
-    wrapped = [
-        part for paragraph in _paragraphs(escape_invisible(text)) for part in _wrapped(paragraph, width)
-    ]
+    wrapped = list[str]()
+    for is_table, paragraphs in groupby(_paragraphs(escape_invisible(text)), _is_row):
+        rows = list(paragraphs)
+        columns = _columns(rows, width) if is_table else []
+        wrapped += columns or [part for row in rows for part in _wrapped(row, width)]
     if len(wrapped) <= LINES:
         return wrapped
     *whole, last = wrapped[:LINES]
     return [*whole, f"{_wrapped(last, width - 2)[0]} …"]
+
+
+def _is_row(paragraph: str) -> bool:
+    return paragraph.startswith("|") and paragraph.endswith("|") and len(paragraph) > 1
+
+
+def _columns(rows: Sequence[str], width: int) -> list[str]:
+    """Lay out rows of a Markdown table; empty if one row is no table, or if the columns do not fit."""
+    cells = [[cell.strip() for cell in _CELL.split(row[1:-1])] for row in rows]
+    number = max(map(len, cells))
+    if len(rows) < 2 or number * (NARROWEST + 2) > width:
+        return []
+    ruled = _RULE.fullmatch(rows[1]) is not None
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=ruled)
+    titles = cells[0] if ruled else []
+    for title in [*titles, *[""] * (number - len(titles))]:
+        table.add_column(Text(title.replace("\\|", "|")), overflow="fold")
+    for row, texts in zip(rows, cells, strict=True):
+        if _RULE.fullmatch(row) is None and not (ruled and texts is cells[0]):
+            table.add_row(*(Text(text.replace("\\|", "|")) for text in texts))
+    lines = out.render_lines(table, out.options.update(width=width, no_wrap=False))
+    return [line for parts in lines if (line := "".join(part.text for part in parts).rstrip())]
 
 
 def _paragraphs(text: str) -> Iterator[str]:

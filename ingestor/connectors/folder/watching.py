@@ -31,6 +31,7 @@ HINTS = 64  # at once; more are merged into hints for subtrees
 RESTART = 0.5  # seconds
 SOONEST = 2.0  # seconds until a watch that a limit refused is tried again; they double up to ``poll``
 LIMITS = (errno.EMFILE, errno.ENOSPC, errno.ENOMEM)  # other programs of this user may free what lacks
+_LISTED = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)  # the listing that follows reports these
 _log = logging.getLogger(__name__)
 
 
@@ -109,10 +110,17 @@ def observe(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
             return
         except (OSError, RuntimeError, NeedsHuman, Transient) as error:
             why = str(getattr(error, "strerror", None) or error)
-            if why != reason:
+            number = getattr(error, "errno", None)
+            if why != reason and number not in _LISTED:
                 reason = why
-                _log.warning("polling %s every %g s: %s", folder.path, folder.poll, why)
-            short = getattr(error, "errno", None) in LIMITS
+                _log.warning(
+                    "polling %s every %g s: %s",
+                    folder.path,
+                    folder.poll,
+                    why,
+                    extra={"event": "source_watch_failed", "reason": why},
+                )
+            short = number in LIMITS
             if not short or time.monotonic() - polled_at >= folder.poll:
                 polled_at = time.monotonic()
                 yield Hint()

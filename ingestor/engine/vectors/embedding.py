@@ -2,7 +2,8 @@
 
 Questions of readers go before documents, and documents that readers see before those of a rebuild: also
 between the steps of a round under way. A document that was begun earlier goes before others: a strategy that
-embeds twice ends one before it begins the next.
+embeds twice ends one before it begins the next. A document of many texts waits as if it was begun later, so
+that readers see small ones meanwhile.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -29,7 +30,9 @@ from ingestor.ports import Asymmetric, Embedder, NeedsHuman, Remote, Transient
 from ingestor.state.cache import VectorCache
 
 ROUND = 256  # texts of documents
-FIRST_ROUND = 32  # texts, where nothing waited: readers see the first documents soon
+FIRST_ROUND = 16  # texts, where nothing waited: readers see the first documents soon
+LATER = 16  # texts of a request, for each of which its document counts as begun one later
+ROUND_SECONDS = 1.0  # a longer round grows no more: documents begun earlier wait for it, and ask again
 QUESTION_ROUND = 16  # texts of questions
 MOST_QUESTIONS = 64  # requests of readers that may wait; more are refused
 
@@ -96,9 +99,10 @@ class Embedding:
     """Texts to vectors through the cache, gathered from all workers into one stream of batches.
 
     One thread runs the model. While it is busy, requests queue up; it then embeds up to ROUND texts of them
-    at once, each text once; more where a server takes more. Rounds of a local model grow to that size from
-    FIRST_ROUND on while requests wait. A request waits for one step of a local model at most, or for one
-    round of a server, if its rank is better than that of the round under way.
+    at once, each text once; more where a server takes more. Rounds of a local model begin with FIRST_ROUND
+    texts and grow while requests wait, as long as a round takes less than ROUND_SECONDS. A request waits for
+    one step of a local model at most, or for one round of a server, if its rank is better than that of the
+    round under way.
     ``resting``: entered by each asker of documents' vectors while it waits, so that others ask, too, and
     batches fill.
     """
@@ -232,7 +236,7 @@ class Embedding:
             if self._stopped.is_set():
                 raise Stopped
             task = CURRENT.get() if request.texts else None
-            turn = 0 if task is None else task.number
+            turn = 0 if task is None else task.number + len(request.texts) // LATER
             heappush(self._queue, (request.rank, turn, next(self._numbers), request))
             self._waiting += len(request.digests)
             self._changed.notify()
@@ -241,12 +245,20 @@ class Embedding:
 
     def _serve(self) -> None:
         while requests := self._wait():
-            self._busy_since = monotonic()
+            self._busy_since, before = monotonic(), self._seconds
             self._answer(requests)
             if any(request.digests for request in requests):
-                self._next_round = min(2 * self._next_round, self._round_size)
+                self._next_round = self._resize(self._seconds - before)
             self._busy_since = None
         _refuse([request for *_, request in self._queue], Stopped())
+
+    def _resize(self, seconds: float) -> int:
+        """Return the size of the next round, after a round that took so long."""
+        if seconds < ROUND_SECONDS:
+            return min(2 * self._next_round, self._round_size)
+        if seconds > 2 * ROUND_SECONDS:
+            return max(self._next_round // 2, self._first_round)
+        return self._next_round
 
     def _wait(self) -> list[_Request]:
         """Wait for the requests of a round; none after the end."""

@@ -324,6 +324,43 @@ def test_rounds_of_local_model_grow_while_requests_wait(cache: VectorCache) -> N
     assert rounds == [1, 2 * FIRST_ROUND, 4 * FIRST_ROUND, 200 - 6 * FIRST_ROUND]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "sizes"), [(0.5, [32, 64, 128, 256, 256]), (1.5, [16, 16]), (9.0, [16, 16])]
+)
+def test_rounds_grow_unless_they_take_long(cache: VectorCache, seconds: float, sizes: list[int]) -> None:
+    """Second vectors of a document that was begun first wait for a round of others."""
+    model = Model(good)
+    with closing(Embedding(model, RECIPE, cache, model.count)) as embedding:
+        seen = list[int]()
+        for _ in sizes:
+            embedding._next_round = embedding._resize(seconds)
+            seen.append(embedding._next_round)
+        assert seen == sizes
+        embedding._next_round = 256
+        assert embedding._resize(9.0) == 128
+
+
+def test_small_document_gets_vectors_before_a_large_one_begun_shortly_before(cache: VectorCache) -> None:
+    embedded = list[str]()
+
+    class Rounds(Model):
+        def embed_gradually(self, texts: Sequence[str]) -> Iterator[EmbeddedPart]:
+            embedded.extend(texts)
+            yield EmbeddedPart(range(len(texts)), self.embed(texts))
+
+    model, pool, waiting = Rounds(good), Pool(8), Asked()
+    embedding = Embedding(model, RECIPE, cache, model.count, waiting)
+    with closing(pool), closing(embedding):
+        pool.submit("first", lambda: embedding([PLUG]))
+        assert model.held.wait(30)
+        for number, (name, size) in enumerate({"large": 200, "small": 3, "another": 3}.items(), 1):
+            pool.submit(name, partial(embedding, [f"{name} {at}" for at in range(size)]))
+            wait(lambda: waiting.number > number)  # noqa: B023
+        model.go.set()
+        assert [done.error for _ in range(4) if (done := pool.next(30))] == [None] * 4
+    assert embedded.index("small 0") < embedded.index("another 0") < embedded.index("large 0")
+
+
 def test_document_begun_first_gets_second_vectors_before_first_vectors_of_later_documents(
     cache: VectorCache,
 ) -> None:

@@ -94,9 +94,9 @@ class ShownCollection:
     swap: tuple[int, int] | None = None
 
 
-def counts_of(found: Situation, source: str | None = None, collection: str | None = None) -> ShownCounts:
+def counts_of(situation: Situation, source: str | None = None, collection: str | None = None) -> ShownCounts:
     states = Counter[str]()
-    for (of, into, state), documents in found.documents.items():
+    for (of, into, state), documents in situation.documents.items():
         if source in (None, of) and collection in (None, into):
             states[state] += documents
     due = sum(states[state] for state in (*PENDING, "gone"))
@@ -106,30 +106,33 @@ def counts_of(found: Situation, source: str | None = None, collection: str | Non
 
 
 def sources_of(
-    found: Situation, facts: Mapping[str, SourceFacts], listing: Mapping[str, tuple[float, int]]
+    situation: Situation, facts: Mapping[str, SourceFacts], listing: Mapping[str, tuple[float, int]]
 ) -> list[ShownSource]:
     return [
         ShownSource(
             name,
-            tuple(sorted({into for of, into, _ in found.documents if of == name})),
-            counts_of(found, source=name),
+            tuple(sorted({into for of, into, _ in situation.documents if of == name})),
+            counts_of(situation, source=name),
             facts.get(name, SourceFacts()),
-            None if one.oldest is None else max(0.0, found.at - one.oldest),
+            None if one.oldest is None else max(0.0, situation.at - one.oldest),
             one.last_listing,
             listing.get(name),
-            found.in_flight.get(name, 0),
+            situation.in_flight.get(name, 0),
             one.interval is not None,
         )
-        for name, one in found.sources.items()
-        if one.interval is not None or counts_of(found, source=name).all
+        for name, one in situation.sources.items()
+        if one.interval is not None or counts_of(situation, source=name).all
     ]
 
 
-def collections_of(found: Situation, facts: Mapping[str, CollectionFacts]) -> list[ShownCollection]:
-    names = sorted({into for _, into, _ in found.documents} | facts.keys())
+def collections_of(situation: Situation, facts: Mapping[str, CollectionFacts]) -> list[ShownCollection]:
+    names = sorted({into for _, into, _ in situation.documents} | facts.keys())
     return [
         ShownCollection(
-            name, counts_of(found, collection=name), facts.get(name, CollectionFacts()), found.swaps.get(name)
+            name,
+            counts_of(situation, collection=name),
+            facts.get(name, CollectionFacts()),
+            situation.swaps.get(name),
         )
         for name in names
     ]
@@ -157,8 +160,8 @@ def shown_reasons(reasons: Iterable[tuple[str, str, int]]) -> list[ShownReason]:
     for source, reason, documents in reasons:
         groups.setdefault((source, kind_of(reason)), []).append((reason, documents))
     shown = [
-        ShownReason(source, kind, sum(n for _, n in found), found[0][0], len(found) == 1)
-        for (source, kind), found in groups.items()
+        ShownReason(source, kind, sum(n for _, n in members), members[0][0], len(members) == 1)
+        for (source, kind), members in groups.items()
     ]
     return sorted(shown, key=lambda one: (-one.documents, one.source, one.kind))[:MOST_REASONS]
 
@@ -176,12 +179,12 @@ def lag_of(sources: Iterable[ShownSource]) -> float | None:
 
 
 def headline(
-    found: Situation, sources: Iterable[ShownSource], collections: Iterable[ShownCollection]
+    situation: Situation, sources: Iterable[ShownSource], collections: Iterable[ShownCollection]
 ) -> Headline:
     """How everything stands, in a sentence."""
-    shown, counts = list(sources), counts_of(found)
+    shown, counts = list(sources), counts_of(situation)
     lag = lag_of(shown)
-    obstacle = obstacles(found)
+    obstacle = obstacles(situation)
     asking = [one.name for one in shown if one.facts.held or one.facts.kept]
     asking += [one.name for one in collections if one.facts.waits]
     unread = f"{counted(counts.quarantined, 'document')} cannot be read" if counts.quarantined else ""
@@ -191,7 +194,10 @@ def headline(
         return Headline("asks", "A person must decide", ", ".join(asking))
     if obstacle:
         return Headline("busy", "Sources are being scanned", UNLISTED)
-    if counts.due or found.in_flight:
+    if situation.swaps and not counts.due:
+        more = f"{', '.join(sorted(situation.swaps))}: readers see the collection before until then"
+        return Headline("busy", "A new collection is being built", _joined(more, unread))
+    if counts.due or situation.in_flight:
         age = f"the oldest change is {span(lag)} old" if lag is not None else ""
         return Headline("busy", f"{counted(counts.due, 'change')} pending", _joined(age, unread))
     if not counts.all:

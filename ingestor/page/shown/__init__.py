@@ -1,1 +1,0 @@
-"""Texts, figures and charts of the pages: pure, but for the templates."""
