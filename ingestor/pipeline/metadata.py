@@ -227,7 +227,7 @@ def _node(metadata: Metadata, id_: RecordId, related: Mapping[str, str], *, lean
         for key, value in metadata.items()
         if value is not None and (key in carried or (key not in KEYS and (not lean or carries("lean", key))))
     }
-    node = {
+    node: dict[str, object] = {
         "id_": id_,
         "metadata": shown,
         "excluded_llm_metadata_keys": [key for key in shown if key not in _CITED],
