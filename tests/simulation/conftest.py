@@ -11,7 +11,7 @@ from ingestor.core import decisions
 from ingestor.engine import protocol
 from ingestor.rechunk import recipes
 from ingestor.state import journal
-from tests.simulation.histories import FindOut, Seeds, finding_out
+from tests.simulation.histories import Seeds
 from tests.simulation.ports import plugins
 from tests.simulation.ports.files import SMALL
 
@@ -49,9 +49,3 @@ def few(request: pytest.FixtureRequest) -> bool:
 def seeds(few: bool) -> Seeds:
     """Return the first ``number`` of these seeds in the default tests, and all of them in the others."""
     return lambda all_of_them, number: list(all_of_them)[: number if few else None]
-
-
-@pytest.fixture
-def find_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, few: bool) -> FindOut:
-    """Finds out a broken variant; if it fails, the histories are too tame to show that a rule is needed."""
-    return finding_out(f"{request.path.name}::{request.node.name}", monkeypatch, few=few)

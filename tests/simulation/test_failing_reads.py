@@ -3,9 +3,10 @@
 Deaths are few in them: a new process has nothing in flight, so it heals what a failing step left behind.
 """
 
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,13 @@ from ingestor.engine import flight, protocol
 from ingestor.engine.flight import InFlight, Start
 from ingestor.engine.loop import Engine
 from ingestor.engine.writer import Writer
-from tests.simulation.histories import FindOut, Seeds, Variants, played
+from tests.simulation.directed import begin, end, go_on
+from tests.simulation.histories import Seeds, Variants, played, show
 from tests.simulation.laws import REST
+from tests.simulation.ports.files import UNWRITABLE
+from tests.simulation.world import World
+
+READS = 60  # in the steps that list, prepare and write an edited document
 
 
 def failing_reads(seed: int) -> dict[str, object]:
@@ -57,25 +63,36 @@ def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> No
     assert histories(tmp_path, range(16, 1016))["journal read"] > 20_000
 
 
+def fail_each_read(folder: Path) -> None:
+    """Small and large documents change; each time two other reads of the journal fail in a row."""
+    world = begin(folder)
+    for first in range(1, READS):
+        world.files.write("0.txt", f"an edit {first}")
+        world.files.write("2.txt", UNWRITABLE if first % 2 else f"alpha {first}")
+        world.files.write("1.txt", "\n".join(f"line {number} of {first}" for number in range(4)))
+        world.engine.scanner.look_again()
+        _fail_reads(world, first)
+        go_on(world, 4)
+        world.settle()
+    end(world)
+
+
+def _fail_reads(world: World, first: int) -> None:
+    reads = count(1)
+
+    def unreadable() -> None:
+        if world.chaos.reading and first <= next(reads) < first + 2:
+            raise sqlite3.OperationalError("disk I/O error")
+
+    world.chaos.unreadable = unreadable  # type: ignore[method-assign]
+
+
 def _begun_before_submitted(self: Engine, entry: Entry, start: Start = Start.ON_WORKER) -> None:
     self.flight.begin(InFlight(entry, start))
     _START(self, entry, start)
 
 
 _START = Engine._start
-
-
-BROKEN: Variants = {
-    "a document is in flight before it is submitted": (
-        Engine, "_start", _begun_before_submitted, {REST},
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, find_out: FindOut) -> None:
-    find_out(BROKEN[name], partial(histories, tmp_path))
 
 
 def _landed_together(self: Writer, edition: EditionName, *, everything: bool = False) -> None:
@@ -89,8 +106,20 @@ def _landed_together(self: Writer, edition: EditionName, *, everything: bool = F
 
 _FLUSH = Writer.flush
 
+BROKEN: Variants = {
+    "a document is in flight before it is submitted": (
+        Engine, "_start", _begun_before_submitted, {REST},
+    ),
+    "a batch lands only after all others": (Writer, "flush", _landed_together, {REST}),
+}  # fmt: skip
+
 
 @pytest.mark.usefixtures("small_slices")
-def test_a_batch_that_lands_only_after_all_others_is_found_out(tmp_path: Path, find_out: FindOut) -> None:
-    variant = Writer, "flush", _landed_together, {REST}
-    find_out(variant, partial(histories, tmp_path, settings=many_failing_reads))
+def test_reads_that_fail_one_by_one_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+    fail_each_read(tmp_path)
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+    show(BROKEN[name], fail_each_read, tmp_path)
