@@ -4,6 +4,7 @@ import re
 import shutil
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import chromadb
@@ -16,6 +17,7 @@ from ingestor.chroma.collections import list_names
 from ingestor.chroma.server import ChromaServer
 from ingestor.core.metadata_keys import LEAN, NEEDED
 from ingestor.core.shards import shard_of
+from ingestor.state import journal
 from tests.e2e.in_chroma import everything, in_chroma
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import NAMED_BY_HISTORY, Project, running
@@ -216,8 +218,10 @@ def found(ask: Ask, *words: str) -> list[Any]:
 
 
 @pytest.fixture
-def divided(project: Project, ask: Ask) -> Project:
-    """Twelve documents in three shards."""
+def divided(project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Twelve documents in three shards. Their ids decide where each is; by chance a shard would have none."""
+    chance = Random(1)
+    monkeypatch.setattr(journal, "token_hex", lambda size: chance.randbytes(size).hex())
     for n in range(12):
         (project.docs / f"{n}.md").write_text(TEXT.format(n=n))
     divide(project, 3)

@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 import pytest
+from chromadb.errors import NotFoundError
 
 from tests.connectors.pushing import TOKEN, Caller
 from tests.connectors.repositories import Repository
@@ -208,7 +209,7 @@ class Life:
 
     def annotate(self) -> None:
         """An app replaces the collection's metadata; a collection in shards has another name."""
-        with self.stopped() as folder, contextlib.suppress(AssertionError):
+        with self.stopped() as folder, contextlib.suppress(NotFoundError):
             in_chroma(folder / "chroma", "docs", "collection.modify(metadata={'team': 'library'})")
 
     def configure(self) -> None:
