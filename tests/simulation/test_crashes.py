@@ -235,7 +235,8 @@ def _loss_of_the_first_edition(self):
 
 def _sleep_while_paused(self, later):
     waiting = [each for each in self._flight.queues.values() if each.documents]
-    return _WAKE_AT(self, later) if waiting or any(each.look for each in self.health.values()) else NEVER
+    marked = any(each.marked for each in self.health.of.values())
+    return _WAKE_AT(self, later) if waiting or marked else NEVER
 
 
 _WAKE_AT = writer.Writer.wake_at
