@@ -220,6 +220,15 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
+class Vocabulary(Protocol):
+    """An embedder whose tokenizer may replace words by a token for unknown text."""
+
+    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
+        """Return the number of unknown tokens and of all tokens of the texts, without special tokens."""
+        ...
+
+
+@runtime_checkable
 class Pinned(Protocol):
     """An embedder that knows more than its options say of what decides its vectors."""
 

@@ -27,7 +27,7 @@ from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName,
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.containers import Containers, Downloads
-from ingestor.pipeline.language import languages_of
+from ingestor.pipeline.language import ModelVocabulary, languages_of
 from ingestor.pipeline.limits import StageTimes, TextBudget
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools, exceeds_window
@@ -44,6 +44,7 @@ from ingestor.ports import (
     Parser,
     Pinned,
     Structured,
+    Vocabulary,
 )
 from ingestor.rechunk.recipes import Choices, NotReproducible, as_chosen, chosen, parsing
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
@@ -376,6 +377,10 @@ class Parts:
         chunking = source.chunking
         options = chunking.options
         shared = options if isinstance(options, ChunkerOptions) else ChunkerOptions()
+        model = str(getattr(self.config.embedding.options, "model", ""))
+        vocabulary = None
+        if isinstance(self.embedder, Vocabulary):
+            vocabulary = ModelVocabulary(model.rstrip("/").rpartition("/")[2], self.embedder.count_unknown)
         return Tools(
             reader=reader,
             collection=edition,
@@ -391,7 +396,8 @@ class Parts:
             max_records=self.config.max_records,
             profile=source.metadata,
             own=source.own,
-            languages=languages_of(str(getattr(self.config.embedding.options, "model", ""))),
+            languages=languages_of(model),
+            vocabulary=vocabulary,
             quotas=chroma.bounds if isinstance(chroma := self.config.chroma, RemoteChroma) else UNBOUNDED,
             chunking_turn=self.text_budget.taken,
             times=self.times,

@@ -10,7 +10,7 @@ stage has a configuration of its own.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
@@ -237,8 +237,7 @@ def load_tokenizer(folder: Path) -> "Tokenizer | None":
 
     ``do_lower_case`` of sentence_bert_config.json is obeyed as sentence-transformers does.
     """
-    from tokenizers import Tokenizer
-    from tokenizers.normalizers import Lowercase, Sequence
+    from tokenizers import Tokenizer, normalizers
 
     file = folder / "tokenizer.json"
     if not file.is_file():
@@ -246,8 +245,20 @@ def load_tokenizer(folder: Path) -> "Tokenizer | None":
     tokenizer = Tokenizer.from_file(str(file))
     if read_json(folder / "sentence_bert_config.json").get("do_lower_case"):
         own = tokenizer.normalizer
-        tokenizer.normalizer = Lowercase() if own is None else Sequence([Lowercase(), own])
+        tokenizer.normalizer = (
+            normalizers.Lowercase() if own is None else normalizers.Sequence([normalizers.Lowercase(), own])
+        )
     return disable_truncation(tokenizer)
+
+
+def count_unknown(tokenizer: "Tokenizer | None", texts: Sequence[str]) -> tuple[int, int]:
+    """Return the number of unknown tokens and of all tokens; see ports.Vocabulary."""
+    ids = (tokenizer.token_to_id(name) for name in ("[UNK]", "<unk>")) if tokenizer is not None else ()
+    unknown = next((number for number in ids if number is not None), None)
+    if tokenizer is None or unknown is None:
+        return 0, 0
+    rows = [each.ids for each in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+    return sum(row.count(unknown) for row in rows), sum(map(len, rows))
 
 
 def disable_truncation(tokenizer: "Tokenizer") -> "Tokenizer":

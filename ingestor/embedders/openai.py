@@ -20,14 +20,14 @@ from functools import cached_property, partial
 from math import inf
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 
 from ingestor.core.errors import Stopped
 from ingestor.embedders.exact import unit
-from ingestor.embedders.model_files import load_tokenizer
+from ingestor.embedders.model_files import count_unknown, load_tokenizer
 from ingestor.llm.at_once import in_parallel
 from ingestor.llm.options import ModelServer
 from ingestor.llm.server import (
@@ -44,6 +44,9 @@ from ingestor.ports import BadDocument, NeedsHuman, Stop, Transient
 from ingestor.registry import Plugin, pinned, tuning
 from ingestor.text.tokens import Tokens
 from ingestor.units import counted
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 class OpenAIOptions(ModelServer):
@@ -82,14 +85,10 @@ class OpenAIOptions(ModelServer):
 Count = Callable[[Sequence[str]], list[int]]
 
 
-def counter(tokenizer: Path | None) -> Count:
-    """Build a counter from a ``tokenizer.json`` or its folder; else from cl100k_base, as OpenAI's models have
-    it.
-
-    Raises NeedsHuman if the file is missing.
-    """
+def tokenizer_of(tokenizer: Path | None) -> "Tokenizer | None":
+    """Load a ``tokenizer.json``, given as a file or its folder. Raises NeedsHuman if the file is missing."""
     if tokenizer is None:
-        return Tokens().counts
+        return None
     folder = tokenizer.parent if tokenizer.name == "tokenizer.json" else tokenizer
     try:
         loaded = load_tokenizer(folder)
@@ -97,7 +96,7 @@ def counter(tokenizer: Path | None) -> Count:
         raise NeedsHuman(f"embedding: the tokenizer in {folder} can't be read: {error}") from error
     if loaded is None:
         raise NeedsHuman(f"embedding: there is no tokenizer.json in {folder}")
-    return lambda texts: [len(encoding) for encoding in loaded.encode_batch_fast(list(texts))]
+    return loaded
 
 
 MINUTE = 60.0  # seconds
@@ -276,8 +275,16 @@ class Sender:
         return self._requests.describe(what)
 
     @cached_property
+    def tokenizer(self) -> "Tokenizer | None":
+        return tokenizer_of(self._options.tokenizer)
+
+    @cached_property
     def count(self) -> Count:
-        return counter(self._options.tokenizer)
+        """Count tokens by the tokenizer, else by cl100k_base, as OpenAI's models have it."""
+        loaded = self.tokenizer
+        if loaded is None:
+            return Tokens().counts
+        return lambda texts: [len(encoding) for encoding in loaded.encode_batch_fast(list(texts))]
 
     def answer(self, texts: Sequence[str], more: Mapping[str, Any], stop: Stop) -> EmbeddingAnswer:
         """Sends a request, repeatedly. Raises TextsRefused, Transient, NeedsHuman or Stopped."""
@@ -457,6 +464,10 @@ class OpenAIEmbedder:
     def count(self, texts: Sequence[str]) -> list[int]:
         """The prompt's tokens included."""
         return self._sender.count([self._options.prompt + text for text in texts])
+
+    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
+        """See ports.Vocabulary. Nothing is unknown without a ``tokenizer``."""
+        return count_unknown(self._sender.tokenizer, texts)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         return self._stack(self.embed_each(texts, Stop()))

@@ -144,6 +144,10 @@ class SentenceTransformersEmbedder:
         prompted = [self._prompts.document + text for text in texts]
         return [len(encoding) for encoding in self._counter.encode_batch_fast(prompted)]
 
+    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
+        """See ports.Vocabulary."""
+        return model_files.count_unknown(self._counter, texts)
+
     @cached_property
     def _weights(self) -> model_files.Weights:
         return model_files.locate(self._options.model)

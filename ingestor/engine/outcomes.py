@@ -7,6 +7,7 @@ import logging
 import traceback
 from collections import Counter
 from collections.abc import Container, Mapping
+from typing import Literal
 
 from ingestor.core import decisions
 from ingestor.core.decisions import Failure
@@ -104,6 +105,9 @@ class DocumentFlow:
         for feed, source in sources.items():
             if source.tools.languages is None:
                 self._notices.put("language", feed.source, None)
+            vocabulary, words = source.tools.vocabulary, self._notices.get("tokens", feed.source)
+            if words and (vocabulary is None or f" {vocabulary.model}," not in words):
+                self._notices.put("tokens", feed.source, None)
         self.writer.health.configure({feed.edition for feed in sources})
 
     def take(self, document: InFlight, outcome: Outcome) -> None:
@@ -116,24 +120,31 @@ class DocumentFlow:
             attempts.forget_failures()
             if outcome.value.empties and not self._may_withdraw(document, EMPTIED):
                 return
-            self._note_language(entry, outcome.value)
+            self._warn_of_language(entry, outcome.value)
             self._flight.put(document, outcome.value, self._clock())
         elif outcome.error is not None:
             self._fail(document, outcome.error, outcome.trace, document.refused)
 
-    def _note_language(self, entry: Entry, prepared: Prepared) -> None:
-        """Warn once if most documents of a source have a language that the model does not know."""
-        source = self._sources.get(entry.feed)
-        known = source.tools.languages if source is not None else None
-        language = prepared.records[0].metadata.get("language") if prepared.records else None
-        if known is None or language is None:
+    def _warn_of_language(self, entry: Entry, prepared: Prepared) -> None:
+        """Warn once if the model does not know the language of most documents of a source, or many tokens."""
+        source, warnings = self._sources.get(entry.feed), dict[Literal["language", "tokens"], str | None]()
+        if source is None or not prepared.records:
             return
-        words = self._languages.add(entry.source, str(language), known)
-        if words is not None and self._notices.get("language", entry.source) is None:
-            about = event("language_unknown", source=str(entry.source), reason=words)
-            log.warning("source %s: %s", entry.source, words, extra=about)
-        if words is not None:
-            self._notices.put("language", entry.source, words)
+        known, vocabulary = source.tools.languages, source.tools.vocabulary
+        if known is not None and (language := prepared.records[0].metadata.get("language")):
+            warnings["language"] = self._languages.add(entry.source, str(language), known)
+        if vocabulary is not None:
+            warnings["tokens"] = self._languages.add_tokens(entry.source, prepared.tokens, vocabulary.model)
+        for kind, words in warnings.items():
+            if words is not None and self._notices.get(kind, entry.source) is None:
+                about = event(
+                    "language_unknown" if kind == "language" else "tokens_unknown",
+                    source=str(entry.source),
+                    reason=words,
+                )
+                log.warning("source %s: %s", entry.source, words, extra=about)
+            if words is not None:
+                self._notices.put(kind, entry.source, words)
 
     def refuse(self, document: InFlight, error: Exception) -> None:
         """Handle a refusal by Chroma. The entry is read again, since the intents changed it."""

@@ -56,10 +56,15 @@ def overview(daemon: DaemonView, situation: Situation, history: "History") -> Ma
 
 def sources_now(daemon: DaemonView, situation: Situation) -> list[ShownSource]:
     kept = reasons_for_keeping(daemon.journal)
-    languages = notices(daemon.journal, "language")
+    languages, tokens = notices(daemon.journal, "language"), notices(daemon.journal, "tokens")
     facts = {
         str(name): SourceFacts(
-            row.held, row.loss, row.trouble, row.paused, kept.get(name), languages.get(str(name))
+            row.held,
+            row.loss,
+            row.trouble,
+            row.paused,
+            kept.get(name),
+            "; ".join(filter(None, (languages.get(str(name)), tokens.get(str(name))))) or None,
         )
         for name, row in states(daemon.journal).items()
     }

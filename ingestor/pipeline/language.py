@@ -12,7 +12,7 @@ again elsewhere costs a patch of its metadata.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
@@ -38,6 +38,9 @@ _NO_LANGUAGE = "zxx"
 _LOADING = Lock()
 REMEDY = "a multilingual model finds more: docs/first-collection.md, Languages"
 _FEWEST = 3  # documents; fewer show nothing
+_SAMPLED = 8  # texts of a document whose tokens are counted
+_MOST_UNKNOWN = 0.05  # share of tokens
+_FEWEST_TOKENS = 50  # unknown ones; fewer show nothing
 _ENGLISH = re.compile(  # names of models that were trained on English alone
     r"all-(minilm|mpnet|distilroberta|roberta)|multi-qa-|(^|[-_/])en([-_]|$)|[-_]en[-_.]v?\d|^msmarco-"
     r"|(^|/)(e5|gte|bge)-(small|base|large)(-v\d[\d.]*)?$|nomic-embed-text-v1",
@@ -120,11 +123,35 @@ def languages_of(model: str) -> ModelLanguages | None:
     return ModelLanguages(name, frozenset({"en"})) if _ENGLISH.search(name) else None
 
 
+@dataclass(frozen=True, slots=True)
+class ModelVocabulary:
+    """``count``: returns the number of unknown tokens and of all tokens of some texts."""
+
+    model: str
+    count: Callable[[Sequence[str]], tuple[int, int]]
+
+    def sample(self, texts: Sequence[str]) -> tuple[int, int]:
+        """Count the tokens of a few of a document's texts, evenly spread."""
+        return self.count(texts[:: -(-len(texts) // _SAMPLED)]) if texts else (0, 0)
+
+
 class LanguageCounts:
-    """Documents by source and language, as they are prepared."""
+    """Documents by source and language, and their sampled tokens, as they are prepared."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[str]] = {}
+        self._tokens: dict[str, tuple[int, int]] = {}
+
+    def add_tokens(self, source: str, sampled: tuple[int, int], model: str) -> str | None:
+        """Count a document's sampled tokens. Return a warning if too many of the source are unknown."""
+        before = self._tokens.get(source, (0, 0))
+        unknown, total = self._tokens[source] = before[0] + sampled[0], before[1] + sampled[1]
+        if unknown < _FEWEST_TOKENS or unknown <= _MOST_UNKNOWN * total:
+            return None
+        return (
+            f"{unknown:,} of {counted(total, 'sampled token')} ({100 * unknown / total:.0f} %) are unknown"
+            f" to {model}, which does not read them; {REMEDY}"
+        )
 
     def add(self, source: str, language: str, known: ModelLanguages) -> str | None:
         """Count a document. Return a warning if the model knows the language of too few of the source."""

@@ -36,7 +36,7 @@ from ingestor.model import (
 )
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import language, limits, metadata
-from ingestor.pipeline.language import ModelLanguages
+from ingestor.pipeline.language import ModelLanguages, ModelVocabulary
 from ingestor.pipeline.limits import StageTimes
 from ingestor.pipeline.reading import Reader, Reading
 from ingestor.ports import BadDocument, Chunker, Collective, Embed, Embedder
@@ -65,7 +65,8 @@ class Tools:
 
     ``context``, ``neighbours``: see chunkers/options. ``profile``: which metadata keys records carry.
     ``own``: keys that the config gives to documents. ``quotas``: of the server that takes them.
-    ``languages``: those of the model, if they are known to be few.
+    ``languages``: those of the model, if they are known to be few. ``vocabulary``: None if the model reads
+    every text.
     ``chunking_turn``: waits until a document of so many characters may be chunked. ``expect``: called when a
     document will need vectors.
     """
@@ -86,6 +87,7 @@ class Tools:
     own: OwnMetadata = metadata.NONE_OF_ITS_OWN
     quotas: Quotas = UNBOUNDED
     languages: ModelLanguages | None = None
+    vocabulary: ModelVocabulary | None = None
     chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
     times: StageTimes = field(default_factory=StageTimes)
     expect: Callable[[], None] = lambda: None
@@ -142,6 +144,7 @@ class Prepared:
     patches: tuple[tuple[RecordId, Metadata], ...] = ()
     drops: tuple[RecordId, ...] = ()
     added: int = 0  # how many of ``records`` are new
+    tokens: tuple[int, int] = (0, 0)  # sampled from ``records``: unknown to the model, and all
 
     @property
     def empties(self) -> bool:
@@ -326,6 +329,7 @@ def _compose(
         tuple((ids[position], metas[position]) for position in change.patch),
         tuple(record_id(owner.document_id, slot) for slot in change.drop),
         len(change.add),
+        tools.vocabulary.sample([record.text for record in records]) if tools.vocabulary else (0, 0),
     )
 
 

@@ -44,6 +44,7 @@ class SourceStatus:
     paused: float | None = None  # since when
     trouble: str | None = None  # why the last listing failed or is incomplete
     language: str | None = None  # how many documents have a language that the model does not know
+    tokens: str | None = None  # how many tokens the model does not know
     configured: bool = True
     renamed_from: str | None = None  # old name, until the next pass hands its documents over
     listing: RunningListing | None = None  # under way
@@ -169,7 +170,8 @@ def gather(
 def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> dict[str, SourceStatus]:
     """Add the documents by state, and the last listing, to each source."""
     unseen = {edition.name for edition in Editions(journal).all() if edition.role != "live"}
-    found, languages = dict(status.sources), Notices(journal).all("language")
+    found, notices = dict(status.sources), Notices(journal)
+    languages, tokens = notices.all("language"), notices.all("tokens")
 
     def named(name: str) -> tuple[str, SourceStatus]:
         called = renames.get(SourceName(name), name)
@@ -200,6 +202,7 @@ def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> 
             held=row.held or Withdrawals(journal).kept(name),
             trouble=row.trouble,
             language=languages.get(name),
+            tokens=tokens.get(name),
             paused=row.paused,
             in_flight=live.in_flight.get(called, 0),
             listing=live.listing.get(called),

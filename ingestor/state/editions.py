@@ -34,6 +34,7 @@ Notice = Literal[
     "reach",  # an edition: why search misses too many of its records
     "rebuilt",  # a collection: POSIX seconds of its last rebuild
     "language",  # a source: how many of its documents have a language that the model does not know
+    "tokens",  # a source: how many tokens of its documents the model does not know
 ]
 Kind = TypeVar("Kind", bound=str)
 

@@ -1,6 +1,7 @@
 """Documents in languages that the model does not know: sync, status and init say so."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 from ingestor.app import parts
 from ingestor.cli.main import app
 from ingestor.config.file import load
+from ingestor.embedders.hashing import HashingEmbedder
 from ingestor.pipeline.language import ModelLanguages
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
@@ -46,6 +48,32 @@ def test_sync_warns_once_and_status_keeps_the_count_until_the_model_changes(
     assert ask("sync").code == 0
     (source,) = answered(ask("status", "--json"))["sources"].values()
     assert source["language"] is None
+
+
+@pytest.mark.usefixtures("embedded")
+def test_sync_warns_once_of_tokens_that_model_does_not_know(
+    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count_unknown(self: HashingEmbedder, texts: Sequence[str]) -> tuple[int, int]:
+        words = [word for text in texts for word in text.split()]
+        return sum("ä" in word or "ü" in word for word in words), len(words)
+
+    monkeypatch.setattr(HashingEmbedder, "count_unknown", count_unknown, raising=False)
+    for number in range(20):
+        text = "Die Bücher und die Gänge müssen über Nacht geprüft werden. " * 3
+        (project.docs / f"{number}.txt").write_text(f"{text} {number}")
+    first = ask("sync")
+    assert len(re.findall("sampled tokens .* are unknown to", " ".join(first.err.split()))) == 1
+    (source,) = answered(ask("status", "--json"))["sources"].values()
+    assert re.match(r"\d+ of \d[\d,]* sampled tokens \(\d\d %\) are unknown to", source["tokens"])
+    assert "sampled tokens" in " ".join(ask("status").out.split())
+    (project.docs / "new.txt").write_text("Die Bücher müssen über Nacht geprüft werden. " * 30)
+    assert "sampled tokens" not in ask("sync").err
+    monkeypatch.undo()
+    (project.docs / "newer.txt").write_text("Another text.")
+    assert ask("sync").code == 0
+    (source,) = answered(ask("status", "--json"))["sources"].values()
+    assert source["tokens"] is None
 
 
 def test_init_proposes_a_multilingual_model_for_a_folder_in_german(

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -9,6 +10,7 @@ from ingestor.pipeline import language
 from ingestor.pipeline.language import (
     LanguageCounts,
     ModelLanguages,
+    ModelVocabulary,
     describe_foreign,
     identify,
     language_of,
@@ -157,3 +159,29 @@ def test_documents_are_counted_by_source() -> None:
     counts = LanguageCounts()
     assert [counts.add("a", "de", ENGLISH) is None for _ in range(3)] == [True, True, False]
     assert counts.add("b", "de", ENGLISH) is None
+
+
+def test_unknown_tokens_above_five_percent_of_source_are_reported() -> None:
+    counts = LanguageCounts()
+    assert counts.add_tokens("a", (49, 100), "small-en") is None  # few
+    assert counts.add_tokens("b", (50, 1000), "small-en") is None  # 5 %
+    words = counts.add_tokens("b", (51, 1000), "small-en")
+    assert words is not None
+    assert words.startswith("101 of 2,000 sampled tokens (5 %) are unknown to small-en, which")
+    assert "a multilingual model finds more" in words
+
+
+def test_sample_takes_few_texts_from_whole_document() -> None:
+    sampled = list[str]()
+
+    def count(texts: Sequence[str]) -> tuple[int, int]:
+        sampled.extend(texts)
+        return 0, len(texts)
+
+    vocabulary = ModelVocabulary("small-en", count)
+    assert vocabulary.sample([]) == (0, 0)
+    assert vocabulary.sample(["a"]) == (0, 1)
+    sampled.clear()
+    assert vocabulary.sample([str(number) for number in range(100)])[1] == 8
+    assert sampled[0] == "0"
+    assert int(sampled[-1]) > 85

@@ -134,8 +134,8 @@ def _source_troubles(name: str, source: SourceStatus, now: float, config: Path) 
         yield Text(f"source {name} {listing_words(source.listing, now)}")
     if source.trouble:
         yield Text.assemble((f"source {name}: ", "yellow"), line(source.trouble))
-    if source.language:
-        yield Text.assemble((f"source {name}: ", "yellow"), line(source.language))
+    for warning in filter(None, (source.language, source.tokens)):
+        yield Text.assemble((f"source {name}: ", "yellow"), line(warning))
     if source.renamed_from:
         words = f" was renamed from {source.renamed_from}; its documents are handed over by the next pass"
         yield Text.assemble((f"source {name}", "yellow"), words)
