@@ -148,11 +148,10 @@ def estimate_requests(
     return AskingEstimate(", ".join(dict.fromkeys(names)), use) if names else None
 
 
-def count_requests(place: Workplace, estimate: AskingEstimate) -> AskingUsage:
+def count_requests(place: Workplace) -> ModelUse:
     """Return the requests that were sent, once the evaluation has asked everything."""
     sent = place.answers
-    use = ModelUse(sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
-    return AskingUsage(estimate, use)
+    return ModelUse(sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
 
 
 def _by(strategies: Sequence[Strategy], place: Workplace) -> ModelUse:

@@ -15,7 +15,7 @@ from ingestor.config.models import Choice, Config
 from ingestor.evaluate import asking, strategies
 from ingestor.evaluate.asking import AskingEstimate, AskingUsage
 from ingestor.evaluate.comparison import Apart, Comparison, Facts, Verdict, apart, compare, verdict, words
-from ingestor.evaluate.cutting import SampleCut, cut
+from ingestor.evaluate.cutting import ModelUse, SampleCut, cut
 from ingestor.evaluate.judging import Judged, describe_judgements, judge
 from ingestor.evaluate.made_questions import make_questions
 from ingestor.evaluate.question_file import RefusedQuestion, locate, quotations, to_rows, write_rows
@@ -91,7 +91,7 @@ def evaluate(
         )
         if endpoint is not None and request.judge:
             evaluation = _with_judgements(evaluation, place, endpoint)
-        asked = None if estimate is None else asking.count_requests(place, estimate)
+        asked = None if estimate is None else AskingUsage(estimate, asking.count_requests(place))
         return replace(evaluation, asked=asked)
 
 
@@ -106,7 +106,7 @@ def _compare_models(
     if request.judge:
         raise BadRequest("--models and --judge exclude each other: give one")
     configured = getattr(config.embedding.options, "model", None)
-    outcomes = list[StrategyOutcome]()
+    outcomes, use = list[StrategyOutcome](), ModelUse()
     for number, model in enumerate(request.models):
         with _open(_with_model(config, model), request, progress) as place:
             if number == 0:
@@ -125,7 +125,9 @@ def _compare_models(
             ]
             made = score_cuts(place, cuts, dict(zip(readings, questions, strict=True)), request.budgets)
             outcomes += [replace(each, model=model) for each in made]
-    return _conclude(request, samples, quotations(questions, samples), refused, questions[0], outcomes)
+            use += asking.count_requests(place)
+    evaluation = _conclude(request, samples, quotations(questions, samples), refused, questions[0], outcomes)
+    return replace(evaluation, asked=None if estimate is None else AskingUsage(estimate, use))
 
 
 def _with_model(config: Config, model: str) -> Config:

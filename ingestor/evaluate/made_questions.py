@@ -1,17 +1,21 @@
 """Questions made of the documents themselves, without a model. Pure, and the same every time.
 
-One or two sentences are drawn, or the term of a definition. In English a template asks for them: by the term,
-by what a figure counts, or by phrases of the sentences and the heading above. A question has four phrases at
-most, the longest first. In other languages the question is half of the words. The excerpt to find is these
-sentences with their neighbours, or the definition.
+A document's own questions, such as the headings of an FAQ, are asked as they are, and the terms of its
+definitions. In English a template turns a sentence around: "If the wind is strong, close the gate" becomes
+"What happens if the wind is strong?". The first template that fits decides. It asks for what the main clause,
+the object or the figure says, and leaves that out. Sentences that no template fits are asked for by two of
+their noun phrases, after all others. In other languages the question is half of a sentence's words.
 
-Recall *at an equal budget of tokens* by such questions orders strategies much as real questions do
-(docs/evaluate.md has the correlations). Without the neighbours the order was wrong: chunks of 30 tokens, each
-about one sentence, scored best. The height of recall means nothing.
+The excerpt to find is the sentence with its neighbours, the definition, or the answer below a question.
+Without the neighbours the order of strategies was wrong: chunks of 30 tokens, each about one sentence, scored
+best. Recall *at an equal budget of tokens* by such questions orders strategies much as real questions do
+(docs/evaluate.md has the correlations). The height of recall means nothing.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice, pairwise
 
 import numpy as np
@@ -19,20 +23,19 @@ import numpy as np
 from ingestor.core.fingerprint import text_digest
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.model import Document
-from ingestor.text.outline import Outline, outline
 from ingestor.text.sentences import sentences
-from ingestor.text.spans import Span, inside
+from ingestor.text.spans import Span, inside, trim
 
 _WORD = re.compile(r"\w[\w'’-]*")
 _FEWEST, _MOST = 8, 80  # words of an excerpt
 _KEPT = 0.5
 _SHORTEST = 3  # words of a question
 _GAP = 2  # characters between two sentences of one excerpt
-_CHARACTERS = 60  # of the longest term
-_PHRASE = 4  # words
-_PHRASES = 4  # of a question
-_FIGURE = re.compile(r"(?<![\w.,])\d[\d.,]*\s+(?P<counted>[a-z]{3,}s)\b")
-_LIGHT = frozenset(  # words of English that no phrase holds
+_TERM = 60  # characters of the longest term
+_OWN = 150  # characters of the longest question of a document's own
+_TOLD = 2  # words of a question that carry meaning, at least
+_SKIPPED = frozenset({"heading", "code", "table", "front_matter", "rule", "html", "comment", "label"})
+_LIGHT = frozenset(  # words of English that carry no meaning of their own
     """
     a about above after again all also although always am among an and another any are as at be because
     been before being below between both but by can could did do does doing down during each either else
@@ -42,10 +45,185 @@ _LIGHT = frozenset(  # words of English that no phrase holds
     only or other others our out over own per rather same second she should since so some such than that
     the their them then there these they this those though three through thus to too two under until up
     upon us use used uses using very was we well were what when where whether which while who whom whose
-    why will with within without would yet you your
+    why will with within without would yet you your happens know company
     """.split()  # noqa: SIM905
 )
-_SKIPPED = frozenset({"heading", "code", "table", "front_matter", "rule", "html", "comment", "label"})
+_VAGUE = re.compile(  # what only the text before explains
+    r"\b(?:it|its|this|these|those|they|them|their|he|she|his|her|such|above|below|here|former|latter|"
+    r"following|same|aforementioned|thereof|herein|respectively|(?:even|do) that|that case|do so|doing so)\b",
+    re.I,
+)
+_FINITE = frozenset(  # verbs and words that a subject does not hold
+    """
+    is are was were has have had can will must that which who may should could would do does did not be
+    been when where if and/or
+    """.split()  # noqa: SIM905
+)
+_OPENERS = frozenset(  # words that open a sentence, but no subject
+    """
+    also however then thus therefore instead otherwise first second next finally additionally moreover
+    there here note so and but or for in on at by with if when while as to see not no what how why
+    although because since unless until after before once where which who please
+    """.split()  # noqa: SIM905
+)
+_COUNTS = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_NUMBER = (
+    r"(?:about |approximately |nearly |almost |over |more than |up to |at least |at most )?"
+    r"(?:[$€£] ?)?\d[\d.,]*\d?(?: ?(?:%|percent|per cent|million|billion|thousand))?|"
+    rf"(?:{_COUNTS})"
+)
+_ON = r"(?!\w+(?:,| and | or ))"  # a main clause, no list
+_W = r"[\w’'“”\"./+-]+"
+_S = (  # a subject
+    rf"(?P<s>(?=[A-Z“\"])(?:(?:The|An?|Our|Your|All|Each|Every|Some|Most|Any|No|Such) )?{_W}(?: {_W}){{0,3}}?"
+    rf"(?: (?:of|for|in|on|to|from|with) (?:the |an? |our |your )?{_W}(?: {_W}){{0,2}}?)?)"
+)
+_C = r"(?P<c>[^,;:.()]{8,80})"  # a clause
+_PP = (
+    r"(?P<pp> (?:in|for|during|at|as of|per) [^,;:.()]{3,40}?)?(?=[,;:.(]| (?:and|but|compared|from|to|or)\b)"
+)
+_VERBS = (
+    "require|provide|create|remove|produce|operate|own|sell|manufacture|affect|contain|specify|determine|"
+    "include|represent|describe|generate|recognize|employ|consist of|depend on|refer to|mean|compete with|"
+    "rely on|apply to|comprise"
+)
+_TRANSITIVE = """
+    accept add answer ask avoid block book borrow bring build buy call carry catch cause change charge check
+    choose clean close collect compare connect control copy cover cut decide define delete deliver describe
+    display divide draw drive eat enter examine explain fill find finish fix follow get give grow guide handle
+    help hold identify ignore improve increase indicate inform install invite issue join keep kill know leave
+    lend lift limit list load lose maintain make manage mark measure meet mix move name need offer open order
+    pack pay perform pick place plan plant play prepare prevent print process protect prove publish pull push
+    put read receive record reduce refuse release rent repair repeat replace report reserve return run save
+    search see select send separate serve share show sign start state stop store suggest supply support take
+    teach tell test track train transfer treat turn use visit want wash watch wear win write
+""".split()  # noqa: SIM905
+_IRREGULAR = {
+    "built": "build", "bought": "buy", "brought": "bring", "caught": "catch", "chose": "choose",
+    "drew": "draw", "drove": "drive", "ate": "eat", "found": "find", "got": "get", "gave": "give",
+    "grew": "grow", "held": "hold", "kept": "keep", "knew": "know", "left": "leave", "lent": "lend",
+    "lost": "lose", "made": "make", "met": "meet", "paid": "pay", "ran": "run", "saw": "see",
+    "sent": "send", "sold": "sell", "showed": "show", "told": "tell", "took": "take", "taught": "teach",
+    "wore": "wear", "won": "win", "wrote": "write",
+}  # fmt: skip
+_FORMS = (  # a form of a verb: what asks with it, and its plain form
+    {verb: ("do", verb) for verb in _TRANSITIVE}
+    | {
+        verb + ("es" if verb.endswith(("s", "sh", "ch", "x")) else "s"): ("does", verb)
+        for verb in _TRANSITIVE
+    }
+    | {f"{verb[:-1]}ies": ("does", verb) for verb in _TRANSITIVE if re.search("[^aeou]y$", verb)}
+    | {verb + ("d" if verb.endswith("e") else "ed"): ("did", verb) for verb in _TRANSITIVE}
+    | {past: ("did", verb) for past, verb in _IRREGULAR.items()}
+)
+_OBJECT = (
+    r"(?:the|an?|all|any|its|their|our|your|no|each|every|both|only|most|many|several|some|\d+|two|three)\b"
+)
+_LEAD = re.compile(  # a time before the main clause
+    r"((?:In|For|During|As of|At|Since|On) [^,;:.()]*?(?:\d|year|quarter|month|week|night|winter|summer|"
+    r"spring|autumn|morning|evening|day|season)[^,;:.()]*(?:, \d{4})?), (?=[a-z])"
+)
+_TIME = (
+    r"in (?:\w+ )?\d{4}|on \w+ \d{1,2}(?:, \d{4})?|since \d{4}|at \d{1,2}(?::\d\d)? ?(?:a\.?m\.?|p\.?m\.?)|"
+    r"(?:before|after|until) \w+ \d{1,2}(?:, \d{4})?"
+)
+_OFTEN = r"every \w+|once an? \w+|twice an? \w+|daily|weekly|monthly|yearly|annually"
+_DONE = (
+    r"(?:\w+ed|built|bought|sold|made|held|kept|set|paid|sent|taken|written|known|found|begun|opened|shut)"
+)
+_MOVED = {
+    "increased": "increase", "decreased": "decrease", "rose": "rise", "fell": "fall", "grew": "grow",
+    "declined": "decline", "dropped": "drop", "improved": "improve",
+}  # fmt: skip
+_BE = r"(?P<be>is|are|was|were)"
+_KEPT_IN = "stored|located|kept|saved|placed|installed|written|listed|described|documented|held|situated"
+_THIRD = "|".join(verb.replace(" ", "s ", 1) if " " in verb else f"{verb}s" for verb in _VERBS.split("|"))
+_AGENTS = r"(?P<s>[A-Z][^,;:()]{2,40}?(?:[eo]rs?|members|people|guests|staff|employees|We))"
+_NO_VERB = r"(?!(?:the|an?|our|its|their|all|any|this|these)\b)"
+_NO_PARTICIPLE = r"(?!\w+(?:ing|ed)\b|necessary|needed|possible|required)"
+# Questions by the form of a sentence; the first that fits is asked. Of a verb's groups {v} is its plain form.
+_TEMPLATES = [
+    (re.compile(pattern), question)
+    for pattern, question in (
+        (rf"^If (?P<c>you\b[^,;:.()]{{8,80}}), {_ON}", "What should I do if {c}?"),
+        (rf"^If {_C}, {_ON}", "What happens if {c}?"),
+        (rf"^(?:In order )?[Tt]o {_C}, we ", "How does the company {c}?"),
+        (rf"^(?:When|Whenever) {_NO_PARTICIPLE}{_C}, ", "What happens when {c}?"),
+        (rf"^(?:In order )?[Tt]o {_NO_VERB}{_C}, (?!we\b|our\b)", "How do I {c}?"),
+        (rf"\b[Uu]se [^,;:.()]{{2,50}} to {_NO_VERB}{_C}\.", "How do I {c}?"),
+        (rf"\b(?:allow|let|enable)s? (?:you|users|one) (?:to )?{_C}[.,;]", "What lets me {c}?"),
+        (
+            r"^You (?:can|may|should|must|need to|have to) (?P<c>(?!not\b)\w+ [^,;:.()]{6,60}?)"
+            r" (?:by|with|using|through|via|from) ",
+            "How can I {c}?",
+        ),
+        (rf"^{_S} {_BE} (?P<p>{_DONE}[^,;:.()]{{0,40}}?) because ", "Why {be} {s} {p}?"),
+        (
+            rf"^{_S} (?:total(?:ed|led)|amounted to|came to|reached) (?:{_NUMBER}){_PP}",
+            "How much did {s} amount to{pp}?",
+        ),
+        (rf"^{_S} {_BE} (?:{_NUMBER}){_PP}", "What {be} {s}{pp}?"),
+        (
+            rf"^{_S} (?P<moved>{'|'.join(_MOVED)}) (?:by )?(?:{_NUMBER}){_PP}",
+            "By how much did {s} {v}{pp}?",
+        ),
+        (
+            rf"^There {_BE} (?:{_NUMBER}) (?P<c>[a-z-]+(?: [a-z-]+){{0,2}}){_PP}",
+            "How many {c} {be} there{pp}?",
+        ),
+        (
+            rf"^{_S} (?P<has>has|have|had) (?:{_NUMBER}) (?P<c>[a-z-]+(?: [a-z-]+)?s){_PP}",
+            "How many {c} {v} {s} have{pp}?",
+        ),
+        (rf"^{_S} costs? (?:{_NUMBER}){_PP}", "How much does {s} cost{pp}?"),
+        (rf"^{_S} {_BE} (?P<p>{_DONE}[^,;:.()]{{0,40}}?) (?:{_TIME})\b", "When {be} {s} {p}?"),
+        (
+            rf"^{_S} (?P<be>must|should) be (?P<p>{_DONE}[^,;:.()]{{0,30}}?) (?:{_OFTEN})\b",
+            "How often {be} {s} be {p}?",
+        ),
+        (
+            rf"^(?P<c>[A-Z][a-z]+ (?:the|your|all|each|every|any|its) [^,;:.()]{{3,50}}?) (?:{_OFTEN})[.,]",
+            "How often should I {imperative}?",
+        ),
+        (rf"^{_S} {_BE} (?P<p>{_KEPT_IN}) (?:in|at|on|under|by|near) ", "Where {be} {s} {p}?"),
+        (rf"^{_S} {_BE} (?P<p>{_DONE}) by (?!\w+ing\b|default\b|a factor)", "What {be} {s} {p} by?"),
+        (rf"^{_S} {_BE} (?:an?|one of|used (?:to|for|by|as)|intended (?:to|for)) ", "What {be} {s}?"),
+        (rf"^{_S} (?P<verb>{_THIRD}) ", "What does {s} {v}?"),
+        (rf"^(?:{_S}|(?P<we>We)) (?P<verb>{_VERBS}) ", "What do {s} {v}?"),
+        (rf"^(?:{_S}|(?P<we>We)) (?P<form>{'|'.join(_FORMS)}) (?={_OBJECT})", "What {aux} {s} {v}?"),
+        (rf"^{_S} (?P<be>must|should) be {_DONE}", "What {be} be done with {s}?"),
+        (
+            rf"^{_AGENTS} (?P<be>must|should|can|may) (?!be\b|have\b|not\b)[a-z]+",
+            "What {be} {s} do?",
+        ),
+        (rf" (?:only )?(?P<w>if|when) {_NO_PARTICIPLE}(?P<c>[^,;:.()]{{12,80}})\.$", "What happens {w} {c}?"),
+    )
+]
+_WORD_OF_NAME = r"(?!\w+(?:ing|ed|ly)\b)[\w’'-]+"
+_NOUNS = re.compile(  # noun phrases: from an article up to what ends a phrase
+    rf"\b(?P<np>(?:[Tt]he|[Aa]n?|[Oo]ur|[Yy]our) {_WORD_OF_NAME}(?: {_WORD_OF_NAME}){{0,2}}?"
+    rf"(?: of (?:the |an? )?{_WORD_OF_NAME}(?: {_WORD_OF_NAME})?)?)"
+    r"(?=[,;:.()]| (?:in|on|at|to|by|for|from|with|into|over|under|and|or|is|are|was|were|can|must|should"
+    r"|may|will|has|have|had|that|which|when|if|as|it|they|you|we|not|so|than|because|while|until)\b)"
+)
+_GENERAL = frozenset(  # nouns that say nothing by themselves
+    """
+    advantage amount amounts basis beginning bottom case cases certain course date day days end event
+    example extent fact first information kind last latest left level lot majority note notes number
+    numbers order other others part parts period purpose range reason rest result results right section
+    sections set system systems table time times top type types use variety way ways year years
+    """.split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """``asked``: the question, if it is known. ``rank``: candidates of a lower rank are asked first."""
+
+    rank: int
+    asked: str
+    span: Span
+    excerpt: Span
 
 
 def make_questions(documents: Sequence[Document], count: int, seed: int = 0) -> list[EvalQuestion]:
@@ -53,109 +231,227 @@ def make_questions(documents: Sequence[Document], count: int, seed: int = 0) -> 
 
     A document without a language counts as English. Another ``seed`` gives other questions.
     """
-    whole = "\n".join(document.text for document in documents)
-    salt = f"{seed} " if seed else ""
-    candidates = sorted(
-        (text_digest(f"{salt}{number} {document.text[start:end]}"), number, (start, end), excerpt)
-        for number, document in enumerate(documents)
-        for (start, end), excerpt in (*_draw(document), *_definitions(document))
-    )
-    outlines = [outline(document) for document in documents]
-    asked = (
-        _question(digest, documents[number], outlines[number], span, Excerpt(number, *excerpt))
-        for digest, number, span, excerpt in candidates
-        if whole.count(documents[number].text[slice(*span)]) == 1
-    )
-    distinct = {question.text: question for question in filter(None, asked)}
-    return list(islice(distinct.values(), count))
+    texts = [document.text for document in documents]
+    whole, salt = "\n".join(texts), f"{seed} " if seed else ""
+    candidates = [
+        (number, each) for number, document in enumerate(documents) for each in _candidates(document)
+    ]
+    times = Counter(each.asked.casefold() for _, each in candidates)
+
+    def digest(number: int, each: _Candidate) -> str:
+        return text_digest(f"{salt}{number} {texts[number][slice(*each.span)]}")
+
+    def make() -> Iterator[EvalQuestion]:
+        for number, each in sorted(candidates, key=lambda pair: (pair[1].rank, digest(*pair), pair[1].span)):
+            text = texts[number][slice(*each.span)]
+            asked = each.asked or _half(text, digest(number, each))
+            is_clear = not each.asked or times[each.asked.casefold()] == 1
+            if asked and is_clear and whole.count(text) == 1:
+                yield EvalQuestion(asked, (Excerpt(number, *each.excerpt),), origin="made")
+
+    return list(islice(make(), count))
 
 
-def _definitions(document: Document) -> Iterator[tuple[Span, Span]]:
-    """Yield the terms of definitions, and each with the block after it."""
-    for block, body in pairwise(document.blocks):
-        term = document.text[block.start : block.end].strip()
-        if block.kind == "definition" != body.kind and 0 < len(term) <= _CHARACTERS and "\n" not in term:
-            yield (block.start, block.end), (block.start, body.end)
-
-
-def _draw(document: Document) -> Iterator[tuple[Span, Span]]:
-    """Sentences of prose, none twice, by turns one alone and two together; and each with those around it."""
+def _candidates(document: Document) -> Iterator[_Candidate]:
+    yield from _own_questions(document)
+    yield from _definitions(document)
+    english = (document.language or "en").partition("-")[0] == "en"
+    lower = _common_words(document.text) if english else set()
     other = [(block.start, block.end) for block in document.blocks if block.kind in _SKIPPED]
     prose = [span for span in sentences(document.text, language=document.language) if not inside(other, span)]
-    at, pair = 0, False
-    while at < len(prose):
-        last = at + 1 if pair and _together(prose, at) else at
-        start, end = prose[at][0], prose[last][1]
-        if _FEWEST <= len(_WORD.findall(document.text[start:end])) <= _MOST:
-            yield (start, end), _widen(prose, at, last)
-        at, pair = last + 1, not pair
+    for at, (start, end) in enumerate(prose):
+        text = " ".join(document.text[start:end].split())
+        if not _FEWEST <= len(_WORD.findall(text)) <= _MOST:
+            continue
+        excerpt = _widen(prose, at)
+        if not english:
+            yield _Candidate(1, "", (start, end), excerpt)
+        elif asked := _turn(text, lower):
+            yield _Candidate(0, asked, (start, end), excerpt)
+        elif asked := _relate(text, lower):
+            yield _Candidate(1, asked, (start, end), excerpt)
 
 
-def _widen(spans: Sequence[Span], first: int, last: int) -> Span:
-    first -= first > 0 and _together(spans, first - 1)
-    last += _together(spans, last)
+def _common_words(text: str) -> set[str]:
+    """Return the words that a text has in lower case more often than as names inside sentences."""
+    lower = Counter(re.findall(r"(?<![\w./@:-])[a-z][\w’'-]*(?![\w./@:-]*[/@])", text))
+    names = Counter(name.lower() for name in re.findall(r"(?<=[a-z,] )[A-Z][\w’'-]*", text))
+    return {word for word, times in lower.items() if times > names[word]}
+
+
+def _own_questions(document: Document) -> Iterator[_Candidate]:
+    """Yield the questions that a document asks itself, each with the block that answers it."""
+    for block, body in pairwise(document.blocks):
+        start, end = trim(document.text, (block.start, block.end))
+        asked = " ".join(document.text[start:end].lstrip("#*_ ").rstrip("#*_ ").split())
+        asked = re.sub(r"^(?:[\d.]+|Q\d*[:.])\s+", "", asked)
+        if (
+            asked.endswith(("?", "？", "؟"))
+            and len(asked) <= _OWN
+            and (len(_WORD.findall(asked)) >= _SHORTEST or not asked.isascii())
+            and body.kind not in _SKIPPED
+            and not document.text[body.start : body.end].rstrip().endswith("?")
+        ):
+            yield _Candidate(0, asked, (start, end), trim(document.text, (body.start, body.end)))
+
+
+def _definitions(document: Document) -> Iterator[_Candidate]:
+    """Yield the terms of definitions, each with its body."""
+    for block, body in pairwise(document.blocks):
+        term = " ".join(document.text[block.start : block.end].split()).rstrip(":")
+        if block.kind == "definition" != body.kind and 0 < len(term) <= _TERM and not term.endswith("?"):
+            yield _Candidate(0, _ask_for_term(term), (block.start, block.end), (block.start, body.end))
+
+
+def _ask_for_term(term: str) -> str:
+    if term.startswith("-"):
+        return f"What does {term} do?" if "," not in term else f"What does the option {term} do?"
+    return f"What is {term} for?" if term.startswith(("/", "$", "~")) else f"What is {term}?"
+
+
+def _widen(spans: Sequence[Span], at: int) -> Span:
+    """Return a sentence with the sentences that adjoin it."""
+    first = at - (at > 0 and spans[at][0] - spans[at - 1][1] <= _GAP)
+    last = at + (at + 1 < len(spans) and spans[at + 1][0] - spans[at][1] <= _GAP)
     return spans[first][0], spans[last][1]
 
 
-def _together(spans: Sequence[Span], at: int) -> bool:
-    """Whether a sentence and the next one follow each other."""
-    return at + 1 < len(spans) and spans[at + 1][0] - spans[at][1] <= _GAP
+def _turn(text: str, lower: set[str]) -> str:
+    """Ask for what a sentence says, by the first template that fits; "" if none does.
+
+    ``lower``: words that the document has in lower case.
+    """
+    lead, rest = "", text
+    if opening := _LEAD.match(text):
+        lead, rest = f" {opening[1][0].lower()}{opening[1][1:]}", text[opening.end() :]
+        rest = rest[0].upper() + rest[1:]
+    for pattern, question in _TEMPLATES:
+        if (match := pattern.search(rest)) and (asked := _fill(question, match, lead, lower)):
+            return asked
+    return ""
 
 
-def _question(
-    digest: str, document: Document, outlined: Outline, span: Span, excerpt: Excerpt
-) -> EvalQuestion | None:
-    text = document.text[slice(*span)]
-    random = np.random.default_rng(int(digest, 16))
-    if span[0] == excerpt.start and any(
-        block.kind == "definition" and (block.start, block.end) == span for block in outlined.between(*span)
+def _fill(question: str, match: "re.Match[str]", lead: str, lower: set[str]) -> str:
+    """Fill in a template; "" if the question would not make sense by itself."""
+    groups = {key: value or "" for key, value in match.groupdict().items()}
+    subject = groups.get("s") or groups.get("we", "")
+    clause = groups.get("c", "")
+    if (subject and not _is_subject(subject)) or (
+        "imperative" in question and clause.split()[0].lower() not in lower
     ):
-        term = " ".join(text.split()).rstrip(":")
-        asked = f"What does {term} do?" if term.startswith("-") else f"What is {term}?"
-    elif (document.language or "en").partition("-")[0] == "en":
-        section = outlined.sections[outlined.section(span[0])]
-        asked = _ask(text, section.title or "", random)
-    else:
-        words = _WORD.findall(text)
-        draws = random.random(len(words))
-        kept = [word for word, draw in zip(words, draws, strict=True) if draw < _KEPT]
-        asked = " ".join(kept) if len(kept) >= _SHORTEST else ""
-    return EvalQuestion(asked, (excerpt,), origin="made") if asked else None
-
-
-def _ask(text: str, heading: str, random: np.random.Generator) -> str:
-    """Ask for what sentences say by a template; "" if they have too few phrases."""
-    figure = _FIGURE.search(text)
-    phrases = [each for each in _phrases(text) if not (figure and _gives_away(each, figure["counted"]))]
-    draws = random.random(len(phrases))
-    order = sorted(range(len(phrases)), key=lambda at: (-len(phrases[at].split()), draws[at]))
-    chosen = [phrases[at] for at in sorted(order[:_PHRASES])]
-    if sum(len(each.split()) for each in chosen) < _SHORTEST:
         return ""
-    listed = chosen[0] if len(chosen) == 1 else f"{', '.join(chosen[:-1])} and {chosen[-1]}"
-    if figure:
-        return f"How many {figure['counted']} are there, with regard to {listed}?"
-    if heading and len(heading) <= _CHARACTERS and random.random() < _KEPT:
-        return f"What does “{heading}” say about {listed}?"
-    opening = ("What is said about", "What is known about", "What should I know about")
-    return f"{opening[int(random.integers(len(opening)))]} {listed}?"
+    if question == "What {be} {s}?":
+        if subject.startswith("Our "):
+            return ""
+        question = "Who {be} {s}?" if re.match(r"(?:Mr|Mrs|Ms|Dr|Prof)\b", subject) else question
+    groups |= _verb(groups)
+    if (question.startswith("What do {s}") or groups.get("aux") == "do") and not re.search(
+        "s$|^We$", subject
+    ):
+        return ""
+    imperative = clause[:1].lower() + clause[1:]
+    asked = question.format_map(
+        {"pp": "", **groups, "s": _as_object(subject, lower), "imperative": imperative}
+    )
+    asked = _turn_person(f"{asked[:-1]}{lead if not groups.get('pp') else ''}?")
+    told = [word for word in _WORD.findall(asked) if word.lower() not in _LIGHT]
+    if _VAGUE.search(asked) or len(told) < _TOLD or len(asked) > _OWN:
+        return ""
+    return asked[0].upper() + asked[1:]
 
 
-def _gives_away(phrase: str, counted: str) -> bool:
-    """Return whether a phrase has the number that is asked for."""
-    return counted in phrase.split() and any(map(str.isdigit, phrase))
+def _verb(groups: Mapping[str, str]) -> dict[str, str]:
+    """Return the plain form of a template's verb, and what asks with it."""
+    if "moved" in groups:
+        return {"v": _MOVED[groups["moved"]]}
+    if "has" in groups:
+        return {"v": {"has": "does", "have": "do", "had": "did"}[groups["has"]]}
+    if "form" in groups:
+        aux, plain = _FORMS[groups["form"]]
+        return {"aux": aux, "v": plain}
+    if "verb" not in groups:
+        return {}
+    first, _, rest = groups["verb"].partition(" ")
+    is_plain = first in {verb.partition(" ")[0] for verb in _VERBS.split("|")}
+    return {"v": f"{first if is_plain else first[:-1]} {rest}".strip()}
 
 
-def _phrases(text: str) -> list[str]:
-    """Return runs of words between punctuation and light words, of four words at most, each once."""
-    phrases = list[str]()
-    for part in re.split(r"[.,;:!?()\[\]{}<>|*_`\"“”\n]", text):
-        run = list[str]()
-        for word in (*_WORD.findall(part), ""):
-            light = not word or word.lower() in _LIGHT
-            if run and (light or len(run) == _PHRASE):
-                phrases.append(" ".join(run))
-                run = []
-            if not light:
-                run.append(word)
-    return list(dict.fromkeys(phrases))
+def _is_subject(words: str) -> bool:
+    """Whether the words before a verb are likely a noun phrase."""
+    each = words.strip('“”"‘’').split()
+    first = each[0].lower() if each else ""
+    return (
+        first not in _OPENERS | {"we", "you", "i", *_COUNTS.split("|")}
+        and not re.search(r"\d ?%|\$", words)
+        and not first.endswith("ly")
+        and _FINITE.isdisjoint(word.lower() for word in each)
+        and not re.search(r"^(?!.*\b(?:of|for|in|on|to|from|with) (?:the|an?)\b).+ (?:the|an?) ", words)
+        and each[-1].lower() not in _LIGHT - {"we"}
+        and not each[-1].lower().endswith("ly")
+    ) or words == "We"
+
+
+def _as_object(subject: str, lower: set[str]) -> str:
+    """Return a subject in the middle of a sentence: its first word in lower case, unless it is a name."""
+    first, _, rest = subject.partition(" ")
+    is_common = first.lower() in _LIGHT or first.lower() in lower
+    return f"{first.lower() if is_common else first} {rest}".strip()
+
+
+def _turn_person(question: str) -> str:
+    """Let the reader ask, and the author be a third person."""
+    for pattern, other in (
+        (r"\b(help|helps|let|lets|allows?|gives?|tells?|shows?|to|for|with|of|from|by) you\b", r"\1 me"),
+        (r"\byou are\b", "I am"), (r"\byou\b", "I"), (r"\byour\b", "my"), (r"\byourself\b", "myself"),
+        (r"\b(?:do|are) we\b", "does the company"), (r"\bdid we\b", "did the company"),
+        (r"\bour\b", "the company’s"),
+    ):  # fmt: skip
+        question = re.sub(pattern, other, question, flags=re.I)
+    return re.sub(r"\bwe (\w+)", lambda match: f"the company {_third_person(match[1])}", question, flags=re.I)
+
+
+def _third_person(verb: str) -> str:
+    known = {"are": "is", "have": "has", "do": "does", "were": "was"}
+    is_fixed = verb in _FINITE or verb.endswith(("ed", "ly", "s"))
+    return known.get(verb) or (verb if is_fixed else f"{verb}s")
+
+
+def _relate(text: str, lower: set[str]) -> str:
+    """Ask how two noun phrases of a sentence are related; "" if there are no two."""
+    phrases = dict.fromkeys(_as_object(_singular(match["np"]), lower) for match in _NOUNS.finditer(text))
+    weights = {each: sum(word not in _LIGHT for word in each.lower().split()) for each in phrases}
+    told = [each for each in phrases if weights[each] and _is_plain_phrase(each)]
+    if len(told) < 2:
+        return ""
+    first, second = sorted(sorted(told, key=lambda each: -weights[each])[:2], key=list(phrases).index)
+    be = "are" if re.search(r"[^su]s$", first.partition(" of ")[0]) else "is"
+    return _turn_person(f"How {be} {first} related to {second}?")
+
+
+def _is_plain_phrase(phrase: str) -> bool:
+    """Whether a noun phrase says something by itself, and likely holds no verb."""
+    words = phrase.lower().split()
+    return (
+        _GENERAL.isdisjoint(words)
+        and not _VAGUE.search(phrase)
+        and words[-1] not in _FORMS
+        and words[-1] not in _LIGHT
+        and len(words[-1]) > 2
+        and not words[-1][0].isdigit()
+        and not (len(words) > 2 and re.search(r"[^su]s$", words[-1]) and " of " not in phrase)
+    )
+
+
+def _singular(phrase: str) -> str:
+    """Leave out a last word that is no noun after ``a`` or ``an``, but a verb: "a rock asks"."""
+    words = phrase.split()
+    is_verb = words[0].lower() in ("a", "an") and re.search(r"[^sui]s$", words[-1]) and " of " not in phrase
+    return " ".join(words[:-1] if is_verb and len(words) > 2 else words)
+
+
+def _half(text: str, digest: str) -> str:
+    """Return half of the words of a sentence; "" if they are too few."""
+    words = _WORD.findall(text)
+    draws = np.random.default_rng(int(digest, 16)).random(len(words))
+    kept = [word for word, draw in zip(words, draws, strict=True) if draw < _KEPT]
+    return " ".join(kept) if len(kept) >= _SHORTEST else ""

@@ -15,7 +15,7 @@ ALGORITHMS = {
     "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish",
     "yi": "yiddish",
 }  # fmt: skip
-VERSION = 1  # raised whenever the same text gives other terms: indexes are made again
+VERSION = 2  # raised whenever the same text gives other terms: indexes are made again
 LONGEST = 64  # characters of a term; longer ones are cut
 _KEPT = 2**14  # stems that are kept in memory; most words are found in the larger cache of terms.py
 _ACCENTS = range(0x300, 0x370)  # combining marks of Latin, Greek and Cyrillic letters

@@ -3,6 +3,7 @@
 - Words are lower-cased and stemmed by the record's language.
 - Names, numbers and code are kept whole and in parts: ``chroma.get_or_create`` gives itself,
   ``chroma``, ``get_or_create``, ``get``, ``or`` and ``create``; ``§ 12`` gives ``§12`` and ``12``.
+- Words with joiners, such as Persian's, are also indexed without, as many people write them.
 - Scripts that are written without spaces (Chinese, Japanese, Thai, ...) and Korean give overlapping
   pairs of characters; Chinese characters are also indexed alone.
 
@@ -25,6 +26,7 @@ _MARKS = (  # that \\w leaves out: accents, vowel signs, joiners
     "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
     "\u0900-\u0963\u0966-\u0dff\u200c\u200d"
 )
+_JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\u0640"))  # ZWNJ, ZWJ, and the stroke that stretches Arabic
 _IS_HAN = re.compile(f"[{_HAN}]")
 _PART = f"[^\\W{DENSE}](?:[^\\W{DENSE}]|[{_MARKS}])*"
 _SIGN = r"(?P<sign>[§¶№#]{1,2}\s?\d+[a-z]?\b)"
@@ -114,7 +116,9 @@ def _by_token(text: str, language: str, *, question: bool = False) -> Iterator[I
 def _of_word(word: str, language: str) -> tuple[str, ...]:
     """The terms of a word, or of a name of several."""
     if _is_plain(word):
-        return (_cut(stem(word.lower(), language)),)
+        plain = word.translate(_JOINERS)
+        forms = (word,) if plain == word else (word, plain)
+        return tuple(dict.fromkeys(_cut(stem(form.lower(), language)) for form in forms))
     return tuple(dict.fromkeys(_name(word, language)))
 
 

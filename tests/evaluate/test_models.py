@@ -1,5 +1,6 @@
 """``evaluate --models``: embedding models are compared as strategies are."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from ingestor.registry import find
 from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
+from tests.endpoint import serving
+from tests.evaluate.scripted_model import model
 from tests.evaluate.test_evaluate import samples
 
 _FIXTURES = (ask, project, samples)
@@ -39,6 +42,25 @@ def test_models_are_compared_by_the_same_questions(
     assert alone["strategies"][0]["recall"] == good["recall"]
     shown = ask("evaluate", "--models", "8,512", "--make", "60").out
     assert "embedding:\n  model: 512" in shown
+
+
+def test_models_with_ask_model_report_requests_and_cost_before_and_after(
+    samples: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation, "_with_model", dimensions)
+    with serving(model) as endpoint:
+        prices = {"prompt_price": 2.0, "answer_price": 10.0}
+        samples.settings |= {"language_model": {"base_url": endpoint.base_url, "model": "scripted", **prices}}
+        samples.configure()
+        words = ("--models", "8,512", "--ask-model", "--make", "12")
+        expected = answered(ask("evaluate", "--json", *words, "--estimate"))
+        assert (endpoint.calls, expected["calls"]) == (0, 12)
+        first = ask("evaluate", "--json", *words)
+        assert re.search(r"language model scripted: about 12 requests, .* costs about", first.err)
+        sent = answered(first)["language_model"]
+        assert (sent["calls"], sent["expected"]) == (endpoint.calls, expected)
+        assert sent["cost"] == pytest.approx(endpoint.calls * (10 * 2 + 2 * 10) / 1e6)
+        assert answered(ask("evaluate", "--json", *words))["language_model"]["calls"] == 0
 
 
 def test_models_exclude_judge_and_write(samples: Project, ask: Ask) -> None:

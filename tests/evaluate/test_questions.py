@@ -95,7 +95,7 @@ def test_made_questions_are_the_same_every_time_and_come_back_from_their_file(tm
     documents = sample_documents()
     questions = make_questions(documents, 100)
     assert questions == make_questions(documents, 100)
-    assert len({each.text for each in questions}) == 100
+    assert len({each.text for each in questions}) == len(questions) >= 90
     names, texts = [str(number) for number in range(len(documents))], [each.text for each in documents]
     quoted = [[texts[e.document][e.start : e.end] for e in question.excerpts] for question in questions]
     question_file.write_rows(tmp_path / "q.csv", question_file.to_rows(questions, quoted, names))
@@ -105,41 +105,104 @@ def test_made_questions_are_the_same_every_time_and_come_back_from_their_file(tm
     assert (back, refused) == (questions, [])
 
 
-def test_made_questions_ask_about_what_stands_once_and_is_prose() -> None:
-    twice = "This sentence stands in two documents and so it could be found in either of them."
-    code = "for each in range(10): print(each, each, each, each, each, each, each, each)"
-    once = "Only this sentence, which has enough words in it, can be asked about without doubt."
+def test_made_questions_ask_about_prose_that_stands_once() -> None:
+    twice = "If the bell rings twice at night, everybody leaves the house by the back door."
+    code = "If the code is a sentence of many words, nobody wants to be asked about it here."
+    once = "If the crane fails on a Saturday, two members pull the boats out by hand."
     documents = [
         Document(twice),
         Document(f"{code}\n\n{twice}\n\n{once}", (Block("code", 0, len(code)),)),
     ]
-    end = len(documents[1].text)
     found = make_questions(documents, 10)
-    assert [each.excerpts for each in found] == [(Excerpt(1, documents[1].text.index(twice), end),)]
-    opening, about = found[0].text.split(" about ")
-    assert opening in ("What is said", "What is known", "What should I know")
-    assert set(re.findall(r"\w+", about)) - {"and"} <= set(re.findall(r"\w+", once))
-    assert about.endswith("?")
+    place = (documents[1].text.index(twice), len(documents[1].text))
+    assert [(each.text, each.excerpts) for each in found] == [
+        ("What happens if the crane fails on a Saturday?", (Excerpt(1, *place),))
+    ]
+
+
+SENTENCES = [
+    ("If the north wind is too strong, the crane stays where it is.",
+     "What happens if the north wind is too strong?"),
+    ("If you lose your key, tell the warden at the gate at once.", "What should I do if I lose my key?"),
+    ("When the tide turns early, boats of the club leave first.", "What happens when the tide turns early?"),
+    ("To reset the password, open the page of the office and sign in.", "How do I reset the password?"),
+    ("In order to measure fair value, we use the prices of the market.",
+     "How does the company measure fair value?"),
+    ("Use the option in the menu to print a report.", "How do I print a report?"),
+    ("You can check the status of a service with the command line.",
+     "How can I check the status of a service?"),
+    ("The old gate is closed in winter because of the ice on the stairs.",
+     "Why is the old gate closed in winter?"),
+    ("In fiscal 2019, net sales were $52.3 billion, more than before.",
+     "What were net sales in fiscal 2019?"),
+    ("Operating income decreased by 12 % in 2018, for which prices are to blame.",
+     "By how much did operating income decrease in 2018?"),
+    ("There are 12 reading rooms in the library, all on the first floor.",
+     "How many reading rooms are there in the library?"),
+    ("The harbour has 40 guest berths, and most of them are for small boats.",
+     "How many guest berths does the harbour have?"),
+    ("The crane was built in 1908, a year after the great storm.", "When was the crane built?"),
+    ("Clean the filter of the pump every month, or the water turns green.",
+     "How often should I clean the filter of the pump?"),
+    ("The spare keys are kept in the drawer of the desk at the door.", "Where are the spare keys kept?"),
+    ("A conffile is a file that the maintainer of a package marks as such.", "What is a conffile?"),
+    ("The annual fee includes a berth and the use of the crane on Saturdays.",
+     "What does the annual fee include?"),
+    ("Sales of boats depend on the weather and on the price of fuel.", "What do sales of boats depend on?"),
+    ("Registered members can book the crane a week before all others.", "What can registered members do?"),
+    ("The pilot comes aboard only if the harbour master has given the word.",
+     "What happens if the harbour master has given the word?"),
+    ("At the old office by the bridge nobody ever writes down such things.",
+     "How is the old office related to the bridge?"),
+    ("A member brings the boat, and the harbour master writes the list.", "What does a member bring?"),
+    ("The clubs of the town built the pier before the war.", "What did the clubs of the town build?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sentence", "question"), SENTENCES)
+def test_made_question_turns_sentence_around(sentence: str, question: str) -> None:
+    words = "net sales, operating income, a clean filter, sales, registered members"  # no names
+    (made,) = make_questions([Document(f"{sentence}\n\n({words})")], 9)
+    assert made.text == question
+
+
+@pytest.mark.parametrize("sentence", [
+    "If it is too strong for them, the crane stays where it is.",  # what is too strong?
+    "If you stay, go or leave, tell the warden at the gate at once.",  # a list, no main clause
+    "However much the boats cost, nobody was asked about these things.",
+    "Yes, no, maybe, perhaps, whatever, anyway, still, and so on.",
+])  # fmt: skip
+def test_made_question_is_left_out_if_nobody_could_ask_it(sentence: str) -> None:
+    assert make_questions([Document(sentence)], 9) == []
+
+
+def test_made_questions_never_hold_all_words_of_their_sentence() -> None:
+    for sentence, question in SENTENCES:
+        kept = set(re.findall(r"\w+", question.lower()))
+        left = [word for word in re.findall(r"\w+", sentence.lower()) if word not in kept]
+        assert len(left) >= 3, sentence
+
+
+def test_made_question_is_the_documents_own_question() -> None:
+    text = "# May I bring a dog?\n\nYes, on a lead.\n\n# Fees\n\nThey are due in May."
+    document = find("parsers", "markdown").build(NoOptions()).parse(Blob(text.encode(), "a.md"))
+    (question,) = make_questions([document], 9)
+    assert question.text == "May I bring a dog?"
+    assert [document.text[each.start : each.end] for each in question.excerpts] == ["Yes, on a lead."]
+
+
+def test_made_question_that_two_sentences_answer_is_not_asked() -> None:
+    one, two = ("If the pump fails, call the warden at once.", "If the pump fails, close the valve by hand.")
+    assert make_questions([Document(one), Document(two)], 9) == []
 
 
 HANDBOOK = """# The harbour
 
-## Fees
+If the north wind is too strong, the crane stays where it is. A boat of nine metres pays forty euros a month.
 
-A boat of nine metres pays forty euros a month, and a visitor pays by the night at the office.
-
-The crane lifts boats for 12 members every Saturday, unless the north wind is too strong.
+To book the crane, write your name on the list at the gate.
+The crane was built in 1908, after the great storm.
 """
-
-
-def test_made_question_names_the_heading_or_what_a_figure_counts() -> None:
-    document = find("parsers", "markdown").build(NoOptions()).parse(Blob(HANDBOOK.encode(), "a.md"))
-    asked = {question.text for seed in range(12) for question in make_questions([document], 9, seed)}
-    assert any(text.startswith("What does “Fees” say about ") for text in asked)
-    figures = {text for text in asked if text.startswith("How many members are there, with regard to ")}
-    assert figures
-    assert not any(character.isdigit() for text in figures for character in text)
-    assert all(text.endswith("?") and "  " not in text for text in asked)
 
 
 def test_made_question_asks_for_the_term_of_a_definition() -> None:
@@ -169,8 +232,9 @@ def test_another_seed_makes_other_questions() -> None:
 
 
 def test_an_excerpt_ends_where_another_part_begins() -> None:
-    words = "has so many words that it can be asked about by half of them"
-    one, *others = (f"Sentence {n} of the first part {words}." for n in range(7))
+    one, *others = (
+        f"If the sentence {n} of the first part is read, nobody says a word about it." for n in range(7)
+    )
     heading = "\n\n# The second part\n\n"
     text = one + heading + " ".join(others)
     at = len(one) + 2
@@ -178,7 +242,7 @@ def test_an_excerpt_ends_where_another_part_begins() -> None:
     found = {text[e.start : e.end] for question in make_questions([document], 9) for e in question.excerpts}
     assert found
     assert all(each == one or heading.strip() not in each for each in found)
-    assert max(each.count("Sentence") for each in found) == 4  # one on either side of two
+    assert max(each.count("the sentence") for each in found) == 3  # one on either side
 
 
 def test_a_sample_holds_of_each_stratum_its_share() -> None:

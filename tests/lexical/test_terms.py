@@ -39,6 +39,7 @@ from ingestor.lexical.terms import question_words, terms
         ("한국어 문장", "ko", {"한국", "국어", "문장"}),
         ("हिन्दी भाषा", None, {"हिन्दी", "भाषा"}),
         ("ＦＵＬＬ width", None, {"full", "width"}),
+        ("می\u200cخواهم", "fa", {"خواه", "میخواهم"}),  # the stem needs the joiner
     ],
 )  # fmt: skip
 def test_text_gives(text: str, language: str | None, wanted: set[str]) -> None:
@@ -48,6 +49,16 @@ def test_text_gives(text: str, language: str | None, wanted: set[str]) -> None:
 @pytest.mark.parametrize("query", ["ERR_4711", "err 4711", "4711", "Err_4711?"])
 def test_whole_and_parts_find_it(query: str) -> None:
     assert set(chain(*question_words(query, ["en"]))) & set(terms("It failed with ERR_4711 at once.", "en"))
+
+
+@pytest.mark.parametrize("language", ["fa", None])
+@pytest.mark.parametrize(("written", "also"), [
+    ("می\u200cخواهم", "میخواهم"), ("کتاب\u200cهای", "کتابهای"), ("كتـــاب", "كتاب"),
+])  # fmt: skip
+def test_word_with_and_without_joiners_match_both_ways(written: str, also: str, language: str | None) -> None:
+    for asked, text in ((written, also), (also, written)):
+        (forms,) = question_words(asked, ["fa"])
+        assert set(forms) & set(terms(text, language)), (asked, text)
 
 
 def test_a_question_is_stemmed_by_every_language() -> None:
