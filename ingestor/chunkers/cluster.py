@@ -26,7 +26,8 @@ from ingestor.text.bonds import settle
 from ingestor.text.limits import SMALLEST
 from ingestor.text.tokens import Tokens
 
-_VERSION = 2
+_VERSION = 3
+_LEAST = 10  # tokens; a shorter chunk is joined with a neighbour, if both fit
 
 
 class ClusterOptions(SemanticOptions):
@@ -63,7 +64,8 @@ class Cluster:
         value = mean(own if others is None else own + others)
         solved = solvable(units, options)
         cuts = solved.cuts(value)
-        kept = settle(document, join(units.spans, cuts), self._tokens, None, options.max_tokens)
+        least = min(_LEAST, options.max_tokens)
+        kept = settle(document, join(units.spans, cuts), self._tokens, least, options.max_tokens)
         made = finish(task, kept, units)
         if options.scope == "document":
             return made

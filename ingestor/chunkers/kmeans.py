@@ -30,6 +30,7 @@ from ingestor.text.spans import Span
 from ingestor.text.tokens import Tokens
 
 _ROUNDS = 50
+_LEAST = 10  # tokens; a smaller group is joined with the next, if both fit
 _Group = list[Span]
 
 
@@ -52,7 +53,8 @@ class Kmeans:
         for unit, label in zip(units, labels.tolist(), strict=True):
             members.setdefault(label, []).append(unit)
         groups = sorted(run for each in members.values() for run in _runs(text, each, self._tokens, most))
-        joined = _join_small(text, groups, self._tokens, self._options.min_tokens, most)
+        least = max(self._options.min_tokens or 0, min(_LEAST, most))
+        joined = _join_small(text, groups, self._tokens, least, most)
         return Chunking(
             tuple(
                 Chunk(group[0][0], max(end for _, end in group), _text(text, group), spans=tuple(group))
@@ -121,18 +123,22 @@ def _halved(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Grou
     yield from _halved(text, run[middle:], tokens, most)
 
 
-def _join_small(
-    text: str, groups: list[_Group], tokens: Tokens, least: int | None, most: int
-) -> list[_Group]:
-    """Join groups under ``least`` tokens to the next one, if both fit in ``most``."""
+def _join_small(text: str, groups: list[_Group], tokens: Tokens, least: int, most: int) -> list[_Group]:
+    """Join groups under ``least`` tokens to the next one, and the last to the one before, if both fit."""
     kept: list[_Group] = []
+
+    def join(small: _Group, other: _Group) -> list[_Group]:
+        both = sorted([*small, *other])
+        fits = tokens.count(_text(text, small)) < least and tokens.count(_text(text, both)) <= most
+        return [both] if fits else []
+
     for group in groups:
-        small = kept and least is not None and tokens.count(_text(text, kept[-1])) < least
-        both = sorted([*kept[-1], *group]) if small else []
-        if both and tokens.count(_text(text, both)) <= most:
-            kept[-1] = both
+        if kept and (both := join(kept[-1], group)):
+            kept[-1:] = both
         else:
             kept.append(group)
+    if len(kept) > 1 and (both := join(kept[-1], kept[-2])):
+        kept[-2:] = both
     return kept
 
 
@@ -140,4 +146,4 @@ def _text(text: str, group: _Group) -> str:
     return "\n".join(text[start:end] for start, end in group)
 
 
-PLUGIN = Plugin(kind="kmeans", version=2, options=KmeansOptions, build=Kmeans)
+PLUGIN = Plugin(kind="kmeans", version=3, options=KmeansOptions, build=Kmeans)

@@ -44,7 +44,11 @@ def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -
     """
     file, text = config.origin.file.resolve(), config.origin.text
     try:
-        changed = with_chunking(text, _blocks(text, wanted), comment)
+        blocks: dict[str, str] = {}  # YAML by place: strategies that sources share stand once, if possible
+        for strategy in {each.name: each for each in wanted.values()}.values():
+            sharing = [name for name, each in wanted.items() if each.name == strategy.name]
+            blocks |= dict.fromkeys(places(text, sharing), strategy.yaml)
+        changed = with_chunking(text, blocks, comment)
         _check(config, check_text(file, changed, environ), wanted)
     except (NotRewritable, ConfigError) as error:
         raise NeedsHuman(f"{file} is not changed: {error}; paste the YAML yourself") from error
@@ -57,19 +61,11 @@ def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -
     return file
 
 
-def _blocks(text: str, wanted: Mapping[SourceName, Strategy]) -> dict[str, str]:
-    """YAML by place: strategies that sources share stand once, where the file allows it."""
-    blocks: dict[str, str] = {}
-    for strategy in {each.name: each for each in wanted.values()}.values():
-        sharing = [name for name, each in wanted.items() if each.name == strategy.name]
-        blocks |= dict.fromkeys(places(text, sharing), strategy.yaml)
-    return blocks
-
-
 def _check(old: Config, new: Config, wanted: Mapping[SourceName, Strategy]) -> None:
     """Raises NotRewritable unless the new config differs in nothing but what is wanted."""
+    own = {source.name: source.chunking for source in old.sources}
     for source in new.sources:
-        expected = wanted[source.name].choice if source.name in wanted else _chunking_of(old, source.name)
+        expected = wanted[source.name].choice if source.name in wanted else own[source.name]
         if not _same(expected, source.chunking):
             raise NotRewritable(f"the chunking of source {source.name!r} would not be as recommended")
     sources = tuple(
@@ -77,10 +73,6 @@ def _check(old: Config, new: Config, wanted: Mapping[SourceName, Strategy]) -> N
     )
     if replace(old, chunking=new.chunking, sources=sources, warnings=new.warnings) != new:
         raise NotRewritable("more than the chunking would change")
-
-
-def _chunking_of(config: Config, name: SourceName) -> Choice:
-    return next(source.chunking for source in config.sources if source.name == name)
 
 
 def _same(one: Choice, other: Choice) -> bool:

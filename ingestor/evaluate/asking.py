@@ -33,7 +33,7 @@ from ingestor.evaluate.comparison import Floats
 from ingestor.evaluate.cutting import ModelUse, RecordedAnswers, price, rehearse
 from ingestor.evaluate.question_file import RefusedQuestion, Searchable
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
-from ingestor.evaluate.strategies import MOST_COMPARED, Strategy
+from ingestor.evaluate.strategies import MOST_COMPARED
 from ingestor.evaluate.workplace import EvaluationRequest, Workplace
 from ingestor.llm.at_once import in_parallel
 from ingestor.llm.client import Ask, LanguageModel, Messages
@@ -139,10 +139,16 @@ def estimate_requests(
     """
     compared = [each for each in request.strategies or [place.configured] if each.models]
     names = [name for each in compared for name in each.models]
-    use = _by(compared, place)
+    counts = place.parts.tokens.counts
+    answers = RecordedAnswers(DryRunAnswers(place.cache, counts), counts)
+    rehearse(compared, place.sample, place.tools, place.parts.tokens, answers)
+    use = answers.unanswered
     if endpoint is not None:
         names = [endpoint.model, *names]
-        use += of_judgements(endpoint, _judged_questions(request), _most(request), request.budgets[0])
+        judged = request.judge if request.questions is not None else min(request.judge, request.make)
+        named = sum(len(each.with_modes(request.modes)) for each in request.strategies)
+        most = named or MOST_COMPARED * len(request.modes)  # which ones is unknown until documents are cut
+        use += of_judgements(endpoint, judged, most, request.budgets[0])
         if request.ask_model:
             use += estimate_questions(place, endpoint, request.make)
     return AskingEstimate(", ".join(dict.fromkeys(names)), use) if names else None
@@ -152,27 +158,6 @@ def count_requests(place: Workplace) -> ModelUse:
     """Return the requests that were sent, once the evaluation has asked everything."""
     sent = place.answers
     return ModelUse(sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
-
-
-def _by(strategies: Sequence[Strategy], place: Workplace) -> ModelUse:
-    counts = place.parts.tokens.counts
-    answers = RecordedAnswers(DryRunAnswers(place.cache, counts), counts)
-    rehearse(strategies, place.sample, place.tools, place.parts.tokens, answers)
-    return answers.unanswered
-
-
-def _judged_questions(request: EvaluationRequest) -> int:
-    """Return the number of questions whose answers are judged."""
-    return request.judge if request.questions is not None else min(request.judge, request.make)
-
-
-def _most(request: EvaluationRequest) -> int:
-    """Return the largest number of strategies that may be compared.
-
-    The strategies themselves are unknown until the documents are cut, unless they are named.
-    """
-    named = sum(len(each.with_modes(request.modes)) for each in request.strategies)
-    return named or MOST_COMPARED * len(request.modes)
 
 
 _EARLIER = 50  # questions that the model is told
@@ -347,17 +332,16 @@ _SHORTEST = 200
 def passages(texts: Sequence[str], count: int) -> Mapping[int, list[Span]]:
     """Choose ``count`` passages, by document number; documents under 200 characters have none."""
     weights = {at: max(1.0, len(text) / LONGEST) for at, text in enumerate(texts) if len(text) >= _SHORTEST}
-    most = {at: _share(weights, at, count) for at in weights}
-    turns = sorted(((n + 0.5) / weights[at], at, n) for at in weights for n in range(most[at]))
+    total = sum(weights.values())
+    turns = sorted(
+        ((n + 0.5) / weight, at, n)
+        for at, weight in weights.items()
+        for n in range(int(count * weight / total) + 2)  # no document has more
+    )
     spans: defaultdict[int, list[Span]] = defaultdict(list)
     for _, at, n in turns[:count]:
         spans[at].append(_passage(texts[at], n))
     return dict(sorted(spans.items()))
-
-
-def _share(weights: Mapping[int, float], at: int, count: int) -> int:
-    """Return an upper bound of a document's share of ``count`` passages."""
-    return int(count * weights[at] / sum(weights.values())) + 2
 
 
 def _passage(text: str, n: int) -> Span:

@@ -16,7 +16,7 @@ from ingestor.evaluate.question_file import RefusedQuestion
 from ingestor.evaluate.scores import ChunkPlace, score, within
 from ingestor.evaluate.workplace import Progress, open_workplace, read_questions, same_documents
 from ingestor.model import CollectionName, Hit, Vectors
-from ingestor.ports import Index, NeedsHuman
+from ingestor.ports import NeedsHuman
 from ingestor.queries.access import BadRequest, collections_of, journal_of
 from ingestor.state import run_status
 from ingestor.state.editions import Editions
@@ -100,16 +100,16 @@ def check(config: Config, inspection: Inspection, progress: Progress, now: float
     mean = compare(np.array([recalls]), same_documents(questions)).means[0]
     recall = {question.text: value for question, value in zip(questions, recalls, strict=True)}
     if before is None:
-        _keep(inspection, recall)
+        stored = {"collection": inspection.collection, "budget": inspection.budget, "recall": recall}
+        inspection.kept.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", "utf-8")
     checked = Checked(inspection, recall, mean, before, refused)
-    run_status.write_check(config.state, _result(checked, now))
+    run_status.write_check(
+        config.state,
+        CheckResult(
+            inspection.collection, inspection.questions.name, mean.mean, checked.fell, checked.passed, now
+        ),
+    )
     return checked
-
-
-def _result(checked: Checked, now: float) -> CheckResult:
-    asked = checked.inspection
-    name = asked.questions.name
-    return CheckResult(asked.collection, name, checked.mean.mean, checked.fell, checked.passed, now)
 
 
 def _rank_all(
@@ -119,29 +119,19 @@ def _rank_all(
         index = collections.edition(Editions(journal).live(CollectionName(inspection.collection)))
         if index is None:
             raise NeedsHuman(f"collection {inspection.collection!r} is not in Chroma; run: ingestor sync")
-        rows = _hits(index, asked, inspection.budget, count)
-        return [[_place(hit, numbers, count) for hit in hits] for hits in rows]
-
-
-def _hits(index: Index, asked: Vectors, budget: int, count: Count) -> list[list[Hit]]:
-    """Return enough hits for each question to fill the budget, or all records."""
-    every, n = index.count(), _AT_FIRST
-    while True:
-        results = index.query(asked, n, None)
-        if n >= every or all(sum(_tokens(hit, count) for hit in hits) >= budget for hits in results):
-            return results
-        n *= 2
+        every, n = index.count(), _AT_FIRST
+        while True:  # until the hits fill the budget, or are all records
+            rows = [[_place(hit, numbers, count) for hit in hits] for hits in index.query(asked, n, None)]
+            if n >= every or all(sum(each.tokens for each in row) >= inspection.budget for row in rows):
+                return rows
+            n *= 2
 
 
 def _place(hit: Hit, numbers: Mapping[str, int], count: Count) -> ChunkPlace:
     meta = hit.metadata
     start, end = (int(str(meta.get(key) or 0)) for key in ("start_index", "end_index"))
-    return ChunkPlace(numbers.get(str(meta.get("source")), _ELSEWHERE), ((start, end),), _tokens(hit, count))
-
-
-def _tokens(hit: Hit, count: Count) -> int:
-    """Return the token count in a hit's metadata; count the tokens if the profile omits the field."""
-    return max(1, int(str(hit.metadata.get("token_count") or count([hit.text])[0])))
+    tokens = int(str(meta.get("token_count") or count([hit.text])[0]))  # some profiles omit the field
+    return ChunkPlace(numbers.get(str(meta.get("source")), _ELSEWHERE), ((start, end),), max(1, tokens))
 
 
 def _last_recall(inspection: Inspection) -> Recall | None:
@@ -158,8 +148,3 @@ def _last_recall(inspection: Inspection) -> Recall | None:
             "tokens; check that one, or write it again with --accept"
         )
     return kept
-
-
-def _keep(inspection: Inspection, recall: Recall) -> None:
-    stored = {"collection": inspection.collection, "budget": inspection.budget, "recall": dict(recall)}
-    inspection.kept.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -66,7 +66,9 @@ class Comparison:
             if (each.a, each.b) == (a, b):
                 return each
             if (each.a, each.b) == (b, a):
-                return _turn(each)
+                ends = each.interval
+                turned = Interval(-ends.mean, -ends.high, -ends.low)
+                return Difference(a, b, turned, each.clear, each.needed)
         raise KeyError((a, b))
 
 
@@ -125,26 +127,11 @@ def _difference(draws: _Draws, scores: Floats, a: int, b: int, pairs: int) -> Di
     values = scores[a] - scores[b]
     plain, strict = draws.interval(values, 1), draws.interval(values, pairs)
     clear = len(values) >= FEWEST and (strict.low > 0 or strict.high < 0)
-    return Difference(a, b, plain, clear, _questions_needed(strict, len(values)))
-
-
-def _questions_needed(interval: Interval, questions: int) -> int | None:
-    """Intervals narrow with the root of the number of questions."""
-    if not interval.mean:
-        return None
-    arm = interval.mean - interval.low if interval.mean > 0 else interval.high - interval.mean
-    return max(FEWEST, ceil(questions * (arm / interval.mean) ** 2))
-
-
-def _turn(difference: Difference) -> Difference:
-    ends = difference.interval
-    return Difference(
-        difference.b,
-        difference.a,
-        Interval(-ends.mean, -ends.high, -ends.low),
-        difference.clear,
-        difference.needed,
-    )
+    needed = None
+    if strict.mean:  # intervals narrow with the root of the number of questions
+        arm = strict.mean - strict.low if strict.mean > 0 else strict.high - strict.mean
+        needed = max(FEWEST, ceil(len(values) * (arm / strict.mean) ** 2))
+    return Difference(a, b, plain, clear, needed)
 
 
 def _few(freedom: int, level: float) -> float:

@@ -208,28 +208,21 @@ def _questions(
             own = make_questions(
                 [identify(each.document) for each in place.sample.documents], request.make, request.seed
             )
-        questions, left = _everywhere(own, samples)
-        refused = [*refused, *left]
+        questions = [own]
+        if len(samples) > 1:  # only questions that all samples can be asked
+            rows = to_rows(own, quotations([own], samples[:1]), samples[0].names)
+            questions, left = locate(rows, samples, everywhere=True)
+            refused = [*refused, *left]
     if not questions[0] and refused:
         who = "the language model wrote" if request.ask_model else "there is"
         raise BadRequest(f"{who} no question that can be used: {refused[0].reason}")
     if not questions[0]:
         raise BadRequest(
-            "no questions can be generated: no document holds sentences of 8 to 80 words; use --questions"
+            "no questions can be generated: no sentence of 8 to 80 words can be asked for; use --questions"
         )
     if request.keep is not None:
         write_rows(request.keep, to_rows(questions[0], quotations(questions, samples), place.sample.names))
     return questions, refused
-
-
-def _everywhere(
-    own: list[EvalQuestion], samples: Sequence[Sample]
-) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
-    """The questions of the first sample, those that all samples can be asked."""
-    if len(samples) == 1:
-        return [own], []
-    rows = to_rows(own, quotations([own], samples[:1]), samples[0].names)
-    return locate(rows, samples, everywhere=True)
 
 
 def _cuts(

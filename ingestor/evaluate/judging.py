@@ -123,15 +123,13 @@ def describe_judgements(judged: Judged, names: Sequence[str], pick: int, than: i
             f", {abs(ends.mean):.2f} {'more' if ends.mean >= 0 else 'less'} than from that of {names[than]} "
             f"(95 % interval {ends.low:+.2f} to {ends.high:+.2f}){clear}"
         )
-    return sentence + "." + ("" if judged.agreement is None else f" {_trust(judged.agreement)}")
-
-
-def _trust(agreement: Agreement) -> str:
-    answers, same, near = counted(agreement.count, "answer"), agreement.correctness, agreement.near
-    return (
-        f"Of {answers} judged twice, {100 * same:.0f} % got the same correctness"
-        f" and {100 * near:.0f} % one at most 1 apart."
-    )
+    sentence += "."
+    if (twice := judged.agreement) is not None:
+        sentence += (
+            f" Of {counted(twice.count, 'answer')} judged twice, {100 * twice.correctness:.0f} % got the same"
+            f"correctness and {100 * twice.near:.0f} % one at most 1 apart."
+        )
+    return sentence
 
 
 def _value(one: Judgement, of: Callable[[Judgement, JudgedAnswer], float]) -> float:
@@ -230,7 +228,8 @@ def judge(
     The same questions are chosen every time. ``references``: for each question, the excerpts that answer it.
     ``budget``: tokens of a context. Raises Transient or NeedsHuman.
     """
-    chosen = _choose(questions, number)
+    order = sorted(range(len(questions)), key=lambda at: text_digest(questions[at].text))
+    chosen = sorted(order[:number])  # a larger choice contains every smaller one
     model, done = LanguageModel(endpoint, place.answers), count(1)
     pairs = [(at, cut, ranked) for at in chosen for cut, ranked in rankings]
 
@@ -246,12 +245,6 @@ def judge(
     judgements = [replace(each, similarity=value) for (_, each), value in zip(made, similar, strict=True)]
     rows = [judgements[at :: len(rankings)] for at in range(len(rankings))]
     return compare_judgements(rows, same_documents([questions[at] for at in chosen]))
-
-
-def _choose(questions: Sequence[EvalQuestion], number: int) -> list[int]:
-    """Choose ``number`` questions; a larger choice contains every smaller one."""
-    order = sorted(range(len(questions)), key=lambda at: text_digest(questions[at].text))
-    return sorted(order[:number])
 
 
 def _judgement(model: Ask, question: str, reference: str, shown: str) -> tuple[str, Judgement]:

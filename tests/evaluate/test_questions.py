@@ -152,7 +152,7 @@ SENTENCES = [
     ("Registered members can book the crane a week before all others.", "What can registered members do?"),
     ("The pilot comes aboard only if the harbour master has given the word.",
      "What happens if the harbour master has given the word?"),
-    ("At the old office by the bridge nobody ever writes down such things.",
+    ("By the old office at the bridge, nobody ever writes down such things.",
      "How is the old office related to the bridge?"),
     ("A member brings the boat, and the harbour master writes the list.", "What does a member bring?"),
     ("The clubs of the town built the pier before the war.", "What did the clubs of the town build?"),
@@ -168,7 +168,7 @@ def test_made_question_turns_sentence_around(sentence: str, question: str) -> No
 
 @pytest.mark.parametrize("sentence", [
     "If it is too strong for them, the crane stays where it is.",  # what is too strong?
-    "If you stay, go or leave, tell the warden at the gate at once.",  # a list, no main clause
+    "If you stay, go or leave, tell somebody at once, or somebody else.",  # a list, no main clause
     "However much the boats cost, nobody was asked about these things.",
     "Yes, no, maybe, perhaps, whatever, anyway, still, and so on.",
 ])  # fmt: skip
