@@ -2,7 +2,7 @@
 
 The text is cut into pieces of at most 50 tokens, which the model sees, numbered, in windows; it answers
 after which of them to split, and the next window begins after the last split. [LLMSemanticChunker: Smith &
-Troynikov, Chroma technical report, 2024.] Windows also restart at anchors (text/anchors.py), so that an
+Troynikov, Chroma technical report, 2024.] Windows also restart at anchors (text/sections.py), so that an
 edit asks again only about what is near it.
 
 A window for which there is no valid answer is cut by ``fallback``, and its chunks say so (``fallback``).
@@ -20,15 +20,14 @@ from ingestor.chunkers.cluster import Cluster, ClusterOptions
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.chunkers.parts import small_pieces
 from ingestor.chunkers.recursive import Recursive, RecursiveOptions
-from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages
+from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages, ask_until_valid
 from ingestor.llm.options import Endpoint
-from ingestor.llm.valid import ask_until_valid
 from ingestor.model import Chunk, Chunking, Document, Sums
 from ingestor.ports import Chunker, Embed
 from ingestor.registry import Plugin
-from ingestor.text.anchors import stretches
 from ingestor.text.bonds import settle
 from ingestor.text.limits import SMALLEST
+from ingestor.text.sections import stretches
 from ingestor.text.spans import Span
 from ingestor.text.tokens import Tokens
 

@@ -2,7 +2,7 @@
 
 Each passage is rewritten as a list of statements [propositions: Chen et al., *Dense X Retrieval*, 2023];
 then each of these is put into a chunk there is, or a new one, by the chunks' titles and summaries [agentic
-chunking: Kamradt, 2024]. Chunks gather statements of one stretch of the text only (text/anchors.py), so that
+chunking: Kamradt, 2024]. Chunks gather statements of one stretch of the text only (text/sections.py), so that
 an edit asks again about its own passage and that stretch at most.
 
 A chunk's text is the model's, and what is searched; its spans are the passages it comes from, whose text it
@@ -20,13 +20,12 @@ from pydantic import Field
 
 from ingestor.chunkers.llm import AskingOptions
 from ingestor.chunkers.parts import small_pieces
-from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages
-from ingestor.llm.valid import ask_until_valid, json_list
+from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages, ask_until_valid, json_list
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.text.anchors import stretches
 from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.sections import stretches
 from ingestor.text.spans import Span
 from ingestor.text.tokens import Tokens
 

@@ -36,9 +36,8 @@ from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.evaluate.strategies import MOST_COMPARED
 from ingestor.evaluate.workplace import EvaluationRequest, Workplace
 from ingestor.llm.at_once import in_parallel
-from ingestor.llm.client import Ask, LanguageModel, Messages
+from ingestor.llm.client import Ask, LanguageModel, Messages, ask_until_valid, json_object
 from ingestor.llm.options import Endpoint
-from ingestor.llm.valid import ask_until_valid, json_object
 from ingestor.model import Vectors
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.ports import Stop

@@ -24,9 +24,8 @@ from ingestor.evaluate.cutting import SampleCut
 from ingestor.evaluate.scores import EvalQuestion, within
 from ingestor.evaluate.workplace import Workplace, same_documents
 from ingestor.llm.at_once import in_parallel
-from ingestor.llm.client import Ask, LanguageModel, Messages
+from ingestor.llm.client import Ask, LanguageModel, Messages, ask_until_valid, json_object
 from ingestor.llm.options import Endpoint
-from ingestor.llm.valid import ask_until_valid, json_object
 from ingestor.ports import Stop
 from ingestor.units import counted
 

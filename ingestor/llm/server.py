@@ -1,5 +1,10 @@
 """Requests to a server of models with OpenAI's API, and their outcomes.
 
+Requests end: after a limit of seconds in all, and with an answer of limited size. httpx limits the time
+between two bytes, so a server that sends one every second is never late. Here each read waits until the
+deadline of its request instead. Answers are asked for uncompressed, and others are refused: a megabyte that is sent may
+be a thousand once it is unpacked.
+
 The key is sent as a header, and appears nowhere else: where a server quotes it, it is struck out.
 """
 
@@ -7,16 +12,94 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import finalize
 
 from ingestor.core.errors import ceiling, retry_after
-from ingestor.llm import bounded_http
-from ingestor.llm.bounded_http import Reply, UnusableAnswer
 from ingestor.llm.options import ModelServer
 from ingestor.ports import NeedsHuman
+
+if TYPE_CHECKING:
+    import httpx
+
+_CONNECT = 10.0  # seconds
+_until: ContextVar[float] = ContextVar("_until")  # monotonic seconds; each thread has its own
+
+
+class UnusableAnswer(Exception):
+    """An answer that is not read to the end: too long, or compressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    reason: str
+    headers: Mapping[str, str]  # whatever their case
+    content: bytes
+
+
+def bounded_client(
+    base_url: str, headers: Mapping[str, str], seconds: float, connections: int
+) -> "httpx.Client":
+    """Create a client. ``seconds``: limit of a request with its answer.
+
+    ``connections``: number of connections; further requests wait for a free one.
+    """
+    import httpx
+
+    return httpx.Client(
+        base_url=base_url,
+        headers={"Accept-Encoding": "identity", **headers},
+        timeout=httpx.Timeout(seconds, connect=_CONNECT, pool=None),
+        limits=httpx.Limits(max_connections=connections),
+    )
+
+
+def bounded_post(client: "httpx.Client", path: str, body: Mapping[str, Any], most: int) -> Reply:
+    """Send a JSON body and read an answer of at most ``most`` bytes.
+
+    Raises UnusableAnswer, httpx.TimeoutException or another httpx.TransportError.
+    """
+    seconds = client.timeout.read
+    assert seconds is not None
+    with client.stream("POST", path, json=body, extensions={"trace": partial(_trace, seconds)}) as response:
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding.lower() not in ("", "identity"):
+            raise UnusableAnswer(f"answered with Content-Encoding {encoding[:40]}, which was not requested")
+        return Reply(response.status_code, response.reason_phrase, response.headers, _read(response, most))
+
+
+def _read(response: "httpx.Response", most: int) -> bytes:
+    content = bytearray()
+    for part in response.iter_raw():
+        content += part
+        if len(content) > most:
+            raise UnusableAnswer(f"sent more than {most:,} bytes")
+    return bytes(content)
+
+
+def _trace(seconds: float, event: str, about: Mapping[str, Any]) -> None:
+    """Called by httpcore at each step: the time begins to run with a connection, not while one is awaited."""
+    if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+        stream = about["return_value"]
+        stream.read = partial(_read_in_time, stream.read)
+    if event.endswith("send_request_headers.started"):
+        _until.set(time.monotonic() + seconds)
+
+
+def _read_in_time(read: Any, size: int, timeout: float | None = None) -> bytes:
+    import httpcore
+
+    left = _until.get(float("inf")) - time.monotonic()
+    if left <= 0:
+        raise httpcore.ReadTimeout
+    content: bytes = read(size, left if timeout is None else min(timeout, left))
+    return content
+
 
 if TYPE_CHECKING:
     import httpx
@@ -65,7 +148,7 @@ class ModelRequests:
         import httpx
 
         try:
-            reply = bounded_http.post(self._client, path, body, most)
+            reply = bounded_post(self._client, path, body, most)
         except httpx.TimeoutException:
             raise TryAgain(f"gave no answer within {self._server.timeout:g} s") from None
         except httpx.TransportError as error:
@@ -90,7 +173,7 @@ class ModelRequests:
             raise NeedsHuman(self.describe("can't be called: api_key must be one line of ASCII"))
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         server = self._server
-        client = bounded_http.client(server.base_url, headers, server.timeout, server.concurrency)
+        client = bounded_client(server.base_url, headers, server.timeout, server.concurrency)
         finalize(self, client.close)
         return client
 

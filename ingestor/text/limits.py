@@ -1,20 +1,65 @@
-"""Limits in tokens for any list of spans. Pure.
+"""Limits in tokens for any list of spans, and borders between tokens. Pure.
 
 ``maximum`` always holds, for the text of every span as it is counted by itself. A longer span is cut after a
 sentence, else at whitespace, where the second half of what fits has one. ``minimum`` is a best effort: a
 smaller span joins the next one, else the one before it, unless both exceed the maximum.
 
 A text is counted by itself, because token counts do not add up over its parts. A code point has at most four
-tokens, so a maximum of four or more can be kept.
+tokens, so a maximum of four or more can be kept. Every tiktoken encoding has a border of tokens before a
+space between two words, and after the newline that ends a line. The text between two borders has the same
+tokens alone and in any text around it.
 """
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from ingestor.text.spans import Span, boundary, break_before, trim, trim_all, union
-from ingestor.text.token_borders import certain, is_torn
+
+_PIECE = 4096  # code points
+_BORDER = re.compile(r"(?<=\S)(?= \S)|(?<=\S\n)(?=[^\W_])")
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The text in order, in parts that are quick to encode; they end at borders where those are not rare."""
+    start = 0
+    while len(text) - start > _PIECE:
+        border = _BORDER.search(text, start + _PIECE // 2, start + _PIECE)
+        end = border.start() if border else start + _PIECE
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def is_torn(text: str) -> bool:
+    """Whether some piece ends at no border."""
+    return any(len(piece) == _PIECE for piece in pieces(text))
+
+
+def certain(text: str, span: Span) -> Span | None:
+    """Return the part of a span from its first border between words to its last, which may be the span's end.
+
+    None if there is none, or if the span is more than a piece.
+    """
+    start, end = span
+    first = text.find(" ", start + 1, end) if end - start <= _PIECE else -1
+    while first >= 0 and not _between_words(text, first):
+        first = text.find(" ", first + 1, end)
+    if first < 0:
+        return None
+    last = end
+    while not _between_words(text, last):
+        last = text.rfind(" ", first, last)
+    return first, last
+
+
+def _between_words(text: str, at: int) -> bool:
+    """Whether there is a space at a position, between two other characters."""
+    around = text[at - 1 : at + 2]
+    return len(around) == 3 and around[1] == " " and not (around[0].isspace() or around[2].isspace())
+
 
 if TYPE_CHECKING:
     from ingestor.text.tokens import Tokens

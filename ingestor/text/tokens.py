@@ -1,7 +1,7 @@
 """Tokens of a tiktoken encoding, that measure chunks. Loaded on first use, offline where possible.
 
 A text is encoded in pieces of at most 4,096 code points, cut where there is a border of tokens anyway (see
-text/token_borders.py). Counts are then those of the whole text. Only where 2,048 code points hold none
+text/limits.py). Counts are then those of the whole text. Only where 2,048 code points hold none
 (base64, "aaaa…", a long run of spaces) is it cut anyway, and a count may be off by a token or two a piece.
 Without pieces tiktoken 0.12 needs hours for 5 MB of "aaaa…" (time grows with the square of a run). tiktoken
 0.14 panics at a million spaces before a word.
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingestor.ports import NeedsHuman
-from ingestor.text.token_borders import pieces
+from ingestor.text.limits import pieces
 
 if TYPE_CHECKING:
     from tiktoken import Encoding

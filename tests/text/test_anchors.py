@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingestor.model import Block, Document
-from ingestor.text.anchors import anchors, ranks, stretches
+from ingestor.text.sections import anchors, ranks, stretches
 
 levels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=60)
 

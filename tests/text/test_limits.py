@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from ingestor.text import limits
 from ingestor.text.limits import SMALLEST, Ruler, limit, windows
+from ingestor.text.limits import pieces as pieces_of
 from ingestor.text.spans import Span, union
-from ingestor.text.token_borders import pieces as pieces_of
 from ingestor.text.tokens import Tokens
 
 TOKENS = Tokens()

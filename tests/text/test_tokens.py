@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tiktoken_ext.openai_public import o200k_base, r50k_pat_str
 
 from ingestor.ports import NeedsHuman
-from ingestor.text import token_borders
+from ingestor.text import limits
 from ingestor.text import tokens as module
-from ingestor.text.token_borders import certain, is_torn, pieces
+from ingestor.text.limits import certain, is_torn, pieces
 from ingestor.text.tokens import Tokens, load
 from tests.examples import examples
 
@@ -116,7 +116,7 @@ def variants():
 def test_a_border_between_pieces_is_one_between_tokens(name, text):
     encoding = variants()[name]
     whole = encoding.encode_ordinary(text)
-    for border in token_borders._BORDER.finditer(text):
+    for border in limits._BORDER.finditer(text):
         at = border.start()
         assert encoding.encode_ordinary(text[:at]) + encoding.encode_ordinary(text[at:]) == whole
 
@@ -161,7 +161,7 @@ def test_a_text_is_torn_where_a_piece_has_no_border():
 @given(TEXTS.map(lambda text: text * 40), st.integers(8, 200))
 def test_pieces_are_the_text_and_none_is_over_size(text, size):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_borders, "_PIECE", size)
+        patch.setattr(limits, "_PIECE", size)
         cut = list(pieces(text))
     assert "".join(cut) == text
     assert max(map(len, cut)) <= size
