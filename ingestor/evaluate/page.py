@@ -12,13 +12,14 @@ from string import Template
 import numpy as np
 
 from ingestor.core.escape import escape_invisible
+from ingestor.evaluate.comparison import Interval
 from ingestor.evaluate.cutting import price
 from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.figures import colour, curves, differences, sizes
-from ingestor.evaluate.judging import CORRECTNESS, Judged
+from ingestor.evaluate.judging import CORRECTNESS
 from ingestor.evaluate.question_file import has
 from ingestor.evaluate.ranking import StrategyOutcome
-from ingestor.evaluate.scores import DEPTHS, ChunkPlace, Excerpt, within
+from ingestor.evaluate.scores import DEPTHS, within
 from ingestor.text.spans import Span
 from ingestor.units import counted
 
@@ -150,13 +151,9 @@ def _excerpts_and_chunks(
         yield f'<div class="excerpt">{marked}</div>'
     for rank, place in enumerate(places[:_CHUNKS], start=1):
         document = cut.sample.documents[place.document]
-        text = _chunk(document.document.text, place, excerpts)
+        own = [(e.start, e.end) for e in excerpts if e.document == place.document]
+        text = " … ".join(_shorten(document.document.text, span, own) for span in place.spans)
         yield f'<div class="chunk"><small>{rank}. {_safe(document.key)}</small>\n{text}</div>'
-
-
-def _chunk(text: str, place: ChunkPlace, excerpts: Sequence[Excerpt]) -> str:
-    own = [(e.start, e.end) for e in excerpts if e.document == place.document]
-    return " … ".join(_shorten(text, span, own) for span in place.spans)
 
 
 def _shorten(text: str, span: Span, own: Sequence[Span]) -> str:
@@ -199,7 +196,8 @@ def page(evaluation: Evaluation, frame: str) -> str:
     """Render the page of an evaluation. ``frame``: the page's template with $placeholders."""
     outcome = evaluation.outcomes[evaluation.verdict.pick]
     pick, budget = outcome.cut.strategy, evaluation.request.budgets[0]
-    base = _base(evaluation)
+    configured = [at for at, each in enumerate(evaluation.outcomes) if each.cut.strategy.configured]
+    base = configured[0] if configured else evaluation.verdict.pick  # the one to compare with
     return Template(frame).substitute(
         collection=_safe(evaluation.request.collection),
         pick=_safe(outcome.name),
@@ -222,36 +220,22 @@ def page(evaluation: Evaluation, frame: str) -> str:
     )
 
 
-def _base(evaluation: Evaluation) -> int:
-    """Return the number of the strategy to compare with: the configured one, or else the pick."""
-    configured = [at for at, each in enumerate(evaluation.outcomes) if each.cut.strategy.configured]
-    return configured[0] if configured else evaluation.verdict.pick
-
-
 def _names(evaluation: Evaluation) -> list[str]:
     return [each.name for each in evaluation.outcomes]
 
 
 def _cards(evaluation: Evaluation, pick: StrategyOutcome) -> Iterator[str]:
-    budget = evaluation.request.budgets[0]
+    budget, sample = evaluation.request.budgets[0], evaluation.sample
     mean = evaluation.comparisons[budget].means[evaluation.verdict.pick]
-    origins = sorted({question.origin for question in evaluation.questions})
-    yield _card(
-        f"{100 * mean.mean:.1f} %",
-        f"recall at {budget:,} tokens, 95 % interval {100 * mean.low:.0f} to {100 * mean.high:.0f}",
-    )
-    yield _card(
-        f"{len(evaluation.questions):,}", f"questions, {' and '.join(_ORIGINS[each] for each in origins)}"
-    )
-    yield _card(
-        f"{len(evaluation.sample.documents):,}",
-        f"of {counted(evaluation.sample.listed, 'document')} read",
-    )
-    yield _card(f"{len(pick.cut.places):,}", f"chunks, {pick.cut.mean_tokens:.0f} tokens on average")
-
-
-def _card(figure: str, about: str) -> str:
-    return f'<div class="card"><b>{_safe(figure)}</b><span>{_safe(about)}</span></div>'
+    interval = f"95 % interval {100 * mean.low:.0f} to {100 * mean.high:.0f}"
+    origins = " and ".join(_ORIGINS[each] for each in sorted({each.origin for each in evaluation.questions}))
+    for figure, about in (
+        (f"{100 * mean.mean:.1f} %", f"recall at {budget:,} tokens, {interval}"),
+        (f"{len(evaluation.questions):,}", f"questions, {origins}"),
+        (f"{len(sample.documents):,}", f"of {counted(sample.listed, 'document')} read"),
+        (f"{len(pick.cut.places):,}", f"chunks, {pick.cut.mean_tokens:.0f} tokens on average"),
+    ):
+        yield f'<div class="card"><b>{_safe(figure)}</b><span>{_safe(about)}</span></div>'
 
 
 def _legend(evaluation: Evaluation) -> Iterator[str]:
@@ -308,18 +292,17 @@ def _judgements(evaluation: Evaluation) -> str:
             f"correctness, {100 * same.relevancy:.0f} % the same relevancy and "
             f"{100 * same.faithfulness:.0f} % the same faithfulness."
         )
+
+    def cell(metric: str, ends: Interval) -> str:
+        correct = f"{ends.mean:.2f} <small>{ends.low:.1f}–{ends.high:.1f}</small>"
+        return f"<td>{correct if metric == CORRECTNESS else f'{100 * ends.mean:.0f}'}</td>"
+
     rows = (
-        _cells([name]) + "".join(_judgement_cells(judged, at)) for at, name in enumerate(_names(evaluation))
+        _cells([name]) + "".join(cell(metric, each.means[at]) for metric, each in judged.comparisons.items())
+        for at, name in enumerate(_names(evaluation))
     )
     table = f"<table>{_rows(('strategy', *_JUDGED), rows, evaluation)}</table>" if judged.comparisons else ""
     return f'<h2>Judged answers</h2><p class="note">{_safe(summary)}</p><div class="scroll">{table}</div>'
-
-
-def _judgement_cells(judged: Judged, at: int) -> Iterator[str]:
-    for metric, comparison in judged.comparisons.items():
-        ends = comparison.means[at]
-        correct = f"{ends.mean:.2f} <small>{ends.low:.1f}–{ends.high:.1f}</small>"
-        yield f"<td>{correct if metric == CORRECTNESS else f'{100 * ends.mean:.0f}'}</td>"
 
 
 def _cells(values: Iterable[str], tag: str = "td") -> str:

@@ -8,7 +8,7 @@ chunk holds it, and it counts.
 import csv
 import unicodedata
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -197,8 +197,9 @@ def locate(
     asked = [
         text for text in dict.fromkeys(row.question for row in rows) if enough(text in one for one in known)
     ]
+    anywhere = {text: question for one in reversed(known) for text, question in one.items()}
     by_sample = [
-        [one.get(text) or _beyond(_some(known, text), sample) for text in asked]
+        [one.get(text) or _beyond(anywhere[text], sample) for text in asked]
         for one, sample in zip(known, samples, strict=True)
     ]
     refused = [each for each in resolved[0][1] if each.question not in asked]
@@ -209,11 +210,15 @@ def locate(
 def quotations(
     readings: Sequence[Sequence[EvalQuestion]], samples: Sequence[Sample]
 ) -> list[tuple[str, ...]]:
-    """The excerpts of each question, in the words of the first sample that has them."""
-    return [
-        next(filter(None, map(_quotations, same, samples)))
-        for same in zip(*readings, strict=True)
-    ]  # fmt: skip
+    """Return the excerpts of each question, in the words of the first sample that has them."""
+
+    def quote(question: EvalQuestion, sample: Sample) -> tuple[str, ...]:
+        if not all(has(sample, each) for each in question.excerpts):
+            return ()
+        texts = sample.texts
+        return tuple(texts[each.document][each.start : each.end] for each in question.excerpts)
+
+    return [next(filter(None, map(quote, same, samples))) for same in zip(*readings, strict=True)]
 
 
 def has(sample: Sample, excerpt: Excerpt) -> bool:
@@ -221,26 +226,11 @@ def has(sample: Sample, excerpt: Excerpt) -> bool:
     return excerpt.end <= len(sample.documents[excerpt.document].document.text)
 
 
-def _quotations(question: EvalQuestion, sample: Sample) -> tuple[str, ...]:
-    """Empty where the sample does not have them."""
-    if not all(has(sample, each) for each in question.excerpts):
-        return ()
-    texts = [sample.documents[each.document].document.text for each in question.excerpts]
-    return tuple(text[each.start : each.end] for text, each in zip(texts, question.excerpts, strict=True))
-
-
-def _some(known: Sequence[dict[str, EvalQuestion]], text: str) -> EvalQuestion:
-    return next(one[text] for one in known if text in one)
-
-
 def _beyond(question: EvalQuestion, sample: Sample) -> EvalQuestion:
-    return EvalQuestion(question.text, tuple(_places(question, sample)), question.origin)
-
-
-def _places(question: EvalQuestion, sample: Sample) -> Iterator[Excerpt]:
-    """Beyond the end, one behind the other."""
-    moved = 1
+    """Place the excerpts of a question beyond the end of their documents, one behind the other."""
+    moved, places = 1, list[Excerpt]()
     for each in question.excerpts:
         start = len(sample.documents[each.document].document.text) + moved
         moved += each.end - each.start
-        yield Excerpt(each.document, start, start + each.end - each.start)
+        places.append(Excerpt(each.document, start, start + each.end - each.start))
+    return EvalQuestion(question.text, tuple(places), question.origin)

@@ -151,7 +151,8 @@ def rerank_best(
     Raises Transient or NeedsHuman, as the reranker does.
     """
     scores = scores_of(rerank.model_copy(update={"timeout": _PATIENCE}), patient=True)
-    name = _name(rerank, scores)
+    probed = [f"{score:.{_DIGITS}g}" for score in scored(scores, _QUESTION, _TEXTS)]
+    name = json.dumps([rerank.url, rerank.model, probed])
     orders, seconds = list[list[int]](), list[float]()
     for at, (question, best) in enumerate(zip(questions, rankings, strict=True)):
         progress(at)
@@ -162,12 +163,6 @@ def rerank_best(
             seconds.append(took)
         orders.append([*seen, *rest])
     return Reranking(orders, sum(seconds) / max(1, len(seconds)))
-
-
-def _name(rerank: Rerank, scores: RerankerScores) -> str:
-    """Name the reranker. Loads a cross-encoder."""
-    probed = [f"{score:.{_DIGITS}g}" for score in scored(scores, _QUESTION, _TEXTS)]
-    return json.dumps([rerank.url, rerank.model, probed])
 
 
 def _rate(

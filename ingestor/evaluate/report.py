@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ingestor.evaluate.asking import AskingEstimate, AskingUsage
+from ingestor.evaluate.asking import AskingEstimate
 from ingestor.evaluate.check import Checked
 from ingestor.evaluate.comparison import Apart, Interval
 from ingestor.evaluate.cutting import ModelUse, StrategyCosts
@@ -33,7 +33,13 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
         "strategies": [_strategy(evaluation, at, each) for at, each in enumerate(evaluation.outcomes)],
         "differences": _differences(evaluation),
         "judged": None if evaluation.judged is None else _judgements(evaluation, evaluation.judged),
-        "language_model": None if evaluation.asked is None else _usage(evaluation.asked),
+        "language_model": None
+        if (asked := evaluation.asked) is None
+        else {
+            "model": asked.expected.model,
+            **_use(asked.use),
+            "expected": estimate_as_json(asked.expected),
+        },
         "recommendation": {
             "strategy": pick.choice.plugin.kind,
             "options": pick.options,
@@ -67,18 +73,7 @@ def check_as_json(checked: Checked) -> dict[str, Any]:
 
 def estimate_as_json(estimate: AskingEstimate) -> dict[str, Any]:
     """Keys stay; more may be added."""
-    return {
-        "model": estimate.model,
-        **_use(estimate.use),
-    }
-
-
-def _usage(usage: AskingUsage) -> dict[str, Any]:
-    return {
-        "model": usage.expected.model,
-        **_use(usage.use),
-        "expected": estimate_as_json(usage.expected),
-    }
+    return {"model": estimate.model, **_use(estimate.use)}
 
 
 def _use(use: ModelUse) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 Requests end: after a limit of seconds in all, and with an answer of limited size. httpx limits the time
 between two bytes, so a server that sends one every second is never late. Here each read waits until the
-deadline of its request instead. Answers are asked for uncompressed, and others are refused: a megabyte that is sent may
-be a thousand once it is unpacked.
+deadline of its request instead. Answers are asked for uncompressed, and others are refused: a megabyte that
+is sent may be a thousand once it is unpacked.
 
 The key is sent as a header, and appears nowhere else: where a server quotes it, it is struck out.
 """
