@@ -1,6 +1,6 @@
 """What every chunker owes whose cuts depend on the collection: after any history, as if made at once.
 
-def test_a_collection_is_always_as_if_made_at_once() -> None:
+def test_collection_is_always_as_if_made_at_once() -> None:
     keep(PLUGIN, {"target": 20})
 """
 

@@ -265,7 +265,7 @@ class ChunkerLaws:
             at = max(at, end)
         assert not text[at:].strip(), f"lost {text[at:]!r}"
 
-    def test_nothing_to_say_makes_no_chunks(self) -> None:
+    def test_empty_text_makes_no_chunks(self) -> None:
         for text in NOTHING:
             with case(text):
                 assert self.cut(text) == ()
@@ -329,12 +329,12 @@ class ChunkerLaws:
 
     @searching
     @given(texts)
-    def test_the_same_text_gives_the_same_chunks(self, text: str) -> None:
+    def test_same_text_gives_the_same_chunks(self, text: str) -> None:
         assert self.cut(text) == self.cut(text)
 
     @settings(searching, max_examples=6)
     @given(keep=st.integers(0, 400), new=texts)
-    def test_an_edit_elsewhere_changes_nothing_here(self, keep: int, new: str) -> None:
+    def test_edit_elsewhere_changes_nothing_here(self, keep: int, new: str) -> None:
         if not self.local:
             pytest.skip("this strategy looks at the whole document")
         text = essay(40)

@@ -82,11 +82,11 @@ def picked(document: Document, **options: Any) -> set[Any]:
         (Document(PROSE), "changepoint"),
     ],
 )
-def test_the_metadata_says_what_was_picked(document: Document, strategy: str) -> None:
+def test_metadata_says_what_was_picked(document: Document, strategy: str) -> None:
     assert picked(document) == {strategy}
 
 
-def test_a_short_document_is_one_chunk() -> None:
+def test_short_document_is_one_chunk() -> None:
     (chunk,) = cut(PLUGIN, " ".join(PROSE.split()[:120]))
     assert TOKENS.count(chunk.text) > 100
 
@@ -100,7 +100,7 @@ def test_a_short_document_is_one_chunk() -> None:
         ("breakpoint", {"vectors": "pooled"}),
     ],
 )
-def test_the_chunks_are_those_of_the_picked_strategy(strategy: str, more: Options) -> None:
+def test_chunks_are_those_of_the_picked_strategy(strategy: str, more: Options) -> None:
     document, plugin = Document(PROSE), find("chunkers", strategy)
     options = plugin.options(
         **more, **({"scope": "document"} if strategy in ("changepoint", "cluster") else {})
@@ -115,7 +115,7 @@ def test_the_chunks_are_those_of_the_picked_strategy(strategy: str, more: Option
     assert not isinstance(auto, Collective)
 
 
-def test_what_is_set_beside_the_kinds_holds_for_all_of_them() -> None:
+def test_options_beside_kinds_hold_for_all_kinds() -> None:
     options = AutoOptions.model_validate(
         {
             "max_tokens": 80,
@@ -131,7 +131,7 @@ def test_what_is_set_beside_the_kinds_holds_for_all_of_them() -> None:
     assert {getattr(options, kind).options.neighbours for kind in ("short", "code", "prose")} == {0.2}
 
 
-def test_a_model_is_asked_through_auto_too() -> None:
+def test_model_is_asked_through_auto_too() -> None:
     answers = Scripted(every(2))
     pick = {"strategy": "llm", **ENDPOINT}
     chunks = cut(speaking(PLUGIN, answers), PROSE, prose=pick)
@@ -143,7 +143,7 @@ def test_a_model_is_asked_through_auto_too() -> None:
 SECRET = "sk-secret"
 
 
-def test_a_key_within_a_pick_is_no_part_of_the_recipe_and_not_shown() -> None:
+def test_key_within_a_pick_is_no_part_of_the_recipe_and_not_shown() -> None:
     one, other = (
         AutoOptions.model_validate({"prose": {"strategy": "llm", **ENDPOINT, "api_key": key}})
         for key in (SECRET, "another")
@@ -162,13 +162,13 @@ def test_a_key_within_a_pick_is_no_part_of_the_recipe_and_not_shown() -> None:
         {"neighbours": 0.1},
     ],
 )
-def test_the_recipe_knows_every_option(more: Options) -> None:
+def test_recipe_knows_every_option(more: Options) -> None:
     assert plugin_fingerprint(PLUGIN, AutoOptions.model_validate(more)) != plugin_fingerprint(
         PLUGIN, AutoOptions()
     )
 
 
-def test_the_recipe_knows_the_versions_of_what_it_picks() -> None:
+def test_recipe_knows_the_versions_of_what_it_picks() -> None:
     assert meaningful(AutoOptions())["code"]["version"] == find("chunkers", "structure").version
 
 

@@ -72,7 +72,7 @@ def test_cuts_are_where_the_distance_exceeds_the_threshold() -> None:
 
 @pytest.mark.parametrize("kind", ["percentile", "standard_deviation", "interquartile", "gradient"])
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_few_sentences_are_no_trouble(kind: str, count: int) -> None:
+def test_few_sentences_are_cut(kind: str, count: int) -> None:
     text = " ".join(["A word is here."] * count)
     made = Breakpoint(BreakpointOptions.model_validate({"threshold": kind}), TOKENS).chunk(
         Document(text), fake_embed, None
@@ -84,7 +84,7 @@ def test_few_sentences_are_no_trouble(kind: str, count: int) -> None:
     st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.9]), st.integers(1, 30)), max_size=30),
     st.data(),
 )
-def test_the_lowered_threshold_is_the_greatest_that_serves(
+def test_lowered_threshold_is_the_greatest_that_serves(
     drawn: list[tuple[float, int]], data: st.DataObject
 ) -> None:
     values = np.array([value for value, _ in drawn])
@@ -103,7 +103,7 @@ def largest(tokens: np.ndarray, cuts: Sequence[int]) -> int:
 
 @pytest.mark.parametrize("vectors", ["encoded", "pooled"])
 @pytest.mark.parametrize("most", [40, 100, 300])
-def test_a_largest_size_is_kept(vectors: str, most: int) -> None:
+def test_largest_size_is_kept(vectors: str, most: int) -> None:
     options = BreakpointOptions.model_validate({"max_tokens": most, "vectors": vectors})
     made = Breakpoint(options, TOKENS).chunk(Document(essay(40)), fake_embed, None)
     assert max(TOKENS.counts([chunk.text for chunk in made.chunks])) <= most
@@ -127,7 +127,7 @@ def test_each_sentence_is_seen_with_its_neighbours() -> None:
     assert np.allclose(found["encoded"], [1 - 2 / 6**0.5, 1 - 2 / 3, 1 - 2 / 6**0.5], atol=1e-3)
 
 
-def test_an_edit_embeds_only_what_changed_and_gives_what_a_fresh_start_gives() -> None:
+def test_edit_embeds_only_what_changed_and_gives_what_a_fresh_start_gives() -> None:
     text, seen, asked = essay(60), dict[str, np.ndarray](), list[str]()
 
     def embed(texts: Sequence[str]) -> Vectors:

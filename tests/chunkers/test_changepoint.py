@@ -35,11 +35,11 @@ class TestFixedPenalty(ChunkerLaws):
 
 
 @pytest.mark.parametrize("more", [{}, {"vectors": "encoded"}])
-def test_a_collection_is_always_as_if_made_at_once(more: dict[str, str]) -> None:
+def test_collection_is_always_as_if_made_at_once(more: dict[str, str]) -> None:
     keep(PLUGIN, {"target": 30, **more})
 
 
-def test_intervals_too_wide_by_one_level_are_found_out() -> None:
+def test_intervals_too_wide_by_one_level_are_detected() -> None:
     with pytest.raises(AssertionError, match=MADE_AT_ONCE):
         keep(PLUGIN, {"target": 30, "vectors": "encoded"}, widened=1)
 
@@ -57,11 +57,11 @@ def parsed(text: str) -> Document:
     return found
 
 
-def test_a_collection_of_manuals_is_always_as_if_made_at_once() -> None:
+def test_collection_of_manuals_is_always_as_if_made_at_once() -> None:
     keep(PLUGIN, {"target": 30}, read=divided)
 
 
-def test_intervals_that_ignore_the_weights_of_cuts_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intervals_ignoring_weights_of_cuts_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The interval is then that of the same document cut at equal prices."""
     equal: list[Solutions] = []
     solve, interval = changepoints.solve, changepoints.interval
@@ -86,7 +86,7 @@ def sizes(made: Chunking) -> list[int]:
 
 @pytest.mark.parametrize("target", [25, 60, 125, 300])
 @pytest.mark.parametrize("scope", ["collection", "document"])
-def test_the_mean_chunk_has_the_target_size_and_none_more_than_two_and_a_half_times_that(
+def test_mean_chunk_has_the_target_size_and_none_more_than_two_and_a_half_times_that(
     target: int, scope: str
 ) -> None:
     found = sizes(changepoint(target=target, scope=scope).chunk(Document(essay(200)), EMBED, None))
@@ -94,7 +94,7 @@ def test_the_mean_chunk_has_the_target_size_and_none_more_than_two_and_a_half_ti
     assert max(found) <= target * 5 // 2
 
 
-def test_a_higher_price_makes_fewer_chunks_and_no_document_depends_on_others() -> None:
+def test_higher_price_makes_fewer_chunks_and_no_document_depends_on_others() -> None:
     document, counts = Document(essay(60)), []
     for penalty in (0.05, 0.5, 5):
         chunker = changepoint(penalty=penalty)
@@ -105,7 +105,7 @@ def test_a_higher_price_makes_fewer_chunks_and_no_document_depends_on_others() -
     assert counts[0] > counts[1] > counts[2]
 
 
-def test_the_whole_collection_decides_the_price() -> None:
+def test_whole_collection_decides_the_price() -> None:
     """Beside much text that is cut small, one's own chunks are larger, and the other way about."""
     chunker, document = changepoint(target=60), Document(essay(60))
     alone = chunker.chunk(document, EMBED, None)
@@ -206,7 +206,7 @@ def test_neighbours_on_another_page_are_not_mixed_in() -> None:
     assert bare is not None and (bare[pages.index(1) - 1] != first.vectors[pages.index(1) - 1]).any()
 
 
-def test_an_edit_in_the_middle_embeds_a_few_pieces_and_changes_few_vectors() -> None:
+def test_edit_in_the_middle_embeds_a_few_pieces_and_changes_few_vectors() -> None:
     asked: list[str] = []
 
     def embed(texts: Sequence[str]) -> Vectors:
@@ -291,7 +291,7 @@ def test_structure_puts_cuts_before_headings() -> None:
     assert not any("\n## " in chunk for chunk in by_both)
 
 
-def test_a_chunk_takes_nothing_from_another_section() -> None:
+def test_chunk_takes_nothing_from_another_section() -> None:
     text = "".join(f"## Part {n}\n\n{essay(2)}\n\n" for n in range(4))
     before = changepoint(penalty=0.001, target=60).chunk(parsed(text), EMBED, None)
     changed = text.replace(text[text.index("## Part 3") :], "## Part 3\n\nAll else is new here.\n")

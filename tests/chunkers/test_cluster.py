@@ -38,7 +38,7 @@ class TestPooled(TestCluster):
 
 
 @pytest.mark.parametrize("more", [{}, {"vectors": "pooled"}])
-def test_a_collection_is_always_as_if_made_at_once(more: dict[str, str]) -> None:
+def test_collection_is_always_as_if_made_at_once(more: dict[str, str]) -> None:
     keep(PLUGIN, {"max_tokens": 120, "min_tokens": 30, **more})
 
 
@@ -71,7 +71,7 @@ def test_cuts_are_the_published_ones(n: int, longest: int, noise: float, seed: i
     assert cuts == published(pieces / SCALE, longest)
 
 
-def test_an_engine_that_never_visits_again_is_found_out() -> None:
+def test_engine_that_never_revisits_is_detected() -> None:
     with pytest.raises(AssertionError, match=MADE_AT_ONCE):
         keep(PLUGIN, {"max_tokens": 120, "min_tokens": 30}, widened=FARTHEST)
 
@@ -152,7 +152,7 @@ def test_no_chunk_reaches_across_a_heading_inside_a_piece() -> None:
     assert asked == ["A word.", "# Heading\nAnother word."]
 
 
-def test_too_large_a_document_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document_too_large_is_refused_with_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingestor.segmentation.cluster._LARGEST", 100)
     with pytest.raises(BadDocument, match="lower max_tokens or raise min_tokens"):
         cluster(max_tokens=400, min_tokens=4).chunk(Document(essay(9)), fake_embed, None)

@@ -38,7 +38,7 @@ WORDS = ["one two three four five", "six seven eight nine"]
         (2, 9, "a b c. d e f. g h i. j", ["a b c. d e f.", "g h i. j"]),
     ],
 )
-def test_the_best_pause_is_taken(least: int, most: int, text: str, expected: list[str]) -> None:
+def test_best_pause_is_taken(least: int, most: int, text: str, expected: list[str]) -> None:
     assert [chunk.text for chunk in cut(PLUGIN, text, min_tokens=least, max_tokens=most)] == expected
 
 

@@ -47,7 +47,7 @@ def test_packing(options: Options, text: str, expected: list[str]) -> None:
     assert [chunk.text for chunk in cut(PLUGIN, text, **options)] == expected
 
 
-def test_an_overlap_begins_at_a_sentence_and_is_no_longer_than_asked() -> None:
+def test_overlap_begins_at_a_sentence_and_is_no_longer_than_asked() -> None:
     text = essay(40)
     chunks = cut(PLUGIN, text, max_size=400, overlap=100)
     repeated = [first.end - second.start for first, second in pairwise(chunks)]

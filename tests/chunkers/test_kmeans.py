@@ -29,7 +29,7 @@ def by_topic(texts: list[str]) -> Vectors:
     return np.array([TOPICS[text.split()[0].lower()] for text in texts], np.float32)
 
 
-def test_a_chunk_is_the_set_of_a_clusters_sentences() -> None:
+def test_chunk_is_the_set_of_a_clusters_sentences() -> None:
     text = "Basil is green. Granite is grey. Basil smells. Basil grows. Violin strings break. Granite lasts."
     made = PLUGIN.build(PLUGIN.options(clusters=3), TOKENS).chunk(Document(text), by_topic, None)
     assert [chunk.text for chunk in made.chunks] == [
@@ -62,7 +62,7 @@ def test_separate_groups_are_told_apart() -> None:
     assert len(set(zip(places.argmax(axis=1).tolist(), labels.tolist(), strict=True))) == 4
 
 
-def test_a_cluster_over_the_limit_is_cut_into_full_runs_of_its_sentences() -> None:
+def test_cluster_over_the_limit_is_cut_into_full_runs_of_its_sentences() -> None:
     text = " ".join(f"Basil number {at} grows." for at in range(9))  # 7 tokens each
     options = PLUGIN.options(clusters=3, max_tokens=35)
     made = PLUGIN.build(options, TOKENS).chunk(Document(text), by_topic, None)

@@ -104,7 +104,7 @@ def test_chunks_end_where_the_model_says() -> None:
     assert {chunk.extra for chunk in chunks} == {()}
 
 
-def test_the_next_window_begins_after_the_last_split() -> None:
+def test_next_window_begins_after_the_last_split() -> None:
     _, answers = split(essay(20), lambda messages: "split_after: 2")
     windows = [pieces(asked) for asked in answers.asked]
     followed = [following[0] == window[2] for window, following in pairwise(windows)]
@@ -122,7 +122,7 @@ def test_few_pieces_are_one_chunk_and_nobody_is_asked() -> None:
     assert answers.asked == []
 
 
-def test_a_bad_answer_is_asked_for_again_with_what_is_wrong() -> None:
+def test_bad_answer_is_asked_for_again_with_what_is_wrong() -> None:
     said = ["split_after: 3, 2", "", "split_after: 2"]
     chunks, answers = split(
         essay(6), lambda messages: said.pop(0) if said else "split_after: 1", window=10_000
@@ -137,7 +137,7 @@ def test_a_bad_answer_is_asked_for_again_with_what_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("fallback", ["recursive", "cluster"])
-def test_a_window_without_a_valid_answer_is_cut_otherwise_and_says_so(fallback: str) -> None:
+def test_window_without_valid_answer_is_cut_by_fallback(fallback: str) -> None:
     refused: list[str] = []
 
     def say(messages: Messages) -> str:
@@ -154,7 +154,7 @@ def test_a_window_without_a_valid_answer_is_cut_otherwise_and_says_so(fallback: 
     assert all(chunk.text.split()[0] in refused[0] for chunk in marked)
 
 
-def test_a_question_is_the_same_wherever_its_text_stands() -> None:
+def test_question_is_the_same_wherever_its_text_stands() -> None:
     text = "One here. Two there."
     assert question(text, [(0, 9), (10, 20)]) == question(f"Before. {text}", [(8, 17), (18, 28)])
 
@@ -164,7 +164,7 @@ LONG = essay(60)
 
 @settings(searching, max_examples=10)
 @given(st.integers(0, 59), st.sampled_from(["", "A new sentence came in. ", "# A heading\n\n"]))
-def test_an_edit_asks_again_only_nearby(paragraph: int, new: str) -> None:
+def test_edit_asks_again_only_nearby(paragraph: int, new: str) -> None:
     answers = Remembering(every(3))
     plugin = speaking(PLUGIN, answers)
     cut(plugin, LONG, **ENDPOINT, window=200)
@@ -176,7 +176,7 @@ def test_an_edit_asks_again_only_nearby(paragraph: int, new: str) -> None:
     assert len(answers.asked) - whole <= 8
 
 
-def test_an_unchanged_document_asks_nothing_again() -> None:
+def test_unchanged_document_asks_nothing_again() -> None:
     answers = Remembering(lambda messages: every(3)(messages) if len(messages) > 2 else REFUSAL)
     plugin = speaking(PLUGIN, answers)
     first = cut(plugin, essay(30), **ENDPOINT)

@@ -34,7 +34,7 @@ def test_windows(options: Options, text: str, expected: list[str]) -> None:
     assert [chunk.text for chunk in cut(PLUGIN, text, **options)] == expected
 
 
-def test_a_paragraph_over_the_limit_is_split_inside() -> None:
+def test_paragraph_over_the_limit_is_split_inside() -> None:
     long = essay(30).replace("\n\n", " ")
     text = f"Before.\n\n{long}\n\nAfter."
     chunks = cut(PLUGIN, text, overlap=0, max_paragraphs=1, max_tokens=80)

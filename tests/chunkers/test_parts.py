@@ -21,7 +21,7 @@ def shown(spans: list[Span], text: str = TEXT) -> list[str]:
     return [text[start:end] for start, end in spans]
 
 
-def test_a_heading_belongs_to_what_follows_it() -> None:
+def test_heading_belongs_to_what_follows_it() -> None:
     assert shown(whole_sentences(document(), TOKENS, None)) == [
         "# A\n\n## B\n\nOne.",
         "Two.",
@@ -36,7 +36,7 @@ def test_a_heading_belongs_to_what_follows_it() -> None:
     assert shown(small_pieces(document(), TOKENS, 4, 50)) == shown(whole_paragraphs(document(), TOKENS, 50))
 
 
-def test_unless_there_is_no_room_for_it() -> None:
+def test_heading_without_room_stays_alone() -> None:
     assert shown(whole_sentences(document(), TOKENS, 5)) == [
         "# A\n\n## B",
         "One.",
@@ -46,7 +46,7 @@ def test_unless_there_is_no_room_for_it() -> None:
     ]
 
 
-def test_a_part_that_only_begins_with_a_heading_leads_nothing() -> None:
+def test_part_that_only_begins_with_a_heading_leads_nothing() -> None:
     spans = [(0, 15), (16, 20), (22, 32), (35, 38)]
     assert join_labels(document(), spans, TOKENS, None) == spans
 
@@ -58,7 +58,7 @@ def test_headings_that_the_source_shows_count_too() -> None:
 
 
 @pytest.mark.parametrize("name", ["hydroponics.md", "roots.tex", "lamps.rst"])
-def test_nothing_is_lost_or_repeated(name: str) -> None:
+def test_small_pieces_cover_text_once(name: str) -> None:
     text = sample(name)
     at = 0
     for start, end in small_pieces(text, TOKENS, 50, 200):

@@ -147,7 +147,7 @@ def test_small_chunks_are_joined_and_large_ones_cut_between_statements() -> None
     assert max(TOKENS.counts([chunk.text for chunk in cut_up])) <= 30
 
 
-def test_a_passage_that_can_not_be_rewritten_stays_as_it_is_and_says_so() -> None:
+def test_passage_not_rewritten_stays_with_fallback_note() -> None:
     chunks, answers = propose(essay(2), lambda messages: REFUSAL)
     assert {chunk.extra for chunk in chunks} == {
         (("fallback", "the passage: the model gave no valid statements"),)
@@ -169,7 +169,7 @@ def test_statements_that_are_not_placed_stay_with_their_passage() -> None:
 
 @settings(searching, max_examples=8)
 @given(st.integers(0, 59))
-def test_an_edit_asks_again_only_nearby(paragraph: int) -> None:
+def test_edit_asks_again_only_nearby(paragraph: int) -> None:
     answers, before = Remembering(able), essay(60)
     cut(speaking(PLUGIN, answers), before, **SMALL)
     whole = len(answers.asked)
@@ -183,7 +183,7 @@ def test_an_edit_asks_again_only_nearby(paragraph: int) -> None:
     assert again.count(True) <= placing / 2
 
 
-def test_an_unchanged_document_asks_nothing_again() -> None:
+def test_unchanged_document_asks_nothing_again() -> None:
     answers = Remembering(lambda messages: able(messages) if len(messages) > 2 else REFUSAL)
     plugin = speaking(PLUGIN, answers)
     first = cut(plugin, essay(5), **SMALL)
@@ -193,7 +193,7 @@ def test_an_unchanged_document_asks_nothing_again() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n\n"])
-def test_nothing_to_say_asks_nothing(text: str) -> None:
+def test_empty_text_asks_nothing(text: str) -> None:
     chunks, answers = propose(text, able)
     assert chunks == ()
     assert answers.asked == []

@@ -55,25 +55,25 @@ def test_splits(options: Options, text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     "options", [{"size": 100}, {"size": 100, "overlap": 50}, {"size": 100, "max_tokens": 30}]
 )
-def test_the_size_is_never_exceeded(options: Options) -> None:
+def test_size_is_never_exceeded(options: Options) -> None:
     most = min(options["size"], options.get("max_tokens", 100))
     assert max(TOKENS.count(chunk.text) for chunk in cut(PLUGIN, essay(60), **options)) <= most
 
 
-def test_a_pack_that_counts_more_than_its_parts_gives_its_last_to_the_next() -> None:
+def test_pack_that_counts_more_than_its_parts_gives_its_last_to_the_next() -> None:
     text = "A b c d survivors of the storm were"  # " survivors" is one token, "survivors" three
     texts = [chunk.text for chunk in cut(PLUGIN, text, size=4)]
     assert texts == ["A b c d", "survivors of", "the storm were"]
 
 
-def test_without_a_separator_that_fits_the_size_still_holds() -> None:
+def test_size_without_fitting_separator_holds() -> None:
     chunks = cut(PLUGIN, "x " * 500, size=50, separators=("\n\n",))
     assert max(TOKENS.count(chunk.text) for chunk in chunks) <= 50
 
 
 @pytest.mark.parametrize("name", ["state_of_the_union", "wikitexts", "chatlogs"])
 @pytest.mark.parametrize(("size", "overlap"), [(200, 0), (256, 25), (200, 40), (50, 0)])
-def test_the_spans_are_those_of_langchain(name: str, size: int, overlap: int) -> None:
+def test_spans_are_those_of_langchain(name: str, size: int, overlap: int) -> None:
     chunks = cut(PLUGIN, corpus(name), size=size, overlap=overlap)
     assert [(chunk.start, chunk.end) for chunk in chunks] == langchain_spans(f"{name}-{size}-{overlap}")
 

@@ -51,7 +51,7 @@ def test_no_chunk_of_the_handbook_joins_the_introduction_and_the_first_section()
     assert made.chunks[1].end <= section
 
 
-def test_the_question_that_is_suggested_is_answered_by_its_first_hit() -> None:
+def test_question_that_is_suggested_is_answered_by_its_first_hit() -> None:
     """`ingestor run` suggests a heading of the collection (queries/search.py)."""
     titles = [
         block.title for document, _ in collection().values() for block in document.blocks if block.title
@@ -63,5 +63,5 @@ def test_the_question_that_is_suggested_is_answered_by_its_first_hit() -> None:
     assert "in the reading room" in hit[hit.index(question) :]
 
 
-def test_the_question_of_the_readme_is_answered_by_its_first_hit() -> None:
+def test_question_of_the_readme_is_answered_by_its_first_hit() -> None:
     assert "Four weeks" in first_hit("How long may I keep a book?")

@@ -45,7 +45,7 @@ def starts_after(found: Seen, cuts: np.ndarray[Any, Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", sorted(set(kinds("chunkers")) - ASKING))
-def test_only_strategies_that_look_at_vectors_saw_any(kind: str) -> None:
+def test_look_is_offered_by_strategies_with_vectors_only(kind: str) -> None:
     options = (
         {"prose": {"strategy": "cluster"}, "headings": {"strategy": "cluster"}} if kind == "auto" else {}
     )
@@ -99,7 +99,7 @@ def test_cluster_shows_the_mean_of_all_pairs() -> None:
     assert np.allclose(found.bounds, 1 - pairs.mean(), atol=1e-3)
 
 
-def test_a_single_unit_has_no_distances() -> None:
+def test_single_unit_has_no_distances() -> None:
     for kind in sorted(SEE - {"auto"}):
         chunker = build(kind)
         assert isinstance(chunker, Looking)

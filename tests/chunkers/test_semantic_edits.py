@@ -64,7 +64,7 @@ def before(kind: str, vectors: str) -> dict[str, Vectors]:
 @pytest.mark.parametrize("kind", STRATEGIES)
 @settings(searching, max_examples=6)
 @given(at=st.integers(0, len(TEXT)), gone=st.integers(0, 40), new=texts)
-def test_an_edit_embeds_few_texts_and_leads_to_what_a_fresh_start_makes(
+def test_edit_embeds_few_texts_and_leads_to_what_a_fresh_start_makes(
     kind: str, vectors: str, at: int, gone: int, new: str
 ) -> None:
     edited = Document(TEXT[:at] + new[:100] + TEXT[at + gone :])

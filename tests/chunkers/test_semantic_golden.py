@@ -75,7 +75,7 @@ def test_pooled_vectors_are_the_same_bits_on_every_machine(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_stored_vectors_are_the_models() -> None:
+def test_stored_vectors_are_the_models() -> None:
     """Nearly: the model's precision depends on the processor."""
     document = sample("hydroponics.md")
     texts = [document.text[start:end] for start, end in sentences(document.text)]

@@ -33,7 +33,7 @@ def cut(text: str, **options: object) -> list[str]:
 
 
 @pytest.mark.parametrize("vectors", ["encoded", "pooled"])
-def test_it_grows_while_the_next_resembles_all_that_is_there(vectors: str) -> None:
+def test_similarity_grows_while_next_unit_resembles_chunk(vectors: str) -> None:
     """The fourth sentence is like the third, but not like the first three together."""
     text = "A A It. A A It. A B It. B B It."
     assert cut(text, vectors=vectors) == ["A A It. A A It. A B It.", "B B It."]
@@ -42,7 +42,7 @@ def test_it_grows_while_the_next_resembles_all_that_is_there(vectors: str) -> No
 
 
 @pytest.mark.parametrize("vectors", ["encoded", "pooled"])
-def test_it_stops_at_the_largest_size(vectors: str) -> None:
+def test_similarity_stops_at_largest_size(vectors: str) -> None:
     assert cut("A It. A It. A It. A It.", vectors=vectors, max_tokens=8) == ["A It. A It.", "A It. A It."]
 
 
@@ -52,7 +52,7 @@ def test_units_may_be_paragraphs() -> None:
     assert cut(text) == ["A It.", "B It.\n\nB It.", "A It.", "Z It. Z It."]
 
 
-def test_the_running_chunk_is_read_as_a_whole() -> None:
+def test_running_chunk_is_read_as_a_whole() -> None:
     asked: list[str] = []
 
     def embed(texts: Sequence[str]) -> Vectors:

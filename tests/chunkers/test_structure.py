@@ -133,7 +133,7 @@ def test_no_chunk_reaches_across_a_heading_unless_there_are_only_headings_before
                 )
 
 
-def test_a_table_that_fits_stays_whole_and_a_larger_one_is_cut_between_rows() -> None:
+def test_table_that_fits_stays_whole_and_a_larger_one_is_cut_between_rows() -> None:
     document = sample("hydroponics.md")
     (table,) = (block for block in document.blocks if block.kind == "table")
     whole = document.text[table.start : table.end].strip()
@@ -370,7 +370,7 @@ def test_text_in_quotes_that_does_not_fit_is_cut_as_text() -> None:
     assert found[-1].endswith('text.\n"""')
 
 
-def test_a_class_over_the_limit_is_opened_and_its_methods_know_it() -> None:
+def test_class_over_the_limit_is_opened_and_its_methods_know_it() -> None:
     methods = "\n".join(f"  int m{at}(int a, int b) {{ return a * {at} + b; }}" for at in range(6))
     document = Document(f"namespace;\nclass A {{\n{methods}\n}}\n", content_type="text/x-java")
     assert symbols(document, max_tokens=50)[1:] == ["A, A.m0, A.m1", "A.m2, A.m3", "A.m4, A.m5"]
@@ -383,7 +383,7 @@ def test_code_that_is_not_ascii_has_exact_spans() -> None:
     assert texts(document, max_tokens=30) == [first, second]
 
 
-def test_without_a_grammar_blank_lines_stand_in_and_the_chunks_say_so() -> None:
+def test_language_without_grammar_is_cut_at_blank_lines() -> None:
     one = "program one\n  print *, 'one two three'\n\n  print *, 'four'\nend program"
     text = f"{one}\n\nprogram two\nend program\n"
     chunks = cut(PLUGIN, Document(text, content_type="text/x-fortran"), max_tokens=20)
@@ -393,7 +393,7 @@ def test_without_a_grammar_blank_lines_stand_in_and_the_chunks_say_so() -> None:
     )
 
 
-def test_a_grammars_version_is_part_of_the_recipe() -> None:
+def test_grammars_version_is_part_of_the_recipe() -> None:
     assert f"tree_sitter_python {version('tree-sitter-python')}" in str(PLUGIN.version)
 
 
@@ -407,7 +407,7 @@ ROWS = "".join(f"- row {n} of the list, which has some words\n" for n in range(1
 
 @pytest.mark.parametrize("before", [0, 1, 2, 3, 4, 5, 6])
 @pytest.mark.parametrize("announced", ["- one\n- two\n", "::\n\n    code\n    more\n", ROWS, "Prose.\n"])
-def test_what_announces_stays_with_what_it_announces(before: int, announced: str) -> None:
+def test_announcement_stays_with_its_list(before: int, announced: str) -> None:
     text = "Words. " + "Some more words are here. " * 3 * before + f"It is as follows:\n\n{announced}\nEnd.\n"
     cut_ = texts(rst(text), max_tokens=60)
     assert len(cut_) > before // 3
@@ -415,7 +415,7 @@ def test_what_announces_stays_with_what_it_announces(before: int, announced: str
     assert sum(text.count("It is as follows:") for text in cut_) == 1
 
 
-def test_an_announcement_without_room_for_anything_is_cut_off() -> None:
+def test_announcement_without_room_for_anything_is_cut_off() -> None:
     text = "Some words, " * 18 + f"as follows:\n\n{ROWS}"
     assert texts(rst(text), max_tokens=60)[0].endswith("as follows:")
 

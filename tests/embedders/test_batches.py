@@ -14,7 +14,7 @@ LENGTHS = st.lists(st.integers(0, 300), max_size=80)
     ("length", "window", "expected"),
     [(1, 256, 16), (16, 256, 16), (17, 256, 32), (250, 256, 256), (256, 256, 256), (70, 77, 77), (3, 8, 8)],
 )
-def test_a_padded_length_is_the_next_step_within_the_window(length, window, expected):
+def test_padded_length_is_the_next_step_within_the_window(length, window, expected):
     assert pad_length(length, window) == expected
 
 
@@ -38,5 +38,5 @@ def test_only_the_last_batch_of_a_length_has_room_left(lengths, budget):
             assert (len(batch.members) + 1) * batch.length > budget
 
 
-def test_a_batch_has_about_the_budgets_tokens():
+def test_batch_has_about_the_budgets_tokens():
     assert [len(batch.members) for batch in batches([STEP * 2] * 150, 256, 2048)] == [64, 64, 22]

@@ -95,7 +95,7 @@ def test_auto_is_another_where_what_made_the_collections_is_not_possible(
 
 
 @pytest.mark.torch
-def test_a_chosen_engine_is_taken_whatever_made_the_collections(sentence_transformers: Plugin) -> None:
+def test_chosen_engine_is_taken_whatever_made_the_collections(sentence_transformers: Plugin) -> None:
     made = recipe(sentence_transformers, **LEFT_OPEN)
     found = Parts(parts(sentence_transformers, **BY_TORCH).config, frozenset({made}))
     assert "engine" not in identity(found)
@@ -116,7 +116,7 @@ def test_every_option_counts_but_those_for_speed(options: dict[str, Any], same: 
     assert (recipe(PLUGIN) == recipe(PLUGIN, **options)) is same
 
 
-def test_the_version_counts() -> None:
+def test_version_counts() -> None:
     later = Plugin("plain", 2, PlainOptions, PlainEmbedder)
     assert recipe(PLUGIN) != recipe(later)
 
@@ -148,14 +148,14 @@ class Weighty(PlainEmbedder):
         ({"threads": 8}, True),
     ],
 )
-def test_an_identity_counts_beside_the_options_that_it_does_not_stand_for(
+def test_identity_counts_beside_the_options_that_it_does_not_stand_for(
     options: dict[str, Any], same: bool
 ) -> None:
     weighty = Plugin("weighty", 1, WeightsOptions, Weighty)
     assert (recipe(weighty) == recipe(weighty, **options)) is same
 
 
-def test_without_an_identity_nothing_stands_for_an_option() -> None:
+def test_options_without_identity_all_count() -> None:
     forgetful = Plugin("forgetful", 1, WeightsOptions, PlainEmbedder)
     assert recipe(forgetful) != recipe(forgetful, model="there")
 
@@ -168,13 +168,13 @@ def test_questions_are_embedded_as_the_embedder_wants_them() -> None:
     assert plain.tolist() == vector("why?", "sweethere").tolist()
 
 
-def test_a_bad_answer_to_a_question_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_query_answer_out_of_range_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_embedder, "vector", lambda text, flavour, dimensions: [2.0] * dimensions)
     with pytest.raises(BadVectors, match=r"length 8, which must be 1, for the text that begins with 'why\?'"):
         parts(PLUGIN).query_vectors(["why?"])
 
 
-def test_readers_are_told_what_the_embedder_tells_and_else_nothing() -> None:
+def test_readers_get_model_of_embedder_only() -> None:
     weighty = Plugin("weighty", 1, WeightsOptions, Weighty)
     assert parts(weighty).model.reader == ReaderModel("ollama", {"model_name": "here"})
     assert parts(PLUGIN).model.reader is None

@@ -29,7 +29,7 @@ def test_bfloat16(monkeypatch, tmp_path, cpuinfo, multiplies, gains):
     assert engines.gains_from_avx512_bfloat16() is gains
 
 
-def test_without_a_driver_the_device_is_the_cpu(monkeypatch, tmp_path):
+def test_device_without_driver_is_cpu(monkeypatch, tmp_path):
     monkeypatch.setattr(engines, "_DRIVER", tmp_path / "none")
     assert engines.resolve_device("auto") == "cpu"
     assert engines.resolve_device("cuda:1") == "cuda:1"

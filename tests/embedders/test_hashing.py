@@ -22,7 +22,7 @@ def test_vectors_are_unit_length_and_exact_in_float16(texts):
 
 
 @given(TEXTS, st.randoms())
-def test_a_vector_depends_on_its_text_alone(texts, random):
+def test_vector_depends_on_its_text_alone(texts, random):
     together = dict(zip(texts, EMBEDDER.embed(texts), strict=True))
     shuffled = random.sample(texts, len(texts))
     assert all(np.array_equal(EMBEDDER.embed([text])[0], together[text]) for text in texts)
@@ -42,7 +42,7 @@ def test_texts_with_words_in_common_are_near():
     assert base @ near > 0.6 > 0.3 > base @ far
 
 
-def test_the_vectors_are_the_same_on_every_machine():
+def test_vectors_are_the_same_on_every_machine():
     values = EMBEDDER.embed(["Straße, 漢字 and 😀"])[0]
     expected = [0.0031337738037109375, 0.005397796630859375, 0.000522613525390625, 0.00548553466796875]
     assert values[:4].tolist() == expected

@@ -11,7 +11,7 @@ def test_rows_have_length_one_and_lose_nothing_in_float16():
     assert np.array_equal(rows.astype(np.float16), rows)
 
 
-def test_a_row_is_rounded_the_same_whatever_its_mates():
+def test_row_is_rounded_the_same_whatever_its_mates():
     rows = np.random.default_rng(2).normal(size=(64, 384)).astype(np.float32)
     together = unit(rows)
     assert all(np.array_equal(unit(rows[[n]])[0], together[n]) for n in range(64))

@@ -68,7 +68,7 @@ def budget(embedder, tokens):
 
 
 @pytest.mark.slow
-def test_the_law_holds_for_real_documents_in_random_batches(embedder):
+def test_law_holds_for_real_documents_in_random_batches(embedder):
     folder = Path(__file__).parents[2] / "documents"
     text = "".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.md")))
     rng = np.random.default_rng(11)
@@ -86,13 +86,13 @@ def test_embedder_is_registered_by_its_name():
     assert find("embedders", "sentence-transformers") is PLUGIN
 
 
-def test_the_texts_cover_the_edges_of_padded_lengths_and_of_the_window(embedder):
+def test_texts_cover_the_edges_of_padded_lengths_and_of_the_window(embedder):
     assert {2, 10, 15, 16, 17, 32, 33, 64, 256, 302} <= set(embedder.count(TEXTS))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tokens", [1, 50, 10_000])
-def test_the_size_of_batches_changes_no_bit(embedder, vectors, tokens):
+def test_size_of_batches_changes_no_bit(embedder, vectors, tokens):
     assert np.array_equal(budget(embedder, tokens).embed(TEXTS), vectors)
 
 
@@ -107,7 +107,7 @@ def test_order_and_mates_change_no_bit(embedder, vectors):
 
 
 @pytest.mark.slow
-def test_the_number_of_threads_changes_no_bit(embedder, vectors):
+def test_number_of_threads_changes_no_bit(embedder, vectors):
     with threads(2):
         assert np.array_equal(embedder.embed(TEXTS), vectors)
 
@@ -204,7 +204,7 @@ def test_readers_embed_questions_as_this_program_does(prompt):
     assert readers @ ours > 0.9999 > readers @ other
 
 
-def test_the_packaged_model_is_loaded_without_a_network_and_without_touching_the_environment():
+def test_packaged_model_is_loaded_without_a_network_and_without_touching_the_environment():
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # it is set for the first model of a process
     before = dict(os.environ)
     network.clear()
@@ -261,7 +261,7 @@ def test_weights_that_are_not_the_published_ones_are_refused(tmp_path, monkeypat
         build().embed(["x"])
 
 
-def test_a_folder_that_is_not_there_or_holds_no_model_says_so(tmp_path):
+def test_folder_missing_or_without_model_is_reported(tmp_path):
     with pytest.raises(NeedsHuman, match="no such folder"):
         _ = build(model=str(tmp_path / "none")).identity
     with pytest.raises(NeedsHuman, match="can't be loaded"):
@@ -298,7 +298,7 @@ def test_left_padding_keeps_the_law(tmp_path):
     assert not np.array_equal(together[0], together[1])
 
 
-def test_a_prompt_that_is_left_out_of_the_pooling_stays_out(tmp_path):
+def test_prompt_that_is_left_out_of_the_pooling_stays_out(tmp_path):
     folder = models.save(tmp_path, "mean", include_prompt=False)
     texts = ["w1 w2", "w3"]
     found = build(model=str(folder), prompt="w100 w101 ", precision="float32").embed(texts)
@@ -308,7 +308,7 @@ def test_a_prompt_that_is_left_out_of_the_pooling_stays_out(tmp_path):
     assert np.allclose(found, reference, atol=1e-3)
 
 
-def test_a_model_without_a_transformer_works(tmp_path):
+def test_model_without_a_transformer_works(tmp_path):
     folder = models.save_static(tmp_path / "static")
     embedder = build(model=str(folder), precision="float32")
     found = embedder.embed(["w1 w2", "", "w3"])
@@ -325,7 +325,7 @@ def test_window_is_the_models_without_a_configured_one(tmp_path):
     assert build(model=str(folder)).window == 64 == build(model=str(folder))._model.window
 
 
-def test_the_identity_of_a_folder_follows_its_content_not_its_place(tmp_path):
+def test_identity_of_a_folder_follows_its_content_not_its_place(tmp_path):
     folder = models.save(tmp_path, "mean")
     moved = shutil.copytree(folder, tmp_path / "moved")
     identity = build(model=str(folder)).identity
@@ -336,7 +336,7 @@ def test_the_identity_of_a_folder_follows_its_content_not_its_place(tmp_path):
     assert build(model=str(moved)).identity != identity
 
 
-def test_a_model_on_the_hub_is_pinned_to_the_commit_in_the_local_cache(tmp_path, monkeypatch):
+def test_model_on_the_hub_is_pinned_to_the_commit_in_the_local_cache(tmp_path, monkeypatch):
     commit = "0123456789abcdef0123456789abcdef01234567"
     place = tmp_path / "models--sentence-transformers--tiny"
     (place / "snapshots").mkdir(parents=True)
@@ -351,7 +351,7 @@ def test_a_model_on_the_hub_is_pinned_to_the_commit_in_the_local_cache(tmp_path,
     assert network == []
 
 
-def test_a_hub_out_of_reach_says_what_to_do(tmp_path, monkeypatch):
+def test_hub_out_of_reach_names_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(NeedsHuman, match="name a folder with the model"):

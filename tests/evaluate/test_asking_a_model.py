@@ -66,7 +66,7 @@ def test_questions_are_written_kept_counted_and_asked_for_once(
     assert from_file["language_model"] is None
 
 
-def test_an_interrupted_run_goes_on_where_it_was(samples: Project, ask: Ask) -> None:
+def test_interrupted_run_resumes(samples: Project, ask: Ask) -> None:
     """The server stops to answer after ten questions; what it answered before is not asked again."""
     asked = list[str]()
 
@@ -94,7 +94,7 @@ def test_an_interrupted_run_goes_on_where_it_was(samples: Project, ask: Ask) -> 
         (["--estimate"], "--estimate needs"),
     ],
 )
-def test_without_a_model_there_is_nothing_to_ask(
+def test_ask_model_without_language_model_is_refused(
     samples: Project, ask: Ask, words: list[str], message: str
 ) -> None:
     answer = ask("evaluate", *words)
@@ -102,7 +102,7 @@ def test_without_a_model_there_is_nothing_to_ask(
     assert message in answer.err
 
 
-def test_a_model_that_writes_nothing_useful_is_told(samples: Project, ask: Ask) -> None:
+def test_model_without_useful_questions_is_reported(samples: Project, ask: Ask) -> None:
     with serving(lambda body: Reply(body=b'{"choices": [{"message": {"content": "no"}}]}')) as endpoint:
         configure(samples, endpoint)
         answer = ask("evaluate", "--ask-model", "--make", "2")
@@ -121,7 +121,7 @@ def splits(body: dict[str, Any]) -> Reply:
 
 
 @pytest.mark.slow
-def test_a_strategy_that_asks_a_model_has_its_price_before_and_after(
+def test_strategy_that_asks_a_model_has_its_price_before_and_after(
     samples: Project, ask: Ask, tmp_path: Path
 ) -> None:
     """By the language model of the config; what it costs is told from the cache as well."""

@@ -16,7 +16,7 @@ SAMPLE = Measured(
 )
 
 
-def test_the_whole_collection_costs_as_much_as_its_part_in_proportion() -> None:
+def test_whole_collection_costs_as_much_as_its_part_in_proportion() -> None:
     found = costs(SAMPLE, 0.1, 0.5)
     assert (found.records, found.embedded, found.seconds) == (400, 90_000, pytest.approx(30))
     assert found.passes == 2  # of the sample and of the whole alike
@@ -28,20 +28,18 @@ def test_the_whole_collection_costs_as_much_as_its_part_in_proportion() -> None:
 @pytest.mark.parametrize(
     ("read", "unread", "listed", "share"), [(10, 0, 10, 1.0), (6, 4, 10, 1.0), (8, 2, 100, 0.1)]
 )
-def test_documents_that_cannot_be_read_stand_for_others(
-    read: int, unread: int, listed: int, share: float
-) -> None:
+def test_documents_unreadable_count_in_share(read: int, unread: int, listed: int, share: float) -> None:
     """They make no records, and neither do those that they stand for."""
     document = SampledDocument(SourceName("docs"), Item("a", "1", "/a"), Document("A."))
     assert Sample((document,) * read, listed, (("b", "damaged"),) * unread).share == share
 
 
-def test_without_a_price_there_is_none() -> None:
+def test_cost_without_price_is_none() -> None:
     assert costs(SAMPLE, 1.0, 0).money is None
     assert costs(replace(SAMPLE, asked=ModelUse(8, 800, 80)), 1.0, 0).money is None
 
 
-def test_a_language_model_is_in_the_price() -> None:
+def test_language_model_is_in_the_price() -> None:
     found = costs(replace(SAMPLE, asked=ModelUse(8, 800, 80, 0.02)), 0.1, 0.5)
     assert found.asked == ModelUse(80, 8000, 800, pytest.approx(0.2))
     assert found.money == pytest.approx(0.045 + 0.2)

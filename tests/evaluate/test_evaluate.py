@@ -77,7 +77,7 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
     assert found == {**answered(ask("evaluate", "--json")), "strategies": found["strategies"]}
 
 
-def test_the_recommendation_can_be_pasted_into_the_config(samples: Project, ask: Ask) -> None:
+def test_recommendation_can_be_pasted_into_the_config(samples: Project, ask: Ask) -> None:
     found = answered(ask("evaluate", "--json", "--strategies", "fixed:size=50,structure:max_tokens=300"))
     samples.settings = yaml.safe_load(found["recommendation"]["yaml"])
     samples.configure()
@@ -94,7 +94,7 @@ def test_options_that_all_strategies_have_are_compared(samples: Project, ask: As
     assert len({each["recall_n5"] for each in found["strategies"]}) == 3
 
 
-def test_a_planted_bad_strategy_is_not_recommended(samples: Project, ask: Ask) -> None:
+def test_planted_bad_strategy_is_not_recommended(samples: Project, ask: Ask) -> None:
     samples.settings = {"chunking": {"strategy": "kmeans", "clusters": 2, "max_tokens": 2000}}
     samples.configure()
     found = answered(ask("evaluate", "--json", "--strategies", f"configured,{BAD},recursive:size=100"))
@@ -103,7 +103,7 @@ def test_a_planted_bad_strategy_is_not_recommended(samples: Project, ask: Ask) -
     assert found["recommendation"]["sure"]
 
 
-def test_the_recommendation_is_written_into_the_config(samples: Project, ask: Ask) -> None:
+def test_recommendation_is_written_into_the_config(samples: Project, ask: Ask) -> None:
     samples.settings = {"chunking": {"strategy": "kmeans", "clusters": 2, "max_tokens": 2000}}
     samples.configure()
     before = load(samples.config, {})
@@ -120,7 +120,7 @@ def test_the_recommendation_is_written_into_the_config(samples: Project, ask: As
 
 
 @pytest.mark.slow
-def test_a_collection_is_checked_against_the_recall_that_was_kept(
+def test_collection_is_checked_against_the_recall_that_was_kept(
     samples: Project, ask: Ask, tmp_path: Path
 ) -> None:
     file = tmp_path / "questions.csv"
@@ -182,7 +182,7 @@ def test_single_question_shows_no_difference(samples: Project, ask: Ask, tmp_pat
     assert "One question cannot show a difference: ask 20 at least." in answer.out
 
 
-def test_an_interrupted_run_says_how_it_goes_on(
+def test_interrupted_run_names_resume_command(
     samples: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -212,7 +212,7 @@ def test_words_that_make_no_sense_are_refused(
     assert message in answer.err
 
 
-def test_documents_that_cannot_be_read_are_told_and_passed_over(project: Project, ask: Ask) -> None:
+def test_documents_unreadable_are_reported_and_skipped(project: Project, ask: Ask) -> None:
     project.source = {"settle": "0s"}
     project.configure()
     (project.docs / "a.pdf").write_bytes(b"%PDF-1.7 and no more")
@@ -226,7 +226,7 @@ def test_documents_that_cannot_be_read_are_told_and_passed_over(project: Project
     assert "no document of collection 'docs' could be read" in nothing.err
 
 
-def test_the_page_shows_hostile_text_as_text(project: Project, ask: Ask, tmp_path: Path) -> None:
+def test_page_shows_hostile_text_as_text(project: Project, ask: Ask, tmp_path: Path) -> None:
     project.source = {"settle": "0s"}
     project.configure()
     lines = (
@@ -244,7 +244,7 @@ def test_the_page_shows_hostile_text_as_text(project: Project, ask: Ask, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_collection_and_its_journal_stay_as_they_are(project: Project, ask: Ask) -> None:
+def test_collection_and_its_journal_stay_as_they_are(project: Project, ask: Ask) -> None:
     project.source = {"settle": "0s"}
     project.configure()
     shutil.copy(SAMPLES / "kitchen" / "bread.md", project.docs)
@@ -263,7 +263,7 @@ def written(project: Project) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_packaged_model_prefers_what_it_should(samples: Project, ask: Ask) -> None:
+def test_packaged_model_prefers_what_it_should(samples: Project, ask: Ask) -> None:
     samples.settings = {"embedding": {}, "chunking": {"strategy": "kmeans"}}
     samples.configure()
     found = answered(ask("evaluate", "--json", "--strategies", "configured,changepoint"))

@@ -61,7 +61,7 @@ def test_strategies_that_are_equal_on_average_are_seldom_told_apart(documents: i
 
 @given(st.integers(0, 2**32), st.permutations([0.0, 0.0, -0.3]), st.sampled_from([None, 0, 1, 2]))
 @settings(max_examples=20, deadline=None)
-def test_a_planted_bad_strategy_is_never_recommended(
+def test_planted_bad_strategy_is_never_recommended(
     seed: int, gains: list[float], current: int | None
 ) -> None:
     scores, about = drawn(seed, 120, 15, gains)
@@ -79,11 +79,11 @@ def test_differences_are_of_pairs_and_turn_round(seed: int) -> None:
     assert (one.interval.low, one.interval.high) == (-other.interval.high, -other.interval.low)
 
 
-def test_few_questions_show_nothing() -> None:
+def test_few_questions_show_no_difference() -> None:
     assert not compare(np.array([[1.0], [0.0]]), [0]).differences[0].clear
 
 
-def test_a_better_strategy_is_recommended_and_by_how_much() -> None:
+def test_better_strategy_is_recommended_and_by_how_much() -> None:
     scores, about = drawn(1, 240, 60, [0.0, 0.2])
     text = said(scores, about, 0)
     assert text.startswith("S1 finds ")
@@ -105,7 +105,7 @@ def test_no_more_questions_are_asked_for_than_somebody_might_write(seed: int, to
     assert told in said(scores, about, 0)
 
 
-def test_a_difference_that_only_many_comparisons_make_doubtful_is_told_so() -> None:
+def test_difference_doubtful_by_many_comparisons_is_reported() -> None:
     """Its interval leaves out zero, but it is the best of six that were tried."""
     scores, about = drawn(1, 60, 15, [0.0, 0.09, 0.0, 0.0, 0.0, 0.0, 0.0])
     found = compare(scores, about).difference(1, 0)
@@ -116,7 +116,7 @@ def test_a_difference_that_only_many_comparisons_make_doubtful_is_told_so() -> N
     assert "maybe by chance" not in text
 
 
-def test_a_source_for_which_another_strategy_is_clearly_better_is_named() -> None:
+def test_source_for_which_another_strategy_is_clearly_better_is_named() -> None:
     mails, about = drawn(1, 80, 20, [0.0, 0.3])
     pages, others = drawn(2, 80, 20, [0.3, 0.0])
     by_source = {"mails": compare(mails, about, 2), "pages": compare(pages, others, 2)}

@@ -37,14 +37,14 @@ def cut(*texts: str) -> SampleCut:
     return SampleCut(None, None, places, texts, [], None, 0, 0.0, None)  # type: ignore[arg-type]
 
 
-def test_a_context_fills_its_budget_and_no_more() -> None:
+def test_context_fills_its_budget_and_no_more() -> None:
     found = cut("one two three four", "five six", "seven")
     assert context(found, [1, 0, 2], 100) == "five six\n\none two three four\n\nseven"
     assert context(found, [1, 0, 2], 4) == "five six\n\none two t"
     assert context(found, [0], 2) == "one two t"
 
 
-def test_a_second_judgement_has_the_same_parts_in_another_order() -> None:
+def test_second_judgement_has_the_same_parts_in_another_order() -> None:
     one, other = (
         judge_request("Q?", "Ref.", "Con.", "Ans.", turned=turned)[1][1] for turned in (False, True)
     )
@@ -73,7 +73,7 @@ def test_answer_without_a_verdict_is_refused_with_a_reason(answer: str, reason: 
         read_verdict(answer)
 
 
-def test_a_verdict_is_read_with_words_around_it() -> None:
+def test_verdict_is_read_with_words_around_it() -> None:
     answer = 'I think {} so.\n</think>```json\n{"correctness": 2, "relevant": true, "faithful": false}\n```'
     assert read_verdict(answer) == JudgedAnswer(2, True, False)
 
@@ -96,13 +96,13 @@ def test_strategies_are_compared_by_questions_that_all_have_judged() -> None:
     assert found.agreement is None
 
 
-def test_nothing_judged_is_said() -> None:
+def test_no_judged_answer_is_reported() -> None:
     found = compare_judgements(rows([None], [5]), [0])
     assert (found.compared, found.comparisons) == (0, {})
     assert describe_judgements(found, ["A", "B"], 0, 1) == "No answer could be judged."
 
 
-def test_the_agreement_of_the_judge_with_itself() -> None:
+def test_agreement_of_the_judge_with_itself() -> None:
     pairs = [
         ((5, True, True), (5, True, False)),
         ((4, True, True), (3, False, True)),
@@ -117,7 +117,7 @@ def test_the_agreement_of_the_judge_with_itself() -> None:
 
 
 @pytest.mark.parametrize(("gain", "clear"), [(0, False), (2, True)])
-def test_a_clear_difference_and_one_that_is_none_are_told_apart(gain: int, clear: bool) -> None:
+def test_differences_clear_and_unclear_are_distinguished(gain: int, clear: bool) -> None:
     low = [1 + at % 3 for at in range(60)]
     found = compare_judgements(rows([each + gain for each in low], low), list(range(60)))
     said = describe_judgements(found, ["A", "B"], 0, 1)
@@ -169,7 +169,7 @@ def test_answers_are_judged_counted_and_asked_for_once(samples: Project, ask: As
     assert "5 correct" in page.read_text("utf-8")
 
 
-def test_a_judge_that_is_biased_or_breaks_the_form_is_found_out(samples: Project, ask: Ask) -> None:
+def test_judge_biased_or_malformed_is_detected(samples: Project, ask: Ask) -> None:
     """It likes answers that it reads before the reference, and has no valid verdict on some."""
 
     def biased(body: dict[str, Any]) -> Reply:
@@ -196,7 +196,7 @@ def test_a_judge_that_is_biased_or_breaks_the_form_is_found_out(samples: Project
     assert max(map(asked.count, asked)) == 2  # an invalid verdict is asked for once more
 
 
-def test_the_table_has_what_was_judged_and_an_estimate_comes_first(samples: Project, ask: Ask) -> None:
+def test_table_has_what_was_judged_and_an_estimate_comes_first(samples: Project, ask: Ask) -> None:
     words = ("--strategies", f"{GOOD},{BAD}", "--make", "30", "--judge", "10")
     with serving(model) as endpoint:
         configure(samples, endpoint.base_url)
@@ -211,7 +211,7 @@ def test_the_table_has_what_was_judged_and_an_estimate_comes_first(samples: Proj
     assert "without a language model" in answer.out
 
 
-def test_without_the_option_no_model_is_asked(samples: Project, ask: Ask) -> None:
+def test_evaluate_without_option_asks_no_model(samples: Project, ask: Ask) -> None:
     with serving(model) as endpoint:
         configure(samples, endpoint.base_url)
         found = evaluation(ask)

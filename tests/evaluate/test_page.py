@@ -16,9 +16,7 @@ from tests.evaluate.test_intervals import drawn
 _FIXTURES = (ask, project, samples)
 
 
-def test_the_page_shows_every_strategy_and_what_each_missed(
-    samples: Project, ask: Ask, tmp_path: Path
-) -> None:
+def test_page_shows_every_strategy_and_what_each_missed(samples: Project, ask: Ask, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     with serving(model) as endpoint:
         samples.settings |= {"language_model": {"base_url": endpoint.base_url, "model": "scripted"}}
@@ -44,7 +42,7 @@ def test_the_page_shows_every_strategy_and_what_each_missed(
     assert "$" not in body.replace("$5", "")
 
 
-def test_without_judgements_there_is_no_section_for_them(project: Project, ask: Ask, tmp_path: Path) -> None:
+def test_page_without_judgements_has_no_section(project: Project, ask: Ask, tmp_path: Path) -> None:
     project.source = {"settle": "0s"}
     project.configure()
     text = "\n\n".join(

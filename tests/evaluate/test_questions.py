@@ -48,7 +48,7 @@ def test_excerpts_are_found_exactly_or_whatever_their_spaces_and_punctuation(
         (" ", "is empty"),
     ],
 )
-def test_a_refusal_says_why(quotation: str, reason: str) -> None:
+def test_refusal_has_a_reason(quotation: str, reason: str) -> None:
     found = locate_excerpt(quotation, [(0, Searchable(TEXT)), (1, Searchable(TEXT))])
     assert isinstance(found, str)
     assert reason in found
@@ -79,7 +79,7 @@ def test_rows_with_one_question_are_its_excerpts_and_one_bad_row_refuses_it(tmp_
     ("content", "message"),
     [(b"text\nx\n", "no column 'question'"), (b"\xff\xfe\x00", "not a CSV file"), (None, "cannot be read")],
 )
-def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_file_that_is_no_csv_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
     file = tmp_path / "questions.csv"
     if content is not None:
         file.write_bytes(content)
@@ -231,7 +231,7 @@ def test_another_seed_makes_other_questions() -> None:
     assert first == again != other
 
 
-def test_an_excerpt_ends_where_another_part_begins() -> None:
+def test_excerpt_ends_where_another_part_begins() -> None:
     one, *others = (
         f"If the sentence {n} of the first part is read, nobody says a word about it." for n in range(7)
     )
@@ -245,7 +245,7 @@ def test_an_excerpt_ends_where_another_part_begins() -> None:
     assert max(each.count("the sentence") for each in found) == 3  # one on either side
 
 
-def test_a_sample_holds_of_each_stratum_its_share() -> None:
+def test_sample_holds_of_each_stratum_its_share() -> None:
     names = [f"{number}.md" for number in range(80)] + [f"{number}.txt" for number in range(19)] + ["a.pdf"]
     listed = [(SourceName("docs"), Item(name, "1", name)) for name in names]
     order = [item.key for _, item in sort_by_digest(listed)]

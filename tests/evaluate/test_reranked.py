@@ -52,7 +52,7 @@ def test_only_the_first_hits_are_put_in_order(cache: VectorCache, monkeypatch: p
     assert by(Weights(), cache, monkeypatch, hits=3).ranked == [[1, 0, 2], [2, 0, 1]]
 
 
-def test_a_question_without_hits_is_not_asked(cache: VectorCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_question_without_hits_is_not_asked(cache: VectorCache, monkeypatch: pytest.MonkeyPatch) -> None:
     weights = Weights()
     assert by(weights, cache, monkeypatch, found=[[], [0, 2]]).ranked == [[], [2, 0]]
     assert weights.asked == ["book"]
@@ -66,7 +66,7 @@ def test_scores_are_kept_with_their_seconds(cache: VectorCache, monkeypatch: pyt
     assert before.seconds > 0
 
 
-def test_an_interrupted_run_goes_on_where_it_was(cache: VectorCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_run_resumes(cache: VectorCache, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Transient):
         by(Weights(fails_at=1), cache, monkeypatch)
     second = Weights()

@@ -74,7 +74,7 @@ def test_ndcg(ranked: list[ChunkPlace], expected: float) -> None:
     ("budget", "ends"),
     [(5, [50]), (10, [100]), (12, [100, 120]), (20, [100, 200]), (99, [100, 200])],
 )
-def test_the_last_chunk_fills_the_budget_in_part(budget: int, ends: list[int]) -> None:
+def test_last_chunk_fills_the_budget_in_part(budget: int, ends: list[int]) -> None:
     assert [each.spans[-1][1] for each in within([place(0, 100), place(100, 200)], budget)] == ends
 
 
@@ -85,7 +85,7 @@ places = st.lists(
 
 
 @given(spans, places, st.integers(1, 200), st.integers(0, 100))
-def test_a_larger_budget_finds_no_less(
+def test_larger_budget_finds_no_less(
     wanted: tuple[int, int], found: list[ChunkPlace], low: int, more: int
 ) -> None:
     excerpts = (Excerpt(0, *wanted),)

@@ -35,7 +35,7 @@ def test_words_that_no_chunk_has_find_nothing_or_what_vectors_find(mode: str) ->
     assert found == ([[]] if mode == "lexical" else [[2]])
 
 
-def test_the_nearest_are_those_of_the_greatest_cosine_and_of_equals_the_first() -> None:
+def test_nearest_are_those_of_the_greatest_cosine_and_of_equals_the_first() -> None:
     random = np.random.default_rng(0)
     vectors, asked = (random.normal(0, 1, (n, 8)).astype(np.float32) for n in (40, 150))
     vectors[7] = vectors[3]

@@ -24,7 +24,7 @@ def strategy_of(kind: str, options: list[str], kept: dict[str, Any]) -> Strategy
     "name",
     ["changepoint", "changepoint:target=125", "recursive", "recursive:size=100", "fixed:overlap=5", "auto"],
 )
-def test_a_strategy_is_called_what_was_given(name: str) -> None:
+def test_strategy_name_shows_given_options(name: str) -> None:
     assert strategy(name).name == name
     kind, *options = name.split(":")
     given = {key: int(value) for key, value in (option.split("=") for option in options)}
@@ -42,7 +42,7 @@ def test_yaml_of_a_strategy_has_all_that_a_config_needs() -> None:
 
 
 @pytest.mark.parametrize(("name", "models"), [("auto", []), ("auto:prose.model=a", ["a"])])
-def test_the_language_models_of_a_pick_are_known(name: str, models: list[str]) -> None:
+def test_language_models_of_a_pick_are_known(name: str, models: list[str]) -> None:
     kept = {"prose": {"strategy": "llm", "base_url": "http://127.0.0.1:80/v1"}} if models else {}
     assert strategy_of("auto", name.split(":")[1:], kept).models == models
 

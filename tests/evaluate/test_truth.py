@@ -64,7 +64,7 @@ def test_strategies_that_differ_by_chance_alone_are_seldom_told_apart(samples: P
 
 
 @pytest.mark.slow
-def test_a_planted_bad_strategy_is_recommended_for_no_choice_of_questions(samples: Project) -> None:
+def test_planted_bad_strategy_is_recommended_for_no_choice_of_questions(samples: Project) -> None:
     found = evaluated(samples, 240, "recursive:size=100", BAD, "structure:max_tokens=200")
     scores = np.array([outcome.scores.at[500] for outcome in found.outcomes])
     about = np.array(same_documents(found.questions))
@@ -104,7 +104,7 @@ def report() -> Report:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_reference_rows_are_reproduced(report: Report) -> None:
+def test_reference_rows_are_reproduced(report: Report) -> None:
     for name, (recall, omega, iou) in REFERENCES.items():
         ours = scores_of(report.questions, report.cuts[name])
         assert 100 * ours.recall.mean() == pytest.approx(recall, abs=1.0), name
@@ -114,7 +114,7 @@ def test_the_reference_rows_are_reproduced(report: Report) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_bad_strategy_is_not_recommended_by_real_questions(report: Report) -> None:
+def test_bad_strategy_is_not_recommended_by_real_questions(report: Report) -> None:
     rows = [scores_of(report.questions, cut).at[BUDGET] for cut in report.cuts.values()]
     found = compare(np.array(rows), same_documents(report.questions))
     bad = list(report.cuts).index(BAD)

@@ -39,7 +39,7 @@ def strategies(project: Project, words: str) -> list[Strategy]:
         ("recursive:separators=['a', 'b']", None),
     ],
 )
-def test_a_word_is_one_strategy_that_is_called_so(project: Project, word: str, name: str | None) -> None:
+def test_word_names_one_strategy(project: Project, word: str, name: str | None) -> None:
     (found,) = strategies(project, word)
     assert found.name == (name or word)
     assert not found.configured
@@ -93,7 +93,7 @@ def test_equal_strategies_are_compared_once(project: Project) -> None:
         ("fixed:parsing.types={'*.txt': pdf}", "must be a parser of text"),
     ],
 )
-def test_mistakes_are_told(project: Project, ask: Ask, word: str, message: str) -> None:
+def test_strategy_mistakes_are_explained(project: Project, ask: Ask, word: str, message: str) -> None:
     answer = ask("evaluate", "--strategies", word)
     assert answer.code == 2, answer
     assert f"--strategies {word.partition(':')[0]}" in answer.err
@@ -101,7 +101,7 @@ def test_mistakes_are_told(project: Project, ask: Ask, word: str, message: str) 
 
 
 @pytest.mark.slow
-def test_a_reranker_is_compared(samples: Project, ask: Ask) -> None:
+def test_reranker_is_compared(samples: Project, ask: Ask) -> None:
     """One that prefers what has the question's words finds more than vectors alone, and has its own row."""
 
     def rerank(body: dict[str, object]) -> Reply:
@@ -169,7 +169,7 @@ def test_options_of_parsers_are_compared(pages: Project, ask: Ask, tmp_path: Pat
     assert [each["recall"]["2000"]["mean"] > 99 for each in made["strategies"]] == [True, True]
 
 
-def test_a_recommendation_of_more_than_chunking_is_pasted_by_hand(pages: Project, ask: Ask) -> None:
+def test_recommendation_of_more_than_chunking_is_pasted_by_hand(pages: Project, ask: Ask) -> None:
     before = pages.config.read_bytes()
     answer = ask("evaluate", "--write", "--strategies", "fixed:parsing.html.mode=full")
     assert answer.code == 4, answer

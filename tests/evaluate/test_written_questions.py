@@ -32,7 +32,7 @@ def manner(ask: Callable[[Messages], str | None], threads: int = 1) -> Manner:
     return Manner(ask, threads, lambda: None, lambda: None)
 
 
-def test_a_question_with_excerpts_that_are_found_exactly_and_fuzzily() -> None:
+def test_question_with_excerpts_that_are_found_exactly_and_fuzzily() -> None:
     said = answer(" When was the wheel\nbuilt? ", "built in 1840", "ITS WHEEL — was built")
     question = read_question(f"<think>hm</think>Here:\n{said}", 1, (0, len(TEXT)), [LATER, TEXT], [])
     assert (question.text, question.origin) == ("When was the wheel built?", "model")
@@ -55,7 +55,7 @@ def test_a_question_with_excerpts_that_are_found_exactly_and_fuzzily() -> None:
         (answer("Asked?", "built in 1840"), "repeats an earlier"),
     ],
 )
-def test_an_answer_that_breaks_a_rule_says_which(said: str, reason: str) -> None:
+def test_answer_that_breaks_a_rule_says_which(said: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         read_question(said, 1, (0, len(TEXT)), [LATER, TEXT], ["Asked?"])
 
@@ -68,7 +68,7 @@ def test_only_the_passage_may_be_quoted() -> None:
         read_question(answer("Where?", "by the river"), 0, (start, len(TEXT)), [TEXT], [])
 
 
-def test_the_model_is_told_of_earlier_questions_and_of_what_was_wrong() -> None:
+def test_model_is_told_of_earlier_questions_and_of_what_was_wrong() -> None:
     asked: list[Messages] = []
     replies = iter(
         [

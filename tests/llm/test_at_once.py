@@ -19,7 +19,7 @@ def test_results_are_in_order_and_made_together() -> None:
     assert in_parallel(do, [3, 1, 2], 3, Stop()) == [9, 1, 4]
 
 
-def test_an_error_stops_what_waits_and_leaves_out_the_rest() -> None:
+def test_error_stops_what_waits_and_leaves_out_the_rest() -> None:
     stopped, begun = Event(), list[int]()
 
     def do(number: int) -> None:

@@ -43,7 +43,7 @@ def asked(script: Script, **more: Any) -> tuple[str | None, Any, Noted]:
         return LanguageModel(options(endpoint.base_url, **more), noted)(MESSAGES), endpoint, noted
 
 
-def test_a_question_and_its_answer() -> None:
+def test_question_and_its_answer() -> None:
     answer, endpoint, noted = asked(in_turn([said("Lima.")]))
     assert answer == "Lima."
     assert noted.answers == [Completion("Lima.", 10, 2)]
@@ -70,7 +70,7 @@ def test_parameters_are_added_and_null_leaves_one_out() -> None:
     assert sent == {"seed": 0, "max_completion_tokens": 5, "top_p": 0.5}
 
 
-def test_without_a_key_none_is_sent() -> None:
+def test_key_absent_is_not_sent() -> None:
     _, endpoint, _ = asked(in_turn([said("Lima.")]), api_key=None)
     assert "authorization" not in endpoint.headers[0]
 
@@ -108,7 +108,7 @@ PASSING = {
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_a_passing_fault_is_retried(name: str) -> None:
+def test_passing_fault_is_retried(name: str) -> None:
     reply, waits = PASSING[name]
     answer, endpoint, noted = asked(in_turn([reply, said("Lima.")]))
     assert answer == "Lima."
@@ -133,7 +133,7 @@ def failure(script: Script, **more: Any) -> tuple[Exception, Any, Noted]:
         (Reply(body=b"hello"), "did not answer as an OpenAI-compatible server does; check base_url"),
     ],
 )
-def test_a_lasting_fault_is_left_for_later(reply: Reply, words: str) -> None:
+def test_lasting_fault_is_transient(reply: Reply, words: str) -> None:
     error, endpoint, noted = failure(in_turn([reply]), retries=3)
     assert isinstance(error, Transient)
     assert words in str(error)
@@ -141,13 +141,13 @@ def test_a_lasting_fault_is_left_for_later(reply: Reply, words: str) -> None:
     assert noted.waits == [1.0, 2.0, 4.0]
 
 
-def test_a_long_wait_is_the_engines() -> None:
+def test_long_wait_is_the_engines() -> None:
     error, endpoint, noted = failure(in_turn([refused(429, "tomorrow", retry_after="86400")]))
     assert isinstance(error, Transient)
     assert (endpoint.calls, noted.waits) == (1, [])
 
 
-def test_no_answer_in_time() -> None:
+def test_answer_too_late_is_retried() -> None:
     error, endpoint, _ = failure(lambda body: Reply(hang=True), timeout=0.2, retries=1)
     assert isinstance(error, Transient)
     assert "gave no answer within 0.2 s" in str(error)
@@ -183,7 +183,7 @@ def test_refused_request_needs_a_person(reply: Reply, words: str) -> None:
     assert endpoint.calls == 1
 
 
-def test_the_key_is_nowhere_but_in_the_header(caplog: pytest.LogCaptureFixture) -> None:
+def test_key_is_nowhere_but_in_the_header(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     replies = [refused(status, f"{'x' * size} {KEY}") for status in (500, 401) for size in (1, 290)]
     for reply in replies:
@@ -202,7 +202,7 @@ def test_the_key_is_nowhere_but_in_the_header(caplog: pytest.LogCaptureFixture) 
     assert "chat/completions" in caplog.text  # the libraries below did log
 
 
-def test_a_key_that_can_not_be_sent_is_not_shown_either() -> None:
+def test_key_that_can_not_be_sent_is_not_shown_either() -> None:
     error, endpoint, _ = failure(in_turn([said("Lima.")]), api_key=f"{KEY}\nX-Other: {KEY}")
     assert isinstance(error, NeedsHuman)
     assert str(error).endswith("can't be called: api_key must be one line of ASCII")
@@ -230,7 +230,7 @@ def test_another_question_has_another_key(more: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("more", [{"api_key": None}, {"timeout": "3s"}, {"retries": 0}, {"concurrency": 2}])
-def test_the_same_question_has_the_same_key_wherever_it_is_asked(more: dict[str, Any]) -> None:
+def test_same_question_has_the_same_key_wherever_it_is_asked(more: dict[str, Any]) -> None:
     assert key_of(**more) == key_of()
 
 

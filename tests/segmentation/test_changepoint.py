@@ -178,7 +178,7 @@ def test_contributions_add_up() -> None:
     assert own[LEVELS] == 1
 
 
-def test_the_grid_doubles_every_sixteen_levels() -> None:
+def test_grid_doubles_every_sixteen_levels() -> None:
     assert (np.diff(grid()) > 0).all()
     assert np.allclose(grid()[16:] / grid()[:-16], 2)
     assert grid()[128] == penalties(1)[0]
@@ -191,7 +191,7 @@ def test_smoothing_takes_half_of_either_neighbour() -> None:
 
 
 @pytest.mark.parametrize("target", [15, 60, 200])
-def test_the_mean_chunk_comes_near_the_target(target: int) -> None:
+def test_mean_chunk_comes_near_the_target(target: int) -> None:
     rng = np.random.default_rng(3)
     topics = rng.normal(size=(200, 24)).repeat(5, axis=0) + rng.normal(size=(1000, 24))
     vectors = unit(np.rint(topics * 1000).astype(np.int64))
@@ -224,20 +224,20 @@ def test_cuts_are_preferred_where_a_section_begins() -> None:
     )
 
 
-def test_a_cut_of_less_weight_is_taken_first() -> None:
+def test_cut_of_less_weight_is_taken_first() -> None:
     costs = changepoint.scatter(to_fixed(np.eye(8, dtype=np.float32)[[0] * 6]), np.array([10] * 6), 40)
     for cheap in (2, 3, 4):
         weights = np.array([600 if end == cheap else WHOLE for end in range(1, 7)])
         assert solve(costs, penalties(0.1), weights).cuts(0) == (cheap, 6)
 
 
-def test_a_weight_of_one_is_none() -> None:
+def test_weight_of_one_is_none() -> None:
     drawn = ([[1, 0, 0], [0, 1, 0], [0, 1, 1], [1, 0, 1]], [5, 6, 7, 8])
     assert np.array_equal(solved_of(drawn).sizes, solved_of(drawn, [WHOLE] * 4).sizes)
 
 
 @given(tokens=st.integers(1, 5000), section=st.booleans(), weight=st.sampled_from([500, WHOLE]))
-def test_a_single_unit_needs_no_search(tokens: int, section: bool, weight: int) -> None:
+def test_single_unit_needs_no_search(tokens: int, section: bool, weight: int) -> None:
     costs = changepoint.scatter(to_fixed(np.array([[0.6, 0.8]], np.float32)), np.array([tokens]), 300)
     found = solve(add_prices(costs, [False], [section]), grid(), np.array([weight]))
     assert np.array_equal(found.sizes, undivided_solutions().sizes)

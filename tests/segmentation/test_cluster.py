@@ -117,13 +117,13 @@ def test_ties_are_cut_short() -> None:
     assert alike.interval(one - 1, (4,)) == (-FARTHEST, one - 1)
 
 
-def test_an_empty_document_is_content_with_any_mean() -> None:
+def test_empty_document_is_content_with_any_mean() -> None:
     empty = programme(rows([]), LONGEST)
     assert empty.cuts(0) == ()
     assert empty.interval(0, ()) == (-FARTHEST, FARTHEST)
 
 
-def test_a_document_too_large_is_refused() -> None:
+def test_document_too_large_is_refused() -> None:
     with pytest.raises(ValueError, match="too many"):
         programme(np.zeros((9000, 1), dtype=np.int64), 9000)
 
@@ -278,7 +278,7 @@ class Collection(RuleBasedStateMachine):
         assert mean(self.total) == self._batch_mean(), SUMS
 
 
-def test_a_collection_is_always_as_if_made_from_scratch() -> None:
+def test_collection_is_always_as_if_made_from_scratch() -> None:
     searching = settings(max_examples=40, stateful_step_count=30)
     run_state_machine_as_test(partial(Collection, Incremental()), settings=searching)
 
@@ -294,7 +294,7 @@ BROKEN: dict[type[Incremental], str] = {
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_broken_way_is_found_out(broken: type[Incremental]) -> None:
+def test_broken_interval_is_detected(broken: type[Incremental]) -> None:
     searching = settings(
         max_examples=500,
         stateful_step_count=30,

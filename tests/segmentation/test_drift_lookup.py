@@ -41,7 +41,7 @@ def steps(journal: Journal, value: int, found: int) -> int:
 
 
 @pytest.mark.slow
-def test_a_large_collection_is_not_read_through_to_find_the_few_that_are_due(tmp_path: Path) -> None:
+def test_large_collection_is_not_read_through_to_find_the_few_that_are_due(tmp_path: Path) -> None:
     small, large = filled(tmp_path / "small", 1_000), filled(tmp_path / "large", 120_000)
     for value, found in ((MIDDLE, 0), (MIDDLE + 2, CROSSED), (MIDDLE - 2, CROSSED)):
         assert steps(large, value, found) == steps(small, value, found)

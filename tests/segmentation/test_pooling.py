@@ -52,7 +52,7 @@ def test_no_share_changes_nothing() -> None:
 
 
 @given(st.integers(1, 40), st.integers(0, 2**32), st.floats(0.01, 1), st.data())
-def test_a_row_depends_on_two_neighbours_alone(n: int, seed: int, weight: float, data: st.DataObject) -> None:
+def test_row_depends_on_two_neighbours_alone(n: int, seed: int, weight: float, data: st.DataObject) -> None:
     vectors = some(n, seed)
     at = data.draw(st.integers(0, n - 1))
     first = max(at - 2, 0)
@@ -76,7 +76,7 @@ def test_opposites_that_cancel_out_leave_a_vector_all_the_same() -> None:
     assert (mix(against, 1.0) == against).all()
 
 
-def test_a_vector_takes_nothing_from_another_section() -> None:
+def test_vector_takes_nothing_from_another_section() -> None:
     rows = np.eye(4, dtype=np.float32)
     sections = [(0, 0), (0, 1), (1, 1), (2, 2)]  # the second chunk goes on into section 1
     apart = mix(rows, 0.3, sections, 0.0)

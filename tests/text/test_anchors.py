@@ -29,7 +29,7 @@ def test_anchors_are_the_best_of_their_neighbourhood(found: list[tuple[int, int]
 
 
 @given(levels, levels, levels, st.integers(1, 8))
-def test_an_edit_moves_only_anchors_near_it(
+def test_edit_moves_only_anchors_near_it(
     before: list[tuple[int, int]], old: list[tuple[int, int]], after: list[tuple[int, int]], reach: int
 ) -> None:
     def seen(middle: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
@@ -52,11 +52,11 @@ def test_stretches_are_all_parts_in_order(sizes: list[int], reach: int) -> None:
     assert [at for first, end in found for at in range(first, end)] == list(range(len(sizes)))
 
 
-def test_nothing_has_no_stretches() -> None:
+def test_empty_text_has_no_stretches() -> None:
     assert stretches(Document(""), [], [], 10) == []
 
 
-def test_a_short_text_is_one_stretch() -> None:
+def test_short_text_is_one_stretch() -> None:
     document = Document("# A\n\nb\n\n# C\n\nd", (Block("heading", 0, 3, 1), Block("heading", 8, 11, 1)))
     assert stretches(document, [(0, 3), (5, 6), (8, 11), (13, 14)], [5, 5, 5, 5], 20) == [(0, 4)]
 

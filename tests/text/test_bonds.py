@@ -32,7 +32,7 @@ def parts(text: str) -> tuple[str, list[Span]]:
         ("| a", False),
     ],
 )
-def test_a_line_that_ends_with_a_colon_announces(text: str, expected: bool) -> None:
+def test_line_that_ends_with_a_colon_announces(text: str, expected: bool) -> None:
     whole, (first, second) = parts(text)
     assert announces(whole, first, second) is expected
 
@@ -57,7 +57,7 @@ def test_sentences_comments_and_decorators(text: str, kind: str, expected: list[
     assert bonds(document, spans, TOKENS, 100) == expected
 
 
-def test_nothing_is_bound_in_nothing() -> None:
+def test_empty_text_has_no_bonds() -> None:
     assert bonds(Document(""), [], TOKENS, 100) == []
     assert bonds(
         Document("Without blocks a |sentence is one.".replace("|", "")), [(0, 16), (17, 33)], TOKENS, 9

@@ -70,18 +70,18 @@ def test_overlapping_spans_stay_ordered_and_join_as_one() -> None:
     assert limit(text, [(0, 5), (4, 7), (6, 15)], TOKENS, 4, 20) == [(0, 7), (6, 15)]
 
 
-def test_the_maximum_holds_where_two_texts_have_more_tokens_together() -> None:
+def test_maximum_holds_where_two_texts_have_more_tokens_together() -> None:
     text = "scenariostarting"  # 1 + 1 tokens apart, 6 together
     assert max(TOKENS.counts(shown(text, limit(text, [(0, 8), (8, 16)], TOKENS, 4, 4)))) <= 4
 
 
-def test_a_span_within_the_one_before_is_left_out() -> None:
+def test_span_within_the_one_before_is_left_out() -> None:
     assert limit("a b c  ", [(0, 5), (2, 6), (4, 7)], TOKENS, None, None) == [(0, 5)]
 
 
 @settings(deadline=None)
 @given(pieces, st.integers(SMALLEST, 12), st.integers(1, 12))
-def test_the_maximum_holds_always_the_minimum_where_it_can(parts: list[str], most: int, least: int) -> None:
+def test_maximum_holds_always_the_minimum_where_it_can(parts: list[str], most: int, least: int) -> None:
     text, spans = spans_of(["".join(parts[at : at + 5]) for at in range(0, len(parts), 5)])
     found = limit(text, spans, TOKENS, min(least, most), most)
     sizes = TOKENS.counts(shown(text, found))
@@ -122,13 +122,13 @@ def test_windows_hold_the_size_and_cover_all(parts: list[str], size: int, overla
     assert not text[at:].strip()
 
 
-def test_a_code_point_of_four_tokens_is_not_torn() -> None:
+def test_code_point_of_four_tokens_is_not_torn() -> None:
     text = "𒀀𒀁𒀂" * 5
     found = list(windows(text, (0, len(text)), TOKENS, SMALLEST))
     assert "".join(shown(text, found)) == text
 
 
-def test_a_ruler_measures_parts_of_its_span() -> None:
+def test_ruler_measures_parts_of_its_span() -> None:
     text = "ignored one two three"
     ruler = Ruler(text, (8, len(text)), TOKENS)
     assert [ruler.index(8), ruler.index(11), ruler.index(99)] == [0, 1, 3]

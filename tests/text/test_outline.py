@@ -62,7 +62,7 @@ def test_line_starts(text: str, starts: list[int]) -> None:
     assert line_starts(text) == starts
 
 
-def test_a_position_belongs_to_the_last_heading_before_it() -> None:
+def test_position_belongs_to_the_last_heading_before_it() -> None:
     text = "intro\n  # A\ntext\n## B\nend"
     blocks = (
         Block("paragraph", 0, 5),

@@ -62,7 +62,7 @@ The film must stay thin, for roots that are under
 - a hot day, it is dry within an hour"""
 
 
-def test_a_wrapped_line_is_no_border_but_an_item_of_a_list_is() -> None:
+def test_wrapped_line_is_no_border_but_an_item_of_a_list_is() -> None:
     sentence = WRAPPED.index("If")
     assert cut(WRAPPED, 24) == [WRAPPED[: sentence - 1], WRAPPED[sentence:]]
     assert cut(LISTED, 16) == LISTED.split("\n")
@@ -108,7 +108,7 @@ def unspaced(count: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [lines, sentences, words, unspaced])
-def test_an_edit_makes_few_new_pieces(make: object) -> None:
+def test_edit_makes_few_new_pieces(make: object) -> None:
     assert callable(make)
     text = make(1000)
     before = set(cut(text))
@@ -151,7 +151,7 @@ def test_pieces_far_from_an_edit_are_the_same(
     assert kept == [s for s in after if s[0] > far + shift]
 
 
-def test_an_edited_word_in_prose_makes_one_or_two_new_pieces() -> None:
+def test_edited_word_in_prose_makes_one_or_two_new_pieces() -> None:
     paragraphs = [sentences(3 + number % 5) + f" ({number})." for number in range(500)]
     before = set(cut("\n\n".join(paragraphs)))
     paragraphs[250] = paragraphs[250].replace("(250)", "(edited)")

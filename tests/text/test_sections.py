@@ -78,7 +78,7 @@ def test_sections_down_to_a_depth_and_those_without_a_body(depth: int, expected:
     assert [text[start:end] for start, end in sections(document, depth)] == expected
 
 
-def test_a_document_without_headings_is_one_section() -> None:
+def test_document_without_headings_is_one_section() -> None:
     assert sections(Document("a\n\nb"), 3) == [(0, 4)]
     assert sections(Document(" "), 3) == []
 

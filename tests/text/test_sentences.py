@@ -64,7 +64,7 @@ def test_sentences(text: str, expected: list[str]) -> None:
     assert shown(text) == expected
 
 
-def test_the_language_decides_what_is_an_abbreviation() -> None:
+def test_language_decides_what_is_an_abbreviation() -> None:
     text = "Das gilt z.B. für Salat. Und bzw. Basilikum. Ende."
     assert shown(text, "de-AT") == ["Das gilt z.B. für Salat.", "Und bzw. Basilikum.", "Ende."]
 
@@ -106,12 +106,12 @@ def test_spans_are_exact_ordered_trimmed_and_lose_nothing(text: str) -> None:
 
 @settings(deadline=None)
 @given(texts, texts)
-def test_a_paragraph_elsewhere_makes_no_difference(one: str, other: str) -> None:
+def test_paragraph_elsewhere_makes_no_difference(one: str, other: str) -> None:
     alone = sentences(one.strip())
     assert sentences(f"{one.strip()}\n\n{other}")[: len(alone)] == alone
 
 
-def test_a_long_paragraph_is_read_through_a_window_without_cutting_sentences() -> None:
+def test_long_paragraph_is_read_through_a_window_without_cutting_sentences() -> None:
     unit = [f"This is sentence number {at}, and it mentions Dr. Smith." for at in range(400)]
     assert shown(" ".join(unit)) == unit
 

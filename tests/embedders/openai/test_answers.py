@@ -31,7 +31,7 @@ def test_vectors_are_in_the_order_of_their_texts() -> None:
     assert [row.tolist() for row in found.vectors if row is not None] == [[0.0, 1.0], [1.0, 0.0]]
 
 
-def test_without_numbers_they_are_in_order() -> None:
+def test_vectors_without_index_are_in_order() -> None:
     body = {"data": [{"embedding": [1.0, 0.0]}, {"embedding": [0.0, 1.0]}]}
     found = read_answer(json.dumps(body).encode(), 2)
     assert [row.tolist() for row in found.vectors if row is not None] == [[1.0, 0.0], [0.0, 1.0]]

@@ -67,7 +67,7 @@ class Server:
             raise NeedsHuman(reason)
 
 
-def test_a_sound_batch_is_one_request() -> None:
+def test_sound_batch_is_one_request() -> None:
     server = Server()
     assert resolve(range(4), server.send, server.check) == {n: np.float32([n]) for n in range(4)}
     assert (server.sent, server.checks) == ([[0, 1, 2, 3]], 0)
@@ -82,26 +82,26 @@ def test_only_the_bad_texts_are_bad(bad: list[int], kind: str) -> None:
     assert sorted(found) == list(range(8))
 
 
-def test_a_text_is_found_by_halving() -> None:
+def test_text_is_found_by_halving() -> None:
     server = Server(bad=[5])
     resolve(range(8), server.send, server.check)
     assert server.sent == [[0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [4], [5], [6, 7]]
 
 
-def test_a_batch_that_is_too_large_is_halved_and_nothing_is_bad() -> None:
+def test_batch_that_is_too_large_is_halved_and_nothing_is_bad() -> None:
     server = Server(most=2)
     assert all(isinstance(row, np.ndarray) for row in resolve(range(8), server.send, server.check).values())
     assert len(server.sent) == 7
 
 
 @pytest.mark.parametrize("error", [Transient("away"), NeedsHuman("no such model")])
-def test_an_error_that_is_about_no_text_splits_nothing(error: Exception) -> None:
+def test_error_that_is_about_no_text_splits_nothing(error: Exception) -> None:
     server = Server(dead=error)
     assert resolve(range(8), server.send, server.check) == dict.fromkeys(range(8), error)
     assert len(server.sent) == 1
 
 
-def test_a_server_that_refuses_everything_says_nothing_about_a_text() -> None:
+def test_server_that_refuses_everything_says_nothing_about_a_text() -> None:
     server = Server(picky=True)
     found = resolve(range(8), server.send, server.check)
     assert {type(error) for error in found.values()} == {NeedsHuman}

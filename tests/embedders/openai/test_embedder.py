@@ -164,7 +164,7 @@ def test_tokens_are_counted_as_the_server_does() -> None:
     assert answered.tokens == 300
 
 
-def test_without_a_count_nobody_counted() -> None:
+def test_tokens_without_server_count_are_unknown() -> None:
     def script(body: dict[str, Any]) -> Reply:
         data = [{"embedding": vector(text)} for text in body["input"]]
         return Reply(body=json.dumps({"data": data}).encode())
@@ -191,7 +191,7 @@ PASSING = {
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_a_passing_fault_is_retried(name: str, waits: list[float]) -> None:
+def test_passing_fault_is_retried(name: str, waits: list[float]) -> None:
     reply, expected_waits = PASSING[name]
     first = [reply]
     rows, endpoint = asked(lambda body: first.pop() if first else embedding(body))
@@ -201,24 +201,24 @@ def test_a_passing_fault_is_retried(name: str, waits: list[float]) -> None:
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_a_lasting_fault_is_no_texts_fault(name: str) -> None:
+def test_lasting_fault_blames_no_text(name: str) -> None:
     rows, endpoint = asked(in_turn([PASSING[name][0]]))
     assert {type(row) for row in rows} == {Transient}
     assert endpoint.calls == 3
 
 
-def test_a_long_wait_is_the_engines(waits: list[float]) -> None:
+def test_long_wait_is_the_engines(waits: list[float]) -> None:
     rows, endpoint = asked(in_turn([refused(429, "tomorrow", retry_after="86400")]))
     assert {type(row) for row in rows} == {Transient}
     assert (endpoint.calls, waits) == (1, [])
 
 
-def test_no_answer_in_time() -> None:
+def test_answer_too_late_is_retried() -> None:
     rows, _ = asked(lambda body: Reply(hang=True), timeout=0.2, retries=0)
     assert "gave no answer within 0.2 s" in str(rows[0])
 
 
-def test_no_server() -> None:
+def test_server_absent_is_transient() -> None:
     with pytest.raises(Transient, match="can't be reached"):
         built(f"http://127.0.0.1:{free_port()}/v1", retries=0).embed(["x"])
 
@@ -271,14 +271,14 @@ def test_bad_text_among_many_is_isolated(status: int, message: str) -> None:
     assert [len(body["input"]) for body in endpoint.bodies] == [11, 1, 6, 3, 3, 2, 1, 1, 1, 5]
 
 
-def test_a_batch_that_is_too_large_is_halved() -> None:
+def test_batch_that_is_too_large_is_halved() -> None:
     rows, endpoint = asked(picky(413, most=3))
     assert sound(rows)
     assert [len(body["input"]) for body in endpoint.bodies] == [10, 1, 5, 3, 2, 5, 3, 2]
 
 
 @pytest.mark.parametrize("numbers", [[0.0] * 8, [float("nan")] * 8, [None] * 8])
-def test_a_text_without_a_vector_is_asked_alone_and_then_bad(numbers: list[Any]) -> None:
+def test_text_without_a_vector_is_asked_alone_and_then_bad(numbers: list[Any]) -> None:
     def script(body: dict[str, Any]) -> Reply:
         return embedded([numbers if "poison" in text else vector(text) for text in body["input"]])
 
@@ -321,7 +321,7 @@ def test_failing_lane_fails_no_other() -> None:
 # --- limits, ends and secrets --------------------------------------------------------------------------
 
 
-def test_the_limits_of_a_minute_hold_for_every_request(waits: list[float]) -> None:
+def test_limits_of_a_minute_hold_for_every_request(waits: list[float]) -> None:
     _, endpoint = asked(embedding, TEXTS[:4], batch_texts=1, requests_per_minute=2)
     assert endpoint.calls == 4
     assert waits == [pytest.approx(wait, abs=29) for wait in (60, 60)]  # a busy machine waits less
@@ -330,7 +330,7 @@ def test_the_limits_of_a_minute_hold_for_every_request(waits: list[float]) -> No
     assert waits == [pytest.approx(wait, abs=29) for wait in (60, 120, 180)]
 
 
-def test_the_end_of_the_program_waits_for_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_of_the_program_waits_for_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     stop, arrived = threading.Event(), threading.Event()
 
@@ -348,13 +348,13 @@ def test_the_end_of_the_program_waits_for_no_server(monkeypatch: pytest.MonkeyPa
             built(endpoint.base_url, timeout=600).embed_each(TEXTS, stop)
 
 
-def test_the_key_is_in_no_error() -> None:
+def test_key_is_in_no_error() -> None:
     rows, _ = asked(in_turn([refused(401, f"the key {KEY} is unknown")]))
     assert KEY not in str(rows[0])
     assert "***" in str(rows[0])
 
 
-def test_a_key_that_no_header_can_hold() -> None:
+def test_key_that_no_header_can_hold() -> None:
     with pytest.raises(NeedsHuman, match="one line of ASCII"):
         built("http://127.0.0.1:9/v1", api_key="two\nlines").embed(["x"])
 
@@ -386,14 +386,14 @@ def test_invalid_address_is_refused(given: str) -> None:
 # --- what it is made of --------------------------------------------------------------------------------
 
 
-def test_readers_are_told_nothing() -> None:
+def test_readers_get_no_model() -> None:
     """Chroma's own function for OpenAI needs a package and a key, and fails at once where one is missing."""
     embedder = built("http://127.0.0.1:9/v1")
     assert isinstance(embedder, Remote)
     assert not isinstance(embedder, Loadable)
 
 
-def test_the_window() -> None:
+def test_window() -> None:
     assert built("http://a/v1", model="text-embedding-3-small").window == 8191
     assert built("http://a/v1").window > 10**9
     assert built("http://a/v1", window=512).window == 512
@@ -416,7 +416,7 @@ def test_tokens_by_the_models_own_tokenizer(tokenizer: Any) -> None:
     assert built("http://a/v1").count([text])[0] > 6
 
 
-def test_a_tokenizer_that_is_not_there(tmp_path: Any) -> None:
+def test_tokenizer_that_is_not_there(tmp_path: Any) -> None:
     with pytest.raises(NeedsHuman, match="there is no tokenizer"):
         built("http://a/v1", tokenizer=tmp_path).count(["x"])
     (tmp_path / "tokenizer.json").write_text("{")

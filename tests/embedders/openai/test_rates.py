@@ -24,7 +24,7 @@ from ingestor.embedders.openai import MINUTE, Pace, RateLimits, Sent, earliest
         ([Sent(90.0, 1), Sent(150.0, 1)], RateLimits(2, inf), 1, 150.0),  # none overtakes one that waits
     ],
 )
-def test_the_first_time_that_fits(sent: list[Sent], limits: RateLimits, tokens: int, expected: float) -> None:
+def test_first_time_that_fits(sent: list[Sent], limits: RateLimits, tokens: int, expected: float) -> None:
     assert earliest(sent, limits, 100.0, tokens) == expected
 
 
@@ -46,12 +46,12 @@ def test_no_minute_has_more_than_allowed(requests: list[tuple[float, int]], most
         assert sum(minute) <= tokens or len(minute) == 1
 
 
-def test_without_limits_nothing_waits() -> None:
+def test_pace_without_limits_never_waits() -> None:
     pace = Pace(RateLimits(), lambda: 5.0)
     assert [pace.take(10**6) for _ in range(100)] == [0.0] * 100
 
 
-def test_a_pause_holds_up_all_requests() -> None:
+def test_pause_holds_up_all_requests() -> None:
     now = 10.0
     pace = Pace(RateLimits(), lambda: now)
     pace.pause(7.0)

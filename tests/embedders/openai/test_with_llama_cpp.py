@@ -47,7 +47,7 @@ def test_batches_and_lanes_change_no_more_than_the_last_digits(base_url: str) ->
     assert (alone * together).sum(axis=1).min() > 0.99
 
 
-def test_a_text_that_is_too_long_is_found_among_others(base_url: str) -> None:
+def test_text_that_is_too_long_is_found_among_others(base_url: str) -> None:
     texts = [*TEXTS[:5], "word " * 3000, *TEXTS[5:10]]
     rows = built(base_url).embed_each(texts, threading.Event()).vectors
     assert [type(row) for row in rows].index(BadDocument) == 5

@@ -34,7 +34,7 @@ def test_mapped_tensors_given_back_are_read_again_as_safetensors_reads_them(tmp_
         mapped.give_back()
 
 
-def test_a_type_that_numpy_does_not_know_is_an_error(tmp_path: Path) -> None:
+def test_type_that_numpy_does_not_know_is_an_error(tmp_path: Path) -> None:
     head = b'{"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}'
     path = tmp_path / "model.safetensors"
     path.write_bytes(len(head).to_bytes(8, "little") + head + b"\0\0")

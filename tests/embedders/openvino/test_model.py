@@ -96,7 +96,7 @@ def test_vectors_of_the_packaged_model_are_those_of_the_library(precision, vecto
 
 
 @pytest.mark.slow
-def test_a_thousand_vectors_of_the_packaged_model_are_those_of_the_library(precision, embedder):
+def test_thousand_vectors_of_the_packaged_model_are_those_of_the_library(precision, embedder):
     texts = passages(1000, 400)
     assert cosines(embedder.embed(texts), library(PACKAGED, texts)).min() >= CLOSE[precision]
 
@@ -171,7 +171,7 @@ SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize("tokens", [50, *(pytest.param(tokens, marks=SLOW) for tokens in (1, 10_000))])
-def test_the_size_of_batches_changes_no_bit(embedder, texts, vectors, tokens):
+def test_size_of_batches_changes_no_bit(embedder, texts, vectors, tokens):
     assert np.array_equal(other(embedder, batch_tokens=tokens).embed(texts), vectors)
 
 
@@ -186,7 +186,7 @@ def test_order_and_mates_change_no_bit(embedder, texts, vectors):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, *(pytest.param(threads, marks=SLOW) for threads in (3, 0))])
-def test_the_number_of_threads_changes_no_bit(precision, texts, vectors, threads):
+def test_number_of_threads_changes_no_bit(precision, texts, vectors, threads):
     assert np.array_equal(build(precision=precision, threads=threads).embed(texts), vectors)
 
 
@@ -197,7 +197,7 @@ def test_callers_in_several_threads_change_no_bit(embedder, texts, vectors):
 
 
 @pytest.mark.parametrize("family", ["xlm-roberta", "mpnet"])
-def test_the_law_holds_for_each_family(tmp_path, precision, family):
+def test_law_holds_for_each_family(tmp_path, precision, family):
     texts = words(80)
     first = build(model=str(models.save_family(tmp_path, family)), precision=precision)
     expected = first.embed(texts)
@@ -241,7 +241,7 @@ def test_padding_to_the_longest_of_a_batch_would_break_the_law(embedder):
 # --- which engine ------------------------------------------------------------------------------------------
 
 
-def test_the_default_model_needs_neither_torch_nor_a_network():
+def test_default_model_needs_neither_torch_nor_a_network():
     """Although the package openvino-telemetry, which OpenVINO asks for, is installed."""
     script = """
 import sys
@@ -304,7 +304,7 @@ def test_bfloat16_is_not_taken_where_the_processor_has_none(monkeypatch):
         _ = build(precision="bfloat16").identity
 
 
-def test_without_torch_other_models_say_what_to_install(tmp_path, monkeypatch):
+def test_models_without_torch_name_the_extra(tmp_path, monkeypatch):
     folder = models.save_static(tmp_path / "static")
     monkeypatch.setattr(engines, "is_installed", lambda *packages: "torch" not in packages)
     assert build(engine="auto").identity["engine"] == "openvino"
@@ -312,7 +312,7 @@ def test_without_torch_other_models_say_what_to_install(tmp_path, monkeypatch):
         _ = build(engine="auto", model=str(folder)).identity
 
 
-def test_a_gpu_is_for_torch():
+def test_gpu_is_for_torch():
     with pytest.raises(NeedsHuman, match="runs on the cpu"):
         _ = build(device="cuda").identity
     assert "engine" not in build(engine="auto", device="cuda").identity
@@ -351,7 +351,7 @@ def test_weights_that_are_missing_or_no_safetensors_are_refused(tmp_path):
         outline(folder)
 
 
-def test_the_models_own_prompts_are_used_unless_the_config_has_others(tmp_path):
+def test_models_own_prompts_are_used_unless_the_config_has_others(tmp_path):
     folder = models.save(tmp_path, "mean")
     prompts = {"query": "w7 ", "document": "w8 w9 "}
     settings = folder / "config_sentence_transformers.json"
