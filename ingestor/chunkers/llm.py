@@ -118,13 +118,13 @@ class Llm:
 
 
 def question(text: str, spans: Sequence[Span]) -> Messages:
-    """The pieces, numbered from 1 in their window, so that a text has one question wherever it stands."""
+    """Number the pieces from 1 in their window, so that a text has one question wherever it stands."""
     shown = (f"<start_chunk_{i}>{text[a:b]}<end_chunk_{i}>" for i, (a, b) in enumerate(spans, 1))
     return ("system", _TASK), ("user", "\n".join(shown))
 
 
 def read(answer: str, count: int) -> list[int]:
-    """The numbers of pieces after which to split. Raises ValueError, in words for the model."""
+    """Parse the numbers of pieces after which to split. Raises ValueError, in words for the model."""
     found = _ANSWER.findall(answer)
     if not found:
         raise ValueError("there is no line of the form split_after: 3, 5")
@@ -137,7 +137,7 @@ def read(answer: str, count: int) -> list[int]:
 
 
 def _fitting(sizes: Sequence[int], most: int) -> int:
-    """How many fit, two at least."""
+    """Return the number of sizes that fit, two at least."""
     total = 0
     for count, size in enumerate(sizes):
         total += size

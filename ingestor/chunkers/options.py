@@ -40,7 +40,7 @@ class Pick(Options):
 
 
 def _options(strategy: str, given: dict[str, Any]) -> Options:
-    """Raises ValueError, in words for the user."""
+    """Check the options of a strategy. Raises ValueError, in words for the user."""
     if strategy == "auto" or given.pop("by_type", None):
         raise ValueError("must be another strategy than auto, without by_type")
     try:
@@ -153,13 +153,13 @@ class OverlapOptions(ChunkerOptions):
 
 
 def require_smaller(small: str, value: int | None, large: str, bound: int | None) -> None:
-    """Raises ValueError unless ``value`` is below ``bound``; None is no bound."""
+    """Check that ``value`` is below ``bound``; None is no bound. Raises ValueError."""
     if value is not None and bound is not None and value >= bound:
         raise ValueError(f"{small} ({value}) must be smaller than {large} ({bound})")
 
 
 def smaller(first: int, second: int | None) -> int:
-    """The tighter of a limit and an optional one."""
+    """Return the tighter of a limit and an optional limit."""
     return first if second is None else min(first, second)
 
 

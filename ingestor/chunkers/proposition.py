@@ -99,7 +99,7 @@ class Proposition:
         return Chunking(tuple(chunk for one in self._joined(found) for chunk in self._chunks(text, one)))
 
     def _stretch(self, text: str, passages: Sequence[Span]) -> list[Gathered]:
-        """In the order of their first passages."""
+        """Return the chunks of a stretch, in the order of their first passages."""
         found: list[Gathered] = []
         for passage in passages:
             shown = text[slice(*passage)]
@@ -195,7 +195,7 @@ def placing(statements: Sequence[str], chunks: Sequence[Gathered]) -> Messages:
 
 
 def statements_of(answer: str) -> list[str]:
-    """Raises ValueError, in words for the model."""
+    """Parse statements. Raises ValueError, in words for the model."""
     found = json_list(answer)
     if not all(isinstance(item, str) for item in found):
         raise ValueError("the list must hold texts only")
@@ -232,7 +232,7 @@ def _placing(item: Any, chunks: int) -> Placing:
 
 
 def _words(text: str) -> str:
-    """The text in one line, without characters that Chroma refuses."""
+    """Return the text in one line, without characters that Chroma refuses."""
     return " ".join(_ODD.sub("", text).split())
 
 

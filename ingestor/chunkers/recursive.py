@@ -71,12 +71,12 @@ class Recursive:
 
 
 def pieces(text: str, span: Span, tokens: "Tokens", size: int) -> list[Span]:
-    """Trimmed, without overlap, none over ``size`` tokens: how other strategies cut what is too large."""
+    """Cut a span as other strategies cut large ones: trimmed, no overlap, none over ``size`` tokens."""
     return limit(text, packed(text, span, tokens, size, 0, SEPARATORS), tokens, None, size)
 
 
 def fitting(text: str, spans: Sequence[Span], tokens: "Tokens", size: int | None) -> list[Span]:
-    """The spans, those over ``size`` tokens in pieces."""
+    """Return the spans, those over ``size`` tokens in pieces."""
     if size is None:
         return list(spans)
     counts = tokens.counts([text[start:end] for start, end in spans])
@@ -113,7 +113,7 @@ def _first_in(text: str, span: Span, separators: tuple[str, ...]) -> tuple[str, 
 
 
 def _edges(text: str, span: Span, separator: str) -> _Numbers:
-    """Where parts begin, each with its separator, and the span's end.
+    """Return the start of each part, which begins with its separator, and the span's end.
 
     Eight bytes a part: a text of one long word has as many parts as characters.
     """

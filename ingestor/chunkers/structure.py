@@ -148,7 +148,7 @@ PLUGIN = Plugin(kind="structure", version=f"6, {versions()}", options=StructureO
 
 
 def introduced(text: str, parts: Sequence[Span], tokens: "Tokens", most: int) -> list[Span]:
-    """The ordered, trimmed parts; one that announces the next is joined to it, or to its beginning.
+    """Join each part that announces the next to it, or to its beginning; parts are ordered and trimmed.
 
     Only the last sentence of a paragraph is joined. No part has more than ``most`` tokens.
     """
@@ -165,7 +165,7 @@ def introduced(text: str, parts: Sequence[Span], tokens: "Tokens", most: int) ->
 
 
 def _joined(text: str, lead: Span, following: Span, tokens: "Tokens", most: int) -> Iterator[Span]:
-    """The two as one, or with what follows cut so that its beginning fits; from the last to the first."""
+    """Yield both as one, or the lead with the beginning that fits; from the last to the first."""
     whole = union(lead, following)
     if count(text, whole, tokens) <= most:
         yield whole

@@ -22,7 +22,7 @@ _DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def resolve_device(wanted: str) -> str:
-    """``auto`` is cuda where torch can use it, else cpu."""
+    """Resolve ``auto``: cuda if torch can use it, else cpu."""
     if wanted != "auto":
         return wanted
     if not _DRIVER.exists() or not is_installed("torch"):
@@ -127,7 +127,7 @@ class TransformerOutline:
 
 
 def outline(folder: Path) -> TransformerOutline:
-    """Raises NotCovered."""
+    """Read the outline of a model from its files. Raises NotCovered."""
     stages = list(modules(folder))
     kinds = [kind for kind, _ in stages]
     if kinds[:2] != ["Transformer", "Pooling"] or set(kinds[2:]) - {"Dense", "Normalize"}:
@@ -254,7 +254,7 @@ def ways(engine: str, precision: str, device: str, folder: Path) -> Iterator[Way
 
 
 def _precisions(wanted: str, device: str, engine: str) -> tuple[str, ...]:
-    """The fastest first. torch must not use AMX (torch_model.py)."""
+    """Return the precisions to try, the fastest first. torch must not use AMX (torch_model.py)."""
     if wanted != "auto":
         return (wanted,)
     if device != "cpu":

@@ -26,7 +26,7 @@ class Batch:
 
 
 def pad_length(length: int, window: int) -> int:
-    """Rounded up to the next step, within the window."""
+    """Round a length up to the next step, within the window."""
     return min(-(-length // STEP) * STEP, window)
 
 

@@ -58,7 +58,7 @@ def dimensions(folder: Path) -> int | None:
 
 
 def window(folder: Path) -> int | None:
-    """Tokens that the model reads of a text, where its configuration says so."""
+    """Return the tokens that the model reads of a text, if its configuration states the number."""
     place = transformer(folder)
     if place is None:
         return None
@@ -100,7 +100,7 @@ def pooling_modes(config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def read_json(path: Path) -> Any:
-    """An empty dict where the file is missing or is not JSON."""
+    """Read JSON; an empty dict if the file is missing or is not JSON."""
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -130,7 +130,7 @@ class Weights:
         return self.sha256 is not None or self.revision is not None
 
     def verify(self) -> None:
-        """Raises NeedsHuman when the weights are not the published ones."""
+        """Check that the weights are the published ones. Raises NeedsHuman."""
         if self.sha256 is None:
             return
         file = self.folder / "model.safetensors"
@@ -144,7 +144,7 @@ class Weights:
 
 
 def locate(model: str) -> Weights:
-    """Raises NeedsHuman when there is no such model, or the hub has to be asked and is out of reach."""
+    """Locate a model. Raises NeedsHuman if there is none, or if the hub is needed and out of reach."""
     name = model if "/" in model else f"sentence-transformers/{model}"
     if name == _PACKAGED and (packaged := _find_packaged()):
         return Weights(_PACKAGED, f"sha256:{_PACKAGED_SHA256}", packaged, sha256=_PACKAGED_SHA256)

@@ -189,7 +189,7 @@ def longest(texts: int, dimensions: int | None) -> int:
 
 
 def read_answer(content: bytes, texts: int) -> EmbeddingAnswer:
-    """Raises Malformed."""
+    """Parse an answer to ``texts`` texts. Raises Malformed."""
     body = _json(content)
     try:
         entries = _in_order(body["data"], texts)
@@ -216,7 +216,7 @@ def _json(content: bytes) -> Any:
 
 
 def _in_order(data: Sequence[Mapping[str, Any]], texts: int) -> Sequence[Mapping[str, Any]]:
-    """The entries by their index, where they have one."""
+    """Return the entries by their index, if they have one."""
     if len(data) != texts:
         raise Malformed(f"gave {len(data)} vectors for {counted(texts, 'text')}")
     if all("index" not in entry for entry in data):
@@ -228,7 +228,7 @@ def _in_order(data: Sequence[Mapping[str, Any]], texts: int) -> Sequence[Mapping
 
 
 def _numbers(embedding: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """null counts as no number."""
+    """Read the numbers of a vector; null counts as no number."""
     if not isinstance(embedding, list) or any(isinstance(number, str | bool) for number in embedding[:1]):
         raise TypeError
     vector = np.array(embedding, np.float64)
@@ -462,7 +462,7 @@ class OpenAIEmbedder:
         return known or self.embed([HARMLESS]).shape[1]
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The prompt's tokens included."""
+        """Count tokens, the prompt's included."""
         return self._sender.count([self._options.prompt + text for text in texts])
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:

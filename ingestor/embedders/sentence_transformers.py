@@ -140,7 +140,7 @@ class SentenceTransformersEmbedder:
         )
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The prompt's tokens included, since it shares the window."""
+        """Count tokens, the prompt's included, since it shares the window."""
         prompted = [self._prompts.document + text for text in texts]
         return [len(encoding) for encoding in self._counter.encode_batch_fast(prompted)]
 

@@ -62,7 +62,7 @@ def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -
 
 
 def _check(old: Config, new: Config, wanted: Mapping[SourceName, Strategy]) -> None:
-    """Raises NotRewritable unless the new config differs in nothing but what is wanted."""
+    """Check that the new config differs in nothing but what is wanted. Raises NotRewritable."""
     own = {source.name: source.chunking for source in old.sources}
     for source in new.sources:
         expected = wanted[source.name].choice if source.name in wanted else own[source.name]

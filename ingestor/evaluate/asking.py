@@ -190,7 +190,7 @@ class Manner:
 def write_questions(
     texts: Sequence[str], wanted: Wanted, manner: Manner
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    """The questions, and why there is none about some passages. Raises what ``manner.ask`` raises."""
+    """Return the questions, and the reasons for passages without one. Raises what ``manner.ask`` raises."""
     results = in_parallel(
         lambda at: _about(texts, at, wanted[at], manner), list(wanted), manner.threads, Stop(), manner.stop
     )
@@ -344,7 +344,7 @@ def passages(texts: Sequence[str], count: int) -> Mapping[int, list[Span]]:
 
 
 def _passage(text: str, n: int) -> Span:
-    """The n-th one of this text: it begins after white space and ends before some, where there is any."""
+    """Return the n-th passage of a text: from after white space to before some, where there is any."""
     if len(text) <= LONGEST:
         return 0, len(text)
     start = int(text_digest(f"{n} {text}"), 16) % (len(text) - LONGEST + 1)

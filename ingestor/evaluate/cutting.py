@@ -213,7 +213,7 @@ def cut(
     answers: Answers,
     progress: Callable[[str], None],
 ) -> SampleCut:
-    """Raises what the strategy and the embedder raise."""
+    """Cut the sample by a strategy, and embed the chunks. Raises what the strategy and the embedder raise."""
     begun = perf_counter()
     recording, asking = Recording(next(iter(tools.values())).embed), RecordedAnswers(answers, tokens.counts)
     cutters = {
@@ -271,7 +271,7 @@ def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: 
 def _chunk_all(
     documents: Sequence[tuple[Tools, Document]], progress: Callable[[int], None]
 ) -> list[Chunking]:
-    """Each document beside the sums of the others, where the strategy has a statistic of the collection."""
+    """Chunk each document, beside the sums of others if the strategy has a statistic of the collection."""
     alone = list[Chunking]()
     totals: defaultdict[str, Sums] = defaultdict(lambda: np.zeros(1, np.int64))
     for at, (tools, document) in enumerate(documents):

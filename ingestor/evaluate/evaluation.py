@@ -186,7 +186,7 @@ def _with_judgements(evaluation: Evaluation, place: Workplace, endpoint: Endpoin
 
 
 def _readings(request: EvaluationRequest, place: Workplace) -> dict[tuple[str, ...], Sample]:
-    """The sample by what strategies say of parsers, as the config has it first."""
+    """Return the sample as read by each strategy's options of parsers, as the config has it first."""
     samples: dict[tuple[str, ...], Sample] = {(): place.sample}
     for each in request.strategies:
         if each.reading not in samples:
@@ -228,7 +228,7 @@ def _questions(
 def _cuts(
     request: EvaluationRequest, place: Workplace, readings: Mapping[tuple[str, ...], Sample]
 ) -> Iterator[SampleCut]:
-    """The configured one first: how large its chunks are decides what is worth comparing with it."""
+    """Yield the cuts, the configured strategy's first: the size of its chunks decides what to compare."""
     chosen, cuts = list(request.strategies), list[SampleCut]()
     if not chosen:
         base = place.configured

@@ -33,7 +33,7 @@ def curves(names: Sequence[str], comparisons: Mapping[int, Comparison], pick: in
 
 
 def differences(names: Sequence[str], comparison: Comparison, base: int) -> str:
-    """Each strategy's recall less that of ``base``, with its 95 % interval, in points."""
+    """Draw each strategy's recall less that of ``base``, with its 95 % interval, in points."""
     rows = [(at, comparison.difference(at, base)) for at in range(len(names)) if at != base]
     if not rows:
         return ""

@@ -197,7 +197,7 @@ def judge_request(question: str, reference: str, context: str, answer: str, *, t
 
 
 def read_verdict(answer: str) -> JudgedAnswer:
-    """Raises ValueError, in words for the model."""
+    """Parse a verdict. Raises ValueError, in words for the model."""
     fields = json_object(answer)
     if fields.keys() != _KEYS:
         raise ValueError("the object must have the keys correctness, relevant and faithful")

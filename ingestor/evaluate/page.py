@@ -137,7 +137,7 @@ def render(evaluation: Evaluation, at: int) -> str:
 def _excerpts_and_chunks(
     outcome: StrategyOutcome, at: int, budget: int, quoted: Sequence[str]
 ) -> Iterator[str]:
-    """The excerpts, with what was missed; then the best chunks, with what was hit."""
+    """Yield the excerpts, with what was missed; then the best chunks, with what was hit."""
     cut, excerpts = outcome.cut, outcome.questions[at].excerpts
     places = [cut.places[number] for number in outcome.scores.ranked[at]]
     held = list(within(places, budget))
@@ -165,7 +165,7 @@ def _shorten(text: str, span: Span, own: Sequence[Span]) -> str:
 
 
 def _mark(text: str, span: Span, held: Sequence[Span], tags: tuple[str, str]) -> str:
-    """The text of the span. ``tags``: around what is held, and around the rest."""
+    """Mark the text of a span. ``tags``: around what is held, and around the rest."""
     start, end = span
     edges = sorted({start, end, *(each for pair in held for each in pair if start < each < end)})
     inside, outside = tags

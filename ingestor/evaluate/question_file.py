@@ -94,7 +94,7 @@ class RefusedQuestion:
 
 
 def read_rows(file: Path) -> list[CsvRow]:
-    """Raises BadRequest where it is no such file."""
+    """Read the rows of a file. Raises BadRequest if it is no such file."""
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             return _rows(file, csv.DictReader(stream))
@@ -134,7 +134,7 @@ def write_rows(file: Path, rows: Iterable[CsvRow]) -> None:
 def resolve(
     rows: Sequence[CsvRow], numbers: Mapping[str, int], texts: Sequence[str]
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    """The questions, in the order of the file. One row that is refused has its whole question refused.
+    """Return the questions in the order of the file. A refused row has its whole question refused.
 
     ``numbers``: of the documents, by every name that a file may call them.
     """
@@ -187,7 +187,7 @@ _LOST = "the excerpt is missing in the text that some strategy reads"
 def locate(
     rows: Sequence[CsvRow], samples: Sequence[Sample], *, everywhere: bool
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
-    """The same questions for each sample, and those that are not asked.
+    """Return the same questions for each sample, and the questions that are not asked.
 
     ``everywhere``: only those are asked whose excerpts all samples have, else those that one of them has.
     """

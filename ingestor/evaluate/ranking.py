@@ -168,7 +168,7 @@ def rerank_best(
 def _rate(
     scores: RerankerScores, name: str, question: str, texts: Sequence[str], cache: VectorCache
 ) -> tuple[list[float], float]:
-    """The scores of the texts, and the seconds that they took when they were made."""
+    """Return the scores of the texts, and the seconds that scoring took when it was done."""
     key = text_digest(json.dumps(["rerank", name, question, *texts]))
     known = cache.get_answer(key)
     if known is not None:

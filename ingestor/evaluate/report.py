@@ -86,7 +86,7 @@ def _use(use: ModelUse) -> dict[str, Any]:
 
 
 def origin(questions: Sequence[EvalQuestion]) -> str:
-    """``file``, ``made``, ``model`` or ``mixed``."""
+    """Return ``file``, ``made``, ``model`` or ``mixed``."""
     origins: set[str] = {question.origin for question in questions}
     return "mixed" if len(origins) > 1 else origins.pop()
 

@@ -102,7 +102,7 @@ def take_sample(
 
 
 def read_again(sample: Sample, sources: Sequence[Source], progress: Callable[[str], None]) -> Sample:
-    """The same documents, read by these sources; without text where they cannot be read so."""
+    """Read the same documents by these sources; documents that cannot be read so have no text."""
     unread: list[tuple[str, str]] = []
     by_name = {source.name: source for source in sources}
     until = monotonic() + limits.PATIENCE

@@ -103,7 +103,7 @@ class Strategy:
 
     @property
     def models(self) -> list[str]:
-        """The language models that it asks."""
+        """Return the language models that the strategy asks."""
         return [name for each in (self.choice, *self.own.values()) for name in _models(each.options)]
 
     def of(self, source: SourceName) -> Choice:
@@ -144,7 +144,7 @@ def worth_comparing(base: Strategy, mean_tokens: float, documents: Iterable[Docu
 
 
 def distinct(strategies: Sequence[Strategy]) -> list[Strategy]:
-    """Each once, by what it does; the first of those that are alike is kept."""
+    """Return each strategy once, by what it does; the first of equal ones is kept."""
     kept: list[Strategy] = []
     for each in strategies:
         if not any(
@@ -155,7 +155,7 @@ def distinct(strategies: Sequence[Strategy]) -> list[Strategy]:
 
 
 def _over(own: Choice | None, given: Choice) -> Choice:
-    """The own options, but for those that are given."""
+    """Return the own options, replaced by given ones."""
     if own is None:
         return given
     values = {name: getattr(given.options, name) for name in given.options.model_fields_set}
@@ -163,7 +163,7 @@ def _over(own: Choice | None, given: Choice) -> Choice:
 
 
 def _nest(words: Iterable[str]) -> dict[str, Any]:
-    """``rerank.hits=50`` as ``{"search": {"rerank": {"hits": 50}}}``; less what no config says."""
+    """Nest settings: ``rerank.hits=50`` as ``{"search": {"rerank": {"hits": 50}}}``."""
     tree: dict[str, Any] = {}
     for each in words:
         key, _, value = each.partition("=")

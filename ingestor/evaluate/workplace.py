@@ -75,7 +75,7 @@ class Workplace:
         return configured_strategy({each.name: each.chunking for each in sources})
 
     def read_by(self, beside: StrategyExtras) -> Sample:
-        """The sample as it is with other options of parsers."""
+        """Read the sample again, with other options of parsers."""
         config = self.parts.config
         other = replace(config, sources=tuple(map(beside.read, config.sources)))
         parts, memory = self.parts.under(other, self.parts.made), Parses(self.cache, learns=False)
@@ -124,7 +124,7 @@ def open_workplace(
 def read_questions(
     file: Path, samples: Sequence[Sample]
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
-    """The questions of a file as each of the samples has them, which are the same documents read otherwise.
+    """Return the questions of a file as each of the samples, the same documents read otherwise, has them.
 
     Raises BadRequest if no question of the file can be used.
     """
@@ -138,5 +138,5 @@ def read_questions(
 
 
 def same_documents(questions: Sequence[EvalQuestion]) -> list[int]:
-    """The document of each question, by number: questions about one document resemble each other."""
+    """Return the number of each question's document: questions about one document resemble each other."""
     return [question.excerpts[0].document for question in questions]

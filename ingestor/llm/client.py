@@ -156,7 +156,7 @@ def ask_until_valid(
     times: int = 3,
     invalid: Callable[[str], None] = lambda reason: None,
 ) -> T | None:
-    """The first answer that ``read`` accepts (no ValueError); None if there is none in so many ``times``.
+    """Return the first answer that ``read`` accepts (no ValueError) in ``times`` tries, or None.
 
     ``invalid`` is told why an answer is not accepted.
     """
@@ -182,7 +182,7 @@ def json_list(answer: str) -> list[Any]:
 
 
 def json_object(answer: str) -> dict[str, Any]:
-    """The JSON object in an answer, likewise."""
+    """Return the JSON object in an answer; see ``json_list``."""
     value = _json(answer, "{", "}")
     if not isinstance(value, dict):
         raise ValueError("the answer is not a JSON object")

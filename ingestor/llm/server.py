@@ -83,7 +83,7 @@ def _read(response: "httpx.Response", most: int) -> bytes:
 
 
 def _trace(seconds: float, event: str, about: Mapping[str, Any]) -> None:
-    """Called by httpcore at each step: the time begins to run with a connection, not while one is awaited."""
+    """Start the time with a connection, not while one is awaited. httpcore calls this at each step."""
     if event.endswith(("connect_tcp.complete", "start_tls.complete")):
         stream = about["return_value"]
         stream.read = partial(_read_in_time, stream.read)
@@ -142,8 +142,9 @@ class ModelRequests:
         self._server, self._called, self._model = server, called, model
 
     def post(self, path: str, body: Mapping[str, Any], most: int) -> bytes:
-        """The answer, of at most ``most`` bytes. Raises TryAgain, RequestNotTaken, or, for an
-        unusable key, NeedsHuman.
+        """Post, and return the answer, of at most ``most`` bytes.
+
+        Raises TryAgain, RequestNotTaken, or NeedsHuman for an unusable key.
         """
         import httpx
 

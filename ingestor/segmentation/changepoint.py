@@ -52,7 +52,7 @@ _SECTION = 0.3  # for each section but the first that a chunk touches
 
 
 def penalties(*numbers: float) -> Integers:
-    """In the units of the scatter. 1 is what 30 tokens scatter whose vectors sum to nothing."""
+    """Return penalties in the units of the scatter. 1 is the scatter of 30 tokens that sum to nothing."""
     return np.array([round(number * _ONE) for number in numbers], dtype=np.int64)
 
 
@@ -65,7 +65,7 @@ def grid() -> Integers:
 
 
 def smooth(units: Fixed) -> Fixed:
-    """Each vector with half of either neighbour's added, of unit length again."""
+    """Add half of either neighbour to each vector, and scale it to unit length again."""
     result = np.empty(units.shape, np.int32)
     for part in blocks(len(units)):
         total = 2 * units[part].astype(np.int64)
@@ -77,7 +77,7 @@ def smooth(units: Fixed) -> Fixed:
 
 
 def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
-    """``[i, s - 1]``: the scatter of the s units that end with unit i, as far as they may make a chunk.
+    """Return ``[i, s - 1]``: the scatter of the s units that end with unit i, if they may make a chunk.
 
     They may where they have at most ``most`` tokens together, and one unit always may. Shape (n, widest).
     """

@@ -51,7 +51,7 @@ def lengths(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
 
 
 def unit(rows: Integers) -> Fixed:
-    """Each row scaled to unit length; a zero row stays zero."""
+    """Scale each row to unit length; a zero row stays zero."""
     scaled_rows = np.empty(rows.shape, np.int32)
     for part in blocks(len(rows)):
         scaled_rows[part] = np.rint(directions(rows[part]) * SCALE)
@@ -59,7 +59,7 @@ def unit(rows: Integers) -> Fixed:
 
 
 def directions(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
-    """Each row scaled to unit length, in floats; a zero row stays zero.
+    """Scale each row to unit length, in floats; a zero row stays zero.
 
     24 bits of the largest coordinate decide, so that no square is too large, whatever was summed.
     """
@@ -71,7 +71,7 @@ def directions(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
 
 
 def lagged_products(rows: Fixed | Integers, lags: int) -> Integers:
-    """``[i, t - 1] = rows[i] . rows[i - t]`` for t = 1..lags, 0 before the first row; shape (n, lags).
+    """Return ``[i, t - 1] = rows[i] . rows[i - t]``, t = 1..lags, 0 before the first row; shape (n, lags).
 
     O(n lags dimensions) time, O(n lags) memory. Every product must fit in the rows' own type.
     """
@@ -102,7 +102,7 @@ def sums_within(alone: Integers, lagged: Integers) -> Integers:
 
 
 def running_sums(values: Integers, widest: int) -> Integers:
-    """``[i, s - 1]``: the sum of the s values that end with value i, or of all up to i; shape (n, widest)."""
+    """Return ``[i, s - 1]``: the sum of the s values that end with value i, or of all; shape (n, widest)."""
     sums = np.concatenate([[0], np.cumsum(values)])
     ends = np.arange(1, len(values) + 1)[:, None]
     totals: Integers = sums[ends] - sums[np.maximum(ends - np.arange(1, widest + 1), 0)]

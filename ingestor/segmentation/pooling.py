@@ -42,7 +42,7 @@ def weighted_sums(units: Fixed, tokens: Integers, members: Sequence[Segment]) ->
 def mix(
     vectors: Vectors, weight: float, apart: Sequence[tuple[object, object]] = (), across: float = 1.0
 ) -> Vectors:
-    """Each vector plus ``weight`` of its neighbours' and half as much of the next ones', at unit length.
+    """Add ``weight`` of its neighbours to each vector, and half of the next ones, at unit length.
 
     A row stays as it was if they cancel out. ``apart``: the place that each row begins in and the one that it
     ends in. Only the share ``across`` is taken from a neighbour in another place.

@@ -34,7 +34,7 @@ def contexts(document: Document, chunks: Sequence[Chunk], context: Context) -> l
 
 
 def in_front(lines: Lines, text: str) -> str:
-    """The text with its lines in front."""
+    """Put the lines in front of a text."""
     return "\n".join((*lines, text))
 
 

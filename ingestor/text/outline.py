@@ -126,7 +126,7 @@ def line_starts(text: str) -> list[int]:
 
 
 def heading_number(title: str) -> str | None:
-    """``2.1`` of ``2.1 Methods``; None where the title brings no number of its own."""
+    """Return ``2.1`` of ``2.1 Methods``; None if the title brings no number of its own."""
     match = _NUMBER.match(title)
     return match[1] if match else None
 

@@ -23,7 +23,7 @@ _ENDS = frozenset(".!?…")
 
 
 def trim(text: str, span: Span) -> Span:
-    """The span less the whitespace at both ends; empty at its start when nothing else is there."""
+    """Trim the whitespace at both ends of a span; empty at its start if nothing else is there."""
     start, end = span
     if start < end and not (text[start].isspace() or text[end - 1].isspace()):
         return span
