@@ -30,7 +30,7 @@ from ingestor.text.spans import Span
 from ingestor.text.tokens import Tokens
 
 _ROUNDS = 50
-_LEAST = 10  # tokens; a smaller group is joined with the next, if both fit
+_LEAST = 4  # tokens; a smaller group is joined with another, if both fit
 _Group = list[Span]
 
 
@@ -124,20 +124,20 @@ def _halved(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Grou
 
 
 def _join_small(text: str, groups: list[_Group], tokens: Tokens, least: int, most: int) -> list[_Group]:
-    """Join groups under ``least`` tokens to the next one, and the last to the one before, if both fit."""
+    """Join groups under ``least`` tokens to the next one, if both fit; a last word to the one before."""
     kept: list[_Group] = []
 
-    def join(small: _Group, other: _Group) -> list[_Group]:
+    def join(small: _Group, other: _Group, least: int) -> list[_Group]:
         both = sorted([*small, *other])
         fits = tokens.count(_text(text, small)) < least and tokens.count(_text(text, both)) <= most
         return [both] if fits else []
 
     for group in groups:
-        if kept and (both := join(kept[-1], group)):
+        if kept and (both := join(kept[-1], group, least)):
             kept[-1:] = both
         else:
             kept.append(group)
-    if len(kept) > 1 and (both := join(kept[-1], kept[-2])):
+    if len(kept) > 1 and (both := join(kept[-1], kept[-2], _LEAST)):
         kept[-2:] = both
     return kept
 
