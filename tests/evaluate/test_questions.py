@@ -162,7 +162,7 @@ SENTENCES = [
 @pytest.mark.parametrize(("sentence", "question"), SENTENCES)
 def test_made_question_turns_sentence_around(sentence: str, question: str) -> None:
     words = "net sales, operating income, a clean filter, sales, registered members"  # no names
-    (made,) = make_questions([Document(f"{sentence}\n\n({words})")], 9)
+    made, *_ = make_questions([Document(f"{sentence}\n\n({words})")], 9)
     assert made.text == question
 
 
