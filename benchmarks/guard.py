@@ -22,7 +22,8 @@ import chromadb
 import numpy as np
 from chromadb.config import Settings
 
-from ingestor.chroma.server import ChromaServer, free_port
+from ingestor.chroma.processes import free_port
+from ingestor.chroma.server import ChromaServer
 
 LOCAL, RECORDS, DIMENSIONS, BATCH = "127.0.0.1", 3000, 384, 500
 TOKEN = "a-token-of-the-benchmark"

@@ -20,10 +20,10 @@ from uuid import UUID
 
 import numpy as np
 
-from ingestor.chroma.client import Client, connect, embedded
-from ingestor.chroma.collections import list_names
+from ingestor.chroma.client import Client
 from ingestor.chroma.index import ChromaIndex
-from ingestor.chroma.server import ChromaServer, free_port
+from ingestor.chroma.processes import free_port
+from ingestor.chroma.server import ChromaServer
 from ingestor.core.fingerprint import fingerprint, text_digest
 from ingestor.embedders.sentence_transformers import SentenceTransformersEmbedder, SentenceTransformersOptions
 from ingestor.model import Record, RecordId, Vectors
@@ -90,25 +90,20 @@ class Chroma:
     """A folder of Chroma, opened as often as needed."""
 
     folder: Path
-    supervised: bool
 
     @contextmanager
     def opened(self) -> Iterator[Client]:
-        if not self.supervised:
-            with embedded(self.folder / "db") as client:
-                yield client
-            return
         server = ChromaServer(self.folder / "db", LOCAL, free_port(LOCAL), self.folder / "chroma.log")
-        with server, connect(LOCAL, server.port, token=server.secret) as client:
+        with server, Client(LOCAL, server.port, token=server.secret) as client:
             yield client
 
 
 def collection(client: Client, name: str, hnsw: dict[str, Any]) -> ChromaIndex:
     """The one of that name, made if there is none."""
-    uuids = {found: uuid for uuid, found in list_names(client).items()}
+    uuids = {found: uuid for uuid, found in client.names().items()}
     if name in uuids:
         return ChromaIndex(client, UUID(uuids[name]))
-    made = client.api.create_collection(name, configuration={"hnsw": HNSW | hnsw})
+    made = client.create_collection(name, configuration={"hnsw": HNSW | hnsw})
     return ChromaIndex(client, made.id)
 
 
@@ -122,12 +117,12 @@ def lost(index: ChromaIndex, records: Cut) -> int:
     return missed
 
 
-def measured(cuts: Sequence[Cut], way: Way, *, supervised: bool) -> tuple[list[int], list[int]]:
+def measured(cuts: Sequence[Cut], way: Way) -> tuple[list[int], list[int]]:
     """Records lost after each rewrite: while Chroma ran on, and when it was started again."""
     running: list[int] = []
     restarted: list[int] = []
     with tempfile.TemporaryDirectory() as folder:
-        chroma, old, number = Chroma(Path(folder), supervised), [], 0
+        chroma, old, number = Chroma(Path(folder)), [], 0
         while number < len(cuts):
             with chroma.opened() as client:
                 index = collection(client, f"cut-{number}" if way.fresh else "cut", way.hnsw)
@@ -213,16 +208,13 @@ def main(small: int = 300, large: int = 10_000, rewrites: int = 20) -> None:
     model = Model()
     few = texts(3 * small)
     vectors = model.embed(few)
-    print(
-        f"{'vectors':10} {'records':>8} {'way of writing':44} {'Chroma':10} {'running':>16} {'restarted':>16}"
-    )
+    print(f"{'vectors':10} {'records':>8} {'way of writing':44} {'running':>16} {'restarted':>16}")
     for name, cuts in (
         ("pooled", cuts_of(few, vectors, rewrites, None)),
         ("encoded", cuts_of(few, vectors, rewrites, model)),
     ):
         for way in WAYS:
-            for supervised in (False, True):
-                _row(name, cuts, way, supervised=supervised)
+            _row(name, cuts, way)
     for settings in SETTINGS:
         name = ", ".join(f"{key} {value}" for key, value in settings.items())
         cuts = cuts_of(few, vectors, rewrites, None)
@@ -232,12 +224,11 @@ def main(small: int = 300, large: int = 10_000, rewrites: int = 20) -> None:
     many = texts(3 * large)
     cuts = cuts_of(many, model.embed(many), max(2, rewrites // 4), None)
     for way in WAYS:
-        _row("pooled", cuts, way, supervised=True)
+        _row("pooled", cuts, way)
 
 
-def _row(name: str, cuts: Sequence[Cut], way: Way, *, supervised: bool = False) -> None:
-    running, restarted = measured(cuts, way, supervised=supervised)
+def _row(name: str, cuts: Sequence[Cut], way: Way) -> None:
+    running, restarted = measured(cuts, way)
     told = (f"{max(lost)} worst, {lost[-1]:3} last" for lost in (running, restarted))
-    where = "server" if supervised else "embedded"
     size = f"{len(cuts[-1]):,}"
-    print(f"{name:10} {size:>8} {way.name:44} {where:10}", *(f"{one:>16}" for one in told), flush=True)
+    print(f"{name:10} {size:>8} {way.name:44}", *(f"{one:>16}" for one in told), flush=True)

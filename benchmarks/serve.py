@@ -31,7 +31,7 @@ import numpy as np
 import yaml
 
 from benchmarks._prose import texts
-from ingestor.chroma.server import free_port
+from ingestor.chroma.processes import free_port
 from ingestor.embedders.hashing import PLUGIN
 
 INGESTOR = Path(sys.executable).with_name("ingestor")

@@ -15,12 +15,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._words import Words
-from ingestor.chroma.client import embedded
-from ingestor.chroma.collections import open_collection
+from ingestor.chroma.backend import opened
+from ingestor.chroma.collections import Ownership
+from ingestor.config.servers import Supervised
+from ingestor.core.backend import Model
+from ingestor.core.entries import ChromaName
 from ingestor.lexical.file import LexicalFile, reading
 from ingestor.lexical.index import LexicalIndex
 from ingestor.lexical.ranking import ranked
-from ingestor.model import CollectionName, Record, RecordId
+from ingestor.model import Fingerprint, Record, RecordId
 
 LENGTH, DIMENSIONS, BATCH, QUESTIONS, COMPARED = 100, 384, 400, 200, 4_000
 
@@ -65,10 +68,10 @@ def _written(path: Path, records: Callable[[int, int], list[Record]], count: int
 
 
 def _chroma(folder: Path, records: Sequence[Record]) -> float:
-    with embedded(folder / "chroma") as client:
-        index = open_collection(
-            client, CollectionName("all-words"), model=None, dimensions=DIMENSIONS, owner="benchmark"
-        )
+    chroma = Supervised(path=folder / "chroma")
+    with opened(chroma, Ownership("benchmark"), folder / "chroma.log") as collections:
+        model = Model(Fingerprint("benchmark"), None, lambda: DIMENSIONS)
+        index, _ = collections.open(ChromaName("all-words"), model)
         before = time.process_time()
         for start in range(0, len(records), BATCH):
             index.upsert(records[start : start + BATCH])

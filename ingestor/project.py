@@ -23,6 +23,7 @@ from ingestor.core.errors import describe
 from ingestor.core.events import event
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman, Stop
+from ingestor.state.journal import sources_of
 
 if TYPE_CHECKING:
     from ingestor.app.daemon import Loop, Signals
@@ -187,7 +188,7 @@ class Project:
         signals = Signals(stop)
         reloader = Reloader(self.path, self._env, signals, config, seen)
         with self._alone(), _hearing(signals, handle_signals), opened(config, serve=True) as running:
-            address = running.collections.address
+            address = running.collections.connection.address
             log.info("Chroma listens at %s", address, extra=event("listening", address=address))
             loop = Loop(running, signals, _watcher(progress), config_state=reloader.state)
             paging = partial(pages_of, config=lambda: loop.running.parts.config, path=self.path)
@@ -359,7 +360,7 @@ class Project:
 
         config = self._in_force().config
         with _explained(), journal_of(config) as journal:
-            name, known = SourceName(source), {*journal.sources(), *(each.name for each in config.sources)}
+            name, known = SourceName(source), {*sources_of(journal), *(each.name for each in config.sources)}
             if name not in known:
                 raise BadRequest(f"there is no source {source!r}; known: {', '.join(sorted(known))}")
             if not SourceRows(journal).accept(name) | Withdrawals(journal).accept(name):

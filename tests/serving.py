@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from ingestor.chroma.client import Client, connect
+from ingestor.chroma.client import Client
 from ingestor.chroma.server import ChromaServer
 
 HOST = "127.0.0.1"
@@ -34,7 +34,7 @@ def shared_server(folder: Path) -> ChromaServer:
 
 @contextmanager
 def client_of(running: ChromaServer, **options: float) -> Iterator[Client]:
-    with connect(running.host, running.port, token=running.secret, **options) as client:
+    with Client(running.host, running.port, token=running.secret, **options) as client:
         yield client
 
 

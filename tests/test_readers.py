@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingestor.chroma.client import Client, connect
+from ingestor.chroma.client import Client
 from ingestor.chroma.server import ChromaServer
 from ingestor.core.metadata_keys import KEYS
 from ingestor.model import Metadata
@@ -41,7 +41,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Of a Chroma server as the daemon runs it, with a token, that holds the records of one document."""
     folder = tmp_path_factory.mktemp("chroma")
     with ChromaServer(folder / "db", HOST, free_port(), folder / "log", tokens=[(TOKEN, "read")]) as running:
-        with connect(HOST, running.port, token=running.secret) as client:
+        with Client(HOST, running.port, token=running.secret) as client:
             fill(client)
         yield running.port
 
@@ -54,9 +54,9 @@ def records() -> list[tuple[str, str, Metadata]]:
 
 def fill(client: Client) -> None:
     ids, texts, metadatas = map(list, zip(*records(), strict=True))
-    made = client.api.create_collection("docs", configuration={"hnsw": {"space": "cosine"}})
+    made = client.create_collection("docs", configuration={"hnsw": {"space": "cosine"}})
     vectors = [np.array([1.0, i / 10]) for i in range(len(ids))]
-    client.api.upsert(made.id, ids=ids, vectors=vectors, metadatas=metadatas, documents=texts)
+    client.upsert(made.id, ids=ids, vectors=vectors, metadatas=metadatas, documents=texts)
 
 
 @pytest.fixture(scope="module")

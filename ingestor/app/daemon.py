@@ -283,7 +283,7 @@ class Loop:
         self.running.configure(watch=True)
         while not self.signals.stop:
             stepped = self._step(watch=True)
-            self.running.collections.tick()
+            self.running.collections.connection.tick()
             if stepped and not rested and engine.is_resting():
                 rested = True
                 self._remember_rate()
@@ -339,9 +339,9 @@ class Loop:
             intervals=lambda: {
                 str(source.name): source.scan_every for source in self.running.parts.config.sources
             },
-            chroma_answers=self.running.collections.answers,
-            chroma_loads=self.running.collections.loading,
-            chroma_restarts=lambda: self.running.collections.restarts,
+            chroma_answers=self.running.collections.connection.answers,
+            chroma_loads=self.running.collections.connection.loading,
+            chroma_restarts=lambda: self.running.collections.connection.restarts,
             collection=self.running.collections.for_readers,
             lexical=LexicalReaders(lexical_path(self.running.parts.config)),
             count_tokens=self.running.parts.tokens.counts,
@@ -371,7 +371,7 @@ class Loop:
             tokens=embedded.tokens,
             embedding_seconds=embedded.seconds,
             embedding_cost=self.running.embedding_cost,
-            chroma=self.running.collections.address,
+            chroma=self.running.collections.connection.address,
             listing={
                 str(name): RunningListing(one.since, one.seen, one.at)
                 for name, one in engine.scanner.under_way().items()
@@ -381,7 +381,7 @@ class Loop:
             restart_pending=self.config_state.restart_pending,
             state_error=self._complained,
             unwritable=engine.health.unwritable(),
-            guard=self.running.collections.guard,
+            guard=self.running.collections.connection.guard,
             isolation=self.running.parts.isolation.level,
         )
 
@@ -407,8 +407,8 @@ class Loop:
         engine, lexical = running.engine, running.lexical
         try:
             self._mind_the_clock()
-            if running.collections.restarts != self._restarts:  # what Chroma holds is unknown
-                self._restarts = running.collections.restarts
+            if running.collections.connection.restarts != self._restarts:  # what Chroma holds is unknown
+                self._restarts = running.collections.connection.restarts
                 engine.check_collections()
             engine.step(0.0 if lexical.due() else max(0.0, min(TICK, engine.wake_at() - self.now())))
             lexical.work()

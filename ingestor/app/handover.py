@@ -22,7 +22,7 @@ from ingestor.rechunk.recipes import Choices, packed, unpacked
 from ingestor.state.cache import Parses
 from ingestor.state.editions import Request, Requests
 from ingestor.state.files import full_disk
-from ingestor.state.journal import Journal
+from ingestor.state.journal import Journal, sources_of
 from ingestor.state.sources import SourceRows
 from ingestor.units import counted
 
@@ -89,7 +89,7 @@ def renamed(config: Config, journal: Journal) -> Renames:
 def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
     """Sources with documents in the journal that left the config, renamed ones not included."""
     staying = {source.name for source in config.sources} | renamed(config, journal).keys()
-    return [name for name in journal.sources() if name not in staying]
+    return [name for name in sources_of(journal) if name not in staying]
 
 
 def leaving(config: Config, journal: Journal) -> list[SourceName]:

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from hashlib import blake2b
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ingestor.app.handover import origin
-from ingestor.chroma.backend import Collections
+from ingestor.chroma.backend import Collections, opened
 from ingestor.chroma.collections import Ownership
 from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.options import ChunkerOptions
@@ -50,7 +50,7 @@ from ingestor.rechunk.recipes import Choices, NotReproducible, as_chosen, chosen
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.search.rerankers import Reranker, scores_of
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, uuids_of
 from ingestor.state.files import (
     chroma_log_path,
 )
@@ -294,15 +294,10 @@ class Parts:
         url = f"{http.url}/embed/{self.embedder_recipe}"
         return ReaderModel("huggingface_server", {"url": url, "api_key_env_var": variable})
 
-    def collections(self, journal: Journal, *, serve: bool = False, attach: bool = False) -> Collections:
-        """Chroma, not connected yet. ``serve``, ``attach``: see Collections."""
-        return Collections(
-            self.config.chroma,
-            Ownership(journal.owner, journal.uuids),
-            log_path=chroma_log_path(self.config),
-            serve=serve,
-            attach=attach,
-        )
+    def collections(self, journal: Journal, *, serve: bool) -> AbstractContextManager[Collections]:
+        """Open Chroma. ``serve``: see connection.connected."""
+        owner = Ownership(journal.owner, lambda: uuids_of(journal))
+        return opened(self.config.chroma, owner, chroma_log_path(self.config), serve=serve)
 
     def sources(
         self,

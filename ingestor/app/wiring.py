@@ -221,8 +221,7 @@ def opened(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator[Run
     with ExitStack() as stack:
         state = stack.enter_context(_state(config, ports))
         parts = Parts(config, made_by(state.journal))
-        store = ports.store(parts, state.journal, serve)
-        collections = retry_until_free(lambda: stack.enter_context(store))
+        collections = retry_until_free(lambda: stack.enter_context(ports.store(parts, state.journal, serve)))
         assert parts.embedder_recipe  # raises before anything is touched if the model is missing
         preparation = stack.enter_context(_preparation(parts, state, ports))
         yield stack.enter_context(_engine(parts, state, collections, preparation, ports))
@@ -348,4 +347,4 @@ def _end_chunking(tokens: Tokens) -> None:
 
 def unknown(journal: Journal, name: EditionName) -> Model:
     """The model of an edition that cannot be kept in step: records are only removed from it."""
-    return Model(Fingerprint(journal.collection(name).embedder or ""), known=False)
+    return Model(Fingerprint(Editions(journal).row(name).embedder or ""), known=False)

@@ -24,7 +24,7 @@ _ODD = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """``name``: below the outermost container, as in ``mail.eml/!/a.zip/!/b.md``.
+    """A member. ``name``: below the outermost container, as in ``mail.eml/!/a.zip/!/b.md``.
 
     ``version`` differs whenever content or time does; ``problem``: why it cannot be read, or None.
     """
@@ -95,7 +95,7 @@ def refusal(size: int) -> str | None:
 
 
 def is_wanted(name: str) -> bool:
-    """False for hidden files, and for the files that macOS adds to archives."""
+    """Whether a name is no hidden file, and no file that macOS adds to archives."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     return not any(part == "__MACOSX" or (part.startswith(".") and part.strip(".")) for part in parts)
 
@@ -118,7 +118,7 @@ def namer() -> Callable[[str], str]:
 
 
 def is_harmless(name: str) -> bool:
-    """Whether ``namer`` could give this name, below the outermost container."""
+    """Whether a name is one that ``namer`` could give, below the outermost container."""
     return all(_harmless(part) == part for part in name.split(INSIDE))
 
 

@@ -206,7 +206,10 @@ def _of_zip(data: bytes, budget: Budget) -> Iterator[FoundMember]:
                 continue
             problem = _zip_refusal(info)
             try:
-                content = b"" if problem else _unzip(archive, info)
+                content = b""
+                if not problem:
+                    with archive.open(info) as stream:  # in small steps: else zipfile may inflate far more
+                        content = b"".join(iter(lambda: stream.read(_STEP), b""))
             except _DAMAGED as error:
                 content = b""
                 problem = f"damaged in its archive ({error}); replace the archive by an intact one"
@@ -424,12 +427,6 @@ def _zip_refusal(info: zipfile.ZipInfo) -> str | None:
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return "compressed by an unsupported method; zip it with the usual one (deflate)"
     return refusal(info.file_size)
-
-
-def _unzip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """Read in small steps: in a large step zipfile may inflate far more than requested."""
-    with archive.open(info) as stream:
-        return b"".join(iter(lambda: stream.read(_STEP), b""))
 
 
 def _zip_name(info: zipfile.ZipInfo) -> str:

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
+from ingestor.chroma.processes import free_port, listens
 from ingestor.confinement.walls import detach
 from ingestor.http_server.peers import PeerUsers
 
@@ -29,15 +30,26 @@ _SIOCSIFFLAGS, _UP = 0x8914, 0x41  # of netdevice(7): IFF_UP | IFF_RUNNING
 
 
 def enter_private_network() -> str:
-    """Enter a network namespace with loopback alone. Returns "", or why that is not possible.
+    """Enter a network namespace with loopback alone. Return "", or why that is not possible.
 
-    A copy of this process tries first: there is no way back, and some systems allow a new namespace but
+    A copy of this process tries first, since there is no way back. Some systems allow a new namespace, and
     forbid to set up loopback in it.
     """
-    return _tried() or _entered()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, _enter().encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        why = pipe.read().decode()
+    _, status = os.waitpid(child, 0)
+    return why or ("trying it failed" if status else _enter())
 
 
-def _entered() -> str:
+def _enter() -> str:
     if why := detach():
         return why
     try:
@@ -46,21 +58,6 @@ def _entered() -> str:
     except OSError as error:
         return f"loopback can't be set up: {error.strerror}"
     return ""
-
-
-def _tried() -> str:
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(writer, _entered().encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with open(reader, "rb") as pipe:
-        why = pipe.read().decode()
-    _, status = os.waitpid(child, 0)
-    return why or ("" if status == 0 else "trying it failed")
 
 
 _LOCAL = "127.0.0.1"
@@ -77,9 +74,9 @@ _FAILED = 70  # exit status: the guard ended by a fault
 
 
 class GuardSettings(NamedTuple):
-    """``listener``: an open descriptor, bound but not listening. ``names``: see http_server/access.py.
+    """Settings from the parent. ``listener``: an open descriptor, bound but not listening.
 
-    ``secret``: the daemon's. ``tokens``: see guarding/guard_rules.py.
+    ``names``: see http_server/access.py. ``secret``: the daemon's. ``tokens``: see guarding/guard_rules.py.
     """
 
     listener: int
@@ -94,19 +91,26 @@ def main(path: str) -> NoReturn:
     settings = GuardSettings(**json.loads(_line(parent)))
     peers = PeerUsers()  # in the machine's network, with its user ids
     missing = {"without_users": peers.missing, "without_namespace": enter_private_network()}
-    told = {**missing, "port": (port := _free_port())}
     closing: list[Callable[[], object]] = []
+    port = free_port(_LOCAL)
+
+    def tell(message: object) -> None:
+        parent.sendall(json.dumps(message).encode() + b"\n")
 
     def listening(close: Callable[[], object]) -> None:
         closing.append(close)
-        parent.sendall(json.dumps(told).encode() + b"\n")
+        tell({**missing, "port": port})
+
+    def guard() -> None:
+        """Run the guard; the process ends with it."""
+        try:
+            _guard(settings, peers, port, listening, lambda number, client: tell([number, client]))
+        except Exception:  # noqa: BLE001 - it is printed, and ends the process
+            traceback.print_exc()
+        os._exit(_FAILED)
 
     threading.Thread(target=_end_with_parent, args=(parent, closing), daemon=True).start()
-
-    def wrong(number: int, client: str) -> None:
-        parent.sendall(json.dumps([number, client]).encode() + b"\n")
-
-    threading.Thread(target=_guard, args=(settings, peers, port, listening, wrong), daemon=True).start()
+    threading.Thread(target=guard, daemon=True).start()
     import chromadb_rust_bindings  # type: ignore[import-untyped]
 
     chromadb_rust_bindings.cli(["chroma", "run", *_options(path, port)])
@@ -115,8 +119,10 @@ def main(path: str) -> NoReturn:
 
 
 def _options(path: str, port: int) -> list[str]:
-    """Chroma keeps descriptions of collections in memory, as it does within a process; else each request
-    reads them from SQLite, which is most of its work for a short one. Only a file of settings can say so.
+    """Options by which Chroma keeps descriptions of collections in memory.
+
+    Else each request reads them from SQLite, which is most of its work for a short one. Only a file of
+    settings has this option.
     """
     if not hasattr(os, "memfd_create"):
         return ["--path", path, "--host", _LOCAL, "--port", str(port)]
@@ -127,19 +133,12 @@ def _options(path: str, port: int) -> list[str]:
 
 
 def _line(parent: socket.socket) -> bytes:
-    said = b""
-    while not said.endswith(b"\n"):
-        said += (more := parent.recv(65_536))
+    line = b""
+    while not line.endswith(b"\n"):
+        line += (more := parent.recv(65_536))
         if not more:
             sys.exit("the process that started Chroma is gone")
-    return said
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_LOCAL, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return line
 
 
 def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]]) -> None:
@@ -160,32 +159,14 @@ def _guard(
     listening: Callable[[Callable[[], object]], None],
     wrong: Callable[[int, str], object],
 ) -> None:
-    """Run the guard; the process ends with it."""
-    try:
-        _guarded(settings, peers, port, listening, wrong)
-    except Exception:  # noqa: BLE001 - it is told, and ends the process
-        traceback.print_exc()
-    os._exit(_FAILED)
-
-
-def _guarded(
-    settings: GuardSettings,
-    peers: PeerUsers,
-    port: int,
-    listening: Callable[[Callable[[], object]], None],
-    wrong: Callable[[int, str], object],
-) -> None:
     sys.modules["ssl"] = None  # type: ignore[assignment]  # the guard has no TLS, which takes asyncio 5 ms
     import asyncio
 
-    from ingestor.chroma import processes
     from ingestor.chroma.guarding.guard import serve
     from ingestor.chroma.guarding.guard_rules import access
     from ingestor.http_server.access import rules
 
-    while (
-        processes.listens(os.getpid(), port) is False
-    ):  # until Chroma itself listens: another process could answer
+    while listens(os.getpid(), port) is False:  # until Chroma itself does: another process could answer
         time.sleep(_MOMENT)
     while not _answers(port):
         time.sleep(_MOMENT)

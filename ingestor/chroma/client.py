@@ -1,42 +1,67 @@
-"""A database of Chroma, over HTTP or within this process, and the meaning of Chroma's errors."""
+"""A database of a Chroma server: its REST API v2 over httpx, and the meaning of its errors.
+
+The calls are those that Chroma 1.5.9 describes at /openapi.json. ``chromadb`` has a client, too; importing it
+takes most of a second.
+"""
 
 from __future__ import annotations
 
+import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from json import JSONDecodeError
+from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 from uuid import UUID
 
-from ingestor.chroma.api import (
-    INVALID,
-    NOT_FOUND,
-    DescribedCollection,
-    NoAnswer,
-    NoConnection,
-    Refused,
-    RestApi,
-)
-from ingestor.chroma.folder import REMEDY, claim, damaged, require_room
+import orjson
+
+from ingestor.chroma.folder import REMEDY, is_damage, require_room
 from ingestor.config.quotas import UNBOUNDED, Quotas
+from ingestor.core.errors import ceiling, retry_after
 from ingestor.model import Metadata, RecordId
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
 
 if TYPE_CHECKING:
+    import httpx
+
     from ingestor.model import Vector
 
+T = TypeVar("T")
+
+INVALID = "InvalidArgumentError"  # Chroma's name of the error for a request that it does not understand
+THROTTLED = (429, 503)
+BROKEN = 3  # more attempts when nobody answers, or the connection breaks: people wait for the reason
+
+_CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accepts at once
+_CEILING = 32.0  # seconds; a quarter of it is the longest wait, unless the server asks for more
+_KEPT = 64  # connections
+_LISTED = 100  # collections of an answer
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+
 # Messages seen after files of an HNSW segment were cut, emptied, removed or half written on a full disk.
-_TORN = (*("hnsw segment", "Error finding id", "Error getting embedding", "Nothing found on disk"),)
+_TORN = ("hnsw segment", "Error finding id", "Error getting embedding", "Nothing found on disk")
 
 # Messages seen on a full disk; they stop when there is space.
 _FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error purging logs")
 
 # What Chroma 1.4 says to a list in metadata; 1.5.0 takes it.
 _NO_LISTS = "untagged enum UpdateMetadataValue"
+
+
+class Refused(Exception):
+    """Chroma answered with an error. ``kind``: Chroma's name of it, or "". ``status``: of HTTP.
+
+    ``wait``: seconds after which the server wants to be asked again, if it says so.
+    """
+
+    def __init__(self, message: str, kind: str, status: int, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.kind, self.status, self.wait = kind, status, wait
 
 
 class Unreachable(Transient):
@@ -52,8 +77,19 @@ class Full(Transient):
 
 
 @dataclass(frozen=True, slots=True)
+class DescribedCollection:
+    """A collection as Chroma describes it."""
+
+    id: UUID
+    name: str
+    metadata: dict[str, Any] | None
+    dimension: int | None
+    configuration_json: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a server that somebody else runs the collections are, and what it allows.
+    """The place of the collections in a server that somebody else runs, and what the server allows.
 
     ``patience``: seconds that a request waits in all while the server throttles or is away.
     """
@@ -66,40 +102,52 @@ class Place:
 
 
 class Client:
-    """An open connection.
+    """A database of a server, over a pool of connections. Any thread may call; the first call connects.
 
-    ``folder``: Chroma's data folder, if this process may read it. ``quotas``: of the server. ``foreign``:
-    somebody else runs it, so it is asked how much it takes.
+    ``collection``: the UUID. Rows of ``get`` and ``query`` are columns by name, as Chroma answers. Calls
+    raise the errors of ``ports``, and Refused for errors of another meaning.
     """
 
     def __init__(
         self,
-        api: RestApi | EmbeddedApi,
-        close: Callable[[], None],
-        folder: Path | None = None,
-        quotas: Quotas = UNBOUNDED,
+        host: str,
+        port: int,
         *,
-        foreign: bool = False,
+        token: str | None = None,
+        ssl: bool = False,
+        timeout: float = 60.0,
+        folder: Path | None = None,
+        place: Place | None = None,
     ) -> None:
-        self.api, self.close, self._folder = api, close, folder
-        self.quotas, self.foreign = quotas, foreign
+        """Prepare a pool of connections to a server, which need not be up yet.
 
-    @cached_property
-    def most_written(self) -> int | None:
-        """The most records of a request that writes; None if it has no bound that matters."""
-        with translated():
-            known = [self.api.most_records()] if self.foreign else []
-        quota = self.quotas.write_records
-        return min([*known, quota] if quota else known, default=None)
+        ``timeout``: seconds for each step of a request. ``folder``: Chroma's data, if this process may read
+        it. ``place``: in a server that somebody else runs. The token is sent as a bearer token and as
+        X-Chroma-Token: the server's guard decides which header is read. Addresses of this machine bypass the
+        proxies named in the environment.
+        """
+        import httpx  # here, since it takes longer than many commands run
 
-    def is_alive(self) -> bool:
-        """Whether it answers; Chroma in this process always does."""
-        return not isinstance(self.api, RestApi) or self.api.is_alive()
+        there = place or Place()
+        self.quotas, self.foreign = there.quotas, place is not None
+        self._folder, self._patience = folder, there.patience
+        of_token = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
+        ours = {
+            "Accept-Encoding": "identity", "Content-Type": "application/json", "User-Agent": "ingestor"
+        }  # fmt: skip
+        self._base = f"http{'s' if ssl else ''}://{f'[{host}]' if ':' in host else host}:{port}"
+        self._http = httpx.Client(
+            timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT), pool=None),
+            headers={**ours, **of_token, **there.headers},
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT),
+            verify=ssl,  # without TLS, the machine's certificates are not read
+            trust_env=host not in _THIS_MACHINE,
+        )
+        tenant, database = quote(there.tenant, safe=""), quote(there.database, safe="")
+        self._collections = f"/api/v2/tenants/{tenant}/databases/{database}/collections"
 
-    def require_room(self) -> None:
-        """Raises Transient while the disk of the data is nearly full."""
-        if self._folder is not None:
-            require_room(self._folder)
+    def close(self) -> None:
+        self._http.close()
 
     def __enter__(self) -> Client:
         return self
@@ -109,150 +157,51 @@ class Client:
     ) -> None:
         self.close()
 
+    def is_alive(self) -> bool:
+        """Whether the server answers a heartbeat with success."""
+        try:
+            return self._answer("GET", "/api/v2/heartbeat", None).status_code == 200
+        except (Unanswered, Unreachable):
+            return False
 
-def connect(
-    host: str,
-    port: int,
-    *,
-    token: str | None = None,
-    ssl: bool = False,
-    timeout: float = 60.0,
-    folder: Path | None = None,
-    place: Place | None = None,
-) -> Client:
-    """A client of a server, which need not be up yet: nothing is sent.
+    def hangs(self) -> bool:
+        """Whether a heartbeat gets no answer in time; False if no process listens."""
+        import httpx
 
-    ``timeout``: the seconds that Chroma may take to answer. ``folder``: see Client.
-    ``place``: where in another's server the collections are.
-    """
-    there = place or Place()
-    api = RestApi(
-        host,
-        port,
-        token=token,
-        ssl=ssl,
-        timeout=timeout,
-        headers=there.headers,
-        tenant=there.tenant,
-        database=there.database,
-        patience=there.patience,
-    )
-    return Client(api, api.close, folder, there.quotas, foreign=place is not None)
+        try:
+            self._http.get(f"{self._base}/api/v2/heartbeat")
+        except httpx.RequestError as error:
+            return isinstance(error, httpx.TimeoutException)
+        return False
 
+    def require_room(self) -> None:
+        """Raise Transient while the disk of the data is nearly full."""
+        if self._folder is not None:
+            require_room(self._folder)
 
-def embedded(path: Path) -> Client:
-    """Chroma in this process; nobody else may use ``path`` until the client is closed.
+    @cached_property
+    def most_written(self) -> int | None:
+        """The most records of a request that writes; None if it has no bound that matters.
 
-    It blocks every thread while it works. On a full disk (see require_room) it may never return, and a torn
-    segment can crash it. A server is the better choice.
-
-    Raises NeedsHuman if another process uses ``path``, Transient if Chroma cannot start, as on a full disk.
-    """
-    lock = claim(path)
-    try:
-        with translated():
-            api = EmbeddedApi(path)
-    except Transient as error:
-        lock.release()
-        raise Transient(f"Chroma can't be opened in {path}: {error}") from error
-    except BaseException:
-        lock.release()
-        raise
-
-    def close() -> None:
-        if lock.held:
-            api.close()
-            lock.release()
-
-    return Client(api, close, path)
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn Chroma's errors into those of our ports; unknown ones pass unchanged."""
-    try:
-        yield
-    except Exception as error:
-        meaning = _meaning(error)
-        if meaning is None:
-            raise
-        raise meaning from error
-
-
-def _meaning(error: Exception) -> Exception | None:
-    text = f"Chroma: {error}"
-    if isinstance(error, NoAnswer):
-        return Unanswered(
-            "Chroma does not answer in time; if this repeats on an idle machine, its data is damaged: "
-            "ingestor verify --repair --rebuild"
-        )
-    if isinstance(error, NoConnection):
-        return Unreachable(f"Chroma can't be reached {error}")
-    if (told := _meaning_of_text(text)) is not None:
-        return told
-    if isinstance(error, Refused):
-        return Gone(text) if error.kind == NOT_FOUND else _meaning_of_status(error, text)
-    if isinstance(error, JSONDecodeError):
-        return NeedsHuman("the server at Chroma's address is not Chroma: check host, port and ssl")
-    return None
-
-
-def _meaning_of_text(text: str) -> Exception | None:
-    if damaged(text):
-        return NeedsHuman(f"{text}; {REMEDY}")
-    if _NO_LISTS in text:
-        return NeedsHuman("the Chroma server is older than 1.5 and takes no lists in metadata: upgrade it")
-    if any(symptom in text for symptom in _FULL):
-        return Full(
-            f"{text}; if the disk of Chroma's data is full, free space; if it has room, the database is "
-            "damaged: ingestor verify --repair --rebuild"
-        )
-    if any(symptom in text for symptom in _TORN):
-        return Torn(text)
-    return None
-
-
-def _meaning_of_status(error: Refused, text: str) -> Exception | None:
-    status = error.status
-    if status in (401, 403):
-        return NeedsHuman(f"{text}; Chroma refuses the request: check the token")
-    if status == 500:  # no overload, but an error within Chroma
-        return Transient(f"{text}; if this repeats, its data is damaged: ingestor verify --repair --rebuild")
-    if status > 500 or status in (408, 429):
-        return Transient(text) if error.wait is None else Later(text, error.wait)
-    return None
-
-
-class EmbeddedApi:
-    """Chroma in this process, by chromadb's ``PersistentClient``, with the calls of ``api.RestApi``.
-
-    Nobody else may use the folder until it is closed. All calls raise Refused. A ``Collection`` of chromadb
-    that knows its configuration builds the embedding function at every write, which loads the model a second
-    time. So each call makes one that knows only its UUID.
-
-    Neither telemetry nor an .env file of the working directory is read.
-    """
-
-    def __init__(self, path: Path) -> None:
-        import chromadb
-
-        settings = chromadb.Settings(_env_file=None, anonymized_telemetry=False)
-        with _refusals():
-            self._client = chromadb.PersistentClient(path, settings)
-
-    def close(self) -> None:
-        self._client.close()
-
-    def most_records(self) -> int:
-        return int(self._client.get_max_batch_size())
+        A server that somebody else runs is asked.
+        """
+        asked = self._send("GET", "/api/v2/pre-flight-checks")["max_batch_size"] if self.foreign else None
+        return min(filter(None, (asked, self.quotas.write_records)), default=None)
 
     def get_collection(self, name: str) -> DescribedCollection:
-        with _refusals():
-            return _found(self._client.get_collection(name, embedding_function=None))
+        return _collection_of(self._ask("GET", f"/{quote(name, safe='')}"))
 
-    def list_collections(self, limit: int, offset: int) -> list[DescribedCollection]:
-        with _refusals():
-            return [_found(each) for each in self._client.list_collections(limit=limit, offset=offset)]
+    def collections(self) -> Iterator[DescribedCollection]:
+        """Yield the collections of any owner, read in pages."""
+        for page in count():
+            listed = self._ask("GET", f"?limit={_LISTED}&offset={page * _LISTED}")
+            yield from map(_collection_of, listed)
+            if len(listed) < _LISTED:
+                return
+
+    def names(self) -> dict[str, str]:
+        """Return name by UUID of every collection of any owner."""
+        return {str(collection.id): collection.name for collection in self.collections()}
 
     def create_collection(
         self,
@@ -260,44 +209,30 @@ class EmbeddedApi:
         configuration: Mapping[str, Any] | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> DescribedCollection:
-        wanted = _with_function(configuration or {})
-        function = wanted.pop("embedding_function", None)
-        with _refusals():
-            made = self._client.create_collection(
-                name,
-                configuration=wanted or None,
-                metadata=dict(metadata) if metadata else None,
-                embedding_function=function,
-            )
-            return _found(made)
+        """Create a collection.
 
-    def reconfigure(self, collection: UUID, configuration: Mapping[str, Any]) -> None:
-        """Replace settings like ``RestApi``, but never remove a function: chromadb cannot express that."""
-        if wanted := _with_function(configuration):
-            with _refusals():
-                self._client._server._modify(collection, new_configuration=wanted)
+        ``configuration``: Chroma's JSON, in which the embedding function is described, not built.
+        """
+        wanted = {"name": name, "metadata": metadata, "configuration": configuration}
+        return _collection_of(self._ask("POST", "", wanted))
 
-    def replace_metadata(self, collection: UUID, metadata: Mapping[str, Any]) -> None:
-        with _refusals():
-            self._bare(collection).modify(metadata=dict(metadata))
-
-    def rename_collection(self, collection: UUID, name: str) -> None:
-        with _refusals():
-            self._bare(collection).modify(name=name)
+    def change_collection(self, collection: UUID, what: str, value: str | Mapping[str, Any]) -> None:
+        """Replace the ``name``, the ``metadata`` or settings of the ``configuration``; records stay."""
+        self._ask("PUT", f"/{collection}", {f"new_{what}": value})
 
     def delete_collection(self, name: str) -> None:
-        with _refusals():
-            self._client.delete_collection(name)
+        """Delete a collection of any owner; nothing happens if it does not exist."""
+        try:
+            self._ask("DELETE", f"/{quote(name, safe='')}")
+        except Gone:
+            return
 
     def count(self, collection: UUID) -> int:
-        with _refusals():
-            return int(self._bare(collection).count())
+        return int(self._ask("GET", f"/{collection}/count"))
 
-    def get(self, collection: UUID, *, ids: Sequence[RecordId] | None = None, **wanted: Any) -> Any:
-        if ids is not None and not ids:
-            return {"ids": [], "documents": [], "metadatas": [], "embeddings": None}
-        with _refusals():
-            return self._bare(collection).get(ids=ids, **wanted)
+    def get(self, collection: UUID, **wanted: Any) -> Any:
+        """Return records. ``wanted``: Chroma's ``include``, ``ids``, ``where``, ``limit`` and ``offset``."""
+        return self._ask("POST", f"/{collection}/get", wanted)
 
     def query(
         self,
@@ -308,10 +243,9 @@ class EmbeddedApi:
         where: Mapping[str, object] | None,
         include: Sequence[str],
     ) -> Any:
-        with _refusals():
-            return self._bare(collection).query(
-                query_embeddings=list(vectors), n_results=n, where=where, include=include
-            )
+        lists = [vector if isinstance(vector, list) else vector.tolist() for vector in vectors]
+        wanted = {"query_embeddings": lists, "n_results": n, "where": where, "include": include}
+        return self._ask("POST", f"/{collection}/query", wanted)
 
     def upsert(
         self,
@@ -322,80 +256,114 @@ class EmbeddedApi:
         metadatas: Sequence[Metadata],
         documents: Sequence[str],
     ) -> None:
-        rows = [dict(each) or None for each in metadatas]
-        with _refusals():
-            self._bare(collection).upsert(
-                ids=list(ids), embeddings=list(vectors), metadatas=rows, documents=list(documents)
-            )
+        packed = [
+            b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors
+        ]  # short, and exact
+        rows = {"ids": ids, "embeddings": packed, "metadatas": metadatas, "documents": documents}
+        self._ask("POST", f"/{collection}/upsert", rows)
 
     def update(self, collection: UUID, *, ids: Sequence[RecordId], metadatas: Sequence[Metadata]) -> None:
-        with _refusals():
-            self._bare(collection).update(ids=list(ids), metadatas=[dict(each) or None for each in metadatas])
+        self._ask("POST", f"/{collection}/update", {"ids": ids, "metadatas": metadatas})
 
     def delete(self, collection: UUID, *, ids: Sequence[RecordId]) -> None:
-        with _refusals():
-            self._bare(collection).delete(ids=list(ids))
+        self._ask("POST", f"/{collection}/delete", {"ids": ids})
 
-    def _bare(self, collection: UUID) -> Any:
-        from chromadb import Collection
-        from chromadb.types import Collection as Description
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
+        return self._send(method, f"{self._collections}{path}", body)
 
-        description = Description(
-            id=collection,
-            name=str(collection),
-            configuration_json={},
-            serialized_schema=None,
-            metadata=None,
-            dimension=None,
-            tenant="default_tenant",
-            database="default_database",
-        )
-        return Collection(client=self._client._server, model=description, embedding_function=None)
+    def _send(self, method: str, path: str, body: object = None) -> Any:
+        content = None if body is None else orjson.dumps(body)
 
+        def ask() -> bytes:
+            answer = self._answer(method, path, content)
+            if answer.status_code >= 400:
+                raise _refusal(answer)
+            return answer.content
 
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Raise Refused, also for what chromadb itself refuses before Chroma does."""
-    from chromadb.errors import ChromaError
+        try:
+            return orjson.loads(send_patiently(ask, self._patience))
+        except Refused as error:
+            if (meaning := meaning_of(error)) is None:
+                raise
+            raise meaning from error
+        except orjson.JSONDecodeError as error:
+            raise NeedsHuman(
+                "the server at Chroma's address is not Chroma: check host, port and ssl"
+            ) from error
 
-    try:
-        yield
-    except ChromaError as error:
-        raise Refused(str(error), type(error).__name__, error.code()) from error
-    except ValueError as error:
-        raise Refused(str(error), INVALID, 400) from error
+    def _answer(self, method: str, path: str, content: bytes | None) -> httpx.Response:
+        import httpx
 
-
-def _found(said: Any) -> DescribedCollection:
-    model = said.get_model()
-    return DescribedCollection(said.id, said.name, said.metadata, model.dimension, model.configuration_json)
-
-
-def _with_function(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with its function as chromadb takes it; without one that is none of Chroma's."""
-    wanted = dict(configuration)
-    function = wanted.pop("embedding_function", None) or {}
-    return wanted | ({"embedding_function": _described(**function)} if "name" in function else {})
+        try:
+            return self._http.request(method, f"{self._base}{path}", content=content)
+        except httpx.RequestError as error:
+            if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
+                raise Unanswered(
+                    "Chroma does not answer in time; if this repeats on an idle machine, its data is "
+                    "damaged: ingestor verify --repair --rebuild"
+                ) from error
+            raise Unreachable(f"Chroma can't be reached at {self._base}: {error}") from error
 
 
-def _described(name: str, config: dict[str, Any], **_: Any) -> Any:
-    """Describe an embedding function as Chroma stores it, without building it: building may load a model.
+def send_patiently(ask: Callable[[], T], seconds: float, sleep: Callable[[float], None] = time.sleep) -> T:
+    """Return what ``ask`` returns; retry it with waits of at most ``seconds`` in all. It must be idempotent.
 
-    Chroma keeps the class of the function that was last created under a name, and builds that class again
-    from the stored options. The inherited ``build_from_config`` builds the true function.
+    Raises what the last attempt raised. Waits grow. They are not drawn by chance, since one thread writes.
     """
-    from chromadb.utils.embedding_functions import known_embedding_functions
+    left = seconds
+    for attempt in count(1):
+        wait = ceiling(attempt, _CEILING) / 4
+        try:
+            return ask()
+        except Refused as error:
+            wait = max(error.wait or 0.0, wait)
+            if error.status not in THROTTLED or wait > left:
+                raise
+        except Unreachable:
+            if attempt > BROKEN or wait > left:
+                raise
+        left -= wait
+        sleep(wait)
+    raise AssertionError
 
-    function: Any = known_embedding_functions[name]
 
-    class Described(function):  # type: ignore[misc]
-        def __init__(self) -> None:
-            pass
+def _refusal(answer: httpx.Response) -> Refused:
+    """Read a refusal: {"error": name, "message": text} of Chroma, or anything of what stands before it."""
+    status, wait = answer.status_code, retry_after(answer.headers.get("retry-after"), time.time())
+    try:
+        refused = orjson.loads(answer.content)
+        return Refused(refused["message"], refused["error"], status, wait)
+    except (ValueError, TypeError, KeyError):
+        text = answer.content.decode(errors="replace")
+        return Refused(f"{text} (HTTP {status} of {answer.url})", "", status, wait)
 
-        def get_config(self) -> dict[str, Any]:
-            return dict(config)
 
-        def is_legacy(self) -> bool:  # asked of the true class, this builds it, and so loads the model
-            return False
+def meaning_of(error: Refused) -> Exception | None:
+    """Return the error of ``ports`` that a refusal means; None if it means nothing else."""
+    text, status = f"Chroma: {error}", error.status
+    if is_damage(text):
+        return NeedsHuman(f"{text}; {REMEDY}")
+    if _NO_LISTS in text:
+        return NeedsHuman("the Chroma server is older than 1.5 and takes no lists in metadata: upgrade it")
+    if any(symptom in text for symptom in _FULL):
+        return Full(
+            f"{text}; if the disk of Chroma's data is full, free space; if it has room, the database is "
+            "damaged: ingestor verify --repair --rebuild"
+        )
+    if any(symptom in text for symptom in _TORN):
+        return Torn(text)
+    if error.kind == "NotFoundError":
+        return Gone(text)
+    if status in (401, 403):
+        return NeedsHuman(f"{text}; Chroma refuses the request: check the token")
+    if status == 500:  # no overload, but an error within Chroma
+        return Transient(f"{text}; if this repeats, its data is damaged: ingestor verify --repair --rebuild")
+    if status > 500 or status in (408, 429):
+        return Transient(text) if error.wait is None else Later(text, error.wait)
+    return None
 
-    return Described()
+
+def _collection_of(answer: dict[str, Any]) -> DescribedCollection:
+    return DescribedCollection(
+        UUID(answer["id"]), answer["name"], *map(answer.get, ("metadata", "dimension", "configuration_json"))
+    )

@@ -54,12 +54,12 @@ _COMPARISONS = ("$eq", "$ne", *_ORDERS, *_SETS, *_PARTS)
 def find_mistake(where: object) -> str | None:
     """Return why Chroma would refuse a metadata filter, or match nothing by it, and what to write instead."""
     if not isinstance(where, Mapping):
-        return f"must be made of objects, and {_shown(where)} is none"
+        return f"must be made of objects, and {_show(where)} is none"
     if len(where) != 1:
         if not where:
             return 'has an empty object: remove it, or name a key, as in {"language": "en"}'
         both = [{key: value} for key, value in where.items()]
-        return f"has several keys in one object: write {_shown({'$and': both})}"
+        return f"has several keys in one object: write {_show({'$and': both})}"
     ((key, value),) = where.items()
     if key in ("$and", "$or"):
         if not isinstance(value, list):
@@ -71,7 +71,7 @@ def find_mistake(where: object) -> str | None:
         return _comparison_mistake(key, "$eq", value)
     if len(value) != 1:
         both = [{key: {operator: operand}} for operator, operand in value.items()]
-        words = f"write {_shown({'$and': both})}" if both else 'write one, as in {"page": {"$gt": 3}}'
+        words = f"write {_show({'$and': both})}" if both else 'write one, as in {"page": {"$gt": 3}}'
         return f"needs exactly one operator for {key!r}: {words}"
     ((operator, operand),) = value.items()
     return _comparison_mistake(key, operator, operand)
@@ -99,14 +99,14 @@ def _comparison_mistake(key: str, operator: str, operand: object) -> str | None:
     if operator in _SETS and (not isinstance(operand, list) or not operand):
         return f"needs a list of values after {operator!r} for {key!r}"
     if not all(isinstance(value, str | int | float) for value in values):
-        return f"compares {key!r} with {_shown(operand)}: a text, a number, true or false must stand there"
+        return f"compares {key!r} with {_show(operand)}: a text, a number, true or false must stand there"
     if len({type(value) for value in values}) > 1:
         return f"needs values of one type after {operator!r} for {key!r}"
     if operator in _ORDERS and key == "last_modified_date" and (day := _DAY.match(str(operand))):
         right = {"last_modified_day": {operator: int("".join(day.groups()))}}
-        return f"needs a number after {operator!r}: write {_shown(right)}"
+        return f"needs a number after {operator!r}: write {_show(right)}"
     if operator in _ORDERS and (isinstance(operand, bool) or not isinstance(operand, int | float)):
-        return f"needs a number after {operator!r} for {key!r}, not {_shown(operand)}"
+        return f"needs a number after {operator!r} for {key!r}, not {_show(operand)}"
     return _type_mistake(key, operator, values[0]) if key in KEYS else None
 
 
@@ -114,22 +114,22 @@ def _type_mistake(key: str, operator: str, value: object) -> str | None:
     """Return why a standard key never matches; its type is known."""
     if key in LISTS:
         if operator not in _PARTS:
-            return f"compares the list {key!r} with {operator}: write {_shown({key: {'$contains': value}})}"
+            return f"compares the list {key!r} with {operator}: write {_show({key: {'$contains': value}})}"
         if not isinstance(value, str):
-            return f"compares texts of {key!r} with {_shown(value)}"
+            return f"compares texts of {key!r} with {_show(value)}"
         if key != "folders" or not value.endswith("/"):
             return None
-        return f"names a folder with a slash at its end: write {_shown({key: {operator: value.rstrip('/')}})}"
+        return f"names a folder with a slash at its end: write {_show({key: {operator: value.rstrip('/')}})}"
     kind = "number" if key in NUMBERS else "text"
     if operator in _PARTS:
         whole = {_LIST_OF[key]: {operator: str(value).strip("/")}} if key in _LIST_OF else None
-        remedy = f"write {_shown(whole)}" if whole else "use $eq or $in"
+        remedy = f"write {_show(whole)}" if whole else "use $eq or $in"
         return f"asks {operator} of {key!r}, which is a {kind}, and only lists contain: {remedy}"
     if isinstance(value, str) != (kind == "text") or isinstance(value, bool):
-        return f"compares {key!r}, which is a {kind}, with {_shown(value)}"
+        return f"compares {key!r}, which is a {kind}, with {_show(value)}"
     return None
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 200 else f"{text[:200]}…"

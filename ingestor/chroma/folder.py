@@ -1,8 +1,8 @@
 """Chroma's data folder: one process at a time may write there.
 
 Two writers corrupt it silently, and a second ``PersistentClient`` reads stale vectors. Our lock excludes a
-second ingestor; other processes that have the database open (a server started by hand, a notebook) are found
-through /proc, if the system has it.
+second ingestor. Other processes that have the database open, such as a notebook, are found through /proc, if
+the system has it.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from ingestor.state import files
 from ingestor.state.lock import Lock, hold
 
 DATABASE = "chroma.sqlite3"
-_CHILDREN = ("chroma/child.py", "chroma_child.py")  # how we start a server, now and up to version 0.1
+_CHILDREN = ("chroma/child.py",)  # how we start a server
 LOCK = "ingestor.lock"
 ROOM = 50_000_000  # free bytes below which nothing is added
 
@@ -91,13 +91,13 @@ def _refuse_state(path: Path) -> None:
         raise NeedsHuman(f"{path} is the state folder of an ingestor: set chroma.path to another folder")
 
 
-def damaged(text: str) -> bool:
+def is_damage(text: str) -> bool:
     """Whether an error's text means a damaged database."""
     return any(symptom in text for symptom in _DAMAGED)
 
 
 def is_full(path: Path) -> bool:
-    """Whether the disk is nearly full. False if it cannot be asked: Chroma reports the problem."""
+    """Whether the disk is nearly full; False if the system does not tell: Chroma reports the problem."""
     try:
         return shutil.disk_usage(path).free < ROOM
     except OSError:
@@ -125,7 +125,8 @@ def sweep(path: Path) -> list[Path]:
     folders = [folder for folder in path.iterdir() if _is_uuid(folder.name) and folder.is_dir()]
     if not folders or not (path / DATABASE).is_file():
         return []
-    known = _segments(path / DATABASE)
+    with _open_database(path / DATABASE) as connection:
+        known = {row[0] for row in connection.execute("SELECT id FROM segments")}
     orphans = sorted(folder for folder in folders if folder.name not in known)
     for folder in orphans:
         shutil.rmtree(folder)
@@ -135,23 +136,14 @@ def sweep(path: Path) -> list[Path]:
 def _refuse_others(database: Path) -> None:
     until = time.monotonic() + _LEFTOVER_PATIENCE
     while others := processes.writers_of(database):
-        ending = all(_is_leftover(processes.command(pid)) for pid in others)
+        commands = map(processes.command, others)  # empty: it is ending
+        ending = all(not each or any(name in each for name in _CHILDREN) for each in commands)
         if not ending or time.monotonic() > until:
             raise NeedsHuman(
                 f"{database} is in use by {processes.describe(others[0])}: two writers would destroy it; "
                 "stop that process, or let it connect to ingestor's server with chromadb.HttpClient"
             )
         time.sleep(0.1)
-
-
-def _is_leftover(command: str) -> bool:
-    """Whether a process is the server of a killed ingestor, or is ending."""
-    return not command or any(name in command for name in _CHILDREN)
-
-
-def _segments(database: Path) -> set[str]:
-    with _opened(database) as connection:
-        return {row[0] for row in connection.execute("SELECT id FROM segments")}
 
 
 def _require_sound(database: Path) -> None:
@@ -161,14 +153,14 @@ def _require_sound(database: Path) -> None:
     """
     if not database.is_file():
         return
-    with _opened(database) as connection:
+    with _open_database(database) as connection:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
         for table in sorted(tables.intersection(_OF_COLLECTIONS)):
             connection.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - our own names
 
 
 @contextmanager
-def _opened(database: Path) -> Iterator[sqlite3.Connection]:
+def _open_database(database: Path) -> Iterator[sqlite3.Connection]:
     """Raises NeedsHuman if it cannot be read. Writable: SQLite may undo what a killed server wrote."""
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=rw", uri=True)) as connection:

@@ -19,8 +19,7 @@ from uuid import UUID
 
 import orjson
 
-from ingestor.chroma.api import INVALID, DescribedCollection, Refused
-from ingestor.chroma.client import Client, translated
+from ingestor.chroma.client import INVALID, Client, DescribedCollection, Refused
 from ingestor.core.listings.pages import pages
 from ingestor.model import Hit, Metadata, Record, RecordId
 from ingestor.ports import BadDocument, Gone, NeedsHuman
@@ -36,7 +35,7 @@ Patches = list[tuple[RecordId, Metadata]]
 
 
 class WritePace:
-    """How many records a request writes: as many as Chroma adds in half a second.
+    """The number of records that a request writes: as many as Chroma adds in half a second.
 
     Chroma answers no reader of a collection while it adds the records of a request to its graph.
     ``least``: records of a request, however long they take.
@@ -76,11 +75,11 @@ def _parts(metadata: Metadata, most: int | None) -> list[Metadata]:
     return parts
 
 
-def sent(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -> None:
+def send_in_halves(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -> None:
     """Send the rows in one request; in halves while the server says that it is too much.
 
-    Raises BadDocument for a text that is too long, NeedsHuman if the collection is full or the config does
-    not know the server's quotas, and what ``send`` raises.
+    Raises BadDocument for a text that is too long, and what ``send`` raises. Raises NeedsHuman if the
+    collection is full or the config does not know the server's quotas.
     """
     try:
         send(rows)
@@ -100,8 +99,8 @@ def sent(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -> None:
                 f"Chroma rejects a record of the document: {error}; use smaller chunks"
             ) from error
         half = len(rows) // 2
-        sent(rows[:half], send)
-        sent(rows[half:], send)
+        send_in_halves(rows[:half], send)
+        send_in_halves(rows[half:], send)
 
 
 @contextmanager
@@ -183,7 +182,6 @@ _BYTES = 20_000_000  # a request; Chroma takes 40 MiB
 _MOST_BYTES = 40_000_000  # a record by itself
 _PAGE, _MOST_IDS = 2000, 100_000  # ids of an answer: of the first one, and of any
 _TRIES = 3  # of a question whose answer holds records without text
-_LISTED = 100  # collections of an answer
 
 
 class PlacedRecord(NamedTuple):
@@ -201,7 +199,7 @@ class ChromaIndex:
     """
 
     def __init__(self, client: Client, uuid: UUID, name: str = "") -> None:
-        self._client, self._api, self._uuid, self._name = client, client.api, uuid, name
+        self._client, self._uuid, self._name = client, uuid, name
         self._pace = WritePace(_LEAST_ELSEWHERE if client.foreign else _LEAST)
 
     @property
@@ -211,49 +209,46 @@ class ChromaIndex:
     def upsert(self, records: Sequence[Record]) -> None:
         check_records(records)
         first, *others = rounds([(r.id, r.metadata) for r in records], self._client.quotas.metadata_keys)
-        within, most = dict(first), self._written(_RECORDS)
+        within, most = dict(first), self._most_written(_RECORDS)
         for batch in _batches(records, _record_size, lambda: min(self._pace.records, most)):
             self._client.require_room()
             began = monotonic()
-            sent(batch, lambda part: self._upsert(part, within))
+            send_in_halves(batch, lambda part: self._upsert(part, within))
             self._pace.wrote(len(batch), monotonic() - began)
         for more in others:
             self.patch(more)
 
     def _upsert(self, batch: Sequence[Record], metadata: Mapping[RecordId, Metadata]) -> None:
-        with translated():
-            self._api.upsert(
-                self._uuid,
-                ids=[record.id for record in batch],
-                vectors=[record.vector for record in batch],
-                metadatas=[dict(metadata[record.id]) for record in batch],
-                documents=[record.text for record in batch],
-            )
+        self._client.upsert(
+            self._uuid,
+            ids=[record.id for record in batch],
+            vectors=[record.vector for record in batch],
+            metadatas=[dict(metadata[record.id]) for record in batch],
+            documents=[record.text for record in batch],
+        )
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
         check_patches(metadata)
-        most = self._written(_PATCHES)
+        most = self._most_written(_PATCHES)
         for rows in rounds(metadata, self._client.quotas.metadata_keys):
-            for batch in _batches(rows, lambda row: _json_size(dict(row[1])), lambda: most):
-                sent(batch, self._update)
+            for batch in _batches(rows, lambda row: len(orjson.dumps(dict(row[1]))), lambda: most):
+                send_in_halves(batch, self._update)
 
     def _update(self, batch: Sequence[tuple[RecordId, Metadata]]) -> None:
-        with translated():
-            self._api.update(
-                self._uuid,
-                ids=[name for name, _ in batch],
-                metadatas=[dict(changes) for _, changes in batch],
-            )
+        self._client.update(
+            self._uuid,
+            ids=[name for name, _ in batch],
+            metadatas=[dict(changes) for _, changes in batch],
+        )
 
     def drop(self, ids: Sequence[RecordId]) -> None:
-        for batch in pages(dict.fromkeys(ids), self._written(_PATCHES)):
-            sent(batch, self._delete)
+        for batch in pages(dict.fromkeys(ids), self._most_written(_PATCHES)):
+            send_in_halves(batch, self._delete)
 
     def _delete(self, batch: Sequence[RecordId]) -> None:
-        with translated():
-            self._api.delete(self._uuid, ids=batch)
+        self._client.delete(self._uuid, ids=batch)
 
-    def _written(self, usual: int) -> int:
+    def _most_written(self, usual: int) -> int:
         """Records of a request that writes."""
         return min(usual, self._client.most_written or usual)
 
@@ -262,16 +257,16 @@ class ChromaIndex:
         return min(usual, self._client.quotas.read_records or usual)
 
     def count(self) -> int:
-        with translated():
-            return self._api.count(self._uuid)
+        return self._client.count(self._uuid)
 
     def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
-        include = ["metadatas", "documents", *(["embeddings"] if vectors else [])]
-        return [
-            record
-            for batch in pages(dict.fromkeys(ids), self._read(_RECORDS))
-            for record in _records(self._get(ids=batch, include=include))
-        ]
+        columns = ("documents", "metadatas", *(["embeddings"] if vectors else []))
+        return [_record(*row) for row in self._rows(ids, *columns)]
+
+    def _rows(self, ids: Sequence[RecordId], *columns: str) -> Iterator[tuple[Any, ...]]:
+        """Yield id and columns of the records that exist."""
+        for page in pages(dict.fromkeys(ids), self._read(_RECORDS)):
+            yield from _columns(self._get(ids=page, include=columns), columns)
 
     def ids(self) -> Iterator[RecordId]:
         """All ids, page by page; complete if nothing is deleted meanwhile.
@@ -286,22 +281,20 @@ class ChromaIndex:
             size = min(max(_PAGE, offset), most)
 
     def facts(self) -> Mapping[str, object]:
-        return self._described().metadata or {}
+        return self._describe().metadata or {}
 
     def note(self, facts: Mapping[str, str]) -> None:
         """Chroma replaces a collection's metadata whole, so other programs' keys are read first."""
-        known = self.facts()
-        with translated():
-            self._api.replace_metadata(self._uuid, {**known, **facts})
+        self._client.change_collection(self._uuid, "metadata", {**self.facts(), **facts})
 
-    def _described(self) -> DescribedCollection:
-        with suppress(Gone), translated():
-            if self._name and (found := self._api.get_collection(self._name)).id == self._uuid:
-                return found
-        for found in listed(self._client):
-            if found.id == self._uuid:
-                self._name = found.name
-                return found
+    def _describe(self) -> DescribedCollection:
+        with suppress(Gone):
+            if self._name and (answer := self._client.get_collection(self._name)).id == self._uuid:
+                return answer
+        for answer in self._client.collections():
+            if answer.id == self._uuid:
+                self._name = answer.name
+                return answer
         raise Gone(f"collection {self._uuid} does not exist in Chroma")
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
@@ -310,13 +303,13 @@ class ChromaIndex:
         A record that is deleted while Chroma answers comes without its text: Chroma is asked again.
         """
         most, batches = self._read(n), pages(vectors, self._read(_RECORDS))
-        found = [hits for batch in batches for hits in self._query(batch, most, where)]
-        for at, hits in enumerate(found):
+        answer = [hits for batch in batches for hits in self._query(batch, most, where)]
+        for at, hits in enumerate(answer):
             tries = 0
             while tries < _TRIES and any(hit.text is None for hit in hits):
                 (hits,), tries = self._query([vectors[at]], most, where), tries + 1
-            found[at] = [hit for hit in hits if hit.text is not None]
-        return found
+            answer[at] = [hit for hit in hits if hit.text is not None]
+        return answer
 
     def nearest(
         self,
@@ -325,7 +318,9 @@ class ChromaIndex:
         where: dict[str, object] | None = None,
     ) -> list[list[tuple[RecordId, float]]]:
         """Ids and scores as ``query`` has them: cheaper, for no record is read."""
-        answers = (self._queried(page, self._read(n), where) for page in pages(vectors, self._read(_RECORDS)))
+        answers = (
+            self._query_columns(page, self._read(n), where) for page in pages(vectors, self._read(_RECORDS))
+        )
         rows = (row for page in answers for row in zip(page["ids"], page["distances"], strict=True))
         return [
             [(RecordId(id_), 1.0 - distance) for id_, distance in zip(ids, distances, strict=True)]
@@ -334,94 +329,65 @@ class ChromaIndex:
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
         """Return the vectors of the records that exist."""
-        wanted = pages(dict.fromkeys(ids), self._read(_RECORDS))
-        found = [self._get(ids=page, include=["embeddings"]) for page in wanted]
-        return {
-            RecordId(id_): _vector(vector)
-            for page in found
-            for id_, vector in zip(page["ids"], page["embeddings"], strict=True)
-        }
+        return {RecordId(id_): _vector(vector) for id_, vector in self._rows(ids, "embeddings")}
 
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
         """Return the ids that pass a filter. Raises ValueError if Chroma rejects the filter."""
         with _understood(dict(where)):
-            found = [
+            answer = [
                 self._get(ids=page, where=dict(where), include=[])
                 for page in pages(ids, self._read(_RECORDS))
             ]
-        return {RecordId(id_) for page in found for id_ in page["ids"]}
+        return {RecordId(id_) for page in answer for id_ in page["ids"]}
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
         """The first ``most`` records that a filter lets pass, in no order, without vectors."""
-        found: list[Record] = []
-        include = ["metadatas", "documents"]
-        page_size = self._read(_RECORDS)
+        answer: list[Record] = []
+        columns, page_size = ("documents", "metadatas"), self._read(_RECORDS)
         for offset in range(0, most, page_size):
             limit = min(page_size, most - offset)
-            page = self._get(where=dict(where), limit=limit, offset=offset, include=include)
-            found += _records(page)
+            page = self._get(where=dict(where), limit=limit, offset=offset, include=columns)
+            answer += (_record(*row) for row in _columns(page, columns))
             if len(page["ids"]) < limit:
                 break
-        return found
-
-    def check_filter(self, where: dict[str, object]) -> None:
-        """Raises ValueError if Chroma rejects the filter. Cheap: no record is read."""
-        with _understood(where):
-            self._get(ids=["-"], where=where, limit=1, include=[])
+        return answer
 
     def sample(self, offset: int, size: int) -> list[Record]:
         """Records with their vectors, from a position in Chroma's own order on."""
-        include = ["metadatas", "documents", "embeddings"]
-        return [record for page in self._pages(offset, size, include) for record in _records(page)]
-
-    def placed(self, offset: int, size: int) -> list[PlacedRecord]:
-        """Return records like ``sample``, without metadata and without NumPy, which is slow to import."""
         return [
-            PlacedRecord(RecordId(id_), text or "", vector)
-            for page in self._pages(offset, size, ["documents", "embeddings"])
-            for id_, text, vector in zip(page["ids"], page["documents"], page["embeddings"], strict=True)
+            _record(*row) for row in self._rows_from(offset, size, "documents", "metadatas", "embeddings")
         ]
+
+    def sample_plainly(self, offset: int, size: int) -> list[PlacedRecord]:
+        """Return records like ``sample``, without metadata and without NumPy, which is slow to import."""
+        rows = self._rows_from(offset, size, "documents", "embeddings")
+        return [PlacedRecord(RecordId(id_), text or "", vector) for id_, text, vector in rows]
 
     def texts(self, ids: Sequence[RecordId]) -> list[PlacedRecord]:
         """Return the texts of records like ``read``, without metadata, vectors and NumPy."""
-        wanted = pages(dict.fromkeys(ids), self._read(_RECORDS))
-        found = [self._get(ids=page, include=["documents"]) for page in wanted]
-        return [
-            PlacedRecord(RecordId(id_), text or "", [])
-            for page in found
-            for id_, text in zip(page["ids"], page["documents"], strict=True)
-        ]
+        return [PlacedRecord(RecordId(id_), text or "", []) for id_, text in self._rows(ids, "documents")]
 
-    def _pages(self, offset: int, size: int, include: Sequence[str]) -> Iterator[Any]:
+    def _rows_from(self, offset: int, size: int, *columns: str) -> Iterator[tuple[Any, ...]]:
         page = self._read(max(size, 1))
         for at in range(0, size, page):
-            yield self._get(limit=min(page, size - at), offset=offset + at, include=include)
+            limit = min(page, size - at)
+            yield from _columns(self._get(limit=limit, offset=offset + at, include=columns), columns)
 
-    def _queried(self, vectors: list[Any], n: int, where: dict[str, object] | None, *include: str) -> Any:
-        with within_quotas(), _understood(where), translated():
+    def _query_columns(
+        self, vectors: list[Any], n: int, where: dict[str, object] | None, *include: str
+    ) -> Any:
+        with within_quotas(), _understood(where):
             wanted = ["distances", *include]
-            return self._api.query(self._uuid, vectors=vectors, n=n, where=where or None, include=wanted)
+            return self._client.query(self._uuid, vectors=vectors, n=n, where=where or None, include=wanted)
 
     def _get(self, **wanted: Any) -> Any:
-        with within_quotas(), translated():
-            return self._api.get(self._uuid, **wanted)
+        with within_quotas():
+            return self._client.get(self._uuid, **wanted)
 
     def _query(self, vectors: list[Any], n: int, where: dict[str, object] | None) -> Iterator[list[Hit]]:
-        found = self._queried(vectors, n, where, "metadatas", "documents")
-        columns = (found[key] for key in ("ids", "distances", "documents", "metadatas"))
+        answer = self._query_columns(vectors, n, where, "metadatas", "documents")
+        columns = (answer[key] for key in ("ids", "distances", "documents", "metadatas"))
         return (_hits(*rows) for rows in zip(*columns, strict=True))
-
-
-def listed(client: Client) -> Iterator[DescribedCollection]:
-    """All collections of any owner, read in pages."""
-    offset = 0
-    while True:
-        with translated():
-            page = client.api.list_collections(limit=_LISTED, offset=offset)
-        yield from page
-        offset += len(page)
-        if len(page) < _LISTED:
-            return
 
 
 @contextmanager
@@ -439,25 +405,18 @@ def _hits(ids: list[str], distances: list[float], texts: list[str], metas: list[
     return [Hit(RecordId(name), 1.0 - distance, text, meta or {}) for name, distance, text, meta in rows]
 
 
-def _records(found: Any) -> list[Record]:
-    import numpy as np
+def _columns(answer: Any, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    return zip(answer["ids"], *map(answer.get, columns), strict=True)
 
-    vectors, no_vector = found["embeddings"], np.empty(0, dtype=np.float32)
-    return [
-        Record(
-            RecordId(name),
-            text if text is not None else "",
-            metadata or {},
-            _vector(vectors[at]) if vectors is not None else no_vector,
-        )
-        for at, (name, text, metadata) in enumerate(
-            zip(found["ids"], found["documents"], found["metadatas"], strict=True)
-        )
-    ]
+
+def _record(
+    name: str, text: str | None, metadata: dict[str, Any] | None, vector: Sequence[float] = ()
+) -> Record:
+    return Record(RecordId(name), text if text is not None else "", metadata or {}, _vector(vector))
 
 
 def _vector(numbers: Sequence[float]) -> Vector:
-    """By struct, which takes a third of the time of NumPy for a list."""
+    """Build a vector by struct, which takes a third of the time of NumPy for a list."""
     import numpy as np
 
     return np.frombuffer(pack(f"={len(numbers)}f", *numbers), np.float32)
@@ -483,15 +442,10 @@ def _batches(rows: Sequence[Row], size: Callable[[Row], int], most: Callable[[],
 
 def _record_size(record: Record) -> int:
     """Bytes on the wire. Raises BadDocument if Chroma does not accept as many."""
-    size = _json_size([record.id, record.text, dict(record.metadata)]) + 6 * record.vector.size
+    size = len(orjson.dumps([record.id, record.text, dict(record.metadata)])) + 6 * record.vector.size
     if size > _MOST_BYTES:
         raise BadDocument(
             f"record {record.id} takes {size / 1e6:.0f} MB, and Chroma no more than {_MOST_BYTES / 1e6:.0f}: "
             "cut the document into smaller chunks"
         )
     return size
-
-
-def _json_size(value: object) -> int:
-    """Return the size of a checked value as JSON, in bytes: limits.py admits only what JSON can express."""
-    return len(orjson.dumps(value))

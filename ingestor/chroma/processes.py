@@ -1,6 +1,7 @@
-"""Which processes hold a port or a file, and what they spend, from Linux's /proc; else nothing is known."""
+"""Processes that hold a port or a file, from Linux's /proc; else nothing is known."""
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,23 +11,27 @@ _LISTEN = "0A"  # the state of a listening socket in /proc/net/tcp
 
 def listener(port: int) -> int | None:
     """A process that listens on the TCP port, or None. Processes of other users are not visible."""
-    sockets = _listening(port)
+    sockets = _sockets_at(port)
     if not sockets:
         return None
-    return next((pid for pid in _processes() if sockets & set(_targets(pid))), None)
+    return next((pid for pid in _processes() if sockets & {target for _, target in _descriptors(pid)}), None)
 
 
 def listens(pid: int, port: int) -> bool | None:
     """Whether this process listens on the port; None without /proc."""
     if not (_PROC / "net/tcp").exists():
         return None
-    return bool(_listening(port) & set(_targets(pid)))
+    return bool(_sockets_at(port) & {target for _, target in _descriptors(pid)})
 
 
 def writers_of(file: Path) -> list[int]:
     """Other processes that have the file open for writing."""
     path = str(file.resolve())
-    return [pid for pid in _processes() if pid != os.getpid() and _writes(pid, path)]
+    others = (pid for pid in _processes() if pid != os.getpid())
+    return [
+        pid for pid in others
+        if any(target == path and _writable(pid, name) for name, target in _descriptors(pid))
+    ]  # fmt: skip
 
 
 def describe(pid: int) -> str:
@@ -47,16 +52,15 @@ def command(pid: int) -> str:
     return words.strip()
 
 
-def processor_seconds(pid: int) -> float | None:
-    """The processor time that all its threads have spent; None if it ended, or without /proc."""
-    try:
-        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def free_port(host: str) -> int:
+    """Return a port on which no process listens now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
-def _listening(port: int) -> set[str]:
+def _sockets_at(port: int) -> set[str]:
     """Sockets that listen on the port, on any address, as links in /proc/PID/fd name them."""
     rows = [
         line.split()
@@ -64,11 +68,11 @@ def _listening(port: int) -> set[str]:
         if (_PROC / table).exists()
         for line in (_PROC / table).read_text().splitlines()[1:]
     ]
-    return {f"socket:[{row[9]}]" for row in rows if row[3] == _LISTEN and _port(row[1]) == port}
-
-
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2], 16)
+    return {
+        f"socket:[{row[9]}]"
+        for row in rows
+        if row[3] == _LISTEN and int(row[1].rpartition(":")[2], 16) == port
+    }
 
 
 def _processes() -> Iterator[int]:
@@ -76,12 +80,8 @@ def _processes() -> Iterator[int]:
         yield from (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
 
 
-def _targets(pid: int) -> Iterator[str]:
-    """Targets of the process's descriptors; empty if it ended or belongs to another user."""
-    return (target for _, target in _descriptors(pid))
-
-
 def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
+    """Descriptors of the process and their targets; none if it ended or belongs to another user."""
     folder = f"{_PROC}/{pid}/fd"
     try:
         names = os.listdir(folder)  # noqa: PTH208 - every command that opens Chroma reads thousands of these
@@ -92,10 +92,6 @@ def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
             yield name, os.readlink(f"{folder}/{name}")  # noqa: PTH115
         except OSError:
             continue  # closed meanwhile
-
-
-def _writes(pid: int, path: str) -> bool:
-    return any(target == path and _writable(pid, name) for name, target in _descriptors(pid))
 
 
 def _writable(pid: int, descriptor: str) -> bool:

@@ -1,8 +1,8 @@
-"""Whether a search finds records by their own vectors.
+"""A check that searches find records by their own vectors.
 
-Chroma's graph can lose records: a vector that is replaced in place, or a record that is added after others
-were deleted, may cut the links to some record. ``count`` and ``get`` still find it. In collections that were
-written once, no record was lost (``python -m benchmarks reach``).
+Chroma's graph can lose records. A vector that is replaced in place may cut the links to some record. So may a
+record that is added after others were deleted. ``count`` and ``get`` still return it. Collections that were
+written once lost no record (``python -m benchmarks reach``).
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class _Plain:
 
 
 def probe(index: ChromaIndex, turn: int = 0) -> str | None:
-    """Why the collection is not healthy; None if it can be counted and records are found by their vectors.
+    """Return why the collection is not healthy; None if it is counted and its records are found.
 
     Examines a sample of fixed size, other records at each ``turn``, and a larger one if a record is not
     found. Raises Torn or Gone, or Transient if there was no answer. A server that dies during the probe
     cannot load this collection.
     """
     for size in (SAMPLE, CLOSER):
-        records = _sampled(index, size, turn)
+        records = _sample(index, size, turn)
         lost = missed(_Plain(index), records)
         if not lost:
             return None
@@ -69,13 +69,17 @@ def probe(index: ChromaIndex, turn: int = 0) -> str | None:
     return f"search does not find {share} by their own vectors, such as {lost[0]}"
 
 
-def _sampled(index: ChromaIndex, size: int, turn: int) -> list[PlacedRecord]:
+def _sample(index: ChromaIndex, size: int, turn: int) -> list[PlacedRecord]:
     """All records if there are at most ``size``, else pages spread over the collection."""
     count = index.count()
     if count <= size:
-        return index.placed(0, size)
+        return index.sample_plainly(0, size)
     page, stride = size // PAGES, count // PAGES
-    return [record for n in range(PAGES) for record in index.placed(n * stride + turn * page % stride, page)]
+    return [
+        record
+        for n in range(PAGES)
+        for record in index.sample_plainly(n * stride + turn * page % stride, page)
+    ]
 
 
 def missed(index: Searched, records: Sequence[Locatable]) -> list[RecordId]:
@@ -84,9 +88,9 @@ def missed(index: Searched, records: Sequence[Locatable]) -> list[RecordId]:
     return [
         record.id
         for page in pages
-        for found in [reachable(index, page)]
+        for reached in [reachable(index, page)]
         for record in page
-        if record.id not in found
+        if record.id not in reached
     ]
 
 
@@ -96,15 +100,15 @@ def reachable(index: Searched, records: Sequence[Locatable]) -> set[RecordId]:
     Chroma's search approximates: of 17,000 whole records it missed two among their own nearest hundred, and
     found them among two hundred. Only what a deep search does not find either is out of reach.
     """
-    found = set[RecordId]()
+    reached = set[RecordId]()
     for depth in (NEAREST, NEAR, DEEP):
-        left = [record for record in records if record.id not in found]
+        left = [record for record in records if record.id not in reached]
         if left and (depth < DEEP or len(left) <= FEW):
-            found |= _found(index, left, depth)
-    return found
+            reached |= _reach(index, left, depth)
+    return reached
 
 
-def _found(index: Searched, records: Sequence[Locatable], depth: int) -> set[RecordId]:
+def _reach(index: Searched, records: Sequence[Locatable], depth: int) -> set[RecordId]:
     """Ids of records that are among their nearest ``depth``, themselves or a twin of the same text.
 
     Of equal vectors Chroma's graph leaves some out of reach, and no reader could tell them apart.
@@ -114,10 +118,10 @@ def _found(index: Searched, records: Sequence[Locatable], depth: int) -> set[Rec
     answers: dict[RecordId, _Neighbours] = {
         record.id: near for record, near in zip(records, nearest, strict=True)
     }
-    found = {id_ for id_, near in answers.items() if any(n == id_ and s > ITSELF for n, s in near)}
-    left = {record.id: record.text for record in records if record.id not in found}
+    reached = {id_ for id_, near in answers.items() if any(n == id_ and s > ITSELF for n, s in near)}
+    left = {record.id: record.text for record in records if record.id not in reached}
     like = {id_: [other for other, score in answers[id_] if score > TWIN] for id_ in left}
     alike = {other for others in like.values() for other in others}
     twins = index.read([*alike])
     texts = {twin.id: twin.text for twin in twins}
-    return found | {id_ for id_, text in left.items() if any(texts.get(n) == text for n in like[id_])}
+    return reached | {id_ for id_, text in left.items() if any(texts.get(n) == text for n in like[id_])}

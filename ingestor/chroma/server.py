@@ -14,72 +14,23 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from ingestor.chroma import processes
-from ingestor.chroma.api import RestApi
-from ingestor.chroma.folder import REMEDY, claim, damaged
+from ingestor.chroma.client import Client
+from ingestor.chroma.folder import REMEDY, claim, is_damage
+from ingestor.chroma.supervision import Look, ServerEvent, Supervision
 from ingestor.config.servers import local_address
-from ingestor.confinement.python_child import python_child
+from ingestor.confinement.python_child import processor_seconds, python_child
 from ingestor.confinement.walls import describe
-from ingestor.core.entries import ChromaName
 from ingestor.core.events import event
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.state.files import full_disk, open_own
 from ingestor.state.lock import Lock
 
 log = logging.getLogger("ingestor")
-
-LONGEST = 600.0  # seconds without an answer, after which no work is an excuse
-_WORKING = 0.02  # of one processor: a busy server on a crowded machine has more, one that only waits has less
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Work of the server. ``at``: monotonic seconds. ``spent``: processor seconds, None if unknown."""
-
-    at: float
-    spent: float | None
-
-
-def hangs(since: float, before: Look, now: Look) -> bool:
-    """Whether a restart is called for. ``since``: the first request without an answer.
-
-    Between both looks nothing was answered.
-    """
-    if now.at - since > LONGEST or before.spent is None or now.spent is None:
-        return True
-    return now.spent - before.spent < _WORKING * (now.at - before.at)
-
-
-@dataclass(slots=True)
-class Silences:
-    """Since when collections are not answered for; the first and the last time that was noticed.
-
-    The processor time that a server spends shows whether it works or hangs. A collection may take minutes to
-    load, and a restart would begin with that again. Chroma hangs, too: after a full disk it answers nothing
-    but heartbeats, and spends next to nothing.
-    """
-
-    _noted: dict[ChromaName, tuple[float, float]] = field(default_factory=dict)
-
-    def since(self, name: ChromaName, before: float, now: float) -> float:
-        """Note that there was no answer from ``before`` to ``now``. Long after the last silence, another one
-        begins.
-        """
-        first, last = self._noted.get(name, (before, before))
-        self._noted[name] = (before if before - last > LONGEST else first), now
-        return self._noted[name][0]
-
-    def ended(self, name: ChromaName) -> None:
-        self._noted.pop(name, None)
-
-    def clear(self) -> None:
-        self._noted.clear()
-
 
 _CHILD = Path(__file__).with_name("child.py")
 _START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and longer after a crash
@@ -111,19 +62,17 @@ class ChromaServer:
         """Describe a server; nothing is started here.
 
         ``tokens``: see guarding/guard_rules.py. ``names``: names of hosts besides localhost and ``host``.
-        ``hanging_after``: seconds without an answer after which the server counts as hanging.
-        ``stop_patience``: seconds from SIGTERM to SIGKILL.
+        ``hanging_after``: see Supervision. ``stop_patience``: seconds from SIGTERM to SIGKILL.
         """
         self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
         self.tokens, self.names = tuple(tokens), [host, *names]
         self.secret = secrets.token_hex(32)  # what our own requests carry; nobody else may change anything
         self.level = ""  # how the port is guarded, in words; "" before the first start
-        self._hanging_after, self._stop_patience = hanging_after, stop_patience
+        self.supervision = Supervision(hanging_after)
+        self._stop_patience = stop_patience
         self._lock: Lock | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: socket.socket | None = None  # its end tells the child that the parent ended
-        self._answered = 0.0  # monotonic seconds
-        self._looked = Look(0.0, None)
 
     @property
     def pid(self) -> int | None:
@@ -134,42 +83,23 @@ class ChromaServer:
 
         Raises NeedsHuman if folder or port cannot be used, Transient if it did not start.
         """
-        if self._lock is None:
-            self._lock = claim(self.path)
+        self.supervision.move(ServerEvent.START)
         try:
-            with self._bound() as listener:
+            if self._lock is None:
+                self._lock = claim(self.path)
+            with self._bind() as listener:
                 self._spawn(listener)
             self._await_ready()
-            self._lock.note(
-                f"{self.host} {self.port} {self.secret}"
-            )  # for other commands, see queries/access.py
+            # for other commands, see queries/access.py
+            self._lock.note(f"{self.host} {self.port} {self.secret}")
         except BaseException:
             self.stop()
             raise
 
     def poll(self) -> str | None:
-        """Why the server needs a restart: it ended, or hangs. None while it answers or works."""
-        self._bound_log()
-        self._log_wrong_tokens()
-        if self._process is None:
-            return "not started"
-        if self._lock is not None and self._lock.lost:
-            return f"the folder {self.path} was removed, moved or replaced"
-        if self._process.poll() is None and self._answers():
-            self._note_answer()
-            return None
-        with suppress(subprocess.TimeoutExpired):  # a dying process closes its sockets before it has ended
-            return f"it ended {_status(self._process.wait(_LAST_BREATH))}"
-        before, self._looked = self._looked, self.look()
-        silence = self._looked.at - self._answered
-        if silence <= self._hanging_after or not hangs(self._answered, before, self._looked):
-            return None
-        return f"no answer for {silence:.0f} s"
-
-    def _log_wrong_tokens(self) -> None:
-        """Log what the guard reported since the last look."""
-        lines = self._heard(0.0).splitlines() if self._pipe is not None else []
-        for number, client in map(json.loads, lines):
+        """Look at the server. Return why it needs a restart; None while it answers or works."""
+        self._truncate_log()
+        for number, client in map(json.loads, self._heard(0.0).splitlines() if self._pipe else ()):
             log.warning(
                 "Chroma's port %d: %d wrong tokens, the last from %s; consider restricting access",
                 self.port,
@@ -177,20 +107,33 @@ class ChromaServer:
                 client,
                 extra=event("request_failed", client=str(client)),
             )
+        return self.supervision.judge(self._look())
 
-    def _bound_log(self) -> None:
+    def _look(self) -> Look:
+        if self._process is None:
+            return Look(time.monotonic())
+        if self._lock is not None and self._lock.lost:
+            return Look(time.monotonic(), fault=f"the folder {self.path} was removed, moved or replaced")
+        if self._process.poll() is None and self._answers():
+            return self.look(answers=True)
+        with suppress(subprocess.TimeoutExpired):  # a dying process closes its sockets before it has ended
+            return Look(time.monotonic(), fault=f"it ended {_status(self._process.wait(_LAST_BREATH))}")
+        return self.look()
+
+    def look(self, *, answers: bool = False) -> Look:
+        """Return the time, and how much the server has worked so far."""
+        spent = processor_seconds(self.pid) if self.pid else None
+        return Look(time.monotonic(), spent, answers)
+
+    def _truncate_log(self) -> None:
         """Truncate a log that is too large."""
         with suppress(FileNotFoundError):
             if self.log_path.lstat().st_size > _LOG_SIZE:
                 os.truncate(self.log_path, 0)
 
-    def look(self) -> Look:
-        """The time, and how much the server has worked so far."""
-        return Look(time.monotonic(), processes.processor_seconds(self.pid) if self.pid else None)
-
     @property
     def crashed(self) -> bool:
-        """Whether it ended by its own fault, not by SIGTERM or SIGKILL.
+        """Whether the process ended by its own fault, not by SIGTERM or SIGKILL.
 
         The system also sends SIGKILL when memory is short, which says nothing about its files.
         """
@@ -220,7 +163,7 @@ class ChromaServer:
     ) -> None:
         self.stop()
 
-    def _bound(self) -> socket.socket:
+    def _bind(self) -> socket.socket:
         """The bound socket for the child. Waits a moment for the port of a server that is just ending."""
         until = time.monotonic() + _PORT_PATIENCE
         while True:
@@ -230,25 +173,24 @@ class ChromaServer:
                 listener.bind((self.host, self.port))
             except OSError as error:
                 listener.close()
-                nobodys = error.errno == errno.EADDRINUSE and processes.listener(self.port) is None
-                if not nobodys or time.monotonic() > until:
-                    raise NeedsHuman(self._no_port(error)) from error
+                if error.errno != errno.EADDRINUSE:
+                    where = f"{self.host}:{self.port}"
+                    raise NeedsHuman(f"Chroma can't listen on {where}: {error.strerror}") from error
+                holder = processes.listener(self.port)
+                if holder is not None or time.monotonic() > until:
+                    by = f" by {processes.describe(holder)}" if holder is not None else ""
+                    raise NeedsHuman(
+                        f"port {self.port} is taken{by}: stop that program, or set chroma.port to a free one"
+                    ) from error
                 time.sleep(0.1)
             else:
                 return listener
-
-    def _no_port(self, error: OSError) -> str:
-        if error.errno != errno.EADDRINUSE:
-            return f"Chroma can't listen on {self.host}:{self.port}: {error.strerror}"
-        holder = processes.listener(self.port)
-        by = f" by {processes.describe(holder)}" if holder is not None else ""
-        return f"port {self.port} is taken{by}: stop that program, or set chroma.port to a free one"
 
     def _spawn(self, listener: socket.socket) -> None:
         settings = {
             "listener": listener.fileno(), "names": self.names, "secret": self.secret, "tokens": self.tokens
         }  # fmt: skip
-        self._bound_log()
+        self._truncate_log()
         self._pipe, theirs = socket.socketpair()
         self._pipe.sendall(json.dumps(settings).encode() + b"\n")
         with theirs, open(self.log_path, "ab", opener=open_own) as output:  # appends after a truncation, too
@@ -263,20 +205,21 @@ class ChromaServer:
 
     def _await_ready(self) -> None:
         assert self._process is not None
-        line, until = b"", time.monotonic() + _START_PATIENCE
+        answer, until = b"", time.monotonic() + _START_PATIENCE
         while time.monotonic() < until:
             if (status := self._process.poll()) is not None:
-                self._bound().close()  # raises if the port is taken, the most likely reason
-                full = full_disk(self.log_path.parent) or full_disk(self.path)
-                said = (
-                    full
-                    or f"Chroma ended {_status(status)} while starting in {self.path}{self._last_error()}"
-                )
-                raise NeedsHuman(f"{said}; {REMEDY}") if damaged(said) else Transient(said)
-            line += self._heard(_MOMENT)
-            if line.endswith(b"\n") and self._answers():
-                self._note_answer()
-                self.level = _level(self.tokens, **json.loads(line))
+                self._bind().close()  # raises if the port is taken, the most likely reason
+                if full := full_disk(self.log_path.parent) or full_disk(self.path):
+                    raise Transient(full)
+                lines = self.log_path.read_text(errors="replace")[-4000:].splitlines()
+                last = next((f": {line.strip()}" for line in reversed(lines) if "rror" in line), "")
+                reason = f"Chroma ended {_status(status)} while starting in {self.path}{last}"
+                reason = f"{reason}; see {self.log_path}"
+                raise NeedsHuman(f"{reason}; {REMEDY}") if is_damage(reason) else Transient(reason)
+            answer += self._heard(_MOMENT)
+            if answer.endswith(b"\n") and self._answers():
+                self.supervision.ready(self.look(answers=True))
+                self.level = _level(self.tokens, **json.loads(answer))
                 return
         raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
 
@@ -294,22 +237,13 @@ class ChromaServer:
             time.sleep(seconds)  # it is ending
         return heard
 
-    def _last_error(self) -> str:
-        """The last error in its log, with the path of the log."""
-        lines = self.log_path.read_text(errors="replace")[-4000:].splitlines()
-        said = next((f": {line.strip()}" for line in reversed(lines) if "rror" in line), "")
-        return f"{said}; see {self.log_path}"
-
-    def _note_answer(self) -> None:
-        self._looked = self.look()
-        self._answered = self._looked.at
-
     def _answers(self) -> bool:
-        host, secret = local_address(self.host), self.secret
-        with closing(RestApi(host, self.port, token=secret, timeout=_ANSWER_TIMEOUT)) as api:
-            return api.is_alive()
+        host = local_address(self.host)
+        with Client(host, self.port, token=self.secret, timeout=_ANSWER_TIMEOUT) as client:
+            return client.is_alive()
 
     def _end(self) -> None:
+        self.supervision.move(ServerEvent.STOP)
         process, self._process = self._process, None
         if process is None:
             return
@@ -329,19 +263,11 @@ class ChromaServer:
 def _level(
     tokens: Sequence[tuple[str | None, str]], port: int, without_users: str, without_namespace: str
 ) -> str:
-    """How the port is guarded, in words. ``port``: Chroma's own, on 127.0.0.1."""
+    """Describe how the port is guarded. ``port``: Chroma's own, on 127.0.0.1."""
     open_to = [f"everybody may {may}" for token, may in tokens if token is None]
     who = {"token": "; ".join(open_to)} if tokens else {"this user and root only": without_users}
     exposed = f"{without_namespace}; past the guard, other users reach Chroma on port {port}"
     return describe({"host and origin checks": "", **who, "network namespace": without_namespace and exposed})
-
-
-def free_port(host: str) -> int:
-    """A port on which no process listens now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _status(status: int) -> str:

@@ -1,6 +1,6 @@
 """A collection as the list of its shards in Chroma, written and searched as a single index.
 
-Records are divided by ``core.shards``. A question goes to all shards, and the best hits of all are kept: the
+Records are divided by ``core.shards``. A question goes to all shards, and the best hits of all are kept. The
 distance of a record to a question does not depend on the other records. The lexical index counts over the
 whole collection, so scores equal the scores of a collection in one piece.
 """
@@ -30,7 +30,7 @@ _AT_ONCE = 32  # requests of readers that are under way in this process
 
 
 @contextmanager
-def blamed(shard: int, shards: int) -> Iterator[None]:
+def blame(shard: int, shards: int) -> Iterator[None]:
     """Note in errors which of several shards failed: that shard alone is damaged, or crashed the server."""
     try:
         yield
@@ -46,15 +46,15 @@ class Shards(Generic[Part]):
         self.parts = tuple(parts)
 
     def upsert(self, records: Sequence[Record]) -> None:
-        for number, some in self._divided(records, lambda record: record.id):
+        for number, some in self._divide(records, lambda record: record.id):
             self._ask(number, partial(self.parts[number].upsert, some))
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
-        for number, some in self._divided(metadata, lambda row: row[0]):
+        for number, some in self._divide(metadata, lambda row: row[0]):
             self._ask(number, partial(self.parts[number].patch, some))
 
     def drop(self, ids: Sequence[RecordId]) -> None:
-        for number, some in self._divided(ids, str):
+        for number, some in self._divide(ids, str):
             self._ask(number, partial(self.parts[number].drop, some))
 
     def count(self) -> int:
@@ -64,14 +64,14 @@ class Shards(Generic[Part]):
         answers = self._answers(
             [
                 (number, partial(self.parts[number].read, some, vectors=vectors))
-                for number, some in self._divided(ids, str)
+                for number, some in self._divide(ids, str)
             ]
         )
         return [record for answer in answers for record in answer]
 
     def ids(self) -> Iterator[RecordId]:
         for number, part in enumerate(self.parts):
-            with blamed(number, len(self.parts)):
+            with blame(number, len(self.parts)):
                 yield from part.ids()
 
     def facts(self) -> Mapping[str, object]:
@@ -91,7 +91,7 @@ class Shards(Generic[Part]):
         answers = self._each(lambda part: part.nearest(vectors, n, where))
         return _best(answers, n, lambda hit: (-hit[1], hit[0]))
 
-    def _divided(self, items: Sequence[T], id_of: Callable[[T], str]) -> list[tuple[int, list[T]]]:
+    def _divide(self, items: Sequence[T], id_of: Callable[[T], str]) -> list[tuple[int, list[T]]]:
         """Return the items by shard, in the order of the shards that have any."""
         by_shard: dict[int, list[T]] = {}
         for item in items:
@@ -107,7 +107,7 @@ class Shards(Generic[Part]):
         return [self._ask(*ask) for ask in asks]
 
     def _ask(self, number: int, question: Callable[[], T]) -> T:
-        with blamed(number, len(self.parts)):
+        with blame(number, len(self.parts)):
             return question()
 
 
@@ -119,12 +119,12 @@ class SearchedShards(Shards[ChromaIndex]):
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
         answers = self._answers(
-            [(number, partial(self.parts[number].vectors, some)) for number, some in self._divided(ids, str)]
+            [(number, partial(self.parts[number].vectors, some)) for number, some in self._divide(ids, str)]
         )
         return {id_: vector for answer in answers for id_, vector in answer.items()}
 
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
-        shares = self._divided(ids, str)
+        shares = self._divide(ids, str)
         answers = self._answers(
             [(number, partial(self.parts[number].matching, some, where)) for number, some in shares]
         )
@@ -137,9 +137,6 @@ class SearchedShards(Shards[ChromaIndex]):
         document = next((document for document in named if isinstance(document, str)), None)
         parts = self.parts if document is None else [self.parts[shard_of(document, len(self.parts))]]
         return [record for part in parts for record in part.select(where, most)][:most]
-
-    def check_filter(self, where: dict[str, object]) -> None:
-        self.parts[0].check_filter(where)
 
     def _answers(self, asks: Sequence[Ask[T]]) -> list[T]:
         """Return all answers, or raise the error of the first shard that has one."""

@@ -65,7 +65,7 @@ class Supervised(Options):
     tokens: tuple[ReaderToken, ...] = Field(
         default=(), description="further tokens and their rights, see below"
     )
-    embedded: bool = Field(default=False, description="`false`: run a server")
+    embedded: bool = Field(default=False, description="`false`: a server on `port`")
 
     @property
     def rights(self) -> list[tuple[str | None, str]]:
@@ -119,10 +119,10 @@ class RemoteChroma(Options):
 
 
 class Embedded(Options):
-    """Chroma inside the ingestor process: for one-shot runs, when no other process reads meanwhile."""
+    """A Chroma server of each run, on a free port of this machine."""
 
     path: Path = Field(default=Path("chroma"), description="folder of Chroma's data")
-    embedded: bool = Field(default=True, description="`true`: no server")
+    embedded: bool = Field(default=True, description="`true`: a server of each run, on a free port")
 
 
 Chroma = Supervised | RemoteChroma | Embedded

@@ -30,7 +30,7 @@ class PythonChild:
     environment: dict[str, str]
 
     def start(self, **streams: Any) -> "subprocess.Popen[bytes]":
-        """``streams``: what ``Popen`` takes besides command and environment."""
+        """Start it. ``streams``: what ``Popen`` takes besides command and environment."""
         return subprocess.Popen(self.command, env=self.environment, **streams)  # noqa: S603 - our own program
 
 
@@ -52,6 +52,16 @@ def python_child(
         if name in names or name.startswith("LC_") or (secrets and not name.startswith("PYTHON"))
     }
     return PythonChild((sys.executable, "-P", *words), {**absolute_paths(kept), **variables})
+
+
+def processor_seconds(pid: int) -> float | None:
+    """The processor time that all threads of a process have spent; None if it ended, or without /proc."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def absolute_paths(environment: Mapping[str, str]) -> dict[str, str]:

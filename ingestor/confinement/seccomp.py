@@ -1,9 +1,9 @@
 """The system calls that a parsing process may make, as a program for the kernel's filter. Pure.
 
 The list names what is allowed; everything else fails. Threads, memory, time and reading are allowed. New
-sockets, new processes, other programs, signals to others, other processes' memory and limits, opening for
-writing, mounts and kernel features (bpf, keyctl, io_uring, userfaultfd) are not. The filter needs no
-privilege and holds for the life of the process. See seccomp(2) and the kernel's networking/filter.rst.
+sockets, new processes, other programs and opening for writing are not. Nor are mounts, kernel features such
+as bpf and io_uring, and signals, memory and limits of other processes. The filter needs no privilege and
+holds for the life of the process. See seccomp(2) and the kernel's networking/filter.rst.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """``audit``: its AUDIT_ARCH number; ``numbers``: of the calls that it has."""
+    """A processor. ``audit``: its AUDIT_ARCH number; ``numbers``: of the calls that it has."""
 
     audit: int
     numbers: Mapping[str, int]

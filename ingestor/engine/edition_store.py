@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ingestor.chroma.shards import Shards, blamed
+from ingestor.chroma.shards import Shards, blame
 from ingestor.core.backend import Backend, Model
 from ingestor.core.entries import ChromaName, Edition, EditionName, Renewal
 from ingestor.core.events import event
@@ -138,9 +138,9 @@ def other_keys(metadata: Iterable[Metadata]) -> set[str]:
 
 def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> frozenset[str]:
     """Note metadata keys of a collection's records, so that writing a record removes them. Return all."""
-    row = journal.collection(collection)
+    row = Editions(journal).row(collection)
     if not keys <= row.extra_keys:
-        journal.note_collection(collection, replace(row, extra_keys=row.extra_keys | keys))
+        Editions(journal).note(collection, replace(row, extra_keys=row.extra_keys | keys))
     return row.extra_keys | keys
 
 
@@ -212,12 +212,12 @@ class EditionStore:
         self.match_names()
         index = self.open(name)
         index.count()  # by its UUID, which a collection that took its name does not have
-        if judge(index.facts(), self._journal.collection(name).generations, self.home) != "same":
+        if judge(index.facts(), self._editions.row(name).generations, self.home) != "same":
             del self._open[name]
             self.open(name)
         places, reasons = self._editions.named(name).places, list[str]()
         for number, (_, place) in enumerate(places):
-            with blamed(number, len(places)):
+            with blame(number, len(places)):
                 if reason := self._chroma.look(place):
                     reasons.append(f"{place}: {reason}" if len(places) > 1 else reason)
         self._editions.note_reach(name, "; ".join(reasons) or None)
@@ -261,7 +261,7 @@ class EditionStore:
         """Note that another program has its name. Records of ours, if it returns, are unknown."""
         self._open.pop(name, None)
         if self._editions.has_documents(name):
-            self._journal.note_collection(name, replace(self._journal.collection(name), uuids=()))
+            self._editions.note(name, replace(self._editions.row(name), uuids=()))
         else:
             self._editions.forget(name)
 
@@ -282,7 +282,7 @@ class EditionStore:
 
     def _open_anew(self, name: EditionName) -> EditionIndex:
         self.match_names()
-        row, model, edition = self._journal.collection(name), self._model(name), self._editions.named(name)
+        row, model, edition = self._editions.row(name), self._model(name), self._editions.named(name)
         if row.embedder not in (None, model.recipe):
             self._start_over(edition, "the embedder changed")
         index = self._connect(edition, model)
@@ -312,11 +312,11 @@ class EditionStore:
                 Requests(self._journal).put("rebuild", edition.serves, why)
                 Requests(self._journal).arrange()
             self._words.refill(index.uuids)
-        row = replace(self._journal.collection(name), uuids=index.uuids, embedder=model.recipe)
+        row = replace(self._editions.row(name), uuids=index.uuids, embedder=model.recipe)
         # A comparison drops records: a backup with the old generation may still have them.
         expected = () if compared else tuple(filter(None, (generation_of(index.facts()),)))
-        self._journal.note_collection(name, replace(row, generations=expected))
-        self._journal.renew(renew(self._journal, index, Renewal(name, expected), self.home))
+        self._editions.note(name, replace(row, generations=expected))
+        self._editions.renew(renew(self._journal, index, Renewal(name, expected), self.home))
         self._seen.add(index.uuids)
         return index
 
@@ -324,7 +324,7 @@ class EditionStore:
         """Open all shards, each created if it does not exist, and their words."""
         parts, uuids = list[Index](), list[str]()
         for number, (_, place) in enumerate(edition.places):
-            with blamed(number, edition.shards):
+            with blame(number, edition.shards):
                 part, uuid = self._chroma.open(place, model)
             parts.append(part)
             uuids.append(uuid)

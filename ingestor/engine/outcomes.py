@@ -26,6 +26,7 @@ from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Prepared, withdraw
 from ingestor.ports import NeedsHuman, Stale, Unsupported
 from ingestor.state.editions import Notices
+from ingestor.state.queries.browsing import source_of
 from ingestor.state.sources import SourceRows, WithdrawalGuard
 
 log = logging.getLogger("ingestor")
@@ -224,7 +225,7 @@ class DocumentFlow:
 
     def _has_new_source(self, entry: Entry) -> bool:
         """Whether its source was renamed meanwhile: the document is due again under the new name."""
-        return self._journal.source_of(entry.row) not in (None, entry.source)
+        return source_of(self._journal, entry.row) not in (None, entry.source)
 
     def _may_withdraw(self, document: InFlight, failure: Failure) -> bool:
         """Whether its records may be removed; else the document waits until a person accepts the loss."""

@@ -20,6 +20,7 @@ from ingestor.core.generation import Home, generation_of, judge, stamp
 from ingestor.model import Metadata, Record
 from ingestor.pipeline.prepare import Prepared, record_id
 from ingestor.ports import Index, Transient
+from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 
 WantedRecipe = Callable[[Prepared], str]
@@ -130,7 +131,7 @@ def remove(journal: Journal, index: Index, entries: Sequence[Entry], home: Home)
 def renew(journal: Journal, index: Index, now: Renewal, home: Home) -> Renewal:
     """Give a collection a new generation. ``now``: those that it may have. Returns the only one left."""
     fresh = token_hex(8)
-    journal.renew(replace(now, generations=(*now.generations, fresh)))
+    Editions(journal).renew(replace(now, generations=(*now.generations, fresh)))
     index.note(stamp(fresh, home))
     return replace(now, generations=(fresh,))
 
@@ -143,7 +144,7 @@ def _begin(
     Raises Transient if the collection has another generation than the last write gave it.
     """
     facts = index.facts()
-    if judge(facts, journal.collection(collection).generations, home) != "same":
+    if judge(facts, Editions(journal).row(collection).generations, home) != "same":
         raise Transient("another program changed the collection; comparing records with the journal")
     present, fresh = generation_of(facts), token_hex(8)
     expected = (fresh,) if present is None else (present, fresh)

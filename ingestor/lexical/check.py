@@ -7,10 +7,10 @@ are used.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ingestor.core.shards import join
 from ingestor.lexical.file import Unusable, Uuids
@@ -20,23 +20,25 @@ from ingestor.units import counted
 if TYPE_CHECKING:
     from ingestor.core.listings.key_set import KeySet
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """``number``: of the collection's tables; None if it has none, so that every record differs."""
+    """The words of a collection. ``number``: of its tables; None if it has none: every record differs."""
 
     db: sqlite3.Connection | None = None
     number: int | None = None
 
     def unready(self) -> str | None:
-        """Why there is no keyword search in this collection yet, or None."""
+        """Return why there is no keyword search in this collection yet, or None."""
         try:
             if self.db is not None and self.number is not None:
                 complete = "SELECT complete FROM collections WHERE number = ?"
-                found = self.db.execute(complete, (self.number,)).fetchone()
-                if found is None:
+                stored = self.db.execute(complete, (self.number,)).fetchone()
+                if stored is None:
                     return "its lexical index is not made yet"
-                if found[0]:
+                if stored[0]:
                     return None
                 (count,) = self.db.execute(f"SELECT COUNT(*) FROM records_{self.number}").fetchone()
                 return f"the lexical index is being built: {counted(count, 'record')} so far"
@@ -56,39 +58,41 @@ class Words:
         from ingestor.core.fingerprint import text_digest
         from ingestor.lexical.index import read_keys
 
-        if self.db is None or self.number is None or self.unready() is not None:
+        if self.unready() is not None:
             return True
-        try:
-            kept = read_keys(self.db, self.number, texts)
-        except sqlite3.DatabaseError:
-            return True
-        return kept.keys() == texts.keys() and all(
-            text is None or kept[id_].hex() == text_digest(text) for id_, text in texts.items()
+        kept = self._read(lambda db, number: read_keys(db, number, texts), None)
+        return kept is None or (
+            kept.keys() == texts.keys()
+            and all(text is None or kept[id_].hex() == text_digest(text) for id_, text in texts.items())
         )
 
     def differing(self, records: Sequence[Record]) -> list[RecordId]:
         """Records that are not indexed by the words of their context and text in their language."""
         from ingestor.lexical.index import read_rows, row_of
 
-        if self.db is None or self.number is None:
-            return [record.id for record in records]
-        try:
-            found = read_rows(self.db, self.number, [record.id for record in records])
-        except sqlite3.DatabaseError:
-            return [record.id for record in records]
-        return [record.id for record in records if found.get(record.id) != row_of(record)]
+        ids = [record.id for record in records]
+        stored = self._read(lambda db, number: read_rows(db, number, ids), None) or {}
+        return [record.id for record in records if stored.get(record.id) != row_of(record)]
 
     def surplus(self, present: Sequence[KeySet]) -> list[RecordId]:
         """Ids in the lexical index that are in none of ``present``."""
-        if self.db is None or self.number is None:
-            return []
-        try:
-            left: Iterator[str] = (id_ for (id_,) in self.db.execute(f"SELECT id FROM records_{self.number}"))
+
+        def list_surplus(db: sqlite3.Connection, number: int) -> list[RecordId]:
+            ids: Iterator[str] = (id_ for (id_,) in db.execute(f"SELECT id FROM records_{number}"))
             for keys in present:
-                left = keys.absent(left)
-            return sorted(map(RecordId, left))
+                ids = keys.absent(ids)
+            return sorted(map(RecordId, ids))
+
+        return self._read(list_surplus, [])
+
+    def _read(self, read: Callable[[sqlite3.Connection, int], T], otherwise: T) -> T:
+        """Return what is read; ``otherwise`` if there are no words, or the file cannot be read."""
+        if self.db is None or self.number is None:
+            return otherwise
+        try:
+            return read(self.db, self.number)
         except sqlite3.DatabaseError:
-            return []
+            return otherwise
 
 
 @contextmanager
@@ -97,8 +101,8 @@ def words_of(file: AbstractContextManager[sqlite3.Connection], uuids: Uuids) -> 
     with ExitStack() as stack:
         try:
             db = stack.enter_context(file)
-            found = db.execute("SELECT number FROM collections WHERE uuid = ?", (join(uuids),)).fetchone()
+            stored = db.execute("SELECT number FROM collections WHERE uuid = ?", (join(uuids),)).fetchone()
         except (Unusable, sqlite3.DatabaseError):
             yield Words()
             return
-        yield Words(db, None if found is None else int(found[0]))
+        yield Words(db, None if stored is None else int(stored[0]))

@@ -1,16 +1,15 @@
 """The SQLite file of all lexical indexes: opened, told apart from foreign and damaged files, made again.
 
 It can be deleted at any time: what it holds is made again from Chroma. A collection is known by the UUIDs of
-its shards. Its tables are its own, so that its word counts are its own and its removal is cheap: its records
-with their terms (``terms.py``), FTS5's index of these terms, its vocabulary, and the
-titles of its documents (``tables.py``). FTS5 only splits terms at spaces. One thread writes; other processes
-read (WAL).
+its shards. Its tables are its own, so that its word counts are its own and its removal is cheap. They are its
+records with their terms (``terms.py``), FTS5's index of these terms, and those of ``tables.py``. FTS5 only
+splits terms at spaces. One thread writes; other processes read (WAL).
 """
 
 import logging
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
 from zlib import crc32
@@ -19,7 +18,7 @@ import Stemmer
 
 from ingestor.core.events import event
 from ingestor.core.shards import join, separate
-from ingestor.lexical import stems, tables
+from ingestor.lexical import tables, terms
 from ingestor.ports import Transient
 from ingestor.state.files import refuse_link
 
@@ -64,7 +63,7 @@ def mark() -> int:
 
     A file with another mark is built again.
     """
-    rules = (_SCHEMA, stems.VERSION, stems.LONGEST, Stemmer.version(), sorted(stems.ALGORITHMS.items()))
+    rules = (_SCHEMA, terms.VERSION, terms.LONGEST, Stemmer.version(), sorted(terms.ALGORITHMS.items()))
     return crc32(repr(rules).encode()) & 0x7FFFFFFF
 
 
@@ -76,7 +75,7 @@ class LexicalFile:
 
     def __init__(self, path: Path, synchronous: str = "FULL") -> None:
         self._path, self._synchronous, self.renewals = path, synchronous, 0
-        self._db = self._opened()
+        self._db = self._open()
 
     def close(self) -> None:
         self._db.close()
@@ -85,7 +84,7 @@ class LexicalFile:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All or nothing, and durable when it ends.
 
-        Raises Transient when the file cannot be written now, Unusable when it was damaged or deleted: then it
+        Raises Transient when the file cannot be written now, Unusable when it was damaged or deleted. Then it
         is empty, and no collection in it is complete.
         """
         self._require()
@@ -117,9 +116,9 @@ class LexicalFile:
         """Return the number of a collection's tables, which are made if they do not exist."""
         uuid = join(uuids)
         with self.transaction() as db:
-            found = db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchone()
-            if found is not None:
-                return int(found[0])
+            stored = db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchone()
+            if stored is not None:
+                return int(stored[0])
             number = int(db.execute("INSERT INTO collections (uuid) VALUES (?)", (uuid,)).lastrowid or 0)
             for statement in (*_TABLES.values(), *_TRIGGERS):
                 db.execute(statement.format(number))
@@ -149,14 +148,14 @@ class LexicalFile:
             self._renew("the file was deleted or replaced")
             raise Unusable("the file was deleted or replaced")
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         try:
-            return self._connected()
+            return self._connect()
         except (sqlite3.DatabaseError, Unusable) as error:
             if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
                 raise Transient(f"the lexical index {self._path} cannot be opened: {error}") from error
             self._remove(str(error))
-            return self._connected()
+            return self._connect()
 
     def _renew(self, why: str) -> None:
         """Raises Transient when the new file cannot be written now; the next use tries again."""
@@ -164,7 +163,7 @@ class LexicalFile:
         self.renewals += 1
         self._inode = 0, 0  # no file's: one that is made by half may have the number of the former one
         self._remove(why)
-        self._db = self._opened()
+        self._db = self._open()
 
     def _remove(self, why: str) -> None:
         log.warning(
@@ -176,7 +175,7 @@ class LexicalFile:
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         refuse_link(self._path)
         db = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         try:
@@ -194,44 +193,18 @@ class LexicalFile:
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """The file for reading, beside its writer. Raises Unusable if it cannot be read, also later."""
-    db = opened_to_read(path)
-    try:
+    with closing(LexicalReaders(path)) as readers, readers.reading() as db:
         yield db
-    except sqlite3.DatabaseError as error:
-        raise unreadable(path, error) from error
-    finally:
-        db.close()
 
 
-def opened_to_read(path: Path) -> sqlite3.Connection:
-    """Open a connection for reading, for a single thread at a time. Raises Unusable."""
-    address = f"{path.absolute().as_uri()}?mode=ro"
-    try:
-        db = sqlite3.connect(
-            address, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=True
-        )
-        try:
-            require_mark(db)
-        except BaseException:
-            db.close()
-            raise
-    except sqlite3.DatabaseError as error:
-        raise unreadable(path, error) from error
-    return db
-
-
-def unreadable(path: Path, error: Exception) -> Unusable:
-    return Unusable(f"the lexical index {path} cannot be read: {error}")
-
-
-def require_mark(db: sqlite3.Connection) -> None:
-    found = _number(db, "PRAGMA application_id"), _number(db, "PRAGMA user_version")
-    if found != (_APPLICATION, mark()):
+def _require_mark(db: sqlite3.Connection) -> None:
+    stored = _number(db, "PRAGMA application_id"), _number(db, "PRAGMA user_version")
+    if stored != (_APPLICATION, mark()):
         raise Unusable("the file has another version, or is no lexical index")
 
 
 def is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Whether it means damage, or a table that is missing."""
+    """Whether an error means damage, or a table that is missing."""
     name = getattr(error, "sqlite_errorname", "")
     return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or str(error).startswith(
         ("no such table", "vtable constructor")
@@ -246,7 +219,7 @@ def _prepare(db: sqlite3.Connection) -> None:
             db.execute(_LANGUAGES)
             db.execute(f"PRAGMA application_id = {_APPLICATION}")
             db.execute(f"PRAGMA user_version = {mark()}")
-        require_mark(db)
+        _require_mark(db)
         db.execute("COMMIT")
     finally:
         if db.in_transaction:
@@ -272,16 +245,23 @@ class LexicalReaders:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection for this thread alone. Raises Unusable, also later; it is then not used again."""
-        file, db = self._taken()
+        try:
+            stored = self._path.stat()
+            file, db = self._take((stored.st_dev, stored.st_ino))
+        except (OSError, sqlite3.DatabaseError) as error:
+            raise self._unreadable(error) from error
         try:
             yield db
-        except sqlite3.DatabaseError as error:
+        except BaseException as error:
             db.close()
-            raise unreadable(self._path, error) from error
-        except BaseException:
-            db.close()
+            if isinstance(error, sqlite3.DatabaseError):
+                raise self._unreadable(error) from error
             raise
-        self._put_back(file, db)
+        with self._lock:
+            if not self._closed:
+                self._idle.append((file, db))
+                return
+        db.close()
 
     def close(self) -> None:
         """Connections in use are closed by those who use them."""
@@ -290,30 +270,25 @@ class LexicalReaders:
             while self._idle:
                 self._idle.pop()[1].close()
 
-    def _taken(self) -> tuple[_File, sqlite3.Connection]:
+    def _take(self, file: _File) -> tuple[_File, sqlite3.Connection]:
         """Take a connection to the present file, which may have replaced an earlier one."""
-        file = _file(self._path)
         with self._lock:
             while self._idle:
                 of, db = self._idle.pop()
                 if of == file:
                     return of, db
                 db.close()
-        db = opened_to_read(self._path)
-        db.execute(f"PRAGMA mmap_size = {_MAPPED}")
+        address = f"{self._path.absolute().as_uri()}?mode=ro"
+        db = sqlite3.connect(
+            address, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=True
+        )
+        try:
+            _require_mark(db)
+            db.execute(f"PRAGMA mmap_size = {_MAPPED}")
+        except BaseException:
+            db.close()
+            raise
         return file, db
 
-    def _put_back(self, file: _File, db: sqlite3.Connection) -> None:
-        with self._lock:
-            if not self._closed:
-                self._idle.append((file, db))
-                return
-        db.close()
-
-
-def _file(path: Path) -> _File:
-    try:
-        found = path.stat()
-    except OSError as error:
-        raise unreadable(path, error) from error
-    return found.st_dev, found.st_ino
+    def _unreadable(self, error: Exception) -> Unusable:
+        return Unusable(f"the lexical index {self._path} cannot be read: {error}")

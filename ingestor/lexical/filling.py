@@ -118,7 +118,7 @@ class Upkeep:
         return not (self._fillings or self.sweeping or self._renewals != self._file.renewals)
 
     def due(self) -> bool:
-        """Whether ``work`` should be called again at once."""
+        """Whether the next ``work`` should follow at once."""
         return not self.complete and self._clock() >= self._not_before
 
     def work(self) -> None:

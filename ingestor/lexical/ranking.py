@@ -61,18 +61,18 @@ def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> By
                     ORDER BY rank LIMIT ?) AS found
                 JOIN records_{number} USING (row)"""
     with _one_moment(db):
-        asked = _asked(db, number, question)
+        asked = _parse_question(db, number, question)
         wanted = _rarest(asked.held)
         match = " OR ".join(f'"{term}"' for term in wanted)
         rows = db.execute(query, (match, limit)).fetchall() if wanted else []
-        named = _named(db, number, asked)
+        named = _match_named(db, number, asked)
     weights = [_weight(asked.held[term], asked.records) for term in wanted]
     most = (sum(weights) + asked.absent * _weight(1, asked.records)) * _SATURATED
     order = sorted(((RecordId(id_), score) for id_, score in rows), key=lambda one: (-one[1], one[0]))
     return ByWords(order, most, named)
 
 
-def _named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str, float]:
+def _match_named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str, float]:
     """The documents that a question names by their titles: those with nearly the most of its words' weight.
 
     A word weighs as much here as in texts, and one that no text holds as much as the rarest. A title names
@@ -80,34 +80,34 @@ def _named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str, floa
     """
     held = {**dict.fromkeys(asked.terms, 1), **asked.held}
     weights = {term: _weight(holding, asked.records) for term, holding in held.items()}
-    found = match_titles(db, number, weights)
-    best = max(found.values(), default=0.0)
+    matches = match_titles(db, number, weights)
+    best = max(matches.values(), default=0.0)
     certain = max(best, _weight(1, asked.records) * _CERTAIN)
     least = max(best * _NEARLY, certain * _LEAST)
-    return {document: weight / certain for document, weight in found.items() if weight > least}
+    return {document: weight / certain for document, weight in matches.items() if weight > least}
 
 
 def telling(db: sqlite3.Connection, number: int, question: str) -> set[str]:
     """The terms of a question that tell records apart: a quarter of the records at most hold them."""
     with _one_moment(db):
-        asked = _asked(db, number, question)
+        asked = _parse_question(db, number, question)
     most = max(3, asked.records / 4)
     return {term for term, held in asked.held.items() if held <= most} or set(asked.held)
 
 
-def _asked(db: sqlite3.Connection, number: int, question: str) -> _Asked:
+def _parse_question(db: sqlite3.Connection, number: int, question: str) -> _Asked:
     languages = [row[0] for row in db.execute("SELECT language FROM languages WHERE number = ?", (number,))]
-    found = db.execute("SELECT records FROM collections WHERE number = ?", (number,)).fetchone()
-    if found is None:
+    matches = db.execute("SELECT records FROM collections WHERE number = ?", (number,)).fetchone()
+    if matches is None:
         raise Gone("the collection was replaced meanwhile")
-    records = int(found[0])
+    records = int(matches[0])
     words = question_words(question, languages)
     terms = list(dict.fromkeys(chain.from_iterable(words)))
     held = read_held(db, number, terms)
     absent = [forms for forms in words if held.keys().isdisjoint(forms)]
     corrections = [correct(db, number, forms) for forms in absent]
-    for found in corrections:
-        held |= found
+    for matches in corrections:
+        held |= matches
     return _Asked(records, held, len(absent) - sum(map(bool, corrections)), terms)
 
 

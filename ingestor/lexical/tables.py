@@ -78,7 +78,7 @@ def change_vocabulary(db: sqlite3.Connection, number: int, old: Iterable[str], n
 
 
 def read_held(db: sqlite3.Connection, number: int, terms: Sequence[str]) -> dict[str, int]:
-    """How many records hold each term, for terms that any record holds."""
+    """Count the records that hold each term, for terms that any record holds."""
     query = f"SELECT term, held FROM vocabulary_{number} WHERE term IN ({{}})"
     return {
         term: held
@@ -94,15 +94,15 @@ def may_be_mistyped(term: str) -> bool:
 
 def correct(db: sqlite3.Connection, number: int, forms: Iterable[str]) -> dict[str, int]:
     """The nearest words by edits, and how many records hold them. ``forms``: of one word."""
-    found: list[tuple[int, int, str]] = []
+    candidates: list[tuple[int, int, str]] = []
     for form in filter(may_be_mistyped, forms):
         allowed = 2 if len(form) >= _LONG else 1
-        found += [
+        candidates += [
             (edits, -held, term)
             for term, held in _alike(db, number, form)
             if abs(len(term) - len(form)) <= allowed and (edits := distance(form, term)) <= allowed
         ]
-    nearest = sorted(each for each in set(found) if each[0] == min(found)[0])
+    nearest = sorted(each for each in set(candidates) if each[0] == min(candidates)[0])
     return {term: -held for _, held, term in nearest[:_CORRECTIONS]}
 
 

@@ -1,6 +1,6 @@
 """Text to the terms that are indexed, and by which it is found. Pure.
 
-- Words are lower-cased and stemmed by the record's language.
+- Words are lower-cased and stemmed by the record's language, with Snowball's algorithms [Porter 2001].
 - Names, numbers and code are kept whole and in parts: ``chroma.get_or_create`` gives itself,
   ``chroma``, ``get_or_create``, ``get``, ``or`` and ``create``; ``§ 12`` gives ``§12`` and ``12``.
 - Words with joiners, such as Persian's, are also indexed without, as many people write them.
@@ -16,8 +16,22 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from unicodedata import normalize
 
-from ingestor.lexical.stems import LONGEST, primary, stem
+import Stemmer
 
+# Languages as metadata has them (ISO 639-1), and their names in Snowball.
+ALGORITHMS = {
+    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
+    "en": "english", "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian",
+    "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian",
+    "id": "indonesian", "it": "italian", "lt": "lithuanian", "nb": "norwegian", "ne": "nepali",
+    "nl": "dutch", "nn": "norwegian", "no": "norwegian", "pl": "polish", "pt": "portuguese",
+    "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish",
+    "yi": "yiddish",
+}  # fmt: skip
+VERSION = 2  # raised whenever the same text gives other terms: indexes are made again
+LONGEST = 64  # characters of a term; longer ones are cut
+_KEPT_STEMS = 2**14  # stems that are kept in memory; most words are found in the larger cache of terms
+_ACCENTS = range(0x300, 0x370)  # combining marks of Latin, Greek and Cyrillic letters
 _HAN = "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 DENSE = (  # scripts whose text gives pairs: kana, Korean, Thai, Lao, Tibetan, Burmese, Khmer, and Han
     f"\u3040-\u30ff\u31f0-\u31ff\u1100-\u11ff\uac00-\ud7af\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff{_HAN}"
@@ -59,7 +73,7 @@ def question_words(text: str, languages: Iterable[str]) -> list[tuple[str, ...]]
 
 
 def places(text: str, language: str | None, wanted: Set[str]) -> Iterator[tuple[int, int]]:
-    """Where words stand that give one of the ``wanted`` terms: names whole, or the words in them."""
+    """Yield the places of words that give one of the ``wanted`` terms: names whole, or words in them."""
     code = primary(language)
     for token in _TOKEN.finditer(text):
         if token.lastgroup == "dense":
@@ -101,8 +115,8 @@ def _terms(text: str, language: str) -> Iterator[str]:
 
 def _by_token(text: str, language: str, *, question: bool = False) -> Iterator[Iterable[str]]:
     """The terms of each token; a run of a script without spaces is one token."""
-    found = _ASCII_TOKEN.finditer(text) if text.isascii() else _TOKEN.finditer(normalize("NFKC", text))
-    for token in found:
+    tokens = _ASCII_TOKEN.finditer(text) if text.isascii() else _TOKEN.finditer(normalize("NFKC", text))
+    for token in tokens:
         if token.lastgroup == "name":
             word = token[0]
             yield _kept(word, language) if len(word) <= LONGEST else _of_word(word, language)
@@ -126,7 +140,7 @@ _kept = lru_cache(_KEPT)(_of_word)  # a few words make most of any text
 
 
 def _is_plain(token: str) -> bool:
-    """Whether it is a word, and no name of several."""
+    """Whether a token is a word, and no name of several."""
     return _PLAIN.fullmatch(token) is not None and not _HUMPS.search(token)
 
 
@@ -167,3 +181,26 @@ def _whole(name: str) -> str:
 
 def _cut(term: str) -> str:
     return term[:LONGEST]
+
+
+def primary(language: str | None) -> str:
+    """Return ``de`` for ``de-AT``; empty if the language is unknown or has no algorithm."""
+    code = (language or "").partition("-")[0].lower()
+    return code if code in ALGORITHMS else ""
+
+
+@lru_cache(maxsize=_KEPT_STEMS)
+def stem(word: str, language: str) -> str:
+    """Return the stem of a word in lower case, without accents.
+
+    ``language``: a key of ALGORITHMS; if empty, only accents are removed.
+    """
+    if language:
+        word = Stemmer.Stemmer(ALGORITHMS[language], 0).stemWord(word)  # threads must not share a stemmer
+    return word if word.isascii() else _plain(word)
+
+
+def _plain(word: str) -> str:
+    """Without accents: many people leave them out."""
+    letters = (letter for letter in normalize("NFD", word) if ord(letter) not in _ACCENTS)
+    return normalize("NFC", "".join(letters))

@@ -28,7 +28,7 @@ from ingestor.queries.changes import approve, roll_back
 from ingestor.queries.documents import history
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
-from ingestor.state.queries.browsing import failed_rows
+from ingestor.state.queries.browsing import failed_rows, named
 from ingestor.state.queries.history import FEW
 from ingestor.state.sources import SourceRows, Withdrawals
 from ingestor.units import counted
@@ -172,7 +172,7 @@ def retry(config: Config, form: Form) -> FormResult:
                 raise RequestProblem.at("reason", 422, "the form names no reason")
             rows = [row for row, reason in failed_rows(journal, source) if kind_of(reason) == kind]
         elif wanted:
-            rows = [entry.row for entry in journal.named(wanted)]
+            rows = [entry.row for entry in named(journal, wanted)]
         count = journal.retry(rows)
     message = f"{counted(count, 'document')} will be retried now" if count else "No documents to retry"
     return FormResult(_back(form), message)

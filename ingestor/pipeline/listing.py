@@ -14,6 +14,7 @@ from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Connector, Identified, PartialScan, Scoped, Trackable, Transient
 from ingestor.state.journal import Journal
 from ingestor.state.listings import PageStore
+from ingestor.state.queries.browsing import parsers_of
 
 _PAGE = 500  # items compared at once
 
@@ -64,7 +65,7 @@ def want(journal: Journal, sources: Sequence[Source], leaving: Sequence[SourceNa
     for name in leaving:
         journal.relocate(name, [])
     for source in sources:
-        for parser in () if source.only_loses else journal.parsers(source.feed):
+        for parser in () if source.only_loses else parsers_of(journal, source.feed):
             journal.want_recipe(source.feed, parser, source.tools.recipe(parser))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from ingestor.config.models import Config
-from ingestor.config.servers import Embedded, RemoteChroma, Supervised, local_address
+from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised, local_address
 from ingestor.core.entries import Edition
 from ingestor.ports import IngestorError, NeedsHuman, Transient
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, uuids_of
 from ingestor.state.files import chroma_log_path, journal_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
@@ -81,30 +81,30 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
     ``patience``: seconds to wait while Chroma starts or another command uses it; PATIENCE if None. Raises
     Locked after that, NeedsHuman if Chroma cannot be shared.
     """
-    from ingestor.chroma.backend import Collections
+    from ingestor.chroma.backend import opened
     from ingestor.chroma.collections import Ownership
 
-    def opened(stack: ExitStack) -> Collections:
+    def enter(stack: ExitStack) -> Collections:
         running = is_running(config)
         place, log = (as_served(config) if running else config).chroma, chroma_log_path(config)
         if running or isinstance(place, RemoteChroma):
             check_answers(place)
-        owner = Ownership(journal.owner, journal.uuids)
-        return stack.enter_context(Collections(place, owner, log_path=log, attach=running))
+        owner = Ownership(journal.owner, lambda: uuids_of(journal))
+        return stack.enter_context(opened(place, owner, log, attach=running))
 
     with ExitStack() as stack:
-        yield retry_until_free(lambda: opened(stack), PATIENCE if patience is None else patience)
+        yield retry_until_free(lambda: enter(stack), PATIENCE if patience is None else patience)
 
 
-def check_answers(chroma: Supervised | RemoteChroma | Embedded) -> None:
+def check_answers(chroma: Chroma) -> None:
     """Raise Transient if Chroma accepts connections and does not answer: each request would wait a minute."""
-    from ingestor.chroma.api import RestApi
+    from ingestor.chroma.client import Client
 
     if isinstance(chroma, Embedded):
         return
     ssl = isinstance(chroma, RemoteChroma) and chroma.ssl
-    with closing(RestApi(local_address(chroma.host), chroma.port, ssl=ssl, timeout=HEARTBEAT)) as api:
-        if api.hangs():
+    with Client(local_address(chroma.host), chroma.port, ssl=ssl, timeout=HEARTBEAT) as client:
+        if client.hangs():
             place = f"{chroma.host}:{chroma.port}"
             raise Transient(
                 f"Chroma at {place} hangs: no answer to a heartbeat in {HEARTBEAT:g} s; "
@@ -115,21 +115,17 @@ def check_answers(chroma: Supervised | RemoteChroma | Embedded) -> None:
 def as_served(config: Config) -> Config:
     """The config with Chroma's address and secret now, as the lock on Chroma's folder says.
 
-    Raises Locked if Chroma does not listen just now, NeedsHuman if it never does (``embedded``).
+    Raises Locked if Chroma does not listen just now.
     """
     from ingestor.chroma.folder import LOCK
 
     chroma, who = config.chroma, f"process {' '.join(noted(lock_path(config))[:1])}"
-    if isinstance(chroma, Embedded):
-        raise NeedsHuman(
-            f"Chroma is inside {who} (embedded: true); other processes can read it after its end"
-        )
-    if not isinstance(chroma, Supervised):
+    if isinstance(chroma, RemoteChroma):
         return config
     match noted(lock_path(config)), noted(chroma.path / LOCK):
         case [pid, *_], [holder, host, port, secret] if pid == holder and _listens(host, int(port)):
             here = {"host": host, "port": int(port), "token": SecretStr(secret)}
-            return replace(config, chroma=chroma.model_copy(update=here))
+            return replace(config, chroma=Supervised(path=chroma.path).model_copy(update=here))
     raise Locked(f"Chroma is not up: {who}, which runs it, is starting or stopping it; try again in a moment")
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from ingestor.app.handover import gone_sources, rehearsed
 from ingestor.app.parts import Parts, made_by
 from ingestor.config.models import Config
-from ingestor.config.servers import Embedded
 from ingestor.core.entries import Edition, EditionName
 from ingestor.model import CollectionName
 from ingestor.ports import NeedsHuman, Transient
@@ -116,8 +115,6 @@ def roll_back(config: Config, collection: str) -> bool:
 
 def _require(config: Config, journal: Journal, edition: Edition) -> None:
     """Raises NeedsHuman when Chroma no longer has the old collection, whatever the journal says."""
-    if is_running(config) and isinstance(config.chroma, Embedded):
-        return  # only the running process can read it
     with collections_of(config, journal) as collections:
         index = collections.edition(edition)
         there, kept = index.count() if index is not None else 0, Reports(journal).records(edition.name)

@@ -19,7 +19,8 @@ from ingestor.queries.access import BadRequest, collections_of, journal_of
 from ingestor.queries.search import UNDECODED
 from ingestor.rechunk.recipes import changes, described_otherwise, unpacked
 from ingestor.state.editions import Editions
-from ingestor.state.journal import Journal
+from ingestor.state.journal import Journal, sources_of
+from ingestor.state.queries.browsing import all_keys, named
 from ingestor.state.queries.history import Event, happened, id_of
 from ingestor.state.queries.reports import Listed, Reports
 from ingestor.units import counted
@@ -98,16 +99,16 @@ def find_documents(journal: Journal, wanted: str) -> list[Entry]:
     Raises BadRequest, with the names that are nearest, if there is none or if several files have the name.
     """
     wanted = UNDECODED.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02X}", wanted)  # as keys spell such bytes
-    found = next(filter(None, map(journal.named, _spellings(wanted))), None)
+    found = next(filter(None, (named(journal, each) for each in _spellings(wanted))), None)
     if found is not None:
         return found
-    keys = journal.keys()
-    named = [key for key in keys if key.endswith(f"/{wanted}")]
-    if len(named) == 1:
-        return journal.named(named[0])
-    if named:
-        some = " or ".join(map(repr, named[:3]))
-        number = counted(len(named), "document")
+    keys = all_keys(journal)
+    others = [key for key in keys if key.endswith(f"/{wanted}")]
+    if len(others) == 1:
+        return named(journal, others[0])
+    if others:
+        some = " or ".join(map(repr, others[:3]))
+        number = counted(len(others), "document")
         raise BadRequest(f"{wanted!r} names {number}: choose one by its key, such as {some}")
     names = {key.rpartition("/")[2].casefold(): key for key in keys[:_SUGGESTING]}
     near = [repr(names[name]) for name in get_close_matches(wanted.casefold(), names, n=2)]
@@ -154,7 +155,7 @@ def listed(journal: Journal, wanted: Wanted) -> tuple[Sequence[SourceName], Iter
     if wanted.collection is not None and wanted.collection not in serves.values():
         known = ", ".join(sorted({*serves.values()})) or "none yet"
         raise BadRequest(f"no collection {wanted.collection!r}; known: {known}")
-    names = journal.sources()
+    names = sources_of(journal)
     if source is not None and source not in names:
         raise BadRequest(f"no source {source!r} has documents; known: {', '.join(names) or 'none yet'}")
     every = Reports(journal).documents(source)

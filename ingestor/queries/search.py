@@ -158,7 +158,6 @@ class Searching:
             profile = profile_of(unpacked(edition.choices)) if edition.choices else "full"
             if left_out := find_left_out(question.where, profile):
                 raise BadRequest(f"where {left_out}")
-            index.check_filter(dict(question.where))
         with words_of(reading(lexical_path(self.config)), edition.uuids) as words:
             parts = self._parts
             ask = Searcher(

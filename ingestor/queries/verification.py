@@ -294,7 +294,7 @@ def _examine(
     except Torn as error:
         return Findings(broken=str(error))
     except Transient:
-        reason = collections.revived()
+        reason = collections.connection.revived()
         if reason is None:
             raise
         return Findings(broken=f"Chroma can't read it: {reason}")

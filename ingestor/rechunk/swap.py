@@ -25,6 +25,7 @@ from ingestor.rechunk.policy import CollectionSituation
 from ingestor.rechunk.recipes import Choices, changes, packed, shards_of, unpacked, without_unused
 from ingestor.state.editions import Editions, Notice, Notices, Requests
 from ingestor.state.journal import Journal
+from ingestor.state.queries.browsing import parsers_of
 from ingestor.state.queries.reports import Reports
 from ingestor.state.sources import Withdrawals
 from ingestor.units import counted
@@ -331,7 +332,7 @@ def situation(
     """
     editions, requests = Editions(journal), Requests(journal)
     live, building = editions.live(serves), next(iter(editions.of(serves, "staging")), None)
-    read_by = {name: journal.parsers(Feed(SourceName(name), live.name)) for name in wanted["sources"]}
+    read_by = {name: parsers_of(journal, Feed(SourceName(name), live.name)) for name in wanted["sources"]}
     old, new = (
         None if made_by is None else without_unused(made_by, read_by)
         for made_by in (_choices(live), None if building is None else _choices(building))

@@ -20,8 +20,12 @@ def main(memory: int, folders: list[str]) -> None:
     """Confine this process and serve requests. ``folders``: plugins' folders outside the search path."""
     pipe = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDWR)
-    _go_first()
-    _limit_files()
+    # The kernel ends this process first, rather than the daemon or Chroma, when memory runs out.
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: _MOST_WORDS, resource.RLIMIT_NOFILE: 64}
+    for what, most in limits.items():
+        resource.setrlimit(what, (most, most))
     layers = confine(folders)
     from ingestor.sandbox.work import serve
 
@@ -30,21 +34,6 @@ def main(memory: int, folders: list[str]) -> None:
     for standard in (0, 1, 2):  # libraries must not read or write the socket
         os.dup2(nothing, standard)
     serve(pipe, memory, layers)
-
-
-def _go_first() -> None:
-    """Make the kernel end this process first, rather than the daemon or Chroma, when memory runs out."""
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
-
-
-def _limit_files() -> None:
-    for what, most in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, _MOST_WORDS),
-        (resource.RLIMIT_NOFILE, 64),
-    ):
-        resource.setrlimit(what, (most, most))
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ class Isolation:
             if self._stopped.is_set():
                 raise Stopped
             kept = None
-            kept, result = self._asked(process, ask)
+            kept, result = self._ask_fresh(process, ask)
         finally:
             if kept is not None and self._stopped.is_set():
                 self._end(kept)
@@ -207,7 +207,7 @@ class Isolation:
             lane.put(kept)
         return result
 
-    def _asked(self, process: Process | None, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
+    def _ask_fresh(self, process: Process | None, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
         """Ask a process; if it dies of what earlier documents left behind, ask a fresh process."""
         try:
             if process is not None:

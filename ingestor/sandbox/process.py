@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from threading import Event
 from typing import IO, Any
 
-from ingestor.confinement.python_child import python_child
+from ingestor.confinement.python_child import processor_seconds, python_child
 from ingestor.confinement.walls import hide
 from ingestor.core.document_json import pack
 from ingestor.core.errors import Stopped, describe
@@ -106,7 +106,7 @@ class Process:
         if len(data) > LARGEST:
             raise TooSlow(f"has more than {LARGEST:,} bytes; exclude it")
         deed, *words = request
-        self._used, self._extensions = _cpu_seconds(self._child.pid), EXTENSIONS
+        self._used, self._extensions = processor_seconds(self._child.pid) or 0.0, EXTENSIONS
         self._begun = time.monotonic()
         self._seconds, self._deadline = seconds, time.monotonic() + seconds * PATIENCE
         try:
@@ -168,7 +168,10 @@ class Process:
             status = self._child.wait(5)
         except subprocess.TimeoutExpired:
             status = -signal.SIGKILL
-        reason = _last_line(self._errors)
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - 500))
+        lines = [line.strip() for line in self._errors.read().decode(errors="replace").split("\n")]
+        reason = next(filter(None, reversed(lines)), "")
         self.end()
         if status in (OUT_OF_MEMORY, -signal.SIGABRT):  # native code that gets no memory aborts
             sure = "" if status == OUT_OF_MEMORY else "crashed (SIGABRT), most likely because it "
@@ -183,23 +186,13 @@ class Process:
 
     def _late(self) -> Died:
         """Return why the deadline passed: the process works and lacks CPU time, or waits for nothing."""
-        used = _cpu_seconds(self._child.pid) - self._used
+        used = (processor_seconds(self._child.pid) or 0.0) - self._used
         if not _WORKS * (time.monotonic() - self._begun) <= used < self._seconds:
             return self._too_slow()
         return Starved(f"had {used:.1f} of {self._seconds:g} s of processor time: the machine is too busy")
 
     def _too_slow(self) -> TooSlow:
         return TooSlow(f"took more than {self._seconds:g} s; raise parsing.seconds, or exclude it")
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Return the processor time that a running process has used; 0 where the system does not tell."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return 0.0
 
 
 def _unstartable(error: OSError) -> str:
@@ -217,10 +210,3 @@ def _plugin_folders() -> list[str]:
     for spec in filter(None, map(find_spec, sorted(tops))):
         folders += spec.submodule_search_locations or filter(None, [spec.origin])
     return folders
-
-
-def _last_line(file: IO[bytes]) -> str:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - 500))
-    lines = file.read().decode(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")

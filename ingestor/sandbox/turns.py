@@ -7,7 +7,7 @@ from ingestor.core.errors import Stopped
 
 
 class ProcessTurns:
-    """``at_once``: turns that are taken at the same time. Work that is behind leaves one of them free.
+    """Turns. ``at_once``: how many are taken at the same time. Work that is behind leaves one of them free.
 
     ``stopped``: whether who waits is to get Stopped; it is asked every ``tick`` seconds.
     """

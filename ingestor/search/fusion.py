@@ -3,12 +3,12 @@
 A record's score is a weighted sum of its cosine, its BM25 score, and how surely the question names its
 document, from 0 to 1. Cosines are scaled to this range over the candidates, so that every model fits; equal
 cosines count as they are. A BM25 score is divided by the most that the words of the question can give
-(``ranking.ByWords.most``), not by the best hit's: words count little if few of them are found. Their share
+(``ranking.ByWords.most``), not by the best hit's. Words count little if few of them match. Their share
 also depends on the best hit: it is larger where words tell much. Chosen by
 measurement: decisions 0040, 0085, 0097.
 
 A shingle is a run of three words [Broder 1997]. Two texts are near-duplicates if they share more than 0.8 of
-the shingles of the larger one, so an excerpt is no duplicate of a longer text.
+the shingles of the larger one. An excerpt is no duplicate of a longer text.
 """
 
 import re
@@ -68,8 +68,8 @@ def fused(
     low, high = min(ranked.values(), default=0.0), max(ranked.values(), default=0.0)
     width = high - low
     if dense_share is None:
-        told = max((value for _, value in lexical), default=0.0) / (most or 1.0)
-        dense_share = 1 - min(MOST, LEAST + (MOST - LEAST) * told / ENOUGH)
+        best = max((value for _, value in lexical), default=0.0) / (most or 1.0)
+        dense_share = 1 - min(MOST, LEAST + (MOST - LEAST) * best / ENOUGH)
     whole = 1 + named_share * max(named.values(), default=0.0)
 
     def score(id_: RecordId, cosine: float) -> float:

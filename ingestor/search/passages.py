@@ -1,8 +1,8 @@
 """Hits to passages: with what stands around them, merged, within a budget, in document order. Pure.
 
 Records of one document are merged where their spans overlap or touch, or where the one follows the other
-(``chunk_index``): chunks lose nothing but whitespace, so the gap is filled with as many line ends as the
-lines tell, then with spaces, and the text is as long as its span. A text that is not its span (written by a
+(``chunk_index``). Chunks lose only whitespace. So the gap is filled with as many line ends as the lines tell,
+then with spaces. The text is as long as its span. A text that is not its span (written by a
 language model, or of several spans) stays alone.
 """
 
@@ -51,7 +51,7 @@ def passages(records: Iterable[Record], order: Sequence[str]) -> list[Passage]:
     )
     merged: list[_Part] = []
     for part in parts:
-        if merged and (joined := _joined(merged[-1], part)) is not None:
+        if merged and (joined := _join(merged[-1], part)) is not None:
             merged[-1] = joined
         else:
             merged.append(part)
@@ -132,7 +132,7 @@ def _part(record: Record) -> _Part:
     return _Part(passage, document_of(record), at, at)
 
 
-def _joined(one: _Part, other: _Part) -> _Part | None:
+def _join(one: _Part, other: _Part) -> _Part | None:
     """Both as one passage; None if they are apart."""
     a, b = one.passage, other.passage
     if one.document != other.document or not (one.exact and other.exact):
@@ -200,11 +200,12 @@ class Around:
             return self._select(document)
         value = hit.metadata.get(key)
         if value is None:  # a document without headings is one section; a chunk without a parent is alone
-            return self._headless(document) if self._expand == "section" else []
+            whole = self._select(document) if self._expand == "section" else []
+            return [record for record in whole if record.metadata.get("heading_path") is None]
         return self._select({"$and": [document, {key: value}]})
 
     def _neighbours(self, hit: Record) -> list[Record]:
-        """By the ids that it names, else by its position, where the collection's profile leaves those out."""
+        """Find neighbours by the ids that a record names, or by its position."""
         at = hit.metadata.get("chunk_index")
         if "relationships" in hit.metadata:
             return self._store.read(list(neighbours_of(hit).values()))
@@ -213,9 +214,6 @@ class Around:
         return self._select(
             {"$and": [{"document_id": document_of(hit)}, {"chunk_index": {"$in": [at - 1, at + 1]}}]}
         )
-
-    def _headless(self, document: Mapping[str, Any]) -> list[Record]:
-        return [record for record in self._select(document) if record.metadata.get("heading_path") is None]
 
     def _select(self, where: Mapping[str, Any]) -> list[Record]:
         key = json.dumps(where, sort_keys=True)

@@ -75,10 +75,10 @@ def remembered(reranker: Reranker) -> Reranker:
 
 def scored(scores: Scores, question: str, texts: Sequence[str]) -> list[float]:
     """A finite score for each text. Raises Transient or NeedsHuman."""
-    found = scores(question, texts)
-    if len(found) != len(texts) or not all(map(isfinite, found)):
+    answer = scores(question, texts)
+    if len(answer) != len(texts) or not all(map(isfinite, answer)):
         raise Transient(f"the reranker did not return {len(texts)} numbers")
-    return [float(score) for score in found]
+    return [float(score) for score in answer]
 
 
 def best_first(scores: Sequence[float]) -> dict[int, float]:
@@ -104,7 +104,7 @@ def in_time(scores: Scores, seconds: float, at_once: int) -> Scores:
     """
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="rerank")
 
-    def bounded(question: str, texts: Sequence[str]) -> Sequence[float]:
+    def score_in_time(question: str, texts: Sequence[str]) -> Sequence[float]:
         asked = pool.submit(scores, question, texts)
         try:
             return asked.result(seconds)
@@ -112,7 +112,7 @@ def in_time(scores: Scores, seconds: float, at_once: int) -> Scores:
             asked.cancel()
             raise Transient(f"the reranker took longer than {seconds:g} s") from None
 
-    return bounded
+    return score_in_time
 
 
 AT_ONCE = 4  # requests
@@ -145,8 +145,8 @@ def _body(model: str | None, question: str, texts: Sequence[str]) -> dict[str, A
 def _scores(content: bytes, number: int) -> list[float]:
     """Parse the score of each text from an answer. Raises TryAgain."""
     try:
-        found = json.loads(content)
-        rows = found["results"] if isinstance(found, dict) else found
+        answer = json.loads(content)
+        rows = answer["results"] if isinstance(answer, dict) else answer
         scores = {int(row["index"]): float(row.get("score", row.get("relevance_score"))) for row in rows}
         return [scores[at] for at in range(number)]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -162,20 +162,20 @@ def cross_encoder(model: str) -> Scores:
 
     ``model``: a folder, or a name on the Hugging Face hub.
     """
-    loaded = cache(lambda: _loaded(model))
+    loaded = cache(lambda: _load(model))
 
     def scores(question: str, texts: Sequence[str]) -> Sequence[float]:
         try:
             pairs = [(question, text) for text in texts]
-            found = loaded().predict(pairs, batch_size=_BATCH, show_progress_bar=False)
+            answer = loaded().predict(pairs, batch_size=_BATCH, show_progress_bar=False)
         except (RuntimeError, ValueError, IndexError) as error:
             raise Transient(f"the cross-encoder {model} failed: {error}") from error
-        return [float(score) for score in found]
+        return [float(score) for score in answer]
 
     return scores
 
 
-def _loaded(model: str) -> Any:
+def _load(model: str) -> Any:
     if find_spec("sentence_transformers") is None:
         raise NeedsHuman("a cross-encoder needs the extra `torch`: pip install 'chroma-ingestor[torch]'")
     from sentence_transformers import CrossEncoder
@@ -184,10 +184,10 @@ def _loaded(model: str) -> Any:
 
     try:
         with quiet():
-            found = CrossEncoder(model, trust_remote_code=False)
+            answer = CrossEncoder(model, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise NeedsHuman(f"the cross-encoder {model} cannot be loaded: {error}") from error
-    if found.num_labels != 1:
-        raise NeedsHuman(f"{model} gives {found.num_labels} scores for a text, and a reranker gives one")
-    found.max_seq_length = min(found.max_seq_length or _LONGEST, _LONGEST)
-    return found
+    if answer.num_labels != 1:
+        raise NeedsHuman(f"{model} gives {answer.num_labels} scores for a text, and a reranker gives one")
+    answer.max_seq_length = min(answer.max_seq_length or _LONGEST, _LONGEST)
+    return answer

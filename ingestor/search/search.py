@@ -1,7 +1,7 @@
 """The steps of a search in Chroma and in the lexical index. ``fusion`` weighs the answers of both.
 
-A whole answer shows one state of the collection. It is made again if a write came between its parts: if the
-lexical file changed, or if Chroma returned other records than the lexical index holds.
+A whole answer shows one state of the collection. A write between its parts makes it void: the lexical file
+changed, or Chroma returned other records than the lexical index holds. It is then made again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,8 +36,6 @@ class Store(Protocol):
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]: ...
 
-    def check_filter(self, where: dict[str, object]) -> None: ...
-
     def count(self) -> int: ...
 
 
@@ -68,30 +66,27 @@ class Observed:
         return rows
 
     def vectors(self, ids: Sequence[RecordId]) -> Mapping[RecordId, Vector]:
-        found = self.store.vectors(ids)
+        picked = self.store.vectors(ids)
         for id_ in ids:
-            self.steady &= id_ in found
+            self.steady &= id_ in picked
             self._note(id_, None)
-        return found
+        return picked
 
     def read(self, ids: Sequence[RecordId]) -> list[Record]:
-        found = self._noted(self.store.read(ids))
-        self.steady &= {record.id for record in found} == set(ids)
-        return found
+        picked = self._note_all(self.store.read(ids))
+        self.steady &= {record.id for record in picked} == set(ids)
+        return picked
 
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
         return self.store.matching(ids, where)
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
-        return self._noted(self.store.select(where, most))
-
-    def check_filter(self, where: dict[str, object]) -> None:
-        self.store.check_filter(where)
+        return self._note_all(self.store.select(where, most))
 
     def count(self) -> int:
         return self.store.count()
 
-    def _noted(self, records: list[Record]) -> list[Record]:
+    def _note_all(self, records: list[Record]) -> list[Record]:
         for record in records:
             self._note(record.id, record.text)
         return records
@@ -118,7 +113,7 @@ Order = list[tuple[RecordId, float]]
 
 @dataclass(frozen=True, slots=True)
 class Searcher:
-    """``embed``: a question's vectors. ``count``: tokens of texts. ``clock``: seconds.
+    """The parts of a search. ``embed``: a question's vectors. ``count``: tokens of texts. ``clock``: seconds.
 
     ``reranker``: orders the first hits anew.
     """
@@ -140,10 +135,10 @@ class Searcher:
         reranker = None if self.reranker is None else remembered(self.reranker)
         for _ in range(AGAIN + 1):
             before, store = self.words.moment(), Observed(self.store)
-            found = replace(self, store=store, reranker=reranker)._answer(question, vectors)
+            picked = replace(self, store=store, reranker=reranker)._answer(question, vectors)
             if store.steady and self.words.agree(store.texts) and self.words.moment() == before:
                 break
-        return replace(found, seconds=self.clock() - start)
+        return replace(picked, seconds=self.clock() - start)
 
     def _answer(self, question: Question, vectors: Callable[[], Vectors]) -> Answer:
         """Return one answer, whatever was written meanwhile; ``seconds`` is open."""
@@ -154,11 +149,18 @@ class Searcher:
         enough = max(seen, n if question.budget_tokens is None else _DISTINCT)
         search = _Search(self, question, vectors, max(n, seen), enough)
         best, records = search.run(mode), search.known
-        best, unranked = self._reranked(question, best, records)
+        unranked = None
+        if self.reranker is not None:
+            seen_texts = [records[one.id].text for one in best]
+            best, unranked = reranked(self.reranker, question.query, best, seen_texts)
         best = best[:n]
-        used, shown = self._shown(question, best, records)
+        used, shown = self._select_shown(question, best, records)
         copies = {one.id: tuple(_copy(records[id_]) for id_ in search.copies.get(one.id, ())) for one in used}
-        hits = tuple(_found(one, records[one.id], copies[one.id]) for one in used)
+        hits = tuple(
+            Found(one.id, one.score, record.text, record.metadata, one.ranks, one.reranked, copies[one.id])
+            for one in used
+            for record in [records[one.id]]
+        )
         order = [document_of(records[one.id]) for one in used]
         scores = {one.id: one.score for one in used}
         texts = (
@@ -173,15 +175,7 @@ class Searcher:
         needed = cost([records[best[0].id]], self.count) if best and not used else None
         return Answer(hits, tuple(texts), mode, 0.0, reasons or None, needed)
 
-    def _reranked(
-        self, question: Question, best: list[Ranked], records: Mapping[RecordId, Record]
-    ) -> tuple[list[Ranked], str | None]:
-        """See reranking.reranked."""
-        if self.reranker is None:
-            return best, None
-        return reranked(self.reranker, question.query, best, [records[one.id].text for one in best])
-
-    def _shown(
+    def _select_shown(
         self, question: Question, best: Sequence[Ranked], records: Mapping[RecordId, Record]
     ) -> tuple[Sequence[Ranked], list[Record]]:
         """The hits that fit the budget, and the records that passages are made of."""
@@ -219,25 +213,29 @@ class _Search:
         depth = max(DEPTH, self.n) if self.question.is_distinct() else self.n
         while True:
             best = self._candidates(mode, vectors, depth)
-            found = self._first(best, min(depth, max(DEPTH, self.n)))
-            if not self.question.is_distinct() or len(found) >= self.enough:
-                return found
+            picked = self._first(best, min(depth, max(DEPTH, self.n)))
+            if not self.question.is_distinct() or len(picked) >= self.enough:
+                return picked
             if len(best) < depth or depth >= MOST:
-                return found
+                return picked
             depth = min(MOST, depth * _DEEPER)
 
     def _candidates(self, mode: Mode, vectors: Vectors | None, depth: int) -> list[Ranked]:
         if vectors is None:
             words = self._lexical(depth + SPARE)
             return fusion.by_words(words.order, words.most, depth + SPARE)
-        return self._hybrid(vectors, depth) if mode == "hybrid" else self._dense_alone(vectors, depth)
+        if mode == "hybrid":
+            return self._hybrid(vectors, depth)
+        hits = self.by.store.query(vectors, depth, self._where)[0]
+        self.known |= {hit.id: Record(hit.id, hit.text, hit.metadata, vectors[0][:0]) for hit in hits}
+        return fusion.by_vectors([(hit.id, hit.score) for hit in hits], depth)
 
     def _first(self, best: Sequence[Ranked], at_once: int) -> list[Ranked]:
         """The first ``n`` of the candidates that are still there, and differ if distinct ones are wanted.
 
         ``at_once``: candidates that are read together; their near-duplicates are all known.
         """
-        found: list[Ranked] = []
+        picked: list[Ranked] = []
         distinct, self.copies = Distinct(), {}
         for page in pages(best, at_once):
             self._read([one.id for one in page])
@@ -247,17 +245,12 @@ class _Search:
                     continue
                 first = distinct.add(one.id, record.text) if self.question.is_distinct() else one.id
                 if first == one.id:
-                    found.append(one)
+                    picked.append(one)
                 else:
                     self.copies.setdefault(first, []).append(one.id)
-            if len(found) >= self.n:
+            if len(picked) >= self.n:
                 break
-        return found[: self.n]
-
-    def _dense_alone(self, vectors: Vectors, depth: int) -> list[Ranked]:
-        hits = self.by.store.query(vectors, depth, self._where)[0]
-        self.known |= {hit.id: Record(hit.id, hit.text, hit.metadata, vectors[0][:0]) for hit in hits}
-        return fusion.by_vectors([(hit.id, hit.score) for hit in hits], depth)
+        return picked[: self.n]
 
     def _hybrid(self, vectors: Vectors, depth: int) -> list[Ranked]:
         """Texts and metadata are read of the best alone: to read those of all candidates takes most time."""
@@ -289,10 +282,10 @@ class _Search:
         if db is None or number is None:
             return ByWords([], 0.0)
         where = self.question.where
-        found = ranked(db, number, self.question.query, _LOOKED_AT if where else n)
-        return replace(found, order=self._allowed(found.order, n)) if where else found
+        picked = ranked(db, number, self.question.query, _LOOKED_AT if where else n)
+        return replace(picked, order=self._filter(picked.order, n)) if where else picked
 
-    def _allowed(self, order: Order, n: int) -> Order:
+    def _filter(self, order: Order, n: int) -> Order:
         passed: Order = []
         for start in range(0, len(order), _PAGE):
             page = order[start : start + _PAGE]
@@ -306,10 +299,6 @@ class _Search:
         absent = [id_ for id_ in ids if id_ not in self.known]
         if absent:
             self.known |= {record.id: record for record in self.by.store.read(absent)}
-
-
-def _found(one: Ranked, record: Record, copies: tuple[Copy, ...]) -> Found:
-    return Found(one.id, one.score, record.text, record.metadata, one.ranks, one.reranked, copies)
 
 
 def _copy(record: Record) -> Copy:

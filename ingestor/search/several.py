@@ -1,7 +1,7 @@
 """Fusion of the answers of several collections by the rank of their hits. Pure.
 
-Scores of different models cannot be compared, so the first hits of all collections come first, then the
-second ones; scores decide among hits of one rank.
+Scores of different models cannot be compared. So the first hits of all collections come first, then the
+second ones. Scores decide among hits of one rank.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,8 +53,8 @@ def fused(
         hits = [hit for hit in hits if (hit.collection, hit.id) in shown]
         known = [each.needed_tokens for each in answers.values() if each.needed_tokens is not None]
         needed = None if passages else min([*known, *([] if needed is None else [needed])], default=None)
-    told = {name: answer.fallback for name, answer in answers.items() if answer.fallback} | dict(refused)
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in told.items())
+    fallbacks = {name: answer.fallback for name, answer in answers.items() if answer.fallback} | dict(refused)
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in fallbacks.items())
     modes = {answer.mode for answer in answers.values()}
     mode = question.mode if question.mode in modes else min(modes)
     return Answer(tuple(hits), tuple(passages), mode, seconds, reasons or None, needed)
@@ -66,7 +66,7 @@ def _in_order(passages: Sequence[Passage], hits: Sequence[Found]) -> list[Passag
     best = list[tuple[int, Passage]]()
     for passage in passages:
         places = (rank.get((passage.collection, id_)) for id_ in passage.ids)
-        best += [(min(found), passage)] if (found := [at for at in places if at is not None]) else []
+        best += [(min(ranks), passage)] if (ranks := [at for at in places if at is not None]) else []
     return [passage for _, passage in sorted(best, key=lambda each: each[0])]
 
 

@@ -36,7 +36,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether Chroma's JSON can hold it."""
+    """Whether Chroma's JSON can hold a value."""
     if isinstance(value, str):
         return _is_unicode(value)
     if isinstance(value, Mapping):
@@ -164,8 +164,8 @@ NOT_RERANKED = "not reranked: "  # begins a fallback of which the mode knows not
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``mode``: the mode that was used. ``fallback``: why it is another than was asked for, or why hits were
-    not reranked. ``needed_tokens``: the least budget that the best hit fits, if none fits this one.
+    """An answer. ``mode``: the mode that was used. ``fallback``: why it is another than was asked for, or why
+    hits were not reranked. ``needed_tokens``: the least budget that the best hit fits, if none fits this one.
     """
 
     hits: tuple[Found, ...]
@@ -217,7 +217,7 @@ def link_of(metadata: Metadata, text: str) -> str | None:
 
 
 def place_of(metadata: Metadata) -> str:
-    """``page 4 (iv)``, ``lines 25-41`` or ``chunk 3 of 8``; "" where none tells anything."""
+    """Return ``page 4 (iv)``, ``lines 25-41`` or ``chunk 3 of 8``; "" if nothing is known."""
     page, label = metadata.get("page"), metadata.get("page_label")
     if isinstance(page, int):
         return f"page {page + 1}" + ("" if label in (None, str(page + 1)) else f" ({label})")

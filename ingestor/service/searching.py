@@ -125,7 +125,6 @@ def _answer_of(daemon: DaemonView, edition: Edition, question: Question) -> Answ
         profile = profile_of(unpacked(edition.choices)) if edition.choices else "full"
         if left_out := find_left_out(question.where, profile):
             raise BadQuestion("where", f"where {left_out}")
-        store.check_filter(dict(question.where))
     with words_of(daemon.lexical.reading(), edition.uuids) as words:
         searcher = Searcher(store, words, embed, daemon.count_tokens, time.monotonic, daemon.reranker())
         return searcher.answer(replace(question, collection=edition.serves))

@@ -34,14 +34,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Key = tuple[bytes | str, ...]
-Content = tuple[Any, ...]
-
-NONE_YET = -1  # the checksum of answers and documents of earlier versions
+Content = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class CacheTable:
-    """``key``: the columns that identify a row; ``content``: those with its value.
+    """A table. ``key``: the columns that identify a row; ``content``: those with its value.
 
     Every row also has ``used``, the day of its last use, and ``checksum``.
     """
@@ -55,19 +53,9 @@ class CacheTable:
         return ", ".join((*self.key, *self.content, "used", "checksum"))
 
     @property
-    def outline(self) -> str:
-        """A query that returns no row, and fails if a column is missing."""
-        return f"SELECT {self.columns} FROM {self.name} LIMIT 0"
-
-    @property
     def find(self) -> str:
-        """A query for a row's number, day, checksum and content."""
-        return f"SELECT rowid, used, checksum, {', '.join(self.content)} FROM {self.name} WHERE {self._where}"
-
-    @property
-    def own_key(self) -> str:
-        """A query for the key in the row with a number, which a damaged index may contradict."""
-        return f"SELECT {', '.join(self.key)} FROM {self.name} NOT INDEXED WHERE rowid = ?"
+        """A query for a row's day, checksum and content."""
+        return f"SELECT used, checksum, {', '.join(self.content)} FROM {self.name} WHERE {self._where}"
 
     @property
     def put(self) -> str:
@@ -95,31 +83,18 @@ TABLES = (VECTORS, ANSWERS, DOCUMENTS)
 
 def checksum(key: Key, content: Content) -> int:
     """CRC-32 of all values with types and lengths: one flipped bit can turn text into bytes."""
-    found = 0
+    entries = 0
     for value in (*key, *content):
         data = value if isinstance(value, bytes) else str(value).encode()
-        found = crc32(data, crc32(f"{type(value).__name__} {len(data)} ".encode(), found))
-    return found
-
-
-def sound_before(found: object, content: Content) -> bool:
-    """Whether a row is valid by the checksum of earlier versions, which does not cover its key.
-
-    It covers a vector's bytes alone; answers and documents have none.
-    """
-    match content:
-        case [2 | 4 as width, bytes(data)]:
-            return found == crc32(data) and len(data) % width == 0
-        case [str()] | [str(), bytes()]:
-            return found == NONE_YET
-    return False
+        entries = crc32(data, crc32(f"{type(value).__name__} {len(data)} ".encode(), entries))
+    return entries
 
 
 def vector_key(embedder: Fingerprint, digest: Digest) -> Key:
     return bytes.fromhex(embedder), bytes.fromhex(digest)
 
 
-def packed(vector: Vector) -> Content:
+def pack_vector(vector: Vector) -> Content:
     """Bytes per number, and the numbers: float16 if that is exact, else float32."""
     import numpy as np
 
@@ -128,7 +103,7 @@ def packed(vector: Vector) -> Content:
     return len(data) // len(vector), data
 
 
-def unpacked(content: Content) -> Vector:
+def unpack_vector(content: Content) -> Vector:
     import numpy as np
 
     width, data = content
@@ -142,7 +117,6 @@ _MARK = (0x16E57C4E, 1)  # application_id, and the version of the schema
 _MEMORY = 64 * 2**20  # bytes, if no file can be opened
 _READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
 _ALONE = ""  # one row is looked up, which needs no transaction
-_LONG_AGO = -1  # a day
 _UNSEEN = 2**20  # bytes at most that are put before the file's size is asked for again
 _ROW = 300  # bytes of a row beside its content, indexes included
 _ROWS = {"documents": 20, "vectors": 500, "answers": 500}  # rows deleted at a time
@@ -151,29 +125,27 @@ _SCHEMA = (
         embedder BLOB NOT NULL, digest BLOB NOT NULL, used INTEGER NOT NULL, width INTEGER NOT NULL,
         checksum INTEGER NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (embedder, digest))""",
     "CREATE INDEX vectors_by_use ON vectors (used)",
-    "CREATE TABLE answers (key TEXT PRIMARY KEY, used INTEGER NOT NULL, text TEXT NOT NULL)",
+    """CREATE TABLE answers (
+        key TEXT PRIMARY KEY, used INTEGER NOT NULL, text TEXT NOT NULL, checksum INTEGER NOT NULL)""",
     "CREATE INDEX answers_by_use ON answers (used)",
+    """CREATE TABLE documents (
+        item BLOB PRIMARY KEY, used INTEGER NOT NULL, stamp TEXT NOT NULL, data BLOB NOT NULL,
+        checksum INTEGER NOT NULL)""",
+    "CREATE INDEX documents_by_use ON documents (used)",
     f"PRAGMA application_id = {_MARK[0]}",
     f"PRAGMA user_version = {_MARK[1]}",
 )
-_DOCUMENTS = (  # newer than the other tables; files without it are valid
-    """CREATE TABLE IF NOT EXISTS documents (
-        item BLOB PRIMARY KEY, used INTEGER NOT NULL, stamp TEXT NOT NULL, data BLOB NOT NULL)""",
-    "CREATE INDEX IF NOT EXISTS documents_by_use ON documents (used)",
-)
-_HAS_CHECKSUM = "SELECT 1 FROM pragma_table_info(?) WHERE name = 'checksum'"
-_ADD_CHECKSUM = f"ALTER TABLE {{table}} ADD COLUMN checksum INTEGER NOT NULL DEFAULT {NONE_YET}"
 _OLDEST = "SELECT min(used) FROM {table}"
 _FORGET = "DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} ORDER BY used LIMIT ?)"
 
 
 class VectorCache:
-    """``max_bytes`` bounds the file: the least recently used rows are deleted first, by day."""
+    """The cache. ``max_bytes`` bounds the file: the least recently used rows are deleted first, by day."""
 
     def __init__(self, path: Path, max_bytes: int, clock: Callable[[], float] = time) -> None:
         self._path, self._max_bytes, self._clock = path, max_bytes, clock
         self._lock = Lock()
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
         self._unseen, self._room = 0, 0  # bytes put since the size was known, and how many may be
         self._db = self._open(_connect)
         if self._shrink():
@@ -186,15 +158,15 @@ class VectorCache:
     def get(self, embedder: Fingerprint, digests: Sequence[Digest]) -> dict[Digest, Vector]:
         """Cached vectors by digest; missing digests are absent."""
         keys = {vector_key(embedder, digest): digest for digest in digests}
-        return {keys[key]: unpacked(content) for key, content in self._get(VECTORS, list(keys)).items()}
+        return {keys[key]: unpack_vector(content) for key, content in self._get(VECTORS, list(keys)).items()}
 
     def put(self, embedder: Fingerprint, digests: Sequence[Digest], vectors: Vectors) -> None:
         pairs = zip(digests, vectors, strict=True)
-        self._put(VECTORS, [(vector_key(embedder, digest), packed(vector)) for digest, vector in pairs])
+        self._put(VECTORS, [(vector_key(embedder, digest), pack_vector(vector)) for digest, vector in pairs])
 
     def get_answer(self, key: str) -> str | None:
-        found = self._get(ANSWERS, [(key,)])
-        return found[(key,)][0] if found else None
+        entries = self._get(ANSWERS, [(key,)])
+        return entries[(key,)][0] if entries else None
 
     def put_answer(self, key: str, text: str) -> None:
         self._put(ANSWERS, [((key,), (text,))])
@@ -210,16 +182,18 @@ class VectorCache:
         self._put(DOCUMENTS, [((bytes.fromhex(item),), (stamp, data))])
 
     def drop_document(self, item: Digest) -> None:
-        if self._attempt(lambda db: _has_document(db, item), False, _READ):
-            self._touch(DOCUMENTS.drop, [(bytes.fromhex(item),)])
+        key = (bytes.fromhex(item),)
+        query = "SELECT 1 FROM documents WHERE item = ?"
+        if self._attempt(lambda db: db.execute(query, key).fetchone(), None, _READ):
+            self._touch(DOCUMENTS.drop, [key])
 
     def _get(self, table: CacheTable, keys: Sequence[Key]) -> dict[Key, Content]:
         """The content of existing, valid rows."""
         nothing: dict[Key, _Aged] = {}
-        found = self._attempt(lambda db: _found(db, table, keys), nothing, _READ if keys[1:] else _ALONE)
-        stale = [(key, content) for key, (used, content) in found.items() if used < self._today]
+        entries = self._attempt(lambda db: _look_up(db, table, keys), nothing, _READ if keys[1:] else _ALONE)
+        stale = [(key, content) for key, (used, content) in entries.items() if used < self._today]
         self._touch(table.touch, [(self._today, checksum(key, content), *key) for key, content in stale])
-        return {key: content for key, (_, content) in found.items()}
+        return {key: content for key, (_, content) in entries.items()}
 
     def _put(self, table: CacheTable, rows: Iterable[tuple[Key, Content]]) -> None:
         whole = [(*key, *content, self._today, checksum(key, content)) for key, content in rows]
@@ -230,7 +204,7 @@ class VectorCache:
     def _add(
         self, db: sqlite3.Connection, table: CacheTable, rows: Sequence[tuple[object, ...]], size: int
     ) -> bool:
-        """Whether the file may be too large now."""
+        """Insert rows. Return whether the file may be too large now."""
         db.executemany(table.put, rows)
         self._unseen += size
         return self._unseen > self._room
@@ -266,29 +240,29 @@ class VectorCache:
                 with _transaction(self._db, begin):
                     return work(self._db)
             except sqlite3.OperationalError as error:
-                self._say(f"the cache {self._path} cannot be used now: {error}")
+                self._log_once(f"the cache {self._path} cannot be used now: {error}")
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                if not _damaged(error):
+                if not _is_damage(error):
                     raise
-                self._say(f"the cache {self._path} is damaged: {error}")
+                self._log_once(f"the cache {self._path} is damaged: {error}")
                 self._db.close()
-                self._db = self._open(_renewed)
+                self._db = self._open(_renew)
             return otherwise
 
     def _open(self, connect: Callable[[Path], sqlite3.Connection]) -> sqlite3.Connection:
         try:
             return connect(self._path)
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-            self._say(f"the cache {self._path} cannot be opened: {error}")
-            if _damaged(error) and connect is not _renewed:
-                return self._open(_renewed)
-        self._say("cached vectors are kept in memory only, until the next start")
+            self._log_once(f"the cache {self._path} cannot be opened: {error}")
+            if _is_damage(error) and connect is not _renew:
+                return self._open(_renew)
+        self._log_once("cached vectors are kept in memory only, until the next start")
         self._max_bytes = min(self._max_bytes, _MEMORY)
         return _connect(":memory:")
 
-    def _say(self, message: str) -> None:
-        if message not in self._said:
-            self._said.add(message)
+    def _log_once(self, message: str) -> None:
+        if message not in self._logged:
+            self._logged.add(message)
             log.warning(message, extra=event("cache_trouble"))
 
 
@@ -311,7 +285,7 @@ def _connect(path: Path | str) -> sqlite3.Connection:
     return db
 
 
-def _renewed(path: Path) -> sqlite3.Connection:
+def _renew(path: Path) -> sqlite3.Connection:
     log.warning("the cache %s is deleted and created again", path, extra=event("cache_trouble"))
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -324,14 +298,9 @@ def _prepare(db: sqlite3.Connection) -> None:
             db.execute(statement)
     elif (_number(db, "PRAGMA application_id"), _number(db, "PRAGMA user_version")) != _MARK:
         raise _Foreign("the file is not a cache of this version")
-    for statement in _DOCUMENTS:
-        db.execute(statement)
-    for table in (ANSWERS, DOCUMENTS):
-        if not db.execute(_HAS_CHECKSUM, (table.name,)).fetchone():
-            db.execute(_ADD_CHECKSUM.format(table=table.name))
     try:
-        for table in TABLES:
-            db.execute(table.outline)
+        for table in TABLES:  # fails if a column is missing
+            db.execute(f"SELECT {table.columns} FROM {table.name} LIMIT 0")
     except sqlite3.OperationalError as error:
         raise _Foreign(str(error)) from error
 
@@ -349,12 +318,12 @@ def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
             db.execute("ROLLBACK")
 
 
-def _damaged(error: Exception) -> bool:
+def _is_damage(error: Exception) -> bool:
     """Whether an error means damage. Python raises UnicodeDecodeError for a message that quotes a bad
     page."""
     name = getattr(error, "sqlite_errorname", "")
-    told = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
-    return told or isinstance(error, _Foreign | UnicodeDecodeError)
+    is_named = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+    return is_named or isinstance(error, _Foreign | UnicodeDecodeError)
 
 
 def _size(db: sqlite3.Connection) -> int:
@@ -386,46 +355,14 @@ def _give_back(db: sqlite3.Connection) -> None:
         db.execute("PRAGMA incremental_vacuum")
 
 
-def _has_document(db: sqlite3.Connection, item: Digest) -> bool:
-    return db.execute("SELECT 1 FROM documents WHERE item = ?", (bytes.fromhex(item),)).fetchone() is not None
-
-
-def _found(db: sqlite3.Connection, table: CacheTable, keys: Iterable[Key]) -> dict[Key, _Aged]:
-    """Existing, valid rows."""
-    query = table.find
-    rows = ((key, db.execute(query, key).fetchone()) for key in keys)
-    return {key: aged for key, row in rows if row and (aged := _aged(db, table, key, *row))}
-
-
-def _aged(
-    db: sqlite3.Connection,
-    table: CacheTable,
-    key: Key,
-    row: int,
-    used: object,
-    found: object,
-    *content: object,
-) -> _Aged | None:
-    """Day and content of a row; None if it is damaged, which SQLite does not always notice.
-
-    A row of an earlier version counts as old, so that its use renews its checksum.
-    """
-    if not isinstance(used, int):
-        return None
-    if found == checksum(key, content):
-        return used, content
-    if sound_before(found, content) and _owns(db, table, row, key):
-        return _LONG_AGO, content
-    return None
-
-
-def _owns(db: sqlite3.Connection, table: CacheTable, row: int, key: Key) -> bool:
-    """Whether the row itself holds this key."""
-    return bool(db.execute(table.own_key, (row,)).fetchone() == key)
-
-
-if TYPE_CHECKING:
-    from ingestor.model import Vector
+def _look_up(db: sqlite3.Connection, table: CacheTable, keys: Iterable[Key]) -> dict[Key, _Aged]:
+    """Day and content of existing rows, without damaged ones, which SQLite does not always notice."""
+    entries: dict[Key, _Aged] = {}
+    for key in keys:
+        for used, sum_, *content in db.execute(table.find, key):
+            if isinstance(used, int) and sum_ == checksum(key, content):
+                entries[key] = used, content
+    return entries
 
 
 LARGEST = 64 * 2**20  # bytes, packed, of a document that is kept
@@ -440,14 +377,14 @@ class Parses:
 
     def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None:
         """The document, or None if it is missing or damaged. One of another state of the item is deleted."""
-        found = self._cache.get_document(combine(source, key))
-        if found is None:
+        entries = self._cache.get_document(combine(source, key))
+        if entries is None:
             return None
-        if found[0] != combine(_FORMAT, stamp):
+        if entries[0] != combine(_FORMAT, stamp):
             self.forget(source, key)
             return None
         try:
-            content, parser, recipe, document = json.loads(zlib.decompress(found[1]))
+            content, parser, recipe, document = json.loads(zlib.decompress(entries[1]))
         except (zlib.error, ValueError):
             return None
         return Parsed(Digest(content), parser, Fingerprint(recipe), decode(document))

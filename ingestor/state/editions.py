@@ -8,16 +8,17 @@ daemon itself, and stays until it is carried out or taken back. A notice is what
 commands to show. Each has a subject: a collection, an edition or a source.
 """
 
+import json
 import re
 from collections.abc import Collection, Sequence
 from sqlite3 import Connection
 from typing import Generic, Literal, TypeVar
 
-from ingestor.core.entries import Edition, EditionName, Role
-from ingestor.core.shards import separate
+from ingestor.core.entries import CollectionRow, Edition, EditionName, Renewal, Role
+from ingestor.core.shards import join, separate
 from ingestor.model import CollectionName, DocumentId, SourceName
 from ingestor.state.journal import Journal, Selecting
-from ingestor.state.rows import PENDING, marks
+from ingestor.state.rows import PENDING, marks, write_renewal
 
 Request = Literal[
     "arrange",  # decide again what the config means for the collections, and list all; no subject
@@ -88,7 +89,7 @@ class Requests(_Mailbox[Request]):
         self.put("arrange", "", "now")
 
     def take_arrange(self) -> bool:
-        """Whether that was requested since it was last taken."""
+        """Return whether it was requested since it was last taken."""
         asked = self.get("arrange")
         if asked is not None:  # one that is stored after this look stays for the next
             self.take("arrange", "", asked)
@@ -104,6 +105,12 @@ class Notices(_Mailbox[Notice]):
 def notices(journal: Selecting, kind: Notice) -> dict[str, str]:
     """Return the notices of a kind by their subject."""
     return dict(journal.select("SELECT subject, value FROM notices WHERE kind = ?", (kind,)))
+
+
+def uuids_of(journal: Journal) -> frozenset[str]:
+    """Return the UUIDs in Chroma of all editions' collections and shards. Any thread."""
+    rows = journal.read("SELECT uuid FROM collections")
+    return frozenset(part for (uuid,) in rows for part in separate(uuid))
 
 
 def all_editions(journal: Selecting) -> list[Edition]:
@@ -124,7 +131,7 @@ def searchable(journal: Selecting) -> dict[str, Edition]:
 
 
 class Editions:
-    """Every method is one transaction. Methods raise sqlite3.Error."""
+    """The table of editions. Every method is one transaction, and raises sqlite3.Error."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -201,6 +208,30 @@ class Editions:
                 db.execute(f"DELETE FROM {table} WHERE collection = ?", (name,))
             db.execute("DELETE FROM collections WHERE name = ?", (name,))
 
+    def row(self, name: EditionName) -> CollectionRow:
+        """Return what is known of an edition's collections in Chroma."""
+        query = "SELECT uuid, embedder, extra_keys, generations FROM collections WHERE name = ?"
+        for uuid, embedder, keys, generations in self._journal.select(query, (name,)):
+            known = frozenset(json.loads(keys)), tuple(generations.split())
+            return CollectionRow(separate(uuid), embedder, *known)
+        return CollectionRow()
+
+    def note(self, name: EditionName, row: CollectionRow) -> None:
+        keys, generations = json.dumps(sorted(row.extra_keys)), " ".join(row.generations)
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO collections (name, serves, uuid, embedder, extra_keys, generations)
+                   VALUES (?, ?, ?, ?, ?, ?)
+                   ON CONFLICT DO UPDATE SET uuid = excluded.uuid, embedder = excluded.embedder,
+                       extra_keys = excluded.extra_keys, generations = excluded.generations""",
+                (name, name, join(row.uuids) or None, row.embedder, keys, generations),
+            )
+
+    def renew(self, renewal: Renewal) -> None:
+        """Note the generations that a collection may have from now on."""
+        with self._journal.transaction() as db:
+            write_renewal(db, renewal)
+
     def note_reach(self, name: EditionName, reason: str | None) -> None:
         """Note why search misses too many of its records; None if it does not."""
         Notices(self._journal).put("reach", name, reason)
@@ -209,7 +240,7 @@ class Editions:
         return Notices(self._journal).get("reach", name)
 
     def obstacle(self, building: EditionName, live: EditionName) -> str | None:
-        """Why the one cannot replace the other yet: readers would miss documents or see old ones.
+        """Return why one edition cannot replace the other yet: readers would miss documents or see old ones.
 
         None: nothing is in the way; "": it is unfinished. A document that failed five times is in the way
         only if readers have records of it.
@@ -239,8 +270,10 @@ class Editions:
         return None
 
     def lost(self, building: EditionName, live: EditionName) -> list[tuple[SourceName, int, int, str]]:
-        """By source: how many documents of ``live`` are quarantined in ``building``, of how many, an
-        example."""
+        """Count the documents of ``live`` that are quarantined in ``building``.
+
+        Returns source, their number, the number of all, and an example.
+        """
         had = "EXISTS (SELECT 1 FROM records WHERE records.document = old.id)"
         lost = f"""
             SELECT new.source, COUNT(*), MIN(new.key || ': ' || new.reason)
@@ -256,12 +289,12 @@ class Editions:
         ]
 
     def records_of(self, name: EditionName, sources: Sequence[str]) -> int:
-        """Number of records of these sources in it."""
+        """Count the records of these sources."""
         query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
                     WHERE collection = ? AND source IN ({marks(sources)})"""
         return int(self._journal.select(query, (name, *sources))[0][0])
 
     def bytes_of(self, name: EditionName, sources: Sequence[str]) -> int:
-        """Bytes of the documents of these sources."""
+        """Sum the bytes of the documents of these sources."""
         query = f"SELECT SUM(size) FROM documents WHERE collection = ? AND source IN ({marks(sources)})"
         return int(self._journal.select(query, (name, *sources))[0][0] or 0)

@@ -75,7 +75,7 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
     closed, refused = [], []
     for path in _to_close(folder, ours):
         try:
-            if _is_open(path):
+            if path.stat().st_mode & UMASK:
                 path.chmod(stat.S_IMODE(path.stat().st_mode) & ~UMASK)
                 closed.append(path)
         except FileNotFoundError:
@@ -115,19 +115,16 @@ def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
         yield path
 
 
-def _is_open(path: Path) -> bool:
-    return bool(path.stat().st_mode & UMASK)
-
-
 def _require_own(folder: Path) -> None:
-    found, user = folder.stat(), os.geteuid()
-    if found.st_uid != user:
+    status, user = folder.stat(), os.geteuid()
+    if status.st_uid != user:
         raise NeedsHuman(
-            f"{folder} belongs to {_name(found.st_uid)}, who can change ingestor's files in it: run ingestor "
-            f"as that user, or take the folder over (chown -R {_name(user)} {folder}), or configure another"
+            f"{folder} belongs to {_name(status.st_uid)}, who can change ingestor's files in it: run "
+            f"ingestor as that user, or take the folder over (chown -R {_name(user)} {folder}), or configure "
+            "another"
         )
-    shared = found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid)
-    if found.st_mode & stat.S_IWOTH or shared:
+    shared = status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid)
+    if status.st_mode & stat.S_IWOTH or shared:
         raise NeedsHuman(
             f"other users can write to {folder}, and change its files: remove what is not yours, "
             f"then close it (chmod go-w {folder}), or configure another folder"
@@ -141,7 +138,7 @@ def _name(user: int) -> str:
 
 
 def _is_private(group: int) -> bool:
-    """Whether a group is that of this user alone, as many systems make one for each user."""
+    """Whether only this user is in a group, as many systems make one for each user."""
     with suppress(KeyError):
         user = pwd.getpwuid(os.geteuid())
         members = set(grp.getgrgid(group).gr_mem) - {user.pw_name}

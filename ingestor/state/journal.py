@@ -9,7 +9,6 @@ one thread; queries of other threads use ``reader``.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -20,18 +19,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ingestor.core.decisions import NEVER, Changes, Failure, QueueTurns
-from ingestor.core.entries import CollectionRow, EditionName, Entry, Feed, Intent, Receipt, Renewal
+from ingestor.core.entries import EditionName, Entry, Feed, Intent, Receipt, Renewal
 from ingestor.core.listings.pages import pages
-from ingestor.core.shards import join, separate
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman
 from ingestor.state.files import full_disk, refuse_link
 from ingestor.state.rows import (
     COLUMNS,
     DUE_SINCE,
-    GONE,
     IN_FORCE,
-    LIVE,
     NOW,
     TOGETHER,
     UNSUPPORTED,
@@ -46,6 +42,7 @@ from ingestor.state.rows import (
     unpack,
     write_failure,
     write_receipts,
+    write_renewal,
 )
 from ingestor.state.schema import migrate
 
@@ -81,7 +78,7 @@ def opened(path: Path) -> Iterator[Journal]:
 
 
 class Journal:
-    """See the module. ``synchronous`` is lowered only by simulations."""
+    """The journal; see the module. ``synchronous`` is lowered only by simulations."""
 
     def __init__(self, path: Path, synchronous: str = "FULL") -> None:
         self._db = _connect(path)
@@ -111,7 +108,7 @@ class Journal:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing; durable when it ends."""
+        """Open a transaction: all or nothing, durable when it ends."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield self._db
@@ -159,7 +156,7 @@ class Journal:
         remove_at: float,
         turns: QueueTurns | None = None,
     ) -> None:
-        """Take over a listing or a part of it. A document that failed is retried in its new version.
+        """Apply a listing or a part of it. A document that failed is retried in its new version.
 
         ``remove_at``: POSIX seconds until which a vanished document can be found under another name.
         ``turns``: those of the parts before. Members of a container are due after all other documents, those
@@ -200,11 +197,6 @@ class Journal:
                 (source, *collections),
             )
 
-    def parsers(self, feed: Feed) -> list[str]:
-        """The parser kinds that the settled documents were read with."""
-        query = "SELECT DISTINCT parser FROM documents WHERE source = ? AND collection = ? AND parser NOTNULL"
-        return [row[0] for row in self._db.execute(query, feed)]
-
     def want_recipe(self, feed: Feed, parser: str, recipe: str) -> None:
         """Make documents of that feed and parser due, unless they were done by this recipe.
 
@@ -220,55 +212,21 @@ class Journal:
 
     # --- documents -----------------------------------------------------------------------------------
 
-    def vanished(self, row: int) -> Entry | None:
-        """A document that its source no longer has, or None. Any thread."""
-        found = self.entries(f"id = ? AND {GONE}", (row,), self._reader)
-        return found[0] if found else None
-
     def entry(self, row: int) -> Entry | None:
-        found = self.entries("id = ?", (row,))
-        return found[0] if found else None
+        rows = self.entries("id = ?", (row,))
+        return rows[0] if rows else None
 
     def of_rows(self, rows: Collection[int]) -> dict[int, Entry]:
         """Return the entries for these row ids, skipping missing ones."""
-        found = (self.entries(f"id IN ({marks(some)})", some) for some in pages(rows, TOGETHER))
-        return {entry.row: entry for some in found for entry in some}
+        read = (self.entries(f"id IN ({marks(some)})", some) for some in pages(rows, TOGETHER))
+        return {entry.row: entry for some in read for entry in some}
 
-    def of_source(self, source: SourceName) -> list[Entry]:
-        """Every document of a source in live editions, vanished ones included."""
-        return self.entries(f"source = ? AND {LIVE} ORDER BY key", (source,))
+    def entries(self, where: str, values: Sequence[object], *, reads_only: bool = False) -> list[Entry]:
+        """Return the documents that a condition in SQL chooses.
 
-    def named(self, wanted: str) -> list[Entry]:
-        """Documents in live editions, by key, URI or id."""
-        return self.entries(f"(key = ? OR uri = ? OR document_id = ?) AND {LIVE}", (wanted, wanted, wanted))
-
-    def keys(self) -> list[str]:
-        """Return the keys of all documents in live editions, each once."""
-        return [
-            row[0] for row in self._db.execute(f"SELECT DISTINCT key FROM documents WHERE {LIVE} ORDER BY 1")
-        ]
-
-    def sources(self) -> list[SourceName]:
-        return sources_of(self)
-
-    def source_of(self, row: int) -> SourceName | None:
-        """Return the source of a document, which may have another name since; None if it is gone."""
-        found = self._db.execute("SELECT source FROM documents WHERE id = ?", (row,)).fetchone()
-        return None if found is None else SourceName(found[0])
-
-    def of_collection(self, collection: EditionName) -> list[Entry]:
-        return self.entries("collection = ? ORDER BY id", (collection,))
-
-    def collections(self) -> list[EditionName]:
-        """Every collection that documents are or were in."""
-        query = "SELECT DISTINCT collection FROM documents UNION SELECT name FROM collections ORDER BY 1"
-        return [EditionName(row[0]) for row in self._db.execute(query)]
-
-    def entries(
-        self, where: str, values: Sequence[object], db: sqlite3.Connection | None = None
-    ) -> list[Entry]:
-        """The documents that a condition in SQL chooses, also for modules that ask other questions."""
-        db = db or self._db
+        ``reads_only``: by the connection that only reads, which any thread may use.
+        """
+        db = self._reader if reads_only else self._db
         rows = db.execute(f"SELECT {COLUMNS} FROM documents WHERE {where}", values).fetchall()
         known = known_of(db, [row[0] for row in rows])
         return [to_entry(row, known[row[0]]) for row in rows]
@@ -276,9 +234,9 @@ class Journal:
     # --- what is done --------------------------------------------------------------------------------
 
     def intend(self, intents: Sequence[Intent], renewal: Renewal | None = None) -> None:
-        """Before the index is written: mark these slots as in doubt, and clear the receipts."""
+        """Mark these slots as in doubt, and clear the receipts, before the index is written."""
         with self.transaction() as db:
-            _renew(db, renewal)
+            write_renewal(db, renewal)
             for intent in intents:
                 if intent.predecessor is not None:
                     adopt(db, intent.row, intent.predecessor)
@@ -293,12 +251,12 @@ class Journal:
     def settle(
         self, receipts: Sequence[Receipt], wanted_recipes: Sequence[str], renewal: Renewal | None = None
     ) -> None:
-        """After the index was written: store the applied state of these documents.
+        """Store the applied state of these documents, after the index was written.
 
         ``wanted_recipes``: the recipe that today's config asks of each, which may have changed meanwhile.
         """
         with self.transaction() as db:
-            _renew(db, renewal)
+            write_renewal(db, renewal)
             write_receipts(db, receipts, wanted_recipes)
 
     def remove(
@@ -306,7 +264,7 @@ class Journal:
     ) -> None:
         """Forget documents whose records were deleted, and records of others. ``dropped``: their slots."""
         with self.transaction() as db:
-            _renew(db, renewal)
+            write_renewal(db, renewal)
             take_out(db, rows)
             query = "DELETE FROM records WHERE document = ? AND slot = ?"
             db.executemany(query, [(each.row, slot) for each in dropped for slot in each.slots])
@@ -362,43 +320,11 @@ class Journal:
                 (collection,),
             )
 
-    # --- statistics ----------------------------------------------------------------------------------
-
     def total(self, collection: EditionName, statistic: str) -> Sums | None:
         """Return the sums over every settled document with this statistic, or None. Any thread."""
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ? AND documents > 0"
         rows = self.read(query, (collection, statistic))
         return unpack(rows[0][0]) if rows else None
-
-    # --- collections ----------------------------------------------------------------------------------
-
-    def collection(self, name: EditionName) -> CollectionRow:
-        query = "SELECT uuid, embedder, extra_keys, generations FROM collections WHERE name = ?"
-        for uuid, embedder, keys, generations in self._db.execute(query, (name,)):
-            known = frozenset(json.loads(keys)), tuple(generations.split())
-            return CollectionRow(separate(uuid), embedder, *known)
-        return CollectionRow()
-
-    def note_collection(self, name: EditionName, row: CollectionRow) -> None:
-        keys, generations = json.dumps(sorted(row.extra_keys)), " ".join(row.generations)
-        with self.transaction() as db:
-            db.execute(
-                """INSERT INTO collections (name, serves, uuid, embedder, extra_keys, generations)
-                   VALUES (?, ?, ?, ?, ?, ?)
-                   ON CONFLICT DO UPDATE SET uuid = excluded.uuid, embedder = excluded.embedder,
-                       extra_keys = excluded.extra_keys, generations = excluded.generations""",
-                (name, name, join(row.uuids) or None, row.embedder, keys, generations),
-            )
-
-    def renew(self, renewal: Renewal) -> None:
-        """Note the generations that a collection may have from now on."""
-        with self.transaction() as db:
-            _renew(db, renewal)
-
-    def uuids(self) -> frozenset[str]:
-        """UUIDs in Chroma of all editions' collections and shards. Any thread."""
-        rows = self._reader.execute("SELECT uuid FROM collections")
-        return frozenset(part for (uuid,) in rows for part in separate(uuid))
 
 
 class Selecting(Protocol):
@@ -461,12 +387,6 @@ _DOCUMENT_ID = """COALESCE((
     WHERE ours.name = ?2 AND ours.name != theirs.name AND NOT EXISTS (
         SELECT 1 FROM documents AS same
         WHERE same.collection = ?2 AND same.document_id = other.document_id)), ?9)"""
-
-
-def _renew(db: sqlite3.Connection, renewal: Renewal | None) -> None:
-    if renewal is not None:
-        values = " ".join(renewal.generations), renewal.collection
-        db.execute("UPDATE collections SET generations = ? WHERE name = ?", values)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -69,11 +69,11 @@ class PageStore:
         packed = memoryview(zlib.compress(pickle.dumps([*map(_row, page)]), 1))
         end = self._ends[-1]  # a page that did not fit on the disk may be there in part
         while packed:
-            written = os.pwrite(self._opened().fileno(), packed, end)
+            written = os.pwrite(self._open().fileno(), packed, end)
             packed, end = packed[written:], end + written
         self._ends.append(end)
 
-    def _opened(self) -> IO[bytes]:
+    def _open(self) -> IO[bytes]:
         if self._file is None:
             self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - as long as this
             finalize(self, self._file.close)
@@ -86,7 +86,7 @@ class PageStore:
         if not 0 <= number < len(self):
             raise IndexError(number)
         start, end = self._ends[number : number + 2]
-        packed = os.pread(self._opened().fileno(), end - start, start)
+        packed = os.pread(self._open().fileno(), end - start, start)
         rows = pickle.loads(zlib.decompress(packed))  # noqa: S301 - it is ours
         return [Differing(Item(*values), at, new) for at, new, *values in rows]
 

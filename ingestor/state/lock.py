@@ -57,8 +57,8 @@ class Lock:
         if self._descriptor is None:
             return
         with suppress(OSError):  # a full disk: only messages suffer
-            said = f"{os.getpid()} {words}".rstrip() + "\n"
-            os.ftruncate(self._descriptor, os.pwrite(self._descriptor, said.encode(), 0))
+            line = f"{os.getpid()} {words}".rstrip() + "\n"
+            os.ftruncate(self._descriptor, os.pwrite(self._descriptor, line.encode(), 0))
 
     def release(self) -> None:
         """Release the lock. May be repeated. The file stays: without it two processes could lock two
@@ -83,9 +83,14 @@ def hold(path: Path) -> Lock:
     """
     descriptor = _open(path, os.O_RDWR | os.O_CREAT)
     try:
-        if not _locked(descriptor, path):
+        until = time.monotonic() + _PATIENCE
+        while not (locked := _try(descriptor, path, fcntl.LOCK_EX)) and time.monotonic() <= until:
+            time.sleep(0.05)
+        if not locked:
+            pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip().partition(" ")[0]
+            holder = f"process {pid}" if pid.isdigit() else "another process"
             raise Locked(
-                f"{path.parent} is in use by {_holder(descriptor)}: an ingestor runs already and keeps it in"
+                f"{path.parent} is in use by {holder}: an ingestor runs already and keeps it in"
                 " step (`ingestor status` shows the progress); stop that one to start another"
             )
     except BaseException:
@@ -106,23 +111,23 @@ def noted(path: Path) -> list[str]:
 
 def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
     """The result of ``take``, repeated while it raises Locked. Raises Locked after ``seconds``."""
-    until, said = time.monotonic() + seconds, False
+    until, logged = time.monotonic() + seconds, False
     while True:
         try:
             return take()
         except Locked as error:
             if time.monotonic() > until:
                 raise
-            if not said:
+            if not logged:
                 log.info(
                     "waiting up to %.0f s: %s", seconds, error, extra=event("waiting", reason=str(error))
                 )
-            said = True
+            logged = True
             time.sleep(0.1)
 
 
 def held(path: Path) -> bool:
-    """Whether any process holds the lock now. Raises NeedsHuman if the file cannot be opened or locked."""
+    """Whether a process holds the lock now. Raises NeedsHuman if the file cannot be opened or locked."""
     if not path.exists():
         return False
     descriptor = _open(path, os.O_RDONLY)
@@ -142,15 +147,6 @@ def _open(path: Path, flags: int) -> int:
         ) from error
 
 
-def _locked(descriptor: int, path: Path) -> bool:
-    until = time.monotonic() + _PATIENCE
-    while not _try(descriptor, path, fcntl.LOCK_EX):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def _try(descriptor: int, path: Path, mode: int) -> bool:
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
@@ -161,8 +157,3 @@ def _try(descriptor: int, path: Path, mode: int) -> bool:
             f"cannot lock {path}: {error.strerror}; put it on a file system with locks (flock)"
         ) from error
     return True
-
-
-def _holder(descriptor: int) -> str:
-    pid, _, _ = os.pread(descriptor, 32, 0).decode(errors="replace").strip().partition(" ")
-    return f"process {pid}" if pid.isdigit() else "another process"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ingestor.core.completeness import Shortfall
 from ingestor.core.decisions import Failure
 from ingestor.core.document_state import NO_PARSER
-from ingestor.core.entries import Entry, Receipt
+from ingestor.core.entries import Entry, Receipt, Renewal
 from ingestor.core.listings.pages import pages
 from ingestor.model import Item, Known
 
@@ -120,13 +120,13 @@ Changes = dict[tuple[str, str], tuple[int, "Sums"]]  # by collection and statist
 
 def known_of(db: sqlite3.Connection, documents: Sequence[int]) -> dict[int, tuple[Known, ...]]:
     """The records of each of these documents, by slot."""
-    found: dict[int, list[Known]] = {document: [] for document in documents}
+    stored: dict[int, list[Known]] = {document: [] for document in documents}
     for some in pages(documents, TOGETHER):
         query = f"""SELECT document, slot, text_key, vector_key, meta_key, unsure, vector_digest FROM records
                     WHERE document IN ({marks(some)}) ORDER BY document, slot"""
         for document, slot, text, vector, meta, unsure, digest in db.execute(query, some):
-            found[document].append(Known(slot, text, vector, meta, bool(unsure), digest))
-    return {document: tuple(known) for document, known in found.items()}
+            stored[document].append(Known(slot, text, vector, meta, bool(unsure), digest))
+    return {document: tuple(known) for document, known in stored.items()}
 
 
 def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
@@ -151,6 +151,12 @@ def write_receipts(
         _note(db, changes, receipt.row, receipt.statistic, receipt.sums)
         _write(db, receipt, wanted)
     _accumulate(db, changes)
+
+
+def write_renewal(db: sqlite3.Connection, renewal: Renewal | None) -> None:
+    if renewal is not None:
+        values = " ".join(renewal.generations), renewal.collection
+        db.execute("UPDATE collections SET generations = ? WHERE name = ?", values)
 
 
 def take_out(db: sqlite3.Connection, rows: Sequence[int]) -> None:
@@ -189,7 +195,7 @@ def _write(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) -> None
 
 
 def write_failure(db: sqlite3.Connection, row: int, version: str | None, failure: Failure) -> None:
-    """It failed in this version: another one that is wanted by now has not been tried."""
+    """Store a failure of this version; another one that is wanted by now has not been tried."""
     db.execute(
         """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
            WHERE id = ? AND wanted_version IS ?""",
@@ -209,10 +215,10 @@ def _note(
     db: sqlite3.Connection, changes: Changes, row: int, statistic: str | None, sums: Sums | None
 ) -> None:
     """Add what the document changes in its collection's statistics. Before its row is written."""
-    found = db.execute("SELECT collection, statistic, sums FROM documents WHERE id = ?", (row,)).fetchone()
-    if found is None:
+    stored = db.execute("SELECT collection, statistic, sums FROM documents WHERE id = ?", (row,)).fetchone()
+    if stored is None:
         return
-    collection, old_statistic, old_sums = found
+    collection, old_statistic, old_sums = stored
     if old_sums is not None:
         _add(changes, (collection, old_statistic), -1, -unpack(old_sums))
     if statistic is not None and sums is not None:
@@ -228,8 +234,8 @@ def _accumulate(db: sqlite3.Connection, changes: Changes) -> None:
     """Integer sums do not depend on order."""
     for of, (documents, sums) in changes.items():
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ?"
-        found = db.execute(query, of).fetchone()
-        total = sums if found is None else unpack(found[0]) + sums
+        stored = db.execute(query, of).fetchone()
+        total = sums if stored is None else unpack(stored[0]) + sums
         db.execute(
             """INSERT INTO statistics (collection, statistic, documents, sums) VALUES (?, ?, ?, ?)
                ON CONFLICT DO UPDATE SET documents = documents + excluded.documents, sums = excluded.sums""",

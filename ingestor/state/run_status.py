@@ -58,9 +58,9 @@ def write(state: Path, live: Live) -> None:
 def read(state: Path) -> Live:
     """The last written status; an empty one if the file is missing or damaged."""
     try:
-        said = json.loads(read_own(state / "live.json"))
-        listing = {name: RunningListing(**one) for name, one in said.pop("listing", {}).items()}
-        return Live(**said, listing=listing)
+        stored = json.loads(read_own(state / "live.json"))
+        listing = {name: RunningListing(**one) for name, one in stored.pop("listing", {}).items()}
+        return Live(**stored, listing=listing)
     except (OSError, ValueError, TypeError, AttributeError):
         return Live()
 
@@ -125,7 +125,7 @@ class Meter:
         self._begun = live.at if self._begun is None else self._begun
         self.show(
             SyncProgress(
-                _done(live) - _done(self._rest),
+                _count_done(live) - _count_done(self._rest),
                 live.waiting,
                 texts=live.texts_stepped - self._rest.texts_stepped,
                 seconds=live.at - self._begun,
@@ -140,7 +140,7 @@ class Meter:
             self._rest, self._begun = live, None
 
 
-def _done(live: Live) -> int:
+def _count_done(live: Live) -> int:
     return sum(live.tally.get(kind, 0) for kind in ("added", "changed", "moved", "rebuilt", "removed"))
 
 
@@ -163,7 +163,7 @@ class CheckResult:
 
 
 def write_check(state: Path, result: CheckResult) -> None:
-    """In place of an earlier result of the same check, atomically. Raises OSError."""
+    """Store a result atomically, in place of an earlier one of the same check. Raises OSError."""
     name = f"{CHECK_PREFIX}{text_digest(json.dumps([result.collection, result.questions]))[:16]}.json"
     write_own(state / name, json.dumps(asdict(result)))
 
@@ -176,8 +176,8 @@ def read_checks(state: Path) -> list[CheckResult]:
 def _read_checks(state: Path) -> Iterator[CheckResult]:
     for file in state.glob(f"{CHECK_PREFIX}*.json"):
         with suppress(OSError, ValueError, TypeError, KeyError):
-            said = json.loads(read_own(file))
+            row = json.loads(read_own(file))
             yield CheckResult(
-                str(said["collection"]), str(said["questions"]), float(said["recall"]), float(said["fell"]),
-                bool(said["passed"]), float(said["at"]),
+                str(row["collection"]), str(row["questions"]), float(row["recall"]), float(row["fell"]),
+                bool(row["passed"]), float(row["at"]),
             )  # fmt: skip

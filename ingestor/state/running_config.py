@@ -2,10 +2,10 @@
 
 The config file may have an error while a daemon keeps the config that it read before. The kept file has the
 text of the config, with references to secrets and without the secrets. Only the lock of the state folder
-tells whether a program runs with it. A file with an error may not tell where the state folder is: every word
-of it that names a folder is tried, and a folder counts only if its kept config names this file and that
-folder. A file without an error is looked for in its own state folder and the default one alone: other words
-of it may name folders of servers that are away.
+tells whether a program runs with it. A file with an error may not tell where the state folder is, so every
+word of it that names a folder is tried. A folder counts only if its kept config names this file and that
+folder. A file without an error is sought in its own state folder and the default one. Other words of it may
+name folders of servers that are away.
 """
 
 import json
@@ -32,7 +32,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """``error``: of the config file, if ``config`` is not what the file says but what runs.
+    """The config in force. ``error``: of the config file, if that is not what runs.
 
     ``since``: when ``config`` was taken over, POSIX seconds. ``restart``: the keys of a file without mistakes
     for which it is not in force.
@@ -66,27 +66,27 @@ def in_force(path: Path, env: Mapping[str, str]) -> InForce:
     try:
         config = load(path, env)
     except ConfigError as error:
-        found = _running(path, env, _words(path, env))
-        if found is None:
+        running = _find_running(path, env, _words(path, env))
+        if running is None:
             raise
-        return InForce(found[0], str(error), found[1])
-    found = _running(path, env, (str(config.state), _DEFAULT_STATE), config)
-    restart = settled_at_start(found[0], config) if found is not None else ()
-    if found is None or not restart:
+        return InForce(running[0], str(error), running[1])
+    running = _find_running(path, env, (str(config.state), _DEFAULT_STATE), config)
+    restart = settled_at_start(running[0], config) if running is not None else ()
+    if running is None or not restart:
         return InForce(config)
     what = f"the config file differs in {', '.join(restart)}, which takes effect at a restart"
-    return InForce(found[0], f"{what}; the rest of the change waits until then", found[1], restart)
+    return InForce(running[0], f"{what}; the rest of the change waits until then", running[1], restart)
 
 
 def running_file(state: Path) -> str | None:
     """Return the config file of the program that runs with this state folder; None if none runs."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         if held(state / "lock"):
-            return _kept(state / NAME)["file"]
+            return _read_kept(state / NAME)["file"]
     return None
 
 
-def _running(
+def _find_running(
     path: Path, env: Mapping[str, str], words: Iterable[str], read_now: Config | None = None
 ) -> tuple[Config, float] | None:
     """The config of the program that runs with this file.
@@ -96,7 +96,7 @@ def _running(
     for word in dict.fromkeys(words):
         with suppress(OSError, ValueError, KeyError, TypeError, RuntimeError, ConfigError, NeedsHuman):
             folder = Path(normpath(path.absolute().parent / Path(word).expanduser()))
-            kept = _kept(folder / NAME)
+            kept = _read_kept(folder / NAME)
             if kept["file"] != str(path.absolute()) or not held(folder / "lock"):
                 continue
             same = read_now is not None and kept["text"] == read_now.origin.text
@@ -106,21 +106,21 @@ def _running(
     return None
 
 
-def _kept(file: Path) -> dict[str, str]:
+def _read_kept(file: Path) -> dict[str, str]:
     """The kept config. Raises OSError if it is missing, or if another user could have written it."""
     descriptor = open_own(file, os.O_RDONLY)
     with os.fdopen(descriptor) as stream:
-        found = os.fstat(descriptor)
-        if found.st_uid not in (0, os.geteuid()) and os.geteuid() != 0:
+        running = os.fstat(descriptor)
+        if running.st_uid not in (0, os.geteuid()) and os.geteuid() != 0:
             raise PermissionError(f"{file} is another user's")
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        if running.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise PermissionError(f"{file} could be anybody's")
         value: dict[str, str] = json.load(stream)
         return value
 
 
 def _words(path: Path, env: Mapping[str, str]) -> Iterator[str]:
-    """Every word of the file that could name the state folder, and the default."""
+    """Yield the words of the file that could name the state folder, and the default."""
     with suppress(ConfigError):
         for row in read(path).splitlines():
             value = row.partition(":")[2].partition(" #")[0].strip(" \t'\"")

@@ -5,55 +5,19 @@ from collections.abc import Iterator
 
 from ingestor.ports import NeedsHuman
 
+_FIRST = 9  # the format of the first of these; no earlier one left development
 _MIGRATIONS = (
     """
     CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE sources (
-        name TEXT PRIMARY KEY, last_scan REAL, identity TEXT, held TEXT, accepted INTEGER NOT NULL DEFAULT 0
+        name TEXT PRIMARY KEY, last_scan REAL, identity TEXT, held TEXT, accepted INTEGER NOT NULL DEFAULT 0,
+        loss INTEGER NOT NULL DEFAULT 0, trouble TEXT, paused REAL, documents INTEGER, origin TEXT
     ) WITHOUT ROWID;
     CREATE TABLE collections (
-        name TEXT PRIMARY KEY, uuid TEXT, embedder TEXT, extra_keys TEXT NOT NULL DEFAULT '[]'
+        name TEXT PRIMARY KEY, uuid TEXT, embedder TEXT, extra_keys TEXT NOT NULL DEFAULT '[]',
+        serves TEXT, role TEXT NOT NULL DEFAULT 'live', choices TEXT, since REAL NOT NULL DEFAULT 0
     ) WITHOUT ROWID;
     CREATE TABLE documents (
-        id INTEGER PRIMARY KEY,
-        document_id TEXT NOT NULL UNIQUE,
-        source TEXT NOT NULL, collection TEXT NOT NULL, key TEXT NOT NULL,
-        wanted_version TEXT, wanted_recipe TEXT,
-        uri TEXT, size INTEGER, modified REAL, extra TEXT,
-        done_version TEXT, done_recipe TEXT, facts TEXT, digest TEXT, parser TEXT,
-        statistic TEXT, sums BLOB, lo INTEGER, hi INTEGER,
-        attempts INTEGER NOT NULL DEFAULT 0, retry_at REAL NOT NULL DEFAULT 0,
-        reason TEXT, detail TEXT, quarantined INTEGER NOT NULL DEFAULT 0,
-        UNIQUE (source, collection, key)
-    );
-    CREATE TABLE records (
-        document INTEGER NOT NULL, slot INTEGER NOT NULL, text_key TEXT NOT NULL, vector_key TEXT NOT NULL,
-        meta_key TEXT NOT NULL, unsure INTEGER NOT NULL, PRIMARY KEY (document, slot)
-    ) WITHOUT ROWID;
-    CREATE TABLE statistics (
-        collection TEXT NOT NULL, statistic TEXT NOT NULL, documents INTEGER NOT NULL, sums BLOB NOT NULL,
-        PRIMARY KEY (collection, statistic)
-    ) WITHOUT ROWID;
-    CREATE INDEX unsettled ON documents (retry_at, id) WHERE
-        (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)
-        AND wanted_version IS NOT NULL;
-    CREATE INDEX gone ON documents (retry_at, id) WHERE wanted_version IS NULL;
-    CREATE INDEX moved ON documents (collection, digest) WHERE wanted_version IS NULL;
-    CREATE INDEX low ON documents (collection, statistic, lo) WHERE lo IS NOT NULL;
-    CREATE INDEX high ON documents (collection, statistic, hi) WHERE hi IS NOT NULL;
-    CREATE INDEX failed ON documents (source, key) WHERE reason IS NOT NULL;
-    """,
-    """
-    ALTER TABLE sources ADD COLUMN loss INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE sources ADD COLUMN trouble TEXT;
-    """,
-    """
-    ALTER TABLE collections ADD COLUMN serves TEXT;
-    ALTER TABLE collections ADD COLUMN role TEXT NOT NULL DEFAULT 'live';
-    ALTER TABLE collections ADD COLUMN choices TEXT;
-    ALTER TABLE collections ADD COLUMN since REAL NOT NULL DEFAULT 0;
-    UPDATE collections SET serves = name;
-    CREATE TABLE fresh_documents (
         id INTEGER PRIMARY KEY,
         document_id TEXT NOT NULL,
         source TEXT NOT NULL, collection TEXT NOT NULL, key TEXT NOT NULL,
@@ -63,11 +27,22 @@ _MIGRATIONS = (
         statistic TEXT, sums BLOB, lo INTEGER, hi INTEGER,
         attempts INTEGER NOT NULL DEFAULT 0, retry_at REAL NOT NULL DEFAULT 0,
         reason TEXT, detail TEXT, quarantined INTEGER NOT NULL DEFAULT 0,
+        shortfall TEXT, shortfall_reason TEXT,
         UNIQUE (source, collection, key), UNIQUE (collection, document_id)
     );
-    INSERT INTO fresh_documents SELECT * FROM documents;
-    DROP TABLE documents;
-    ALTER TABLE fresh_documents RENAME TO documents;
+    CREATE TABLE records (
+        document INTEGER NOT NULL, slot INTEGER NOT NULL, text_key TEXT NOT NULL, vector_key TEXT NOT NULL,
+        meta_key TEXT NOT NULL, unsure INTEGER NOT NULL, vector_digest BLOB NOT NULL DEFAULT x'',
+        PRIMARY KEY (document, slot)
+    ) WITHOUT ROWID;
+    CREATE TABLE statistics (
+        collection TEXT NOT NULL, statistic TEXT NOT NULL, documents INTEGER NOT NULL, sums BLOB NOT NULL,
+        PRIMARY KEY (collection, statistic)
+    ) WITHOUT ROWID;
+    CREATE TABLE withdrawals (
+        source TEXT PRIMARY KEY, documents INTEGER NOT NULL DEFAULT 0, kept TEXT,
+        accepted INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID;
     CREATE INDEX unsettled ON documents (retry_at, id) WHERE
         (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)
         AND wanted_version IS NOT NULL;
@@ -76,30 +51,6 @@ _MIGRATIONS = (
     CREATE INDEX low ON documents (collection, statistic, lo) WHERE lo IS NOT NULL;
     CREATE INDEX high ON documents (collection, statistic, hi) WHERE hi IS NOT NULL;
     CREATE INDEX failed ON documents (source, key) WHERE reason IS NOT NULL;
-    """,
-    """
-    ALTER TABLE sources ADD COLUMN paused REAL;
-    """,
-    """
-    CREATE TABLE withdrawals (
-        source TEXT PRIMARY KEY, documents INTEGER NOT NULL DEFAULT 0, kept TEXT,
-        accepted INTEGER NOT NULL DEFAULT 0
-    ) WITHOUT ROWID;
-    """,
-    """
-    ALTER TABLE sources ADD COLUMN documents INTEGER;
-    ALTER TABLE sources ADD COLUMN origin TEXT;
-    """,
-    """
-    ALTER TABLE records ADD COLUMN vector_digest BLOB NOT NULL DEFAULT x'';
-    """,
-    """
-    UPDATE documents SET done_version = NULL, quarantined = 0, retry_at = 0, attempts = 0, reason = NULL
-        WHERE quarantined AND parser = '';
-    """,
-    """
-    ALTER TABLE documents ADD COLUMN shortfall TEXT;
-    ALTER TABLE documents ADD COLUMN shortfall_reason TEXT;
     """,
     """
     CREATE TABLE requests (
@@ -219,22 +170,37 @@ class NewerJournal(NeedsHuman):
 
 
 def migrate(db: sqlite3.Connection) -> None:
-    """Bring the tables up to date, in one transaction. Raises NewerJournal.
+    """Bring the tables up to date, in one transaction. Raises NeedsHuman, or NewerJournal.
 
     Of two processes that do this at the same time, the second finds it done.
     """
-    if _version(db) == len(_MIGRATIONS):
+    if _count_applied(db) == len(_MIGRATIONS):
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        for script in _MIGRATIONS[_version(db) :]:
+        for script in _MIGRATIONS[_count_applied(db) :]:
             for statement in _statements(script):
                 db.execute(statement)
-        db.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+        db.execute(f"PRAGMA user_version = {_FIRST + len(_MIGRATIONS) - 1}")
     except BaseException:
         db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
+
+
+def _count_applied(db: sqlite3.Connection) -> int:
+    """Return how many of the migrations the file has."""
+    version, known = int(db.execute("PRAGMA user_version").fetchone()[0]), _FIRST + len(_MIGRATIONS) - 1
+    if version > known:
+        raise NewerJournal(
+            f"the journal has format {version}, and this program knows {known}: install a newer ingestor"
+        )
+    if 0 < version < _FIRST:
+        raise NeedsHuman(
+            f"the journal has format {version}, of a version that was never released: move it away, delete "
+            "the collections that it wrote, and sync: records are written again from the cache"
+        )
+    return max(0, version - _FIRST + 1)
 
 
 def _statements(script: str) -> Iterator[str]:
@@ -246,13 +212,3 @@ def _statements(script: str) -> Iterator[str]:
             if gathered.strip(" \n;"):
                 yield gathered
             gathered = ""
-
-
-def _version(db: sqlite3.Connection) -> int:
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if version > len(_MIGRATIONS):
-        raise NewerJournal(
-            f"the journal has format {version}, and this program knows {len(_MIGRATIONS)}: "
-            "install a newer ingestor"
-        )
-    return version

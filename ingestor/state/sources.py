@@ -40,7 +40,7 @@ def reasons_for_keeping(journal: Selecting) -> dict[SourceName, str]:
 
 
 class SourceRows:
-    """Every method is one transaction."""
+    """The table of sources. Every method is one transaction."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -48,7 +48,7 @@ class SourceRows:
     def scanned(
         self, source: SourceName, at: float, identity: str, documents: int, trouble: str | None = None
     ) -> None:
-        """Store that a whole listing was taken over; a hold on the source ends.
+        """Store that a whole listing was applied; a hold on the source ends.
 
         ``documents``: their number now, the largest until a larger one, ``rest`` or an accepted loss.
         ``trouble``: why the listing is incomplete, if it is.
@@ -82,37 +82,30 @@ class SourceRows:
 
     def identify(self, source: SourceName, identity: str) -> None:
         """Store the identity of its root at the first listing."""
-        with self._journal.transaction() as db:
-            db.execute(
-                """INSERT INTO sources (name, identity) VALUES (?, ?)
-                   ON CONFLICT DO UPDATE SET identity = excluded.identity""",
-                (source, identity),
-            )
+        self._put(source, identity=identity)
 
     def troubled(self, source: SourceName, trouble: str) -> None:
         """Store why it could not be listed."""
-        with self._journal.transaction() as db:
-            db.execute(
-                """INSERT INTO sources (name, trouble) VALUES (?, ?)
-                   ON CONFLICT DO UPDATE SET trouble = excluded.trouble""",
-                (source, trouble),
-            )
+        self._put(source, trouble=trouble)
 
     def hold(self, source: SourceName, reason: str, *, loss: bool = False, root: str | None = None) -> None:
         """Change nothing of this source until the reason is gone.
 
         ``loss``: a person may accept it, for the ``root`` of that identity.
         """
+        self._put(source, held=reason, loss=loss, held_root=root, accepted=False)
+
+    def _put(self, source: SourceName, **columns: object) -> None:
+        assigned = ", ".join(f"{name} = excluded.{name}" for name in columns)
         with self._journal.transaction() as db:
             db.execute(
-                """INSERT INTO sources (name, held, loss, held_root) VALUES (?, ?, ?, ?)
-                   ON CONFLICT DO UPDATE SET held = excluded.held, loss = excluded.loss,
-                       held_root = excluded.held_root, accepted = 0""",
-                (source, reason, loss, root),
+                f"""INSERT INTO sources (name, {", ".join(columns)}) VALUES (?, {marks([*columns])})
+                    ON CONFLICT DO UPDATE SET {assigned}""",
+                (source, *columns.values()),
             )
 
     def accept(self, source: SourceName) -> bool:
-        """Accept a loss: the next listing is taken over. False if the source is not held for a loss."""
+        """Accept a loss: the next listing is applied. Return whether the source is held for a loss."""
         with self._journal.transaction() as db:
             query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL AND loss"
             return db.execute(query, (source,)).rowcount > 0
@@ -127,7 +120,7 @@ class SourceRows:
             )
 
     def resume(self, source: SourceName) -> bool:
-        """False if it was not paused."""
+        """End a pause. Return whether there was one."""
         with self._journal.transaction() as db:
             query = "UPDATE sources SET paused = NULL WHERE name = ? AND paused IS NOT NULL"
             return db.execute(query, (source,)).rowcount > 0
@@ -190,7 +183,7 @@ class SourceRows:
 
 
 class Withdrawals:
-    """Every method is one transaction."""
+    """The table of withdrawals. Every method is one transaction."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -210,7 +203,7 @@ class Withdrawals:
         return bool(self._journal.select(query, (source,)))
 
     def kept(self, source: SourceName) -> str | None:
-        """Why records of unreadable documents are kept, or None."""
+        """Return why records of unreadable documents are kept, or None."""
         query = "SELECT kept FROM withdrawals WHERE source = ?"
         return next((row[0] for row in self._journal.select(query, (source,))), None)
 
@@ -242,7 +235,7 @@ class Withdrawals:
             )
 
     def accept(self, source: SourceName) -> bool:
-        """Withdraw them after all, at once. False if none are kept."""
+        """Withdraw kept documents after all, at once. Return whether there are any."""
         with self._journal.transaction() as db:
             query = "UPDATE withdrawals SET accepted = 1, kept = NULL WHERE source = ? AND kept IS NOT NULL"
             if not db.execute(query, (source,)).rowcount:

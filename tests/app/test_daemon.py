@@ -37,7 +37,7 @@ class Running:
     broken: dict[str, Exception] = field(default_factory=dict)
     configured: list[str] = field(default_factory=list)
     engine: Engine = field(default_factory=Engine)
-    collections: Any = field(default_factory=lambda: SimpleNamespace(restarts=0))
+    collections: Any = field(default_factory=lambda: SimpleNamespace(connection=SimpleNamespace(restarts=0)))
 
     def __post_init__(self) -> None:
         self.parts = SimpleNamespace(config=SimpleNamespace(name=self.config, rechunk=None))
@@ -74,7 +74,7 @@ def test_collections_are_examined_after_each_restart_of_chroma_whoever_noticed_i
     running = Running("old")
     loop = looped(running)
     for restarts, checks in ((0, 0), (1, 1), (1, 1), (3, 2)):
-        running.collections.restarts = restarts
+        running.collections.connection.restarts = restarts
         assert loop._step(watch=True)
         assert running.engine.checks == checks
 
@@ -115,7 +115,7 @@ def test_first_rest_is_reported_after_the_end_of_its_progress(monkeypatch: pytes
     running, seen = Running("only"), list[object]()
     running.engine.__dict__ |= {"is_resting": lambda: True, "flush": lambda: None}
     running.engine.__dict__["journal"] = SimpleNamespace(wait_until=lambda at: None)
-    running.collections.tick = lambda: None
+    running.collections.connection.tick = lambda: None
     running.embedding = SimpleNamespace(counts=Counts)  # type: ignore[attr-defined]
     loop = looped(running)
     monkeypatch.setattr(loop, "live", lambda: Live(waiting=0, tally={"added": 6}))

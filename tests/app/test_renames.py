@@ -21,10 +21,11 @@ from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import packed, unpacked
 from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions, Requests
-from ingestor.state.journal import Journal
+from ingestor.state.journal import Journal, sources_of
 from ingestor.state.queries.reports import Reports
 from ingestor.state.sources import SourceRows, Withdrawals
 from tests.simulation.world import World
+from tests.state.journals import of_source
 
 C = CollectionName("docs")
 
@@ -93,7 +94,7 @@ def observe(journal: Journal, name: SourceName, *keys: str) -> None:
 
 def test_all_that_is_kept_under_the_old_name_goes_along(journal: Journal, cache: VectorCache) -> None:
     observe(journal, A, "1", "2")
-    ids = {entry.key: entry.document_id for entry in journal.of_source(A)}
+    ids = {entry.key: entry.document_id for entry in of_source(journal, A)}
     SourceRows(journal).scanned(A, 7.0, "disk", 2)
     SourceRows(journal).hold(A, "too many", loss=True)
     SourceRows(journal).pause(B, 5.0)  # said under the new name, before it was taken over
@@ -105,8 +106,8 @@ def test_all_that_is_kept_under_the_old_name_goes_along(journal: Journal, cache:
     parses.keep(A, "1", "stamp", parsed)
 
     hand_over(journal, {A: B}, parses)
-    assert journal.sources() == [B]
-    assert {entry.key: entry.document_id for entry in journal.of_source(B)} == ids
+    assert sources_of(journal) == [B]
+    assert {entry.key: entry.document_id for entry in of_source(journal, B)} == ids
     row = SourceRows(journal).of(B)
     assert (row.last_scan, row.identity, row.held, row.documents, row.paused) == (
         7.0,
@@ -128,10 +129,10 @@ def test_all_that_is_kept_under_the_old_name_goes_along(journal: Journal, cache:
 def test_two_sources_change_names_with_each_other(journal: Journal, cache: VectorCache) -> None:
     observe(journal, A, "same", "1")
     observe(journal, B, "same", "2")
-    before = {name: {e.document_id for e in journal.of_source(name)} for name in (A, B)}
+    before = {name: {e.document_id for e in of_source(journal, name)} for name in (A, B)}
     Editions(journal).choose(C, C, packed(choices("a", "b")))
     hand_over(journal, {A: B, B: A}, Parses(cache))
-    assert {name: {e.document_id for e in journal.of_source(name)} for name in (B, A)} == {
+    assert {name: {e.document_id for e in of_source(journal, name)} for name in (B, A)} == {
         B: before[A], A: before[B],
     }  # fmt: skip
     live = Editions(journal).live(C).choices
@@ -154,7 +155,7 @@ def test_a_recipe_that_was_rolled_back_stays_refused(journal: Journal) -> None:
 def test_what_was_prepared_under_the_old_name_is_not_written(journal: Journal, cache: VectorCache) -> None:
     """Its recipe may be another one under the new name."""
     observe(journal, A, "1")
-    [entry] = journal.of_source(A)
+    [entry] = of_source(journal, A)
     receipt = Receipt(entry.row, "1", "old recipe", "f", "d", "text")
     prepared = Prepared(entry, Intent(entry.row, ()), receipt)
     assert valid(journal, [prepared]) == [prepared]
@@ -168,7 +169,7 @@ def test_what_failed_under_the_old_name_is_tried_under_the_new_one(
     world = World(tmp_path, seed=1)
     world.files.write("1.txt", "words")
     world.settle()
-    [entry] = world.journal.of_source(SourceName("files"))
+    [entry] = of_source(world.journal, SourceName("files"))
     document = InFlight(entry)
     world.engine.flight.begin(document)
     document.take()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ingestor.chroma.client import Client, embedded
+from ingestor.chroma.client import Client
 from ingestor.chroma.server import ChromaServer
 from tests.chroma.guarding import TOKEN, WRITER
 from tests.serving import HOST, client_of, free_port, server
@@ -35,11 +35,4 @@ def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaServ
 @pytest.fixture(scope="module")
 def served(open_server: ChromaServer) -> Iterator[Client]:
     with client_of(open_server) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Chroma in this process."""
-    with embedded(tmp_path_factory.mktemp("embedded")) as client:
         yield client

@@ -53,13 +53,13 @@ class IndexLaws:
     def index(self, fresh: Fresh) -> Index:
         return fresh()
 
-    def test_a_new_one_is_empty(self, index):
+    def test_new_index_is_empty(self, index):
         assert index.count() == 0
         assert list(index.ids()) == []
         assert index.read(["a#0"]) == []
         assert index.query(vector(0)[np.newaxis], 3) == [[]]
 
-    def test_what_was_upserted_is_read_back(self, index):
+    def test_records_are_read_back_as_upserted(self, index):
         metadata = {
             "source": "a/b.md",
             "page": 0,
@@ -77,7 +77,7 @@ class IndexLaws:
             index.upsert([record("a#0", "text", 1, page=3)])
         same(contents(index), {"a#0": ("text", {"page": 3}, vector(1))})
 
-    def test_an_upsert_replaces_text_and_vector_in_place(self, index):
+    def test_upsert_replaces_text_and_vector_in_place(self, index):
         index.upsert([record("a#0", "old", 1), record("a#1", "stays", 2)])
         index.upsert([record("a#0", "new", 3)])
         same(contents(index), {"a#0": ("new", {}, vector(3)), "a#1": ("stays", {}, vector(2))})
@@ -103,7 +103,7 @@ class IndexLaws:
         index.upsert([record("b#0", seed=2, headings=None)])
         assert contents(index)["b#0"][1] == {}
 
-    def test_a_patch_changes_metadata_only(self, index):
+    def test_patch_changes_metadata_only(self, index):
         index.upsert([record("a#0", "text", 1, page=1, title="T"), record("b#0", "text", 2, page=1)])
         index.patch([("a#0", {"page": 2}), ("b#0", {"page": None, "title": "B"})])
         same(
@@ -114,7 +114,7 @@ class IndexLaws:
             },
         )
 
-    def test_a_patch_of_nothing_known_makes_nothing(self, index):
+    def test_patch_of_nothing_known_makes_nothing(self, index):
         index.patch([("a#0", {"page": 2})])
         assert contents(index) == {}
         index.upsert([record("a#0", "text", 1)])
@@ -167,7 +167,7 @@ class IndexLaws:
         nearest = index.nearest(np.stack([one.vector for one in records]), 3)
         assert nearest == [[(hit.id, hit.score) for hit in found] for found in hits]
 
-    def test_a_score_is_the_cosine(self, index):
+    def test_score_is_the_cosine(self, index):
         index.upsert([record("a#0", seed=1), record("b#0", seed=2)])
         (hits,) = index.query(vector(3)[np.newaxis], 5)
         wanted = {"a#0": vector(1) @ vector(3), "b#0": vector(2) @ vector(3)}
@@ -241,7 +241,7 @@ class IndexLaws:
         ],
         ids=["text", "value", "key", "nan", "infinity", "large", "numbers", "empty", "listed", "vector"],
     )  # fmt: skip
-    def test_what_can_not_be_kept_is_refused(self, index, bad):
+    def test_values_that_chroma_cannot_store_are_refused(self, index, bad):
         with pytest.raises(ValueError, match="a#0"):
             index.upsert([record("b#0"), bad])
         if bad.metadata:
@@ -249,7 +249,7 @@ class IndexLaws:
                 index.patch([("a#0", bad.metadata)])
         assert index.count() == 0
 
-    def test_an_id_named_twice_in_a_call_is_refused(self, index):
+    def test_id_named_twice_in_a_call_is_refused(self, index):
         with pytest.raises(ValueError, match="a#0"):
             index.upsert([record("a#0"), record("a#0")])
         with pytest.raises(ValueError, match="a#0"):

@@ -13,12 +13,13 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from ingestor.chroma import backend as chroma_backend
+from ingestor.chroma import connection as chroma_connection
 from ingestor.chroma import folder as chroma_folder
-from ingestor.chroma import processes, server
 from ingestor.chroma import server as chroma_server
+from ingestor.chroma import supervision
 from ingestor.chroma.backend import Collections
-from ingestor.chroma.client import Full, Unanswered
+from ingestor.chroma.backend import opened as opened_backend
+from ingestor.chroma.client import Client, Full, Unanswered
 from ingestor.chroma.collections import Ownership
 from ingestor.chroma.server import ChromaServer
 from ingestor.config.servers import Supervised
@@ -37,12 +38,16 @@ _serial = count()
 @contextmanager
 def chroma(folder: Path) -> Iterator[Collections]:
     config = Supervised(path=folder / "chroma", port=free_port())
-    with Collections(config, Ownership("ours"), log_path=folder.parent / "chroma.log", serve=True) as backend:
+    with opened_backend(config, Ownership("ours"), folder.parent / "chroma.log", serve=True) as backend:
         yield backend
 
 
 def opened(backend: Collections):
     return backend.open("docs", MODEL)[0]
+
+
+def server_of(backend: Collections) -> ChromaServer:
+    return backend.connection.supervisor.server
 
 
 def fat(records: int = 400) -> list[Record]:
@@ -117,94 +122,94 @@ def test_refused_write_blames_the_disk_only_if_it_is_full(
             assert caplog.messages[-1].endswith(reason)
 
 
-def test_a_server_that_leaves_requests_unanswered_is_started_again(
+def test_server_that_leaves_requests_unanswered_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
-        first = backend._server.pid
+        first = server_of(backend).pid
         backend.trouble("docs", Unanswered("it took its time, once"))
-        assert backend._server.pid == first
+        assert server_of(backend).pid == first
         monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
-        monkeypatch.setattr(chroma_backend, "LAST_WORD", 0.5)
-        monkeypatch.setattr(backend._server, "_stop_patience", 0.2)
+        monkeypatch.setattr(chroma_connection, "LAST_WORD", 0.5)
+        monkeypatch.setattr(server_of(backend), "_stop_patience", 0.2)
         os.kill(first, signal.SIGSTOP)
         backend.trouble("docs", Unanswered("nor did it ever again"))
-        assert backend._server.pid != first
+        assert server_of(backend).pid != first
         assert opened(backend).count() == 20
 
 
-def test_a_busy_server_gets_more_time_but_not_for_ever(
+def test_busy_server_gets_more_time_but_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ingestor")
     monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
     monkeypatch.setattr(chroma_server, "_LAST_BREATH", 0.01)
-    monkeypatch.setattr(chroma_backend, "LAST_WORD", 0.2)
+    monkeypatch.setattr(chroma_connection, "LAST_WORD", 0.2)
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
-        monkeypatch.setattr(backend._server, "_stop_patience", 0.2)
-        monkeypatch.setattr(backend._server, "_hanging_after", 0.0)
+        monkeypatch.setattr(server_of(backend), "_stop_patience", 0.2)
+        server_of(backend).supervision.hanging_after = 0.0
         minutes = count(1000)
-        monkeypatch.setattr(processes, "processor_seconds", lambda pid: 60.0 * next(minutes))
-        first = backend._server.pid
+        monkeypatch.setattr(chroma_server, "processor_seconds", lambda pid: 60.0 * next(minutes))
+        first = server_of(backend).pid
         os.kill(first, signal.SIGSTOP)
         for _ in range(2):
             backend.trouble("docs", Unanswered("it is loading"))
             assert caplog.records[-1].message.endswith("waiting longer for an answer")
-            assert backend._server.poll() is None
-        monkeypatch.setattr(server, "LONGEST", 0.0)
-        assert "no answer for" in backend._server.poll()
+            assert server_of(backend).poll() is None
+        monkeypatch.setattr(supervision, "LONGEST", 0.0)
+        assert "no answer for" in server_of(backend).poll()
         backend.trouble("docs", Unanswered("it is still loading"))
-        assert backend._server.pid != first
+        assert server_of(backend).pid != first
         assert opened(backend).count() == 20
 
 
-def test_a_collection_is_loading_until_the_server_answered_for_it_once(tmp_path: Path) -> None:
+def test_collection_is_loading_until_the_server_answered_for_it_once(tmp_path: Path) -> None:
     with chroma(tmp_path) as backend:
         uuids = [backend.open("docs", MODEL)[1]]
         with stopped(backend):
-            assert not backend.loading([], 0.2)
-            assert backend.loading(uuids, 0.2)
-        assert not backend.loading(uuids, 60)
+            assert not backend.connection.loading([], 0.2)
+            assert backend.connection.loading(uuids, 0.2)
+        assert not backend.connection.loading(uuids, 60)
         with stopped(backend):
-            assert not backend.loading(uuids, 0.2)
-        os.kill(backend._server.pid, signal.SIGKILL)
-        assert backend.revived() is not None
+            assert not backend.connection.loading(uuids, 0.2)
+        os.kill(server_of(backend).pid, signal.SIGKILL)
+        assert backend.connection.revived() is not None
         with stopped(backend):
-            assert backend.loading(uuids, 0.2)
-        assert not backend.loading(["00000000-0000-0000-0000-000000000000"], 60), (
+            assert backend.connection.loading(uuids, 0.2)
+        assert not backend.connection.loading(["00000000-0000-0000-0000-000000000000"], 60), (
             "others tell that it is gone"
         )
 
 
 @contextmanager
 def stopped(backend: Collections) -> Iterator[None]:
-    os.kill(backend._server.pid, signal.SIGSTOP)
+    os.kill(server_of(backend).pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        os.kill(backend._server.pid, signal.SIGCONT)
+        os.kill(server_of(backend).pid, signal.SIGCONT)
 
 
-def test_a_server_that_can_not_start_is_tried_again_and_says_so_once(
+def test_server_that_cannot_start_is_tried_again_and_says_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ingestor")
-    monkeypatch.setattr(chroma_backend, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(chroma_connection, "LOOK_EVERY", 0.0)
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
-        backend._server.stop()
+        server_of(backend).stop()
         caplog.clear()
         with monkeypatch.context() as patched:
             for error in (NeedsHuman("the port is taken"), OSError("no space")):
-                patched.setattr(backend._server, "start", lambda error=error: _fail(error))
+                patched.setattr(server_of(backend), "start", lambda error=error: _fail(error))
                 for _ in range(3):
-                    backend.tick()
+                    backend.connection.tick()
         assert [record.message.split(": ")[-1] for record in caplog.records] == [
             *("not started", "the port is taken", "no space"),
         ]
-        backend.tick()
+        backend.connection.tick()
         assert caplog.records[-1].message == "Chroma is up again"
         assert opened(backend).count() == 20
 
@@ -215,51 +220,51 @@ def _fail(error: Exception) -> None:
 
 def die(backend: Collections, number: int) -> None:
     """The server ends by that signal while it has a request for the collection."""
-    backend._server._process.send_signal(number)
-    backend._server._process.wait()
+    server_of(backend)._process.send_signal(number)
+    server_of(backend)._process.wait()
     backend.trouble("docs", Transient("it went away"))
 
 
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, signal.SIGSEGV, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
-def test_a_sound_collection_is_never_taken_for_torn(tmp_path: Path, number: int) -> None:
+def test_sound_collection_is_never_taken_for_torn(tmp_path: Path, number: int) -> None:
     """Killed by others it is not even suspected; and a suspected one is asked first."""
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
-        for _ in range(chroma_backend.DEATHS + 1):
+        for _ in range(supervision.DEATHS + 1):
             die(backend, number)
             assert opened(backend).count() == 20
 
 
 @pytest.mark.slow
-def test_a_collection_that_crashes_the_server_whenever_it_is_asked_is_torn(
+def test_collection_that_crashes_the_server_whenever_it_is_asked_is_torn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(1200))
-        backend._server.stop()
+        server_of(backend).stop()
         mislead(max((tmp_path / "chroma").glob("*/data_level0.bin"), key=lambda file: file.stat().st_size))
-        backend._server.start()
-        for _ in range(chroma_backend.DEATHS):
+        server_of(backend).start()
+        for _ in range(supervision.DEATHS):
             with pytest.raises(Transient):
                 opened(backend).query(many(1)[0].vector[np.newaxis], 1)
             backend.trouble("docs", Transient("it went away"))
         with pytest.raises(Torn, match="crashed 4 times while reading collection 'docs', and again"):
             opened(backend)
-        restarts = backend.restarts
+        restarts = backend.connection.restarts
         with monkeypatch.context() as patched:
-            patched.setattr(chroma_backend, "delete_collection", lambda *_, **__: _fail(Transient("away")))
+            patched.setattr(Client, "delete_collection", lambda *_: _fail(Transient("away")))
             with pytest.raises(Transient):
                 backend.delete("docs")
         with pytest.raises(Torn):
             opened(backend)
-        assert backend.restarts == restarts, "what was found out holds until it is deleted"
+        assert backend.connection.restarts == restarts, "what was found out holds until it is deleted"
         backend.delete("docs")
         assert opened(backend).count() == 0
 
 
-def test_a_server_that_is_killed_while_it_starts_is_started_again(
+def test_server_that_is_killed_while_it_starts_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spawn, left = ChromaServer._spawn, [1, 2]
@@ -280,9 +285,9 @@ def test_look_restores_settings_that_another_program_changed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with chroma(tmp_path) as backend:
-        index = opened(backend)
+        index, client = opened(backend), backend.connection.client
         index.upsert(many(20))
-        backend._client.api.reconfigure(UUID(index.uuid), {"hnsw": {"ef_search": 1}})
+        client.change_collection(UUID(index.uuid), "configuration", {"hnsw": {"ef_search": 1}})
         assert backend.look("docs") is None
         assert "now restored: ef_search is 1, not 400" in caplog.text
-        assert backend._client.api.get_collection("docs").configuration_json["hnsw"]["ef_search"] == 400
+        assert client.get_collection("docs").configuration_json["hnsw"]["ef_search"] == 400

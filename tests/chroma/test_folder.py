@@ -22,7 +22,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_transaction_that_a_kill_cut_off_is_rolled_back(tmp_path: Path) -> None:
+def test_transaction_that_a_kill_cut_off_is_rolled_back(tmp_path: Path) -> None:
     known, orphan = str(uuid4()), str(uuid4())
     for name in (known, orphan):
         (tmp_path / name).mkdir()
@@ -43,7 +43,7 @@ def test_a_transaction_that_a_kill_cut_off_is_rolled_back(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("command", "waits"), [("", True), ("python -P chroma/child.py run", True), ("python notebook.py", False)]
 )
-def test_what_is_ending_is_waited_for_and_others_are_not(
+def test_process_that_is_ending_is_awaited_and_another_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, waits: bool
 ) -> None:
     """A process that ends has lost its command line already, and its files not yet."""

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from chromadb.errors import AuthorizationError, ChromaError
 
-from ingestor.chroma.client import connect
-from ingestor.chroma.collections import Ownership, open_collection
+from ingestor.chroma.client import Client
 from ingestor.chroma.guarding import guard, guard_rules
 from ingestor.chroma.server import ChromaServer
 from ingestor.http_server.access import rules
@@ -33,13 +32,14 @@ from tests.chroma.guarding import (
     statuses,
     with_token,
 )
-from tests.chroma.laws import DIMENSIONS, many
+from tests.chroma.laws import many
+from tests.chroma.opening import opened
 from tests.serving import HOST, free_port
 
 # --- who gets in --------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_is_pointed_here_is_refused(open_server: ChromaServer) -> None:
+def test_name_that_is_pointed_here_is_refused(open_server: ChromaServer) -> None:
     """DNS rebinding: the browser of a user of this machine asks under the name of a page elsewhere."""
     answer = said(open_server.port, request(host=b"evil.example:8000"))
     assert statuses(answer) == [421]
@@ -102,15 +102,15 @@ def test_wrong_tokens_are_reported_once_a_minute(monkeypatch: pytest.MonkeyPatch
 
 
 def test_our_own_client_sends_the_token(guarded: ChromaServer) -> None:
-    with connect(HOST, guarded.port, token=guarded.secret) as ours:
-        index = open_collection(ours, "ours", model=None, dimensions=DIMENSIONS, owner=Ownership("ours"))
+    with Client(HOST, guarded.port, token=guarded.secret) as ours:
+        index = opened(ours, "ours")
         index.upsert(many(20))
         assert index.count() == 20
-    with connect(HOST, guarded.port) as stranger, pytest.raises(NeedsHuman, match="check the token"):
-        open_collection(stranger, "ours", model=None, dimensions=DIMENSIONS, owner=Ownership("ours"))
+    with Client(HOST, guarded.port) as stranger, pytest.raises(NeedsHuman, match="check the token"):
+        opened(stranger, "ours")
 
 
-def test_the_token_is_in_no_environment_and_no_command_line(guarded: ChromaServer) -> None:
+def test_token_is_in_no_environment_and_no_command_line(guarded: ChromaServer) -> None:
     for file in ("environ", "cmdline"):
         assert TOKEN.encode() not in Path(f"/proc/{guarded.pid}/{file}").read_bytes()
     assert TOKEN not in guarded.log_path.read_text()
@@ -206,9 +206,7 @@ def test_nothing_is_smuggled_past_the_token(guarded: ChromaServer, known: Any, t
         (request(method=b"POST", path=HEARTBEAT) + b"x", 403),
     ],
 )
-def test_what_is_not_a_request_is_answered_all_the_same(
-    open_server: ChromaServer, bytes_sent: bytes, status: int
-) -> None:
+def test_malformed_request_is_answered(open_server: ChromaServer, bytes_sent: bytes, status: int) -> None:
     assert statuses(said(open_server.port, bytes_sent))[0] == status
 
 
@@ -256,7 +254,7 @@ def test_chunked_bodies_pass(open_server: ChromaServer, sender: bytes) -> None:
     assert client(open_server.port).get_collection("chunked")
 
 
-def test_a_body_that_is_announced_first_is_asked_for(open_server: ChromaServer, sender: bytes) -> None:
+def test_body_that_is_announced_first_is_asked_for(open_server: ChromaServer, sender: bytes) -> None:
     """Expect: 100-continue, as curl sends it with a large body."""
     body = made("expected")
     headers = (
@@ -272,7 +270,7 @@ def test_a_body_that_is_announced_first_is_asked_for(open_server: ChromaServer, 
 
 
 @pytest.mark.parametrize("framed", [b"Content-Length: %d", b"Transfer-Encoding: chunked"])
-def test_an_offer_to_upgrade_is_ignored(open_server: ChromaServer, sender: bytes, framed: bytes) -> None:
+def test_offer_to_upgrade_is_ignored(open_server: ChromaServer, sender: bytes, framed: bytes) -> None:
     """As Java's client makes it with its first request."""
     body = made("upgraded")
     sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if b"chunked" in framed else body
@@ -284,7 +282,7 @@ def test_an_offer_to_upgrade_is_ignored(open_server: ChromaServer, sender: bytes
     assert statuses(said(open_server.port, asked, sent[:5], sent[5:], request())) == [200, 200]
 
 
-def test_a_client_that_drips_is_served(open_server: ChromaServer, sender: bytes) -> None:
+def test_client_that_drips_is_served(open_server: ChromaServer, sender: bytes) -> None:
     body = made("dripping")
     length = b"Content-Length: %d" % len(body)
     whole = request(
@@ -309,7 +307,7 @@ def memory(pid: int) -> int:
     return pages * resource.getpagesize()
 
 
-def test_a_client_that_does_not_read_takes_no_memory(open_server: ChromaServer) -> None:
+def test_client_that_does_not_read_takes_no_memory(open_server: ChromaServer) -> None:
     """It asks for one answer after the other: 400 MB in all."""
     docs = client(open_server.port, open_server.secret).get_or_create_collection("unread")
     docs.upsert(["a"], embeddings=[[1.0]], documents=["x" * 4_000_000])
@@ -326,14 +324,14 @@ def test_a_client_that_does_not_read_takes_no_memory(open_server: ChromaServer) 
         assert statuses(said(open_server.port, request())) == [200]
 
 
-def test_a_refused_client_may_be_sending_much(open_server: ChromaServer) -> None:
+def test_refused_client_may_be_sending_much(open_server: ChromaServer) -> None:
     asked = request(b"Content-Length: 20000000", b"Origin: null", method=b"POST", path=COLLECTIONS)
     before = memory(open_server.pid or 0)
     assert statuses(said(open_server.port, asked, b"x" * 20_000_000)) == [403]
     assert memory(open_server.pid or 0) < before + 20e6
 
 
-def test_a_thousand_idle_connections_keep_nobody_out(open_server: ChromaServer) -> None:
+def test_thousand_idle_connections_keep_nobody_out(open_server: ChromaServer) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     ours = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 4096), most))

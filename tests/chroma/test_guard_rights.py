@@ -90,7 +90,7 @@ def test_writers_may_change_what_filters_allow(routes: list[tuple[str, str]]) ->
             assert found is (Treatment.CHECK_FILTERS if filtered and method == "post" else Treatment.STREAM)
 
 
-def test_the_daemon_may_everything_unread(routes: list[tuple[str, str]]) -> None:
+def test_daemon_may_everything_unread(routes: list[tuple[str, str]]) -> None:
     assert {treated("daemon", method, path) for method, path in routes} == {Treatment.STREAM}
 
 
@@ -166,7 +166,7 @@ def test_changes_of_a_reader_are_refused(open_server: ChromaServer, docs: Any, c
     assert "mine" not in [each.name for each in reader.list_collections()]
 
 
-def test_the_embedding_function_of_other_readers_is_not_changed(open_server: ChromaServer, docs: Any) -> None:
+def test_embedding_function_of_other_readers_is_not_changed(open_server: ChromaServer, docs: Any) -> None:
     at = f"http://{HOST}:{open_server.port}{PATH}/{docs.id}"
     before = httpx.get(f"http://{HOST}:{open_server.port}{PATH}/rights").json()
     assert httpx.put(at, json=STRANGE).status_code == 403
@@ -197,7 +197,7 @@ def test_another_user_without_a_token_is_refused_and_told_why(open_server: Chrom
     assert done.stdout.splitlines() == ["401 True"] * 3
 
 
-def test_a_peer_elsewhere_is_refused_without_a_token() -> None:
+def test_peer_elsewhere_is_refused_without_a_token() -> None:
     """The kernel is not asked for it: no address but loopback's is of this machine for sure."""
     with closing(PeerUsers()) as peers:
         alone = access(rules([], None), "secret", [])
@@ -224,7 +224,7 @@ def served(tmp_path: Path) -> Iterator[Callable[..., ChromaServer]]:
         server.stop()
 
 
-def test_an_entry_without_a_token_opens_the_port_to_all(served: Callable[..., ChromaServer]) -> None:
+def test_entry_without_a_token_opens_the_port_to_all(served: Callable[..., ChromaServer]) -> None:
     server = served(ReaderToken(may="read"), ReaderToken(token=SecretStr(WRITER), may="write"))
     assert "everybody may read" in server.level
     command = as_nobody(sys.executable, "-c", ASK, str(server.port), f"GET {PATH}")
@@ -234,7 +234,7 @@ def test_an_entry_without_a_token_opens_the_port_to_all(served: Callable[..., Ch
         client(server.port).delete_collection("mine")
 
 
-def test_a_token_that_may_write_writes(guarded: ChromaServer) -> None:
+def test_token_that_may_write_writes(guarded: ChromaServer) -> None:
     made = with_token(guarded.port, WRITER).create_collection("written")
     made.add(["a"], embeddings=[[1.0]])
     with pytest.raises(ChromaError, match="only ingestor changes"):
@@ -253,7 +253,7 @@ def peers() -> Iterator[PeerUsers]:
         yield found
 
 
-def test_the_kernel_tells_whose_a_peer_is(peers: PeerUsers) -> None:
+def test_kernel_tells_whose_a_peer_is(peers: PeerUsers) -> None:
     assert peers.missing == ""
     with socket.create_server((HOST, 0)) as server, socket.create_connection(server.getsockname()) as peer:
         here = server.getsockname()
@@ -262,13 +262,13 @@ def test_the_kernel_tells_whose_a_peer_is(peers: PeerUsers) -> None:
         assert not peers.is_ours(("192.0.2.1", peer.getsockname()[1]), here)
 
 
-def test_a_listener_on_the_peers_port_is_not_taken_for_the_peer(peers: PeerUsers) -> None:
+def test_listener_on_the_peers_port_is_not_taken_for_the_peer(peers: PeerUsers) -> None:
     """Else whoever sends from port 22 would count as the user of sshd."""
     with socket.create_server((HOST, 0)) as server, socket.create_server(("", 0)) as listener:
         assert not peers.is_ours((HOST, listener.getsockname()[1]), server.getsockname())
 
 
-def test_a_peer_that_closed_its_socket_is_nobodys(peers: PeerUsers) -> None:
+def test_peer_that_closed_its_socket_is_nobodys(peers: PeerUsers) -> None:
     """The kernel names root as the user of such a socket."""
     with socket.create_server((HOST, 0)) as server:
         peer = socket.create_connection(server.getsockname())
@@ -304,7 +304,7 @@ HEAVY = {
 
 @pytest.mark.parametrize("action", ["get", "query", "delete"])
 @pytest.mark.parametrize("what", HEAVY)
-def test_what_chroma_cannot_bear_is_refused(guarded: ChromaServer, what: str, action: str) -> None:
+def test_request_that_chroma_cannot_bear_is_refused(guarded: ChromaServer, what: str, action: str) -> None:
     """Writers, too, whose request to delete may have a filter."""
     body, words = HEAVY[what]
     more = {"query_embeddings": [[1.0, 0.0]]} if action == "query" else {}
@@ -357,7 +357,7 @@ def test_names_of_collections_stay_one_part_of_the_path() -> None:
         assert isinstance(find_instead(b"/c", body), Refusal)
 
 
-def test_a_body_beyond_the_limit_is_refused_before_it_is_read(open_server: ChromaServer) -> None:
+def test_body_beyond_the_limit_is_refused_before_it_is_read(open_server: ChromaServer) -> None:
     with socket.create_connection((HOST, open_server.port), 30) as reader:
         length = BODY_LIMIT + 1_000_000
         reader.sendall(b"POST %b/x/get HTTP/1.1\r\nHost: localhost\r\n" % PATH.encode())

@@ -46,7 +46,7 @@ def status(refusal: Refusal | None) -> int:
         (b"", 421),
     ],
 )
-def test_a_server_has_its_own_names_only(host: bytes, expected: int) -> None:
+def test_server_has_its_own_names_only(host: bytes, expected: int) -> None:
     assert status(OURS.judge(b"/", [(b"host", host)])) == expected
 
 
@@ -91,7 +91,7 @@ def test_pages_of_other_origins_are_refused(headers: list[tuple[bytes, bytes]], 
         ([(b"cookie", b"s3cret")], 401),
     ],
 )
-def test_a_token_is_asked_for(headers: list[tuple[bytes, bytes]], expected: int) -> None:
+def test_token_is_asked_for(headers: list[tuple[bytes, bytes]], expected: int) -> None:
     assert status(rules([], "s3cret").judge(b"/", [HOST, *headers])) == expected
 
 
@@ -106,13 +106,11 @@ def test_a_token_is_asked_for(headers: list[tuple[bytes, bytes]], expected: int)
         (b"/", [HOST, (b"host", b"evil.example")]),
     ],
 )
-def test_a_head_says_once_and_plainly_what_it_wants(
-    target: bytes, headers: list[tuple[bytes, bytes]]
-) -> None:
+def test_head_says_once_and_plainly_what_it_wants(target: bytes, headers: list[tuple[bytes, bytes]]) -> None:
     assert status(OURS.judge(target, headers)) == 400
 
 
-def test_a_head_is_written_anew() -> None:
+def test_head_is_written_anew() -> None:
     given = [
         (b"host", b"h"), (b"connection", b"close, x"), (b"upgrade", b"h2c"), (b"authorization", b"Bearer s"),
         (b"x-chroma-token", b"s"), (b"content-length", b"3"), (b"accept", b"*/*"),
@@ -138,7 +136,7 @@ def test_no_part_of_a_head_makes_another_line(target: bytes, header: tuple[bytes
     assert head(b"GET", target, "1.1", [HOST, header], True) is None
 
 
-def test_a_refusal_is_an_answer_that_chroma_could_have_given() -> None:
+def test_refusal_is_an_answer_that_chroma_could_have_given() -> None:
     headers, _, body = answer(Refusal(401, "no")).partition(b"\r\n\r\n")
     assert json.loads(body) == {"error": "AuthorizationError", "message": "no"}
     assert headers.startswith(b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer")

@@ -31,7 +31,8 @@ for port in map(int, sys.argv[1:]):
 DAEMON = r"""
 import ctypes, json, struct, sys, urllib.request
 from pathlib import Path
-from ingestor.chroma.server import ChromaServer, free_port
+from ingestor.chroma.processes import free_port
+from ingestor.chroma.server import ChromaServer
 folder, denied = Path(sys.argv[1]), json.loads(sys.argv[2])
 for number, error in denied:
     steps = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | error), (0x06, 0, 0, 0x7FFF0000)]
@@ -103,7 +104,7 @@ def anywhere(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_a_user_without_privilege_has_a_namespace_too(anywhere: Path) -> None:
+def test_user_without_privilege_has_a_namespace_too(anywhere: Path) -> None:
     if not has_namespaces(*as_nobody()):
         pytest.skip("no namespaces here")
     told = run_daemon(anywhere, as_nobody())
@@ -123,7 +124,7 @@ def test_without_namespaces_the_guard_holds_what_it_can(anywhere: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to give up")
-def test_a_namespace_without_loopback_is_left_alone(anywhere: Path) -> None:
+def test_namespace_without_loopback_is_left_alone(anywhere: Path) -> None:
     """As where a policy lets a process leave its network, and then forbids it to set up another one."""
     drop = ["setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"]
     told = run_daemon(anywhere, drop)

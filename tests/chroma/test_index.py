@@ -1,4 +1,4 @@
-"""Chroma as an index, over HTTP and in this process: the laws, exact vectors, and what a request holds."""
+"""Chroma as an index: the laws, exact vectors, and what a request holds."""
 
 import sqlite3
 from itertools import count
@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from ingestor.chroma import index as chroma_index
-from ingestor.chroma.client import embedded
 from ingestor.chroma.index import ChromaIndex
 from ingestor.config.quotas import UNBOUNDED
 from ingestor.model import Record
 from ingestor.ports import BadDocument
 from tests.chroma.laws import DIMENSIONS, IndexLaws, many, record, vector
-from tests.chroma.opening import opened
+from tests.chroma.opening import chroma_in, opened
 
 
 class TestServed(IndexLaws):
@@ -26,15 +25,8 @@ class TestServed(IndexLaws):
         return lambda: opened(served)
 
 
-class TestEmbedded(IndexLaws):
-    @pytest.fixture
-    def fresh(self, inside):
-        return lambda: opened(inside)
-
-
-@pytest.mark.parametrize("engine", ["served", "inside"])
-def test_the_nearest_are_those_of_a_query_and_vectors_those_that_were_written(engine, request):
-    index = opened(request.getfixturevalue(engine))
+def test_nearest_are_those_of_a_query_and_vectors_those_that_were_written(served):
+    index = opened(served)
     records = many(60)
     index.upsert(records)
     asked, where = np.stack([vector(3), vector(8)]), {"n": {"$lt": 30}}
@@ -53,10 +45,10 @@ def test_the_nearest_are_those_of_a_query_and_vectors_those_that_were_written(en
         index.nearest(asked, 1, {"n": {"$like": 1}})
 
 
-def test_answer_with_a_record_deleted_meanwhile_is_asked_again(inside):
-    index = opened(inside)
+def test_answer_with_a_record_deleted_meanwhile_is_asked_again(served):
+    index = opened(served)
     index.upsert(many(20))
-    answers, ask = [], inside.api.query
+    answers, ask = [], served.query
 
     def losing(*args: Any, **others: Any) -> Any:
         answer = ask(*args, **others)
@@ -67,7 +59,7 @@ def test_answer_with_a_record_deleted_meanwhile_is_asked_again(inside):
 
     asked = np.stack([vector(3), vector(8)])
     expected = index.query(asked, 5)
-    with patch.object(inside.api, "query", losing):
+    with patch.object(served, "query", losing):
         assert index.query(asked, 5) == expected
     assert len(answers) == 2
 
@@ -91,18 +83,18 @@ class ManyIds:
 def test_ids_are_listed_in_few_requests(records: int, foreign: bool, requests: int, largest: int) -> None:
     """Each costs Chroma a walk over all records, so their number must not grow with them."""
     api = ManyIds(records)
-    client: Any = SimpleNamespace(api=api, quotas=UNBOUNDED, foreign=foreign)
+    client: Any = SimpleNamespace(get=api.get, quotas=UNBOUNDED, foreign=foreign)
     assert list(ChromaIndex(client, uuid4()).ids()) == api.names
     assert (len(api.asked), max(api.asked)) == (requests, largest)
 
 
-def test_a_patch_logs_no_vector_and_no_text(tmp_path):
+def test_patch_logs_no_vector_and_no_text(tmp_path):
     """Chroma's own log of operations, which it purges from time to time, shows what was sent to it."""
-    with embedded(tmp_path) as client:
+    with chroma_in(tmp_path / "db") as client:
         index = opened(client)
         index.upsert([record("a#0", "the text")])
         index.patch([("a#0", {"page": 4})])
-        with sqlite3.connect(tmp_path / "chroma.sqlite3") as database:
+        with sqlite3.connect(tmp_path / "db" / "chroma.sqlite3") as database:
             rows = database.execute(
                 "SELECT vector, metadata FROM embeddings_queue ORDER BY seq_id"
             ).fetchall()
@@ -134,7 +126,7 @@ def test_requests_get_smaller_where_chroma_is_slow(served):
     index, clock = opened(served), count(0.0, 10.0)
     with (
         patch.object(chroma_index, "monotonic", lambda: next(clock)),
-        patch.object(served.api, "upsert", wraps=served.api.upsert) as upsert,
+        patch.object(served, "upsert", wraps=served.upsert) as upsert,
     ):
         index.upsert([record(f"a#{n}") for n in range(160)])
     assert [len(call.kwargs["ids"]) for call in upsert.call_args_list] == [100, 25, 25, 10]
@@ -149,7 +141,7 @@ def test_more_bytes_than_a_request_may_have(served):
     assert [one.text for n in range(5) for one in index.read([f"a#{n}"])] == texts
 
 
-def test_a_record_that_chroma_can_not_take(served):
+def test_record_beyond_chromas_size_is_a_bad_document(served):
     index = opened(served)
     with pytest.raises(BadDocument, match=r"a#0 takes 48 MB"):
         index.upsert([Record("a#0", "\x01" * 8_000_000, {}, vector(0))])
@@ -159,7 +151,7 @@ def test_a_record_that_chroma_can_not_take(served):
 @pytest.mark.parametrize(
     "where", [{"$nonsense": 1}, {"a": {"$like": "b"}}, {"a": {"b": {}}}, {"a": 1, "b": 2}]
 )
-def test_a_filter_that_chroma_refuses(served, where):
+def test_filter_that_chroma_refuses_raises(served, where):
     index = opened(served)
     index.upsert([record("a#0")])
     with pytest.raises(ValueError, match="filter"):

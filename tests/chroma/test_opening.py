@@ -8,21 +8,22 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from ingestor.chroma.collections import OWNER, Ownership, changed_settings, delete_collection, find_collection
+from ingestor.chroma.collections import OWNER, Ownership
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import probe
-from ingestor.model import ReaderModel
+from ingestor.core.entries import Edition, EditionName
+from ingestor.model import CollectionName, ReaderModel
 from ingestor.ports import Gone, NeedsHuman
 from ingestor.registry import find
 from tests.chroma.laws import DIMENSIONS, record, vector
-from tests.chroma.opening import opened
+from tests.chroma.opening import catalog, embedder, opened
 from tests.serving import HOST
 
 
-def test_a_collection_tells_readers_how_to_embed(served):
+def test_collection_tells_readers_how_to_embed(served):
     plugin = find("embedders", "sentence-transformers")
     opened(served, "told", model=plugin.build(plugin.options()).reader_model())
-    configuration = served.api.get_collection("told").configuration_json
+    configuration = served.get_collection("told").configuration_json
     assert configuration["hnsw"]["space"] == "cosine"
     assert configuration["embedding_function"] == {
         "type": "known",
@@ -36,7 +37,7 @@ def test_a_collection_tells_readers_how_to_embed(served):
 def test_readers_may_be_told_of_any_function_of_chroma_s(served):
     told = {"url": "http://127.0.0.1:1", "model_name": "bge-m3", "timeout": 60}
     opened(served, "told-ollama", model=ReaderModel("ollama", told))
-    kept = served.api.get_collection("told-ollama").configuration_json["embedding_function"]
+    kept = served.get_collection("told-ollama").configuration_json["embedding_function"]
     assert kept == {"type": "known", "name": "ollama", "config": told}
     with pytest.raises(
         NeedsHuman, match=r"'my-own' for readers, which is not one of Chroma's.*ollama.*reader_model"
@@ -44,16 +45,16 @@ def test_readers_may_be_told_of_any_function_of_chroma_s(served):
         opened(served, "told-nonsense", model=ReaderModel("my-own", {}))
 
 
-def test_a_collection_changes_over_to_another_function_and_keeps_its_records(served):
+def test_collection_changes_over_to_another_function_and_keeps_its_records(served):
     first = opened(served, "changed", model=ReaderModel("ollama", {"url": "http://a", "model_name": "m"}))
     first.upsert([record("a#0")])
-    before = served.api.get_collection("changed").configuration_json["hnsw"]
+    before = served.get_collection("changed").configuration_json["hnsw"]
     told = {"url": "http://127.0.0.1:8001/embed/abc", "api_key_env_var": None}
     again = opened(served, "changed", model=ReaderModel("huggingface_server", told))
-    kept = served.api.get_collection("changed").configuration_json
+    kept = served.get_collection("changed").configuration_json
     assert kept["embedding_function"] == {"type": "known", "name": "huggingface_server", "config": told}
     assert (kept["hnsw"], again.uuid, again.count()) == (before, first.uuid, 1)
-    with patch.object(type(served.api), "reconfigure") as described:
+    with patch.object(type(served), "change_collection") as described:
         opened(served, "changed", model=ReaderModel("huggingface_server", told))
     described.assert_not_called()
 
@@ -62,16 +63,16 @@ def test_writing_and_querying_load_no_model(open_server):
     code = f"""
 import sys
 import numpy as np
-from ingestor.chroma.client import connect
-from ingestor.chroma.collections import Ownership, open_collection
+from ingestor.chroma.client import Client
 from ingestor.model import Record
 from ingestor.registry import find
+from tests.chroma.opening import opened
 plugin = find("embedders", "sentence-transformers")
 model = plugin.build(plugin.options()).reader_model()
 assert "chromadb" not in sys.modules
-with connect({HOST!r}, {open_server.port}, token={open_server.secret!r}) as client:
+with Client({HOST!r}, {open_server.port}, token={open_server.secret!r}) as client:
     for _ in range(2):
-        index = open_collection(client, "light", model=model, dimensions=4, owner=Ownership("ours"))
+        index = opened(client, "light", model=model, dimensions=4)
         index.upsert([Record("a#0", "text", {{"k": 1}}, np.eye(4, dtype=np.float32)[0])])
         index.patch([("a#0", {{"k": 2}})])
         assert index.query(np.eye(4, dtype=np.float32)[:1], 1)[0][0].metadata == {{"k": 2}}
@@ -80,45 +81,49 @@ assert not {{"torch", "sentence_transformers", "onnxruntime"}} & sys.modules.key
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
-def test_opening_again_gives_the_same_collection(served):
+def test_collection_opened_again_is_the_same(served):
     first = opened(served, "again")
     first.upsert([record("a#0")])
     second = opened(served, "again")
     assert second.uuid == first.uuid
     assert second.count() == 1
-    assert find_collection(served, "again", owner=Ownership("ours")).uuid == first.uuid
+    assert catalog(served).existing("again").uuid == first.uuid
 
 
-def test_finding_makes_nothing(served):
-    assert find_collection(served, "not-there", owner=Ownership("ours")) is None
-    assert find_collection(served, "not-there", owner=Ownership("ours")) is None
+def test_look_up_creates_no_collection(served):
+    assert catalog(served).existing("not-there") is None
+    assert catalog(served).existing("not-there") is None
 
 
-def test_a_collection_with_foreign_records_is_refused_and_untouched(served):
-    theirs = served.api.create_collection("foreign")
+def test_collection_with_foreign_records_is_refused_and_untouched(served):
+    theirs = served.create_collection("foreign")
     ChromaIndex(served, theirs.id).upsert([record("their#0")])
-    for attempt in (opened, find_collection, delete_collection):
+    ours = catalog(served)
+    for attempt in (lambda name: opened(served, name), ours.existing):
         with pytest.raises(NeedsHuman, match=r"foreign.*1 record "):
-            attempt(served, "foreign", owner=Ownership("ours"))
-    assert served.api.get_collection("foreign").id == theirs.id
+            attempt("foreign")
+    ours.delete("foreign")
+    assert served.get_collection("foreign").id == theirs.id
     assert list(ChromaIndex(served, theirs.id).ids()) == ["their#0"]
 
 
-def test_a_collection_of_another_state_is_refused_even_if_empty(served):
+def test_collection_of_another_state_is_refused_even_if_empty(served):
     theirs = opened(served, "others", owner=Ownership("theirs"))
-    for attempt in (opened, find_collection, delete_collection):
+    ours = catalog(served)
+    for attempt in (lambda name: opened(served, name), ours.existing):
         with pytest.raises(NeedsHuman, match="theirs"):
-            attempt(served, "others", owner=Ownership("ours"))
-    assert served.api.get_collection("others").id == theirs._uuid
+            attempt("others")
+    ours.delete("others")
+    assert str(served.get_collection("others").id) == theirs.uuid
 
 
-def test_an_empty_unmarked_collection_gives_way(served):
+def test_empty_unmarked_collection_gives_way(served):
     """A reader's get_or_create_collection that came first: its space is wrong, and can't be changed."""
-    impostor = served.api.create_collection("impostor")
-    assert find_collection(served, "impostor", owner=Ownership("ours")) is None
+    impostor = served.create_collection("impostor")
+    assert catalog(served).existing("impostor") is None
     index = opened(served, "impostor")
     assert index.uuid != str(impostor.id)
-    assert served.api.get_collection("impostor").configuration_json["hnsw"]["space"] == "cosine"
+    assert served.get_collection("impostor").configuration_json["hnsw"]["space"] == "cosine"
 
 
 def test_vectors_of_another_length_are_refused(served):
@@ -130,24 +135,24 @@ def test_vectors_of_another_length_are_refused(served):
     assert index.count() == 1
 
 
-def test_a_name_that_chroma_refuses(served):
+def test_name_that_chroma_refuses_needs_a_person(served):
     with pytest.raises(NeedsHuman, match="'a'"):
         opened(served, "a")
 
 
-def test_deleting_is_harmless_where_nothing_is(served):
+def test_delete_of_missing_collection_does_nothing(served):
     index = opened(served, "short-lived")
     for _ in range(2):
-        delete_collection(served, "short-lived", owner=Ownership("ours"))
+        catalog(served).delete("short-lived")
     assert opened(served, "short-lived").uuid != index.uuid
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_collection_that_was_deleted_is_gone(served, replaced):
+def test_collection_that_was_deleted_is_gone(served, replaced):
     name = f"gone-{replaced}"
     index = opened(served, name)
     index.upsert([record("a#0")])
-    served.api.delete_collection(name)
+    served.delete_collection(name)
     if replaced:
         opened(served, name)
     for use in (
@@ -171,40 +176,46 @@ STRANGE = {
 MODEL = ReaderModel("huggingface_server", {"url": "http://127.0.0.1:8001/embed/abc", "api_key_env_var": None})
 
 
-@pytest.mark.parametrize("way", ["served", "inside"])
-def test_settings_that_a_stranger_changed_are_named_and_restored(request, way):
-    client = request.getfixturevalue(way)
+def changed(client, name, model, *, known=True, restore=False):
+    """Settings that somebody else changed."""
+    edition = Edition(EditionName(name), CollectionName(name))
+    found = catalog(client).changed_settings(edition, embedder(model, known=known), restore=restore)
+    return [each.removeprefix(f"{name}: ") for each in found]
+
+
+def test_settings_that_a_stranger_changed_are_named_and_restored(served):
+    client = served
     index = opened(client, "settings", model=MODEL)
     index.upsert([record("a#0")])
-    before = client.api.get_collection("settings").configuration_json
-    assert changed_settings(client, "settings", MODEL, known=True) == []
-    strange = STRANGE if way == "served" else {"hnsw": STRANGE["hnsw"]}
-    client.api.reconfigure(UUID(index.uuid), strange)
-    told = changed_settings(client, "settings", MODEL, known=True, restore=True)
+    before = client.get_collection("settings").configuration_json
+    assert changed(client, "settings", MODEL) == []
+    client.change_collection(UUID(index.uuid), "configuration", STRANGE)
+    told = changed(client, "settings", MODEL, restore=True)
     assert {"ef_search is 1, not 400", "sync_threshold is 9, not 1000"} <= set(told)
-    assert len(told) == (4 if way == "served" else 3)
-    assert client.api.get_collection("settings").configuration_json == before
-    assert changed_settings(client, "settings", MODEL, known=True) == []
-    client.api.reconfigure(UUID(index.uuid), strange)
+    assert len(told) == 4
+    assert client.get_collection("settings").configuration_json == before
+    assert changed(client, "settings", MODEL) == []
+    client.change_collection(UUID(index.uuid), "configuration", STRANGE)
     opened(client, "settings", model=MODEL)
-    assert client.api.get_collection("settings").configuration_json == before
+    assert client.get_collection("settings").configuration_json == before
     assert [one.id for one in index.read(["a#0"])] == ["a#0"]
 
 
-def test_a_function_is_judged_only_where_the_embedder_is_known(served):
+def test_function_is_judged_only_where_the_embedder_is_known(served):
     index = opened(served, "unknown", model=None)
-    served.api.reconfigure(UUID(index.uuid), {"embedding_function": STRANGE["embedding_function"]})
-    assert changed_settings(served, "unknown", None, known=False, restore=True) == []
-    (told,) = changed_settings(served, "unknown", None, known=True, restore=True)
+    strange = {"embedding_function": STRANGE["embedding_function"]}
+    served.change_collection(UUID(index.uuid), "configuration", strange)
+    assert changed(served, "unknown", None, known=False, restore=True) == []
+    (told,) = changed(served, "unknown", None, restore=True)
     assert told == "readers embed by ollama http://evil.example, not a function of their own"
-    assert changed_settings(served, "unknown", None, known=True) == []
+    assert changed(served, "unknown", None) == []
 
 
-def test_the_graph_of_an_earlier_version_keeps_its_neighbours(served):
+def test_graph_of_an_earlier_version_keeps_its_neighbours(served):
     """It cannot be widened in place; only how deep it is searched is judged."""
     earlier = {"space": "cosine", "ef_construction": 100, "max_neighbors": 32, "ef_search": 100}
-    made = served.api.create_collection("earlier", {"hnsw": earlier}, {OWNER: "ours"})
-    assert changed_settings(served, "earlier", None, known=True) == []
-    served.api.reconfigure(made.id, {"hnsw": {"ef_search": 1}})
-    assert changed_settings(served, "earlier", None, known=True, restore=True) == ["ef_search is 1, not 100"]
-    assert served.api.get_collection("earlier").configuration_json["hnsw"]["max_neighbors"] == 32
+    made = served.create_collection("earlier", {"hnsw": earlier}, {OWNER: "ours"})
+    assert changed(served, "earlier", None) == []
+    served.change_collection(made.id, "configuration", {"hnsw": {"ef_search": 1}})
+    assert changed(served, "earlier", None, restore=True) == ["ef_search is 1, not 100"]
+    assert served.get_collection("earlier").configuration_json["hnsw"]["max_neighbors"] == 32

@@ -7,11 +7,10 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from ingestor.chroma.api import NoAnswer, NoConnection, Refused, send_patiently
-from ingestor.chroma.backend import Collections
-from ingestor.chroma.client import Place, connect
-from ingestor.chroma.collections import Ownership, list_names
-from ingestor.chroma.index import rounds, sent
+from ingestor.chroma.backend import opened as opened_backend
+from ingestor.chroma.client import Client, Place, Refused, Unanswered, Unreachable, send_patiently
+from ingestor.chroma.collections import Ownership
+from ingestor.chroma.index import rounds, send_in_halves
 from ingestor.chroma.server import ChromaServer
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.config.servers import RemoteChroma
@@ -50,7 +49,7 @@ class TestWithinQuotas(IndexLaws):
         """Texts are kept short before, see pipeline/metadata.py."""
         with (
             cloud_before(running.port, document_bytes=10**8) as (port, seen),
-            connect(HOST, port, place=place()) as client,
+            Client(HOST, port, place=place()) as client,
         ):
             yield lambda: opened(client)
         assert seen.refused == {}
@@ -61,33 +60,33 @@ def test_collections_are_in_the_tenant_and_database_of_the_config(
     running: ChromaServer, cloud: tuple[int, Cloud]
 ) -> None:
     port, seen = cloud
-    with connect(HOST, port, token="t0ken", place=place(**{"X-Project": "p"})) as client:
+    with Client(HOST, port, token="t0ken", place=place(**{"X-Project": "p"})) as client:
         uuid = opened(client).uuid
-        assert uuid in list_names(client)
+        assert uuid in client.names()
     assert {"authorization": "Bearer t0ken", "x-project": "p"}.items() <= seen.headers[-1].items()
-    with connect(HOST, running.port) as client:
-        assert uuid not in list_names(client)
+    with Client(HOST, running.port) as client:
+        assert uuid not in client.names()
 
 
-def test_a_database_that_is_not_there_is_told(running: ChromaServer) -> None:
+def test_database_that_is_not_there_is_told(running: ChromaServer) -> None:
     nowhere = Place("acme", "nowhere")
-    with connect(HOST, running.port, place=nowhere) as client, pytest.raises(NeedsHuman, match="nowhere"):
+    with Client(HOST, running.port, place=nowhere) as client, pytest.raises(NeedsHuman, match="nowhere"):
         opened(client)
 
 
-def test_the_most_records_of_a_request_are_asked_for(cloud: tuple[int, Cloud]) -> None:
-    with connect(HOST, cloud[0], place=place(UNBOUNDED)) as client:
+def test_most_records_of_a_request_are_asked_for(cloud: tuple[int, Cloud]) -> None:
+    with Client(HOST, cloud[0], place=place(UNBOUNDED)) as client:
         assert client.most_written == 5461
-    with connect(HOST, cloud[0], place=place()) as client:
+    with Client(HOST, cloud[0], place=place()) as client:
         assert client.most_written == 300
-    with connect(HOST, cloud[0]) as client:
+    with Client(HOST, cloud[0]) as client:
         assert client.most_written is None
 
 
 def test_quotas_that_nobody_told_are_learnt_from_refusals(running: ChromaServer) -> None:
     with (
         cloud_before(running.port, records=70, results=2000) as (port, seen),
-        connect(HOST, port, place=place(UNBOUNDED)) as client,
+        Client(HOST, port, place=place(UNBOUNDED)) as client,
     ):
         index = opened(client)
         index.upsert(many(300))
@@ -108,7 +107,7 @@ def test_more_keys_than_a_request_may_have_come_in_several(cloud: tuple[int, Clo
     """A record that is written again names the keys that it loses, too."""
     port, seen = cloud
     old, new = ({f"{name}{n}": n for n in range(30)} for name in ("old", "new"))
-    with connect(HOST, port, place=place()) as client:
+    with Client(HOST, port, place=place()) as client:
         index = opened(client)
         index.upsert([record("a", **old), record("b", **old), record("c", **old)])
         index.patch([(RecordId("a"), {**new, **dict.fromkeys(old)})])
@@ -128,7 +127,7 @@ def test_rounds_have_every_record_first_and_values_before_removals() -> None:
     assert list(rounds([], 2)) == [[]]
 
 
-def test_a_full_collection_needs_a_person_and_other_errors_are_not_split() -> None:
+def test_full_collection_needs_a_person_and_other_errors_are_not_split() -> None:
     asked: list[int] = []
 
     def refuse(message: str, status: int) -> None:
@@ -136,7 +135,7 @@ def test_a_full_collection_needs_a_person_and_other_errors_are_not_split() -> No
             asked.append(1)
             raise Refused(message, "", status)
 
-        sent([1, 2, 3, 4], send)
+        send_in_halves([1, 2, 3, 4], send)
 
     with pytest.raises(NeedsHuman, match="no more records"):
         refuse("Quota exceeded: 'Collection size' exceeded quota limit for action 'Upsert'", 422)
@@ -149,9 +148,9 @@ def test_a_full_collection_needs_a_person_and_other_errors_are_not_split() -> No
 
 
 @pytest.mark.parametrize("fault", [(429, "0"), (503, "0"), BEFORE, AFTER])
-def test_a_request_that_fails_for_a_moment_is_sent_again(cloud: tuple[int, Cloud], fault: object) -> None:
+def test_request_that_fails_for_a_moment_is_sent_again(cloud: tuple[int, Cloud], fault: object) -> None:
     port, seen = cloud
-    with connect(HOST, port, place=place()) as client:
+    with Client(HOST, port, place=place()) as client:
         index = opened(client)
         seen.faults = [fault, None, fault]  # type: ignore[list-item]
         index.upsert(many(20))
@@ -161,9 +160,9 @@ def test_a_request_that_fails_for_a_moment_is_sent_again(cloud: tuple[int, Cloud
     assert seen.faults == []
 
 
-def test_a_server_that_wants_more_patience_is_asked_later(cloud: tuple[int, Cloud]) -> None:
+def test_server_that_wants_more_patience_is_asked_later(cloud: tuple[int, Cloud]) -> None:
     port, seen = cloud
-    with connect(HOST, port, place=place(patience=0.5)) as client:
+    with Client(HOST, port, place=place(patience=0.5)) as client:
         index = opened(client)
         seen.faults = [(429, "120")]
         with pytest.raises(Later) as told:
@@ -185,21 +184,21 @@ def test_waits_grow_and_end_with_the_patience() -> None:
     waits.clear()
     with pytest.raises(Refused):
         send_patiently(lambda: (_ for _ in ()).throw(Refused("no", "", 400)), 20.0, waits.append)
-    with pytest.raises(NoConnection):
-        send_patiently(lambda: (_ for _ in ()).throw(NoConnection("nobody")), 60.0, waits.append)
+    with pytest.raises(Unreachable):
+        send_patiently(lambda: (_ for _ in ()).throw(Unreachable("nobody")), 60.0, waits.append)
     assert waits == [0.25, 0.5, 1]
     waits.clear()
-    with pytest.raises(NoAnswer):
-        send_patiently(lambda: (_ for _ in ()).throw(NoAnswer("slow")), 20.0, waits.append)
+    with pytest.raises(Unanswered):
+        send_patiently(lambda: (_ for _ in ()).throw(Unanswered("slow")), 20.0, waits.append)
     assert waits == []
 
 
-def test_a_gateway_before_the_server_gets_its_headers(cloud: tuple[int, Cloud], tmp_path: Path) -> None:
+def test_gateway_before_the_server_gets_its_headers(cloud: tuple[int, Cloud], tmp_path: Path) -> None:
     port, seen = cloud
     config = RemoteChroma(
         host=HOST, port=port, tenant="acme", database="prod", headers={"X-Key": SecretStr("k")}
     )
-    with Collections(config, Ownership("ours"), log_path=tmp_path / "log") as backend:
-        assert backend.answers(5.0)
+    with opened_backend(config, Ownership("ours"), tmp_path / "log") as backend:
+        assert backend.connection.answers(5.0)
         backend.names()
     assert [headers.get("x-key") for headers in seen.headers] == ["k", "k"]

@@ -42,7 +42,7 @@ class Hiding(MemoryIndex):
         (NEVER, 2, 2),
     ],
 )
-def test_what_a_deeper_search_finds_is_within_reach(depth: int, hidden: int, lost: int) -> None:
+def test_record_that_a_deeper_search_returns_is_within_reach(depth: int, hidden: int, lost: int) -> None:
     records = many(300)
     depths = dict.fromkeys([one.id for one in records[:hidden]], depth)
     index = Hiding({one.id: one for one in records}, depths=depths)
@@ -60,7 +60,7 @@ def test_texts_of_possible_twins_alone_are_read() -> None:
     assert set(index.looked_up) == {"a#0"}
 
 
-def test_an_index_that_answers_nothing_finds_nothing() -> None:
+def test_index_that_answers_nothing_finds_nothing() -> None:
     index = Hiding({one.id: one for one in many(3)}, depths=dict.fromkeys([one.id for one in many(3)], NEVER))
     assert missed(index, many(3)) == [one.id for one in many(3)]
     assert missed(index, []) == []

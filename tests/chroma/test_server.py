@@ -17,18 +17,13 @@ import pytest
 
 from ingestor.chroma import child, processes
 from ingestor.chroma import server as chroma_server
-from ingestor.chroma.client import embedded
-from ingestor.chroma.collections import Ownership, delete_collection, open_collection
 from ingestor.chroma.folder import claim, sweep
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.state.lock import held, noted
-from tests.chroma.laws import DIMENSIONS, many
+from tests.chroma.laws import many
+from tests.chroma.opening import catalog, opened
 from tests.serving import HOST, client_of, free_port, server
 from tests.waiting import LONG, wait
-
-
-def opened(client, name="docs"):
-    return open_collection(client, name, model=None, dimensions=DIMENSIONS, owner=Ownership("ours"))
 
 
 def answers(port):
@@ -69,37 +64,37 @@ def test_server_starts_answers_and_stops(tmp_path):
     assert not held(tmp_path / "db" / "ingestor.lock")
 
 
-def test_what_it_wrote_outlives_it(tmp_path):
+def test_records_outlive_their_server(tmp_path):
     running = server(tmp_path)
     with running, client_of(running) as client:
-        opened(client).upsert(many(20))
+        opened(client, "docs").upsert(many(20))
     with running, client_of(running) as client:
-        assert opened(client).count() == 20
+        assert opened(client, "docs").count() == 20
 
 
-def test_it_says_little(tmp_path):
+def test_upserts_write_nothing_to_server_log(tmp_path):
     with server(tmp_path) as running, client_of(running) as client:
         before = running.log_path.stat().st_size
         for _ in range(20):
-            opened(client).upsert(many(5))
+            opened(client, "docs").upsert(many(5))
         assert running.log_path.stat().st_size == before
 
 
-def test_a_killed_server_is_noticed_and_started_again(tmp_path):
+def test_killed_server_is_noticed_and_started_again(tmp_path):
     with server(tmp_path) as running, client_of(running) as client:
-        opened(client).upsert(many(20))
+        opened(client, "docs").upsert(many(20))
         os.kill(running.pid, signal.SIGKILL)
         with pytest.raises(Transient):
-            opened(client).count()
+            opened(client, "docs").count()
         assert await_reason(running) == "it ended by SIGKILL"
         running.restart()
         assert running.poll() is None
-        assert opened(client).count() == 20
+        assert opened(client, "docs").count() == 20
         assert held(tmp_path / "db" / "ingestor.lock")
 
 
 @pytest.mark.parametrize("moved", [True, False])
-def test_a_folder_that_goes_is_noticed_and_made_anew(tmp_path, moved):
+def test_folder_that_goes_is_noticed_and_made_anew(tmp_path, moved):
     with server(tmp_path) as running:
         if moved:
             (tmp_path / "db").rename(tmp_path / "elsewhere")
@@ -119,7 +114,7 @@ def test_descriptions_of_collections_are_kept_in_memory(tmp_path):
     assert '"collections_with_segments_provider": {"cache": {"memory"' in said
 
 
-def test_a_hanging_server_is_noticed_and_started_again(tmp_path, monkeypatch):
+def test_hanging_server_is_noticed_and_started_again(tmp_path, monkeypatch):
     monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
     monkeypatch.setattr(chroma_server, "_LAST_BREATH", 0.01)
     with server(tmp_path, hanging_after=0.3, stop_patience=0.2) as running:
@@ -134,7 +129,7 @@ def test_a_hanging_server_is_noticed_and_started_again(tmp_path, monkeypatch):
         assert running.poll() is None
 
 
-def test_it_ends_with_its_daemon(tmp_path):
+def test_server_ends_with_its_daemon(tmp_path):
     port = free_port()
     code = (
         "import sys, time; from pathlib import Path; from tests.serving import server\n"
@@ -155,7 +150,7 @@ def test_it_ends_with_its_daemon(tmp_path):
 # --- the port -----------------------------------------------------------------------------------------------
 
 
-def test_a_chroma_of_someone_else_on_the_port(tmp_path):
+def test_chroma_of_another_program_on_the_port_is_refused(tmp_path):
     with server(tmp_path / "theirs") as theirs:
         ours = server(tmp_path / "ours", theirs.port)
         with pytest.raises(
@@ -166,7 +161,7 @@ def test_a_chroma_of_someone_else_on_the_port(tmp_path):
         assert not held(tmp_path / "ours" / "db" / "ingestor.lock")
 
 
-def test_a_stranger_who_takes_the_port_in_between(tmp_path, monkeypatch):
+def test_stranger_who_takes_the_port_in_between_is_named(tmp_path, monkeypatch):
     """The child finds the port taken when it is about to listen."""
     port = free_port()
 
@@ -183,12 +178,12 @@ def test_a_stranger_who_takes_the_port_in_between(tmp_path, monkeypatch):
             server(tmp_path, port).start()
 
 
-def test_a_stranger_who_answers_is_not_mistaken_for_ours(tmp_path, monkeypatch):
+def test_stranger_who_answers_is_not_mistaken_for_ours(tmp_path, monkeypatch):
     """The child neither ends nor listens, while another Chroma answers every heartbeat."""
     idle = tmp_path / "idle.py"
     idle.write_text("import time; time.sleep(60)")
     with server(tmp_path / "theirs") as theirs:
-        monkeypatch.setattr(chroma_server.ChromaServer, "_bound", lambda self: socket.socket())
+        monkeypatch.setattr(chroma_server.ChromaServer, "_bind", lambda self: socket.socket())
         monkeypatch.setattr(chroma_server, "_CHILD", idle)
         monkeypatch.setattr(chroma_server, "_START_PATIENCE", 0.5)
         ours = server(tmp_path / "ours", theirs.port)
@@ -198,7 +193,7 @@ def test_a_stranger_who_answers_is_not_mistaken_for_ours(tmp_path, monkeypatch):
         assert theirs.poll() is None
 
 
-def test_a_port_that_anything_else_listens_on(tmp_path):
+def test_port_of_another_program_is_refused(tmp_path):
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
@@ -207,7 +202,7 @@ def test_a_port_that_anything_else_listens_on(tmp_path):
             server(tmp_path, port).start()
 
 
-def test_an_address_that_is_not_ours(tmp_path):
+def test_address_of_another_machine_is_refused(tmp_path):
     running = chroma_server.ChromaServer(tmp_path / "db", "192.0.2.1", free_port(), tmp_path / "log")
     with pytest.raises(NeedsHuman, match=r"192\.0\.2\.1"):
         running.start()
@@ -216,17 +211,15 @@ def test_an_address_that_is_not_ours(tmp_path):
 # --- the folder ---------------------------------------------------------------------------------------------
 
 
-def test_a_second_ingestor_on_the_folder(tmp_path):
+def test_second_ingestor_on_the_folder_is_refused(tmp_path):
     with server(tmp_path) as first:
         with pytest.raises(NeedsHuman, match=f"process {os.getpid()}"):
             server(tmp_path).start()
-        with pytest.raises(NeedsHuman, match=f"process {os.getpid()}"):
-            embedded(tmp_path / "db")
         assert first.poll() is None
 
 
 @pytest.mark.slow
-def test_a_server_that_someone_started_by_hand_on_the_folder(tmp_path):
+def test_server_started_by_hand_on_the_folder_is_refused(tmp_path):
     port = free_port()
     chroma = Path(sys.executable).with_name("chroma")
     by_hand = subprocess.Popen(
@@ -236,8 +229,6 @@ def test_a_server_that_someone_started_by_hand_on_the_folder(tmp_path):
         wait(lambda: answers(port))
         with pytest.raises(NeedsHuman, match=f"in use by process {by_hand.pid}"):
             server(tmp_path).start()
-        with pytest.raises(NeedsHuman, match=f"in use by process {by_hand.pid}"):
-            embedded(tmp_path / "db")
         assert by_hand.poll() is None
     finally:
         by_hand.terminate()
@@ -246,14 +237,14 @@ def test_a_server_that_someone_started_by_hand_on_the_folder(tmp_path):
         assert running.poll() is None
 
 
-def test_a_folder_that_can_not_be_made(tmp_path):
+def test_folder_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "db").write_text("a file")
     with pytest.raises(NeedsHuman, match="db"):
         server(tmp_path).start()
 
 
 @pytest.mark.slow
-def test_what_deleted_collections_leave_behind_is_swept(tmp_path):
+def test_segments_of_deleted_collections_are_swept(tmp_path):
     running, vectors = server(tmp_path), {}
     with running, client_of(running) as client:
         for name in ("kept", "deleted"):
@@ -261,7 +252,7 @@ def test_what_deleted_collections_leave_behind_is_swept(tmp_path):
             index.upsert(many(1200))
             vectors[name] = index.query(many(1)[0].vector[np.newaxis], 1)
         folders = _segments(tmp_path / "db")
-        delete_collection(client, "deleted", owner=Ownership("ours"))
+        catalog(client).delete("deleted")
     assert len(folders) == 2
     assert _segments(tmp_path / "db") == folders  # as Chroma leaves it
     with running, client_of(running) as client:
@@ -283,7 +274,7 @@ def test_sweeping_spares_what_it_does_not_know(tmp_path):
     assert all(folder.exists() for folder in folders[1:])
 
 
-def test_a_broken_database_is_reported_and_nothing_is_swept(tmp_path):
+def test_broken_database_is_reported_and_nothing_is_swept(tmp_path):
     folder = tmp_path / str(uuid4())
     folder.mkdir()
     (tmp_path / "chroma.sqlite3").write_bytes(b"no database " * 1000)
@@ -310,7 +301,7 @@ def test_pages_of_other_sites_may_not_read_its_answers(tmp_path):
         connection.close()
 
 
-def test_the_child_ends_also_if_its_parent_died_before_it_read_the_answer(
+def test_child_ends_also_if_its_parent_died_before_it_read_the_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Then the socket is reset, where it ends otherwise. Seen in one of 200 kills."""

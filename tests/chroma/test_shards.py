@@ -50,7 +50,7 @@ def test_shards_are_asked_at_the_same_time_and_the_best_of_all_are_kept() -> Non
     assert found == [("a", 0.9), ("b", 0.9), ("c", 0.5), ("d", 0.5)]
 
 
-def test_the_error_is_that_of_the_first_shard_that_fails() -> None:
+def test_error_is_that_of_the_first_shard_that_fails() -> None:
     store, shards = sharded([("a", 0.9)], [("b", 0.9)], [("c", 0.9)])
     shards[1].error, shards[2].error = Torn("the second"), Torn("the third")
     with pytest.raises(Torn, match="the second") as raised:
@@ -58,7 +58,7 @@ def test_the_error_is_that_of_the_first_shard_that_fails() -> None:
     assert raised.value.shard == 1
 
 
-def test_what_is_asked_of_certain_records_is_asked_of_their_shards_at_the_same_time() -> None:
+def test_questions_about_records_go_to_their_shards_at_the_same_time() -> None:
     store, shards = sharded([], [])
     ids = [RecordId(f"{number}#0") for number in range(20)]
     assert {shard_of(id_, 2) for id_ in ids} == {0, 1}
@@ -69,7 +69,7 @@ def test_what_is_asked_of_certain_records_is_asked_of_their_shards_at_the_same_t
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
-def test_a_fork_has_threads_of_its_own() -> None:
+def test_fork_has_threads_of_its_own() -> None:
     store, _ = sharded([("a", 0.9)], [("b", 0.8)])
     assert store.nearest(np.ones((1, 2), np.float32), 1) == [[("a", 0.9)]]
     child = os.fork()

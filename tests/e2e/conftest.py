@@ -31,7 +31,7 @@ def daemon(project: Project) -> Iterator[Daemon]:
 
 @pytest.fixture
 def embedded(project: Project) -> Project:
-    """Chroma within the program: a command is done sooner than with a server of its own."""
+    """A server of each command on a free port, and no service port for readers."""
     project.settings["chroma"] = {"path": "./chroma", "embedded": True}
     project.configure()
     return project

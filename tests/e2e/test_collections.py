@@ -13,7 +13,6 @@ import pytest
 from chromadb.api import ClientAPI
 
 from ingestor.chroma.client import Client
-from ingestor.chroma.collections import list_names
 from ingestor.chroma.server import ChromaServer
 from ingestor.core.metadata_keys import LEAN, NEEDED
 from ingestor.core.shards import shard_of
@@ -80,7 +79,7 @@ def test_a_state_that_moves_to_a_shared_chroma_finds_its_name_taken(
 
 
 def names(client: Client) -> dict[str, str]:
-    return {name: uuid for uuid, name in list_names(client).items()}
+    return {name: uuid for uuid, name in client.names().items()}
 
 
 @pytest.mark.usefixtures("embedded")
@@ -119,8 +118,8 @@ def test_only_what_is_ours_and_unused_is_deleted(project: Project, ask: Ask, tmp
     with shared_server(tmp_path / "shared") as shared, client_of(shared) as client:
         share(project, shared)
         assert ask("collections", "--json").out.strip() == "[]"
-        stranger = client.api.create_collection("stranger")
-        client.api.upsert(
+        stranger = client.create_collection("stranger")
+        client.upsert(
             stranger.id, ids=["a"], vectors=[np.ones(1)], metadatas=[{"by": "them"}], documents=["text"]
         )
         ask("sync")

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from ingestor.chroma import backend
-from ingestor.chroma.client import embedded
-from ingestor.chroma.collections import Ownership, find_collection, list_names
+from ingestor.chroma.collections import Ownership
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import DEEP, FEW, NEAR
 from ingestor.chroma.server import ChromaServer
@@ -26,6 +25,7 @@ from ingestor.queries.verification import Findings, examine
 from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
+from tests.chroma.opening import catalog, chroma_in
 from tests.e2e.in_process import Ask
 from tests.e2e.project import Project, long_document
 from tests.serving import HOST, client_of, free_port
@@ -60,8 +60,8 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
     state = project.folder / "state"
     journal, cache = Journal(state / "journal.sqlite3"), VectorCache(state / "cache.sqlite3", 10**9)
     live = Editions(journal).live(CollectionName("docs"))
-    with embedded(project.folder / "chroma") as client:
-        index = find_collection(client, live.shown, owner=Ownership(journal.owner))
+    with chroma_in(project.folder / "chroma") as client:
+        index = catalog(client, Ownership(journal.owner)).existing(live.shown)
         assert index is not None
         some = frozenset(sorted(index.ids())[:hidden])
         recipe = Fingerprint(live.embedder or "")
@@ -119,7 +119,7 @@ def test_verify_reports_changed_settings_and_repair_restores_them(project: Proje
     strange = {"embedding_function": evil, "hnsw": {"ef_search": 1}}
     server = ChromaServer(project.folder / "chroma", HOST, free_port(), project.folder / "log")
     with server, client_of(server) as client:
-        client.api.reconfigure(client.api.get_collection("docs").id, strange)
+        client.change_collection(client.get_collection("docs").id, "configuration", strange)
     found = project.json("verify", code=4)
     assert (found["settings"], found["stale"], found["missing"]) == (2, 0, 0)
     assert any("readers embed by huggingface_server http://evil.example" in one for one in found["examples"])
@@ -152,8 +152,8 @@ def sync_kind(embedded: Project, ask: Ask) -> Callable[[str], int]:
 
 def harmed(project: Project, change: Callable[[list[Vector]], list[Vector]]) -> None:
     """Every vector of the collection becomes what ``change`` makes of it."""
-    with embedded(project.folder / "chroma") as client:
-        [uuid] = list_names(client)
+    with chroma_in(project.folder / "chroma") as client:
+        [uuid] = client.names()
         index = ChromaIndex(client, UUID(uuid))
         records = index.read(sorted(index.ids()), vectors=True)
         vectors = change([record.vector.copy() for record in records])

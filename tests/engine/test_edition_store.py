@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.chroma.backend import DEATHS
+from ingestor.chroma.supervision import DEATHS
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, EditionName
 from ingestor.engine.edition_store import EditionIndex, EditionStore

@@ -11,6 +11,7 @@ from ingestor.model import CollectionName, Hint
 from ingestor.pipeline.listing import Source
 from ingestor.state.editions import Editions
 from tests.engine.listed import TREE, Listed
+from tests.state.journals import of_collection
 
 
 def test_loss_folder_by_folder_needs_approval_like_a_loss_at_once(listed: Listed) -> None:
@@ -179,8 +180,8 @@ def test_a_source_is_listed_once_for_all_its_editions(listed: Listed) -> None:
     assert listed.tree.listings == before + 1
     assert listed.versions(new) == listed.versions(TREE)
     assert all(listed.scanner.has_listed(feed.edition) for feed in (TREE, new))
-    ids = {entry.key: entry.document_id for entry in listed.journal.of_collection(TREE.edition)}
-    assert {entry.key: entry.document_id for entry in listed.journal.of_collection(new.edition)} == ids
+    ids = {entry.key: entry.document_id for entry in of_collection(listed.journal, TREE.edition)}
+    assert {entry.key: entry.document_id for entry in of_collection(listed.journal, new.edition)} == ids
 
 
 def test_a_hold_keeps_the_documents_of_all_editions(listed: Listed) -> None:

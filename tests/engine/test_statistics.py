@@ -18,6 +18,7 @@ from ingestor.state.journal import Journal
 from tests.simulation.checks.at_rest import check
 from tests.simulation.ports.workers import Paced
 from tests.simulation.world import World
+from tests.state.journals import of_collection
 
 
 def world_of(folder: Path, documents: int) -> World:
@@ -43,7 +44,7 @@ def withhold(world: World, key: str) -> None:
 
 def with_records(world: World) -> list[str]:
     [feed] = world.engine.sources
-    return [entry.key for entry in world.journal.of_collection(feed.edition) if entry.known]
+    return [entry.key for entry in of_collection(world.journal, feed.edition) if entry.known]
 
 
 def prepared_by(world: World) -> list[Job]:
@@ -81,7 +82,7 @@ def test_first_pass_writes_less_than_a_third_of_its_records_twice(tmp_path: Path
         pool.begin_round()
         world.engine_step()
     tally, [feed] = world.engine.writer.tally, world.engine.sources
-    there = sum(len(entry.known) for entry in world.journal.of_collection(feed.edition))
+    there = sum(len(entry.known) for entry in of_collection(world.journal, feed.edition))
     written = tally["records_added"] + tally["records_replaced"] + tally["records_patched"]
     times = Counter(job.entry.key for job in jobs)
     check(world)
@@ -145,7 +146,7 @@ def cut(world: World, key: str, others: int, by_now: int) -> tuple[int, int]:
     tools = world.engine.sources[feed].tools
     sums = [np.array([10, each], np.int64) for each in (others, by_now)]
     chunk = tools.chunker.chunk
-    entry = next(each for each in world.journal.of_collection(feed.edition) if each.key == key)
+    entry = next(each for each in of_collection(world.journal, feed.edition) if each.key == key)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(tools.chunker), "chunk", lambda self, *args: (times.append(key), chunk(*args))[1])
         found = prepare(Job(entry, sums[0], lambda own: sums[1]), tools, lambda *_: None)

@@ -35,7 +35,7 @@ def filled(store: OneCollection, path: Path) -> None:
         in_step(store.dense, lexical)
 
 
-def test_it_is_filled_in_slices_and_complete_at_the_end(store: OneCollection, tmp_path: Path) -> None:
+def test_index_is_filled_in_slices_and_complete_at_the_end(store: OneCollection, tmp_path: Path) -> None:
     with opened(tmp_path / NAME) as file:
         upkeep = store.upkeep(file)
         index = store.open(upkeep)
@@ -51,7 +51,7 @@ def test_it_is_filled_in_slices_and_complete_at_the_end(store: OneCollection, tm
         in_step(store.dense, lexical)
 
 
-def test_a_second_opening_fills_nothing(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
+def test_second_opening_fills_nothing(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     filled(store, tmp_path / NAME)
     monkeypatch.setattr(MemoryIndex, "ids", None)
     filled_again = []
@@ -64,17 +64,17 @@ def test_a_second_opening_fills_nothing(store: OneCollection, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("size", [0, 100, 4096, 10_000])
-def test_a_damaged_file_is_made_again(store: OneCollection, tmp_path: Path, size: int) -> None:
+def test_damaged_file_is_made_again(store: OneCollection, tmp_path: Path, size: int) -> None:
     path = tmp_path / NAME
     filled(store, path)
     path.write_bytes(b"x" * size + path.read_bytes()[size:])
     filled(store, path)
 
 
-def test_a_file_of_other_rules_is_made_again(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
+def test_file_of_other_rules_is_made_again(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / NAME
     filled(store, path)
-    monkeypatch.setattr(lexical_file.stems, "VERSION", 99)
+    monkeypatch.setattr(lexical_file.terms, "VERSION", 99)
     with pytest.raises(Unusable), reading(path):
         pass
     with opened(path) as file:
@@ -90,7 +90,7 @@ def test_another_program_s_database_is_made_again(store: OneCollection, tmp_path
 
 
 @pytest.mark.parametrize("harm", ["delete", "replace"])
-def test_a_file_that_is_taken_away_is_made_again(store: OneCollection, tmp_path: Path, harm: str) -> None:
+def test_file_that_is_taken_away_is_made_again(store: OneCollection, tmp_path: Path, harm: str) -> None:
     path = tmp_path / NAME
     with opened(path) as file:
         upkeep = store.upkeep(file)
@@ -106,14 +106,14 @@ def test_a_file_that_is_taken_away_is_made_again(store: OneCollection, tmp_path:
     filled(store, path)
 
 
-def test_a_write_that_did_not_reach_it_is_made_good(store: OneCollection, tmp_path: Path) -> None:
+def test_write_that_missed_the_index_is_made_good(store: OneCollection, tmp_path: Path) -> None:
     filled(store, tmp_path / NAME)
     store.dense.upsert([record("new#0", "new")])
     store.dense.drop(["doc0#0", "doc0#1"])
     filled(store, tmp_path / NAME)
 
 
-def test_a_locked_file_is_tried_again_later(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
+def test_locked_file_is_tried_again_later(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(lexical_file, "PATIENCE", 0)
     with opened(tmp_path / NAME) as file:
         index = store.open(store.upkeep(file))
@@ -140,7 +140,7 @@ def test_file_lost_while_words_are_mended_is_filled_for_every_collection(
         in_step(store.dense, LexicalIndex(file, store.uuids))
 
 
-def test_a_full_disk_while_it_is_made_again_is_tried_again_later(
+def test_full_disk_while_it_is_made_again_is_tried_again_later(
     store: OneCollection, tmp_path: Path, monkeypatch
 ) -> None:
     path, inode = tmp_path / NAME, tmp_path / "inode"
@@ -155,7 +155,7 @@ def test_a_full_disk_while_it_is_made_again_is_tried_again_later(
         os.truncate(inode, 0)
         path.unlink()
         with monkeypatch.context() as disk:
-            disk.setattr(LexicalFile, "_connected", full)
+            disk.setattr(LexicalFile, "_connect", full)
             for _ in range(2):
                 with pytest.raises(Transient, match="disk is full"):
                     index.upsert([record("new#0", "new")])
@@ -196,7 +196,7 @@ def test_words_are_read_while_they_are_written(store: OneCollection, tmp_path: P
         pass
 
 
-def test_an_unknown_error_is_logged_once_with_a_traceback(
+def test_unknown_error_is_logged_once_with_a_traceback(
     store: OneCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(self: Filling) -> None:

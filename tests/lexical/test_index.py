@@ -100,7 +100,7 @@ def rows(lexical: LexicalFile) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("steps", [[("drop", {1})], [("upsert", {1: "another"})], [("upsert", {3: "more"})]])
-def test_the_law_finds_a_vocabulary_that_is_not_kept_up(
+def test_law_finds_a_vocabulary_that_is_not_kept_up(
     steps: list[tuple[str, object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with file() as lexical:

@@ -20,7 +20,7 @@ def found(readers: LexicalReaders, question: str) -> list[str]:
         return [id_ for id_, _ in ranked(words.db, words.number, question, 9).order]
 
 
-def test_a_connection_is_kept_and_sees_what_is_written_later(tmp_path: Path) -> None:
+def test_connection_is_kept_and_sees_what_is_written_later(tmp_path: Path) -> None:
     path = tmp_path / "lexical.sqlite3"
     with opened(path) as file, closing(LexicalReaders(path)) as readers:
         LexicalIndex(file, ("uuid",)).upsert(
@@ -36,7 +36,7 @@ def test_a_connection_is_kept_and_sees_what_is_written_later(tmp_path: Path) -> 
             assert another is not first
 
 
-def test_a_file_that_was_made_again_is_opened_again(tmp_path: Path) -> None:
+def test_file_that_was_made_again_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "lexical.sqlite3"
     with closing(LexicalReaders(path)) as readers:
         for text in ("one shelf", "two"):
@@ -49,7 +49,7 @@ def test_a_file_that_was_made_again_is_opened_again(tmp_path: Path) -> None:
                 pass
 
 
-def test_a_connection_that_met_damage_is_not_used_again(tmp_path: Path) -> None:
+def test_connection_that_met_damage_is_not_used_again(tmp_path: Path) -> None:
     path = tmp_path / "lexical.sqlite3"
     with opened(path) as file, closing(LexicalReaders(path)) as readers:
         LexicalIndex(file, ("uuid",)).upsert([record("a#0", "one shelf", 1)])
@@ -59,7 +59,7 @@ def test_a_connection_that_met_damage_is_not_used_again(tmp_path: Path) -> None:
             assert other is not met
 
 
-def test_a_file_of_other_rules_is_unusable(tmp_path: Path) -> None:
+def test_file_of_other_rules_is_unusable(tmp_path: Path) -> None:
     path = tmp_path / "lexical.sqlite3"
     LexicalFile(path).close()
     path.write_bytes(b"damage" * 1000)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.lexical.stems import LONGEST
-from ingestor.lexical.terms import question_words, terms
+from ingestor.lexical.terms import LONGEST, question_words, terms
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_word_with_and_without_joiners_match_both_ways(written: str, also: str, 
         assert set(forms) & set(terms(text, language)), (asked, text)
 
 
-def test_a_question_is_stemmed_by_every_language() -> None:
+def test_question_is_stemmed_by_every_language() -> None:
     found = question_words("running Häuser", ["en", "de-AT", "de"])
     assert found == [("running", "run"), ("hauser", "haus")]
 
@@ -71,7 +70,7 @@ def test_chinese_is_asked_for_by_pairs() -> None:
     assert question_words("猫", []) == [("猫",)]
 
 
-def test_a_plain_word_is_one_term() -> None:
+def test_plain_word_is_one_term() -> None:
     """A document's length counts in BM25, so that words must not count twice."""
     assert terms("One plain sentence, and another.", "en") == ["one", "plain", "sentenc", "and", "anoth"]
 
@@ -86,7 +85,7 @@ def test_terms_can_be_stored(text: str, language: str | None) -> None:
 
 
 @given(st.text(max_size=60))
-def test_a_text_is_found_by_itself(text: str) -> None:
+def test_text_is_found_by_itself(text: str) -> None:
     assert set(chain(*question_words(text, ["en"]))) <= set(terms(text, "en")) | set(terms(text))
 
 

@@ -1,6 +1,7 @@
 """A journal with many documents, as a daemon that has long been running would have it."""
 
 from ingestor.core.entries import CollectionRow, EditionName
+from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 
 _STATES = ("settled",) * 96 + ("quarantined", "waiting", "due", "unsupported")
@@ -32,7 +33,7 @@ def fill(journal: Journal, documents: int, sources: int = 4, records: int = 5) -
             db.execute("INSERT INTO sources (name, last_scan, documents) VALUES (?, 1.8e9, ?)", (name, 1))
     for number in range(sources):
         name = EditionName(f"source{number}")
-        journal.note_collection(name, CollectionRow((f"00000000-0000-0000-0000-{number:012d}",), "abc123"))
+        Editions(journal).note(name, CollectionRow((f"00000000-0000-0000-0000-{number:012d}",), "abc123"))
 
 
 def _document(number: int, source: str) -> tuple[object, ...]:

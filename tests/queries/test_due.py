@@ -20,6 +20,7 @@ from ingestor.state.journal import Journal
 from ingestor.state.listings import LastListing
 from ingestor.state.queries import reports
 from ingestor.state.queries.reports import Unsettled
+from tests.state.journals import of_source
 
 SOURCE, EDITION = SourceName("s"), EditionName("docs")
 SETTLED = ("kept", "edited", "gone", "old recipe", "old and edited", "old and gone")
@@ -41,7 +42,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal
     journal = Journal(tmp_path / "journal.sqlite3")
     items = tuple(Item(key, "1", f"/{key}", 3) for key in (*SETTLED, "never done"))
     journal.observe(SOURCE, EDITION, Changes(items), 0.0)
-    for entry in journal.of_source(SOURCE):
+    for entry in of_source(journal, SOURCE):
         if entry.key in SETTLED:
             recipe = "old" if entry.key.startswith("old") else "new"
             journal.intend([Intent(entry.row, ())])

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from ingestor.chroma import api
+from ingestor.chroma.client import Client
 from ingestor.config.file import load
 from ingestor.config.models import Config
 from ingestor.core.entries import EditionName
@@ -28,13 +28,13 @@ from ingestor.state.running_config import InForce
 @pytest.fixture
 def silent_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Only heartbeats may be sent: a longer request would wait for its own time limit."""
-    asked = api.RestApi._answer
+    asked = Client._answer
 
-    def heartbeats_only(rest: api.RestApi, method: str, path: str, content: bytes | None) -> object:
+    def heartbeats_only(client: Client, method: str, path: str, content: bytes | None) -> object:
         assert path == "/api/v2/heartbeat", f"{path} is asked of a server that hangs"
-        return asked(rest, method, path, content)
+        return asked(client, method, path, content)
 
-    monkeypatch.setattr(api.RestApi, "_answer", heartbeats_only)
+    monkeypatch.setattr(Client, "_answer", heartbeats_only)
     monkeypatch.setattr(access, "HEARTBEAT", 0.2)
     kept: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -84,7 +84,7 @@ def test_query_beside_a_hanging_chroma_names_it(config: Config) -> None:
 def test_reader_beside_no_chroma_is_not_told_that_it_hangs(config: Config, silent_port: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    rest = api.RestApi("127.0.0.1", port, timeout=0.2)
+    rest = Client("127.0.0.1", port, timeout=0.2)
     assert not rest.hangs()
     rest.close()
     with journal_of(config) as journal, pytest.raises(Transient), collections_of(config, journal):

@@ -9,6 +9,7 @@ from ingestor.model import CollectionName, Item, SourceName
 from ingestor.queries.status import CollectionStatus, with_edition
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
+from tests.state.journals import of_collection
 
 SOURCE = SourceName("s")
 
@@ -21,7 +22,7 @@ def test_a_new_collection_is_done_when_nothing_is_left_to_read(tmp_path: Path) -
     journal.observe(SOURCE, new.name, Changes(tuple(Item(key, "1", key) for key in keys)), 0.0)
     unread = Failure("no text", 1, NEVER, quarantined=True)
     endings = (("text", None), ("", unread), (NO_PARSER, unread))
-    for entry, (parser, failure) in zip(journal.of_collection(new.name), endings, strict=False):
+    for entry, (parser, failure) in zip(of_collection(journal, new.name), endings, strict=False):
         journal.settle([Receipt(entry.row, "1", "r", "f", "d", parser, failure=failure)], ["r"])
     assert with_edition(CollectionStatus(), journal, new, grace=0.0).built == (3, 4)
     journal.close()

@@ -25,6 +25,7 @@ from tests.lexical.worlds import upkeep_in
 from tests.memory_index import MemoryIndex
 from tests.simulation.ports.chaos import Chaos
 from tests.simulation.ports.collections import Shelves
+from tests.state.journals import of_collection
 
 S, C = SourceName("s"), CollectionName("docs")
 EMBEDDING = {"kind": "hashing", "version": 1, "options": {}, "recipe": "e"}
@@ -57,7 +58,7 @@ def fill(journal: Journal, edition: CollectionName, documents: int, quarantined:
     """Only what readers have has records: others' index would have to have them, too."""
     items = tuple(Item(f"{number:03}", "1", f"/{number}") for number in range(documents))
     journal.observe(S, edition, Changes(items, ()), remove_at=0.0)
-    for entry in journal.of_collection(edition):
+    for entry in of_collection(journal, edition):
         bad = int(entry.key) < quarantined
         failure = Failure("no parser for it", 1, 0.0, quarantined=True) if bad else None
         known = (Known(0, "t", "v", "m"),) if edition == C and not bad else ()
@@ -179,7 +180,7 @@ def test_rebuild_requested_during_a_build_follows_the_build(journal: Journal, wh
     editions, requests = Editions(journal), Requests(journal)
     swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
     fill(journal, C, 1, 0)
-    [entry] = journal.of_collection(C)
+    [entry] = of_collection(journal, C)
     journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", (Known(0, "t", "v", "m"),))], ["r"])
     editions.choose(C, C, packed(OLD))
     requests.put("rebuild", C, "search misses records")
@@ -191,7 +192,7 @@ def test_rebuild_requested_during_a_build_follows_the_build(journal: Journal, wh
     swaps.advance(Rechunk(), lambda name: True, ())
     assert editions.live(C).name == first.edition
     assert requests.get("rebuild", C) == why
-    [entry] = journal.of_collection(first.edition)
+    [entry] = of_collection(journal, first.edition)
     journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", (Known(0, "t", "v", "m"),))], ["r"])
     [live, second] = swaps.arrange(C, OLD, Rechunk())
     assert (live.edition, second.edition not in (C, first.edition)) == (first.edition, True)
@@ -270,7 +271,7 @@ def test_a_name_that_someone_has_in_chroma_is_not_taken(journal: Journal) -> Non
     editions, swaps = Editions(journal), Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
     editions.choose(C, C, packed(OLD))
     fill(journal, C, 1, 0)
-    [entry] = journal.of_collection(C)
+    [entry] = of_collection(journal, C)
     known = (Known(0, "t", "v", "m", unsure=False),)
     journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", known)], ["r"])
     standings = swaps.arrange(C, NEW, Rechunk(mode="swap"))
@@ -297,7 +298,7 @@ def test_new_version_of_a_parser_matters_only_if_the_parser_reads_documents(
     editions = Editions(journal)
     fill(journal, C, 3, 0)
     editions.choose(C, C, packed(parsed_by(text=1, pdf=1)))
-    journal.note_collection(C, CollectionRow(("uuid",), Fingerprint("e")))
+    Editions(journal).note(C, CollectionRow(("uuid",), Fingerprint("e")))
     swaps = Swaps(journal, Collections(), lambda: 0.0)
     swaps.arrange(C, wanted, Rechunk())
     assert (len(editions.of(C, "staging")) == 1) is built

@@ -39,7 +39,7 @@ def test_score_of_one_candidate_says_how_much_was_found(cosine: float, words: fl
     assert one.score == pytest.approx(wanted)
 
 
-def test_one_list_alone_gives_scores_from_0_to_1() -> None:
+def test_scores_of_a_single_list_are_from_0_to_1() -> None:
     assert [(one.id, one.score, one.ranks) for one in by_vectors([("a", 0.9), ("b", 0.8)], 1)] == [
         ("a", 0.9, Ranks(1, None))
     ]

@@ -34,7 +34,7 @@ CHUNKS = [chunk(n, *span) for n, span in enumerate(spans())]
 @pytest.mark.parametrize(
     "chosen", [(0,), (0, 1), (1, 0), (0, 1, 2, 3, 4), (0, 2), (0, 1, 3, 4), (4, 2, 3, 2)]
 )
-def test_what_follows_one_another_is_merged_into_its_span(chosen: tuple[int, ...]) -> None:
+def test_consecutive_records_are_merged_into_their_span(chosen: tuple[int, ...]) -> None:
     found = passages([CHUNKS[n] for n in chosen], ["d"])
     assert len(found) == 1 + sum(b - a > 1 for a, b in pairwise(sorted(set(chosen))))
     for passage in found:
@@ -81,7 +81,7 @@ def count(texts: list[str]) -> list[int]:
 
 
 @pytest.mark.parametrize(("budget", "used", "size"), [(1, 0, 0), (3, 1, 1), (7, 1, 2), (99, 3, 5)])
-def test_a_budget_holds(budget: int, used: int, size: int) -> None:
+def test_budget_is_kept(budget: int, used: int, size: int) -> None:
     around = {"d#0": CHUNKS[:2], "d#2": CHUNKS[2:4], "d#4": CHUNKS[4:]}
     hits, records = within(list(around), around.__getitem__, budget, count)  # type: ignore[arg-type]
     assert (hits, len(records)) == (list(around)[:used], size)

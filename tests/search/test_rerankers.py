@@ -27,7 +27,7 @@ def rows(key: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", ["", "/rerank", "/"])
-def test_the_form_of_text_embeddings_inference(path: str) -> None:
+def test_server_of_text_embeddings_inference_is_asked_in_its_form(path: str) -> None:
     with serving(lambda body: answer(rows("score"))) as server:
         scores = scores_of(Rerank(url=server.base_url + path), patient=False)("where?", TEXTS)
     assert list(scores) == [0.5, 0.1, 0.9]
@@ -35,7 +35,7 @@ def test_the_form_of_text_embeddings_inference(path: str) -> None:
     assert server.paths == ["/v1/rerank"]
 
 
-def test_the_form_of_cohere_and_jina() -> None:
+def test_servers_of_cohere_and_jina_are_asked_in_their_form() -> None:
     with serving(lambda body: answer({"results": rows("relevance_score")})) as server:
         options = Rerank.model_validate({"url": server.base_url, "model": "rerank-3", "api_key": KEY})
         assert list(scores_of(options, patient=False)("where?", TEXTS)) == [0.5, 0.1, 0.9]
@@ -56,7 +56,7 @@ def test_the_form_of_cohere_and_jina() -> None:
         (Reply(hang=True), "within 0.3 s|longer than 0.3 s"),
     ],
 )
-def test_a_server_that_fails(reply: Reply, says: str) -> None:
+def test_failing_server_leaves_hits_in_order(reply: Reply, says: str) -> None:
     with serving(lambda body: reply) as server:
         timeout = 0.3 if reply.hang else 30  # a busy machine answers late, too
         options = Rerank.model_validate({"url": server.base_url, "api_key": KEY, "timeout": timeout})
@@ -114,7 +114,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.torch
-def test_a_cross_encoder_scores_each_text(model: Path) -> None:
+def test_cross_encoder_scores_each_text(model: Path) -> None:
     scores = scores_of(Rerank(model=str(model)), patient=True)
     found = scores("where", TEXTS)
     assert len(set(found)) == 3
@@ -123,7 +123,7 @@ def test_a_cross_encoder_scores_each_text(model: Path) -> None:
 
 
 @pytest.mark.torch
-def test_a_model_that_is_none_and_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_model_and_missing_package_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NeedsHuman, match="cannot be loaded"):
         cross_encoder(str(tmp_path))("where?", TEXTS)
     monkeypatch.setattr(module, "find_spec", lambda name: None)
@@ -131,6 +131,6 @@ def test_a_model_that_is_none_and_a_missing_package(tmp_path: Path, monkeypatch:
         cross_encoder("some/model")("where?", TEXTS)
 
 
-def test_it_needs_a_model_or_an_address() -> None:
+def test_reranker_without_model_or_address_is_refused() -> None:
     with pytest.raises(ValueError, match="needs `model`"):
         Rerank()

@@ -42,8 +42,6 @@ class Store(MemoryIndex):
     def select(self, where: Mapping[str, object], most: int = 2000) -> list[Record]:
         return [record for record in self.records.values() if matches(where, record.metadata)][:most]
 
-    def check_filter(self, where: dict[str, object]) -> None: ...
-
 
 def records() -> Iterator[Record]:
     for document, texts in TEXTS.items():
@@ -239,7 +237,7 @@ def test_without_a_complete_index_vectors_serve_and_that_is_said(tmp_path: Path,
         ("document", {"faq#0", "faq#1", "faq#2"}),
     ],
 )
-def test_what_stands_around_is_added(tmp_path: Path, expand: str, ids: set[str]) -> None:
+def test_expand_adds_the_records_around_a_hit(tmp_path: Path, expand: str, ids: set[str]) -> None:
     with searcher(tmp_path) as search:
         answer = search.answer(Question("How are books borrowed?", n=1, expand=expand))  # type: ignore[arg-type]
     (passage,) = answer.passages
@@ -285,7 +283,7 @@ def test_neighbours_are_found_by_position_where_records_do_not_name_them(
     assert found == ({"faq#1"} if "chunk_index" in left_out else {"faq#0", "faq#1", "faq#2"})
 
 
-def test_a_budget_takes_the_place_of_n(tmp_path: Path) -> None:
+def test_budget_takes_the_place_of_n(tmp_path: Path) -> None:
     with searcher(tmp_path) as search:
         small = search.answer(Question("How are books borrowed?", budget_tokens=6))
         large = search.answer(Question("How are books borrowed?", budget_tokens=1000, expand="document"))
@@ -399,7 +397,7 @@ def worse(question: str, texts: Sequence[str]) -> list[float]:
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
-def test_a_reranker_orders_the_first_hits(tmp_path: Path, mode: str) -> None:
+def test_reranker_orders_the_first_hits(tmp_path: Path, mode: str) -> None:
     question = Question("the card, the collection", n=3, mode=mode)  # type: ignore[arg-type]
     with searcher(tmp_path) as search:
         before = [hit.id for hit in search.answer(question).hits]

@@ -44,7 +44,7 @@ def test_hits_are_fused_by_rank_then_by_score() -> None:
     assert (found.seconds, found.fallback, found.mode) == (0.5, None, "hybrid")
 
 
-def test_a_budget_is_one_for_all_collections() -> None:
+def test_budget_is_one_for_all_collections() -> None:
     asked = Question("q", "*", budget_tokens=9)
     found = fused(asked, {"docs": DOCS, "mail": MAIL}, {}, words, 0.5)  # type: ignore[arg-type]
     assert [one.collection for one in found.passages] == ["mail", "docs"], (
@@ -62,7 +62,7 @@ def test_reasons_name_their_collection() -> None:
     assert found.fallback == "docs: no words yet; mail: no model"
 
 
-def test_one_collection_is_named_in_its_answer() -> None:
+def test_answer_names_its_only_collection() -> None:
     assert {one.collection for one in (*labelled(DOCS, "docs").hits, *labelled(DOCS, "docs").passages)} == {
         "docs"
     }

@@ -19,7 +19,7 @@ from ingestor.search.values import (
 )
 
 
-def test_a_question_is_read() -> None:
+def test_question_is_read() -> None:
     value = {
         "query": "words",
         "collection": "docs",
@@ -52,12 +52,12 @@ def test_a_question_is_read() -> None:
         ({"query": "x", "colection": "docs"}, "colection"),
     ],
 )  # fmt: skip
-def test_a_bad_question_is_explained(value: object, why: str) -> None:
+def test_bad_question_is_explained(value: object, why: str) -> None:
     with pytest.raises(BadQuestion, match=why):
         question_of(value)
 
 
-def test_an_answer_is_json_of_a_stable_form() -> None:
+def test_answer_is_json_of_a_stable_form() -> None:
     hit = Found("d#0", 0.5, "text", {"page": 1, "headings": ["A"]}, Ranks(1, None))  # type: ignore[arg-type]
     passage = Passage(
         "text", "/d", "A > B", 0, 4, (1, 1), 0, (RecordId("d#0"),), "d", None, "d.md", None, None, 0.5, None,

@@ -18,6 +18,7 @@ from ingestor.core.entries import CollectionRow, EditionName
 from ingestor.engine.vectors import embedding
 from ingestor.service import gathering
 from ingestor.state import run_status
+from ingestor.state.editions import Editions
 from ingestor.state.run_status import CheckResult, Live
 from tests.service.world import RECIPE, Daemon, served
 from tests.waiting import wait
@@ -27,7 +28,7 @@ from tests.waiting import wait
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     monkeypatch.setattr(gathering, "FRESH", 0.0)
     found = Daemon(tmp_path)
-    found.journal.note_collection(EditionName("docs"), CollectionRow(("uuid",), RECIPE))
+    Editions(found.journal).note(EditionName("docs"), CollectionRow(("uuid",), RECIPE))
     found.collections[("uuid",)] = SimpleNamespace(count=lambda: 7)
     yield found
     found.model.gate.set()

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from ingestor.chroma.client import Client
-from ingestor.chroma.collections import Ownership, open_collection
-from ingestor.core.entries import ChromaName, CollectionRow, EditionName
+from ingestor.core.entries import CollectionRow, EditionName
 from ingestor.embedders.hashing import PLUGIN
 from ingestor.model import Vectors
 from ingestor.ports import Gone, Transient
@@ -22,6 +21,7 @@ from ingestor.search.rerankers import Reranker
 from ingestor.search.values import EXPANSIONS, MODES, Question, answer_of, as_json
 from ingestor.service import searching
 from ingestor.state.editions import Editions
+from tests.chroma.opening import opened
 from tests.examples import examples
 from tests.search.test_search import records
 from tests.service.world import RECIPE, Daemon, holding, served
@@ -71,10 +71,10 @@ def test_an_answer_has_hits_and_passages(say: Say, mode: str) -> None:
 @pytest.fixture
 def mail(daemon: Daemon, chroma: Client) -> Iterator[None]:
     """A second collection, whose words are not indexed yet."""
-    index = open_collection(chroma, ChromaName("mail"), model=None, dimensions=64, owner=Ownership("ours"))
+    index = opened(chroma, "mail", dimensions=64)
     index.upsert(list(records()))
     daemon.collections[(index.uuid,)] = index
-    daemon.journal.note_collection(EditionName("mail"), CollectionRow((index.uuid,), RECIPE))
+    Editions(daemon.journal).note(EditionName("mail"), CollectionRow((index.uuid,), RECIPE))
     yield
     with daemon.journal.transaction() as db:
         db.execute("DELETE FROM collections WHERE name = 'mail'")

@@ -10,10 +10,9 @@ import httpx
 import numpy as np
 
 from ingestor.chroma.client import Client
-from ingestor.chroma.collections import Ownership, open_collection
 from ingestor.config.models import Config
 from ingestor.config.servers import Http
-from ingestor.core.entries import ChromaName, CollectionRow, EditionName
+from ingestor.core.entries import CollectionRow, EditionName
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.vectors.embedding import Embeddings
 from ingestor.http_server.server import Server
@@ -28,8 +27,10 @@ from ingestor.service.daemon_view import DaemonView
 from ingestor.service.port import application, common
 from ingestor.state import run_status
 from ingestor.state.cache import VectorCache
+from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal, JournalReader
 from ingestor.state.run_status import Live, SyncProgress
+from tests.chroma.opening import opened
 
 RECIPE = Fingerprint("abc123")
 
@@ -113,15 +114,13 @@ def note_documents(daemon: Daemon, names: Iterable[str]) -> None:
 def holding(records: Iterable[Record], folder: Path, model: Any, chroma: Client) -> Iterator[Daemon]:
     """A daemon whose collection ``docs`` has these records, in Chroma and in a lexical file of its own."""
     found = Daemon(folder, model)
-    index = open_collection(
-        chroma, ChromaName("docs"), model=None, dimensions=model.dimensions, owner=Ownership("ours")
-    )
+    index = opened(chroma, "docs", dimensions=model.dimensions)
     file = LexicalFile(folder / "lexical.sqlite3")
     words = LexicalIndex(file, (index.uuid,))
     EditionIndex([index], words).upsert(list(records))
     words.set_complete(True)
     found.collections[(index.uuid,)] = index
-    found.journal.note_collection(EditionName("docs"), CollectionRow((index.uuid,), RECIPE))
+    Editions(found.journal).note(EditionName("docs"), CollectionRow((index.uuid,), RECIPE))
     try:
         yield found
     finally:

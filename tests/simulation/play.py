@@ -16,6 +16,7 @@ from tests.simulation.ports.chaos import Crash
 from tests.simulation.ports.collections import CrashingIndex
 from tests.simulation.ports.files import UNREADABLE, UNWRITABLE, Files, Log
 from tests.simulation.world import DOCS, ELSE, FILES, MORE, World
+from tests.state.journals import of_source
 
 NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one", "two", "three", "four")]
 LINES = ["alpha", "beta", "gamma", "delta words", "x", "a longer line of text", "zeta", "omega"]
@@ -214,7 +215,7 @@ def with_several(world: World, random: Random, deed: str) -> None:
         world.journal.retry()
     elif deed == "doubt":
         serves = world.serves(world.places[source])
-        rows = [entry.row for entry in world.journal.of_source(source)]
+        rows = [entry.row for entry in of_source(world.journal, source)]
         world.journal.doubt(Editions(world.journal).live(serves).name, random.sample(rows, len(rows) // 2))
     world.configure()
 

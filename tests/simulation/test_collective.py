@@ -25,6 +25,7 @@ from tests.simulation.histories import Variants, crashes, show
 from tests.simulation.laws import AT_ONCE, EXACT
 from tests.simulation.ports import plugins
 from tests.simulation.world import DOCS, World
+from tests.state.journals import of_collection
 
 TOKENS = Tokens()
 STRATEGIES: dict[str, dict[str, Any]] = {
@@ -131,7 +132,7 @@ def test_documents_are_visited_only_if_their_interval_was_crossed(tmp_path: Path
     chunker = Noting(kind)
     for _ in range(60):
         changed = change(world, random)
-        others = [entry for entry in world.journal.of_collection(DOCS) if entry.key != changed]
+        others = [entry for entry in of_collection(world.journal, DOCS) if entry.key != changed]
         chunker.asked.clear()
         world.settle()
         total = world.journal.total(DOCS, chunker.statistic)

@@ -27,9 +27,10 @@ from ingestor.pipeline.reading import Reader
 from ingestor.rechunk import policy
 from ingestor.state import rows
 from ingestor.state.editions import Editions
-from ingestor.state.journal import Journal, _renew
+from ingestor.state.journal import Journal
 from ingestor.state.queries import backlog, reports
 from ingestor.state.queries.backlog import Backlog
+from ingestor.state.rows import write_renewal
 from ingestor.state.sources import Withdrawals
 from tests.simulation import directed
 from tests.simulation.histories import Variants, crashes, played, show
@@ -160,7 +161,7 @@ def _keep_receipts(self, intents, renewal=None):
                    VALUES (?, ?, '', '', '', 1) ON CONFLICT DO NOTHING""",
                 ((intent.row, slot) for slot in intent.slots),
             )
-        _renew(db, renewal)
+        write_renewal(db, renewal)
 
 
 def _forget_before_dropping(journal, index, entries, home):

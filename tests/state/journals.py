@@ -3,10 +3,11 @@
 import numpy as np
 
 from ingestor.core.decisions import Changes
-from ingestor.core.entries import Entry, Feed, Intent, Receipt
+from ingestor.core.entries import EditionName, Entry, Feed, Intent, Receipt
 from ingestor.model import CollectionName, Item, Known, SourceName
 from ingestor.state.journal import Journal
 from ingestor.state.queries.backlog import Backlog
+from ingestor.state.rows import LIVE
 
 S, C = SourceName("s"), CollectionName("docs")
 
@@ -16,8 +17,17 @@ def observe(journal: Journal, *keys: str, version: str = "1", gone: tuple[str, .
     journal.observe(S, C, Changes(items, gone), remove_at=100.0)
 
 
+def of_source(journal: Journal, source: SourceName) -> list[Entry]:
+    """Every document of a source in live editions, vanished ones included."""
+    return journal.entries(f"source = ? AND {LIVE} ORDER BY key", (source,))
+
+
+def of_collection(journal: Journal, edition: EditionName) -> list[Entry]:
+    return journal.entries("collection = ? ORDER BY id", (edition,))
+
+
 def one(journal: Journal, key: str) -> Entry:
-    return next(entry for entry in journal.of_source(S) if entry.key == key)
+    return next(entry for entry in of_source(journal, S) if entry.key == key)
 
 
 def settle(

@@ -43,7 +43,7 @@ def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Jo
     assert sorted(due(journal, 49.0)) == ["a", "b"]
 
 
-def test_what_was_quarantined_in_a_collection_that_its_source_leaves_is_removed_as_the_rest(
+def test_quarantined_document_of_a_left_collection_is_removed(
     journal: Journal,
 ) -> None:
     observe(journal, "a")
@@ -54,7 +54,7 @@ def test_what_was_quarantined_in_a_collection_that_its_source_leaves_is_removed_
     assert Reports(journal).failures() == []
 
 
-def test_what_waits_can_be_hastened_and_what_is_quarantined_can_not(journal: Journal) -> None:
+def test_hasten_makes_waiting_documents_due_and_no_quarantined_ones(journal: Journal) -> None:
     observe(journal, "a", "b")
     journal.fail(one(journal, "a").row, "1", Failure("later", 3, 50.0, quarantined=False))
     journal.fail(one(journal, "b").row, "1", Failure("never", 1, NEVER, quarantined=True))
@@ -72,7 +72,7 @@ def test_only_documents_whose_interval_was_left_are_drifted(journal: Journal) ->
     assert drifted == {0: ["b", "c"], 5: ["c"], 6: ["a"], 9: ["a", "c"], 10: ["a", "b", "c"]}
 
 
-def test_the_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
+def test_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
     """A collection of millions must not be read through to find the few that are due."""
     statements: list[str] = []
     journal._db.set_trace_callback(statements.append)
@@ -90,7 +90,7 @@ def test_the_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
         assert "SCAN documents" not in plan.replace("SCAN documents USING", "")
 
 
-def test_what_is_read_ahead_is_what_is_due(journal: Journal) -> None:
+def test_rows_read_ahead_are_those_that_are_due(journal: Journal) -> None:
     """Rows are kept between two writes; neither the clock nor a document that landed may be missed."""
     observe(journal, "a", "b", "c")
     later, failed = one(journal, "c"), Failure("away", 1, 50.0, quarantined=False)
@@ -117,7 +117,7 @@ def steps(journal: Journal, what: Callable[[], object]) -> int:
     return len(taken)
 
 
-def test_the_backlog_of_a_paused_source_costs_others_nothing(journal: Journal) -> None:
+def test_backlog_of_a_paused_source_costs_others_nothing(journal: Journal) -> None:
     observe(journal, "a", "b")
     backlog, ours = Backlog(journal), [Feed(S, C)]
 

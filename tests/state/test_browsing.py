@@ -52,7 +52,7 @@ def test_documents_are_counted_by_state(journal: Journal) -> None:
     }  # fmt: skip
 
 
-def test_the_oldest_change_of_each_source_is_known(journal: Journal) -> None:
+def test_oldest_change_of_each_source_is_known(journal: Journal) -> None:
     assert Reports(journal).oldest() == dict.fromkeys(("source0", "source1", "source2"), 5.0)
 
 
@@ -83,7 +83,7 @@ def test_pages_hold_every_document_once_forwards_and_back(
     assert which == "any" or {row.state for row in whole} == set(wanted)
 
 
-def test_a_part_of_the_name_finds_documents(reader: JournalReader) -> None:
+def test_part_of_the_name_finds_documents(reader: JournalReader) -> None:
     assert [row.key for row in page_of(reader, DocumentQuery(match="MEETING 000042"), 9)] == [
         "2017/department-42/minutes of the meeting 000042.md"
     ]

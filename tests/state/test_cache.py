@@ -39,7 +39,7 @@ def cache(path):
         yield cache
 
 
-def test_a_vector_comes_back_bit_for_bit_also_after_a_restart(path):
+def test_vector_comes_back_bit_for_bit_also_after_a_restart(path):
     texts = ["", "a", "b"]
     with closing(VectorCache(path, 10**9)) as cache:
         digests = fill(cache, texts)
@@ -72,7 +72,7 @@ def test_embedders_never_mix(cache):
     assert np.array_equal(cache.get(OTHER, digests)[digests[0]], -cache.get(ONE, digests)[digests[0]])
 
 
-def test_the_last_put_counts(cache):
+def test_last_put_counts(cache):
     (digest,) = fill(cache, ["a"])
     cache.put(ONE, [digest], vectors_of(["b"]))
     assert np.array_equal(cache.get(ONE, [digest])[digest], vectors_of(["b"])[0])
@@ -93,7 +93,7 @@ def test_answers_are_kept_by_their_key(path, cache):
         assert again.get_answer("k") == "second, 漢字\0"
 
 
-def test_the_file_keeps_its_bound_and_the_least_recently_used_go_first(path):
+def test_file_keeps_its_bound_and_the_least_recently_used_go_first(path):
     now = [0.0]
     bound = 2_000_000
     with closing(VectorCache(path, bound, lambda: now[0])) as cache:
@@ -142,17 +142,7 @@ def test_documents_go_before_others_of_the_same_age(path, day, kept):
         assert (len(cache.get(ONE, digests)) == 500) == (kept == "vectors")
 
 
-def test_a_cache_from_before_there_were_documents_is_kept(path):
-    with closing(VectorCache(path, 10**9)) as cache:
-        digests = fill(cache, ["a"])
-        cache._db.execute("DROP TABLE documents")
-    with closing(VectorCache(path, 10**9)) as cache:
-        assert cache.get(ONE, digests).keys() == set(digests)
-        cache.put_document(ONE, "stamp", b"data")
-        assert cache.get_document(ONE) == ("stamp", b"data")
-
-
-def test_the_size_of_the_file_is_not_asked_for_at_every_put(cache):
+def test_size_of_the_file_is_not_asked_for_at_every_put(cache):
     """Three queries and a transaction each, for every document; near the bound they are needed."""
     statements = []
     cache._db.set_trace_callback(statements.append)
@@ -161,7 +151,7 @@ def test_the_size_of_the_file_is_not_asked_for_at_every_put(cache):
     assert sum("page_count" in statement for statement in statements) <= 1
 
 
-def test_a_smaller_bound_gives_the_disk_back(path):
+def test_smaller_bound_gives_the_disk_back(path):
     with closing(VectorCache(path, 10**9)) as cache:
         fill(cache, [str(n) for n in range(5000)], dimensions=384)
     large = path.stat().st_size
@@ -170,7 +160,7 @@ def test_a_smaller_bound_gives_the_disk_back(path):
     assert large > 4_000_000 > 1_200_000 > path.stat().st_size
 
 
-def test_a_use_is_noted_once_a_day(path):
+def test_use_is_noted_once_a_day(path):
     now = [0.0]
     with closing(VectorCache(path, 10**9, lambda: now[0])) as cache:
         digests = fill(cache, ["a", "b"])
@@ -199,7 +189,7 @@ def another_version(path):
     [another_database, another_version, lambda path: path.write_bytes(b"not a database " * 1000)],
     ids=["another database", "another version", "garbage"],
 )
-def test_a_file_that_is_not_ours_is_begun_anew(path, spoil, caplog):
+def test_file_that_is_not_ours_is_begun_anew(path, spoil, caplog):
     spoil(path)
     with closing(VectorCache(path, 10**9)) as cache:
         digests = fill(cache, ["a"])
@@ -228,7 +218,7 @@ def test_damage_inside_the_file_never_gives_a_wrong_vector_nor_an_error(path, at
         assert len(cache.get(ONE, digests)) == 400
 
 
-def test_a_full_disk_stops_neither_getting_nor_later_putting(cache, caplog):
+def test_full_disk_stops_neither_getting_nor_later_putting(cache, caplog):
     before = fill(cache, ["a", "b"])
     pages = cache._db.execute("PRAGMA page_count").fetchone()[0]
     cache._db.execute(f"PRAGMA max_page_count = {pages}")
@@ -248,7 +238,7 @@ def test_cache_without_a_file_remembers_in_memory(tmp_path, caplog):
     assert "memory" in caplog.text
 
 
-def test_a_locked_file_is_an_empty_cache_and_not_an_error(path, monkeypatch):
+def test_locked_file_is_an_empty_cache_and_not_an_error(path, monkeypatch):
     with closing(VectorCache(path, 10**9)) as cache, closing(sqlite3.connect(path)) as other:
         digests = fill(cache, ["a"])
         cache._db.execute("PRAGMA busy_timeout = 1")
@@ -276,7 +266,7 @@ def test_threads_and_a_second_process_share_it(path):
         assert len(first.get(ONE, list(truth))) == 600 == len(second.get(ONE, list(truth)))
 
 
-def test_a_sound_cache_is_silent(path, caplog):
+def test_sound_cache_is_silent(path, caplog):
     caplog.set_level(logging.DEBUG, "ingestor")
     for _ in range(2):
         with closing(VectorCache(path, 10**6)) as cache:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from random import Random
-from zlib import crc32
 
 import pytest
 
@@ -44,27 +43,6 @@ def documents(path: Path) -> None:
             made.put_document(item, stamp, data)
 
 
-def as_before(path: Path) -> None:
-    """Rows as the first version wrote them: no key in the checksum of a vector, no checksum of the others."""
-    with closing(VectorCache(path, 10**9)) as made:
-        for table in ("answers", "documents"):
-            made._db.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
-    with closing(sqlite3.connect(path)) as db, db:
-        rows = [cache.packed(VECTORS[digest]) for digest in DIGESTS]
-        db.executemany(
-            "INSERT INTO vectors VALUES (?, ?, 1, ?, ?, ?)",
-            [
-                (*cache.vector_key(EMBEDDER, digest), width, crc32(data), data)
-                for digest, (width, data) in zip(DIGESTS, rows, strict=True)
-            ],
-        )
-        db.executemany("INSERT INTO answers VALUES (?, 1, ?)", ANSWERS.items())
-        db.executemany(
-            "INSERT INTO documents VALUES (?, 1, ?, ?)",
-            [(bytes.fromhex(item), *kept) for item, kept in DOCUMENTS.items()],
-        )
-
-
 def found_vectors(opened: VectorCache) -> Found:
     return {digest: vector.tobytes() for digest, vector in opened.get(EMBEDDER, DIGESTS).items()}
 
@@ -82,7 +60,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     "vectors": (vectors, found_vectors, BYTES),
     "answers": (answers, found_answers, ANSWERS),
     "documents": (documents, found_documents, DOCUMENTS),
-    "vectors as before": (as_before, found_vectors, BYTES),
 }
 
 
@@ -131,60 +108,15 @@ def without_key(key: cache.Key, content: cache.Content) -> int:
 _CHECKSUM = cache.checksum
 
 
-def of_any_row(*_: object) -> bool:
-    return True
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "broken"),
-    [
-        ("vectors", "checksum", without_key),
-        ("answers", "checksum", without_key),
-        ("documents", "checksum", without_key),
-        ("vectors as before", "_owns", of_any_row),
-    ],
-)
-def test_a_checksum_that_says_nothing_of_the_key_is_found_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, broken: Callable[..., object]
+@pytest.mark.parametrize("kind", EXPERIMENTS)
+def test_checksum_without_the_key_gives_wrong_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(cache, name, broken)
+    monkeypatch.setattr(cache, "checksum", without_key)
     assert any(bad for bad, _ in trials(tmp_path, kind, range(40)))
 
 
-def checksums(path: Path) -> dict[str, list[int]]:
-    with closing(sqlite3.connect(path)) as db:
-        tables = ("vectors", "answers", "documents")
-        return {table: [row[0] for row in db.execute(f"SELECT checksum FROM {table}")] for table in tables}
-
-
-def test_what_an_earlier_version_cached_is_kept_and_its_use_renews_the_checksum(tmp_path: Path) -> None:
-    as_before(tmp_path / "cache")
-    before = checksums(prepared(tmp_path / "cache"))
-    for _ in range(2):
-        with closing(VectorCache(tmp_path / "cache", 10**9)) as opened:
-            assert found_vectors(opened) == BYTES
-            assert found_answers(opened) == ANSWERS
-            assert found_documents(opened) == DOCUMENTS
-    as_now(tmp_path / "now")
-    after = checksums(tmp_path / "cache")
-    assert {table: sorted(sums) for table, sums in after.items()} == {
-        table: sorted(sums) for table, sums in checksums(tmp_path / "now").items()
-    }
-    assert not any(set(before[table]) & set(after[table]) for table in before)
-
-
-def prepared(path: Path) -> Path:
-    """Opened by this version, and nothing read."""
-    VectorCache(path, 10**9).close()
-    return path
-
-
-def as_now(path: Path) -> None:
-    for build in (vectors, answers, documents):
-        build(path)
-
-
-def test_a_table_that_is_gone_is_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_table_that_is_gone_is_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     vectors(tmp_path / "cache")
     with closing(sqlite3.connect(tmp_path / "cache")) as db, db:
         db.execute("ALTER TABLE vectors RENAME TO vectort")

@@ -8,7 +8,7 @@ from ingestor.state.run_status import CheckResult, read_checks, write_check
 RESULT = CheckResult("docs", "faq.csv", 0.75, 0.1, False, 1000.0)
 
 
-def test_the_last_result_of_each_check_is_kept(tmp_path: Path) -> None:
+def test_last_result_of_each_check_is_kept(tmp_path: Path) -> None:
     others = [replace(RESULT, collection="notes"), replace(RESULT, questions="b.csv")]
     for each in (RESULT, *others, replace(RESULT, passed=True, at=2000.0)):
         write_check(tmp_path, each)

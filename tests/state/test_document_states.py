@@ -12,7 +12,8 @@ from ingestor.core.entries import Entry, Intent, Receipt
 from ingestor.model import Item, Known
 from ingestor.state import rows
 from ingestor.state.journal import Journal
-from tests.state.journals import C, S
+from ingestor.state.queries.browsing import parsers_of
+from tests.state.journals import C, S, of_collection
 
 REFUSED = Failure("it can't be read", 1, NEVER, quarantined=True)
 LATER = Failure("away", 1, 50.0, quarantined=False)
@@ -42,7 +43,7 @@ def test_sql_and_python_tell_the_same_state_of_every_row(journal: Journal) -> No
         assert by_sql == state, row
         assert (state in PENDING, state == "gone") == (bool(pending), bool(gone)), row
     assert {state for state, _, _ in found} == set(get_args(State)) - {"absent"}
-    by_entry = [entry.state for entry in journal.of_collection(C)]
+    by_entry = [entry.state for entry in of_collection(journal, C)]
     assert by_entry == [state for state, _, _ in found]
 
 
@@ -55,7 +56,7 @@ def vanish(journal: Journal) -> None:
 
 
 def the(journal: Journal, key: str = "a") -> Entry | None:
-    return next((entry for entry in journal.of_collection(C) if entry.key == key), None)
+    return next((entry for entry in of_collection(journal, C) if entry.key == key), None)
 
 
 def row_of(journal: Journal) -> int:
@@ -89,7 +90,7 @@ def adopt(journal: Journal) -> None:
 
 
 def change_recipe(journal: Journal, recipe: str = "other") -> None:
-    for parser in journal.parsers((S, C)):
+    for parser in parsers_of(journal, (S, C)):
         journal.want_recipe((S, C), parser, recipe)
 
 
@@ -145,7 +146,7 @@ def test_every_event_leads_where_the_table_says(journal: Journal, state: State, 
     ids=["version", "vanished", "recipe"],
 )  # fmt: skip
 @pytest.mark.parametrize(("state", "expected"), [("settled", "settled"), ("quarantined", "due")])
-def test_what_returns_to_its_receipt_is_settled_unless_it_was_quarantined(
+def test_document_that_returns_to_its_receipt_is_settled_unless_quarantined(
     journal: Journal, state: State, expected: State, away: list[Callable[[Journal], None]]
 ) -> None:
     """A document that could not be read has no records: its receipt does not outlive the quarantine."""

@@ -21,15 +21,13 @@ def ours(name: str) -> bool:
     return name.startswith("journal")
 
 
-def test_a_new_folder_is_for_this_user_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_new_folder_is_for_this_user_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files.make(tmp_path / "a" / "state", ours)
     assert mode(tmp_path / "a" / "state") == 0o700
     assert not caplog.records
 
 
-def test_a_folder_that_others_may_read_is_closed_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_folder_that_others_may_read_is_closed_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state").chmod(0o755)
     (tmp_path / "state" / "journal").touch(0o644)
@@ -41,7 +39,7 @@ def test_a_folder_that_others_may_read_is_closed_once(
     ]
 
 
-def test_a_folder_that_holds_other_things_stays_open_but_ours_in_it_do_not(tmp_path: Path) -> None:
+def test_folder_that_holds_other_things_stays_open_but_ours_in_it_do_not(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     for name in ("journal", "letter.txt"):
         (tmp_path / name).touch()
@@ -124,7 +122,7 @@ def test_link_in_place_of_a_file_of_ours_is_refused(tmp_path: Path) -> None:
     assert target.read_text() == "theirs"
 
 
-def test_an_empty_folder_of_the_user_stays_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_empty_folder_of_the_user_stays_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine").chmod(0o775)
     files.make(tmp_path / "mine", ours)
@@ -132,7 +130,7 @@ def test_an_empty_folder_of_the_user_stays_as_it_is(tmp_path: Path, caplog: pyte
     assert not caplog.records
 
 
-def test_one_file_that_can_not_be_closed_leaves_no_other_open(
+def test_file_that_cannot_be_closed_leaves_no_other_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = [f"journal{number}" for number in range(5)]

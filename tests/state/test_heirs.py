@@ -11,7 +11,7 @@ from ingestor.core.entries import EditionName, Feed
 from ingestor.model import Item, SourceName
 from ingestor.state.journal import Journal
 from ingestor.state.queries.backlog import LONGEST, Backlog, predecessor, without_heirs
-from tests.state.journals import C, S, one, settle, untold
+from tests.state.journals import C, S, of_source, one, settle, untold
 
 NOW, LEAST = 1e9, 60.0
 
@@ -37,7 +37,7 @@ def vanish(journal: Journal, *keys: str, size: int | None = 7, ago: float = 0.0)
 
 
 def row(journal: Journal, key: str) -> int:
-    return next(entry.row for entry in journal.of_source(S) if entry.key == key)
+    return next(entry.row for entry in of_source(journal, S) if entry.key == key)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def row(journal: Journal, key: str) -> int:
         (7, None, S, C, False),
     ],
 )
-def test_a_new_document_of_the_same_size_may_be_the_same(
+def test_new_document_of_the_same_size_may_be_the_same(
     journal: Journal, size: int | None, heir: int | None, source: str, edition: str, waits: bool
 ) -> None:
     vanish(journal, "old", size=size)
@@ -59,7 +59,7 @@ def test_a_new_document_of_the_same_size_may_be_the_same(
     assert removed(journal) == ([] if waits else ["old"])
 
 
-def test_what_was_read_is_nobodys_heir(journal: Journal) -> None:
+def test_document_that_was_read_is_no_heir(journal: Journal) -> None:
     vanish(journal, "old")
     listed(journal, "new", 7)
     listed(journal, "unreadable", 7)
@@ -69,7 +69,7 @@ def test_what_was_read_is_nobodys_heir(journal: Journal) -> None:
     assert removed(journal, NOW + LEAST) == ["old"]
 
 
-def test_one_that_is_retried_is_still_waited_for(journal: Journal) -> None:
+def test_retried_heir_is_still_awaited(journal: Journal) -> None:
     vanish(journal, "old")
     listed(journal, "new", 7)
     journal.fail(row(journal, "new"), "1", Failure("away", 1, NOW + 99, quarantined=False))
@@ -77,7 +77,7 @@ def test_one_that_is_retried_is_still_waited_for(journal: Journal) -> None:
 
 
 @pytest.mark.parametrize(("ago", "later"), [(0.0, 60.0), (59.0, 60.0), (1000.0, 1000.0)])
-def test_it_is_looked_at_again_when_it_was_gone_for_twice_the_time(
+def test_vanished_document_is_checked_again_after_twice_the_time(
     journal: Journal, ago: float, later: float
 ) -> None:
     vanish(journal, "old", ago=ago)
@@ -95,7 +95,7 @@ def test_nothing_waits_for_ever(journal: Journal) -> None:
 
 
 @pytest.mark.parametrize("how", ["vanished", "its source left"])
-def test_one_that_was_due_for_long_waits_from_when_it_vanished(journal: Journal, how: str) -> None:
+def test_document_due_for_long_waits_from_when_it_vanished(journal: Journal, how: str) -> None:
     listed(journal, "old", 7)
     settle(journal, "old")
     journal.want_recipe(Feed(S, C), "text", "another recipe")

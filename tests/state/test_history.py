@@ -23,7 +23,7 @@ def test_only_the_last_events_are_kept(tmp_path: Path) -> None:
     assert [one.why for one in happened(journal, n=2)] == ["line 3", "20009"]
 
 
-def test_a_hidden_collection_leaves_no_events(tmp_path: Path) -> None:
+def test_hidden_collection_leaves_no_events(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     observe(journal, "a")
     for role, digest in (("staging", "first"), ("live", "second")):

@@ -6,15 +6,16 @@ import pytest
 from ingestor.core.decisions import NEVER, Failure
 from ingestor.core.entries import CollectionRow, Intent, Receipt, SourceRow
 from ingestor.model import Item, Known
+from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.queries.backlog import Backlog, predecessor
 from ingestor.state.queries.reports import Reports
 from ingestor.state.rows import pack, unpack
 from ingestor.state.sources import SourceRows
-from tests.state.journals import C, S, due, observe, one, settle, untold
+from tests.state.journals import C, S, due, observe, of_source, one, settle, untold
 
 
-def test_a_document_is_due_until_it_is_settled_and_again_when_it_changes(journal: Journal) -> None:
+def test_document_is_due_until_it_is_settled_and_again_when_it_changes(journal: Journal) -> None:
     observe(journal, "a", "b")
     assert due(journal) == ["a", "b"]
     settle(journal, "a")
@@ -23,7 +24,7 @@ def test_a_document_is_due_until_it_is_settled_and_again_when_it_changes(journal
     assert sorted(due(journal)) == ["a", "b"]
 
 
-def test_an_entry_comes_back_as_it_was_given(journal: Journal) -> None:
+def test_entry_comes_back_as_it_was_given(journal: Journal) -> None:
     observe(journal, "a")
     settle(journal, "a", sums=[1, 2], interval=(3, 4))
     entry = one(journal, "a")
@@ -34,7 +35,7 @@ def test_an_entry_comes_back_as_it_was_given(journal: Journal) -> None:
     assert entry.sums.tolist() == [1, 2]
 
 
-def test_an_intent_makes_slots_unsure_and_voids_the_receipt(journal: Journal) -> None:
+def test_intent_makes_slots_unsure_and_voids_the_receipt(journal: Journal) -> None:
     observe(journal, "a")
     settle(journal, "a")
     journal.intend([Intent(one(journal, "a").row, (1, 7))])
@@ -42,7 +43,7 @@ def test_an_intent_makes_slots_unsure_and_voids_the_receipt(journal: Journal) ->
     assert due(journal) == ["a"]
 
 
-def test_a_vanished_document_waits_to_be_found_under_another_name(journal: Journal) -> None:
+def test_vanished_document_waits_to_be_found_under_another_name(journal: Journal) -> None:
     observe(journal, "a")
     settle(journal, "a", digest="same")
     before = one(journal, "a")
@@ -53,19 +54,19 @@ def test_a_vanished_document_waits_to_be_found_under_another_name(journal: Journ
     assert found is not None
     assert found.row == before.row
     journal.intend([Intent(one(journal, "b").row, (), found.row)])
-    assert [entry.key for entry in journal.of_source(S)] == ["b"]
+    assert [entry.key for entry in of_source(journal, S)] == ["b"]
     after = one(journal, "b")
     assert (after.document_id, after.known) == (before.document_id, before.known)
     assert due(journal) == ["b"]
 
 
-def test_a_late_failure_of_an_older_version_is_not_noted(journal: Journal) -> None:
+def test_late_failure_of_an_older_version_is_not_noted(journal: Journal) -> None:
     observe(journal, "a", version="2")
     journal.fail(one(journal, "a").row, "1", Failure("old", 1, NEVER, quarantined=True))
     assert due(journal) == ["a"]
 
 
-def test_a_late_refusal_of_an_older_version_holds_for_that_version(journal: Journal) -> None:
+def test_late_refusal_of_an_older_version_holds_for_that_version(journal: Journal) -> None:
     observe(journal, "a", version="half")
     row = one(journal, "a").row
     refused = Failure("broken off", 1, NEVER, quarantined=True)
@@ -75,7 +76,7 @@ def test_a_late_refusal_of_an_older_version_holds_for_that_version(journal: Jour
     assert Reports(journal).failures() == []
 
 
-def test_a_document_that_vanished_meanwhile_still_waits_to_be_found_again(journal: Journal) -> None:
+def test_document_that_vanished_meanwhile_still_waits_to_be_found_again(journal: Journal) -> None:
     observe(journal, "a")
     row = one(journal, "a").row
     observe(journal, gone=("a",))
@@ -103,7 +104,7 @@ def test_sums_are_added_replaced_and_taken_back_exactly(journal: Journal) -> Non
     assert journal.total(C, "mean") is None
 
 
-def test_the_sum_of_a_collection_is_written_once_for_all_documents_of_a_batch(journal: Journal) -> None:
+def test_sum_of_a_collection_is_written_once_for_all_documents_of_a_batch(journal: Journal) -> None:
     keys, statements = [f"{number}" for number in range(5)], list[str]()
     observe(journal, *keys)
     receipts = [
@@ -130,10 +131,10 @@ def test_doubt_makes_everything_due_again(journal: Journal) -> None:
     assert due(journal) == ["a"]
     journal.doubt(C)
     assert sorted(due(journal)) == ["a", "b"]
-    assert all(known.unsure for entry in journal.of_source(S) for known in entry.known)
+    assert all(known.unsure for entry in of_source(journal, S) for known in entry.known)
 
 
-def test_a_hold_is_lifted_by_the_next_good_scan(journal: Journal) -> None:
+def test_hold_is_lifted_by_the_next_good_scan(journal: Journal) -> None:
     assert not SourceRows(journal).accept(S)
     SourceRows(journal).hold(S, "too many", loss=True)
     assert SourceRows(journal).of(S).held == "too many"
@@ -149,7 +150,7 @@ def test_only_a_loss_can_be_accepted(journal: Journal) -> None:
     assert not SourceRows(journal).accept(S)
 
 
-def test_a_listing_that_missed_something_is_remembered_until_one_misses_nothing(journal: Journal) -> None:
+def test_listing_that_missed_something_is_remembered_until_one_misses_nothing(journal: Journal) -> None:
     SourceRows(journal).scanned(S, 7.0, "disk", 3, "a/b can't be read")
     assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", trouble="a/b can't be read", documents=3)
     SourceRows(journal).scanned(S, 8.0, "disk", 2)
@@ -159,10 +160,10 @@ def test_a_listing_that_missed_something_is_remembered_until_one_misses_nothing(
 
 
 def test_collections_are_remembered(journal: Journal) -> None:
-    assert journal.collection(C) == CollectionRow()
+    assert Editions(journal).row(C) == CollectionRow()
     row = CollectionRow(("uuid", "other"), "embedder", frozenset({"author"}))
-    journal.note_collection(C, row)
-    assert journal.collection(C) == row
+    Editions(journal).note(C, row)
+    assert Editions(journal).row(C) == row
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ time.sleep(60)
 """
 
 
-def test_a_second_one_is_refused_and_told_who_holds_it(tmp_path):
+def test_second_lock_is_refused_and_names_the_holder(tmp_path):
     with hold(tmp_path / "lock"):
         with pytest.raises(NeedsHuman, match=rf"{tmp_path}.*process {os.getpid()}"):
             hold(tmp_path / "lock")
@@ -40,7 +40,7 @@ def test_releasing_twice_is_harmless(tmp_path):
     assert not held(tmp_path / "lock")
 
 
-def test_a_file_left_behind_holds_nothing(tmp_path):
+def test_file_left_behind_holds_nothing(tmp_path):
     (tmp_path / "lock").write_text("1\n")
     assert not held(tmp_path / "lock")
     with hold(tmp_path / "lock"):
@@ -52,7 +52,7 @@ def test_asking_makes_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_ends_with_the_process_even_if_a_child_lives_on(tmp_path):
+def test_lock_ends_with_its_process_even_if_a_child_lives_on(tmp_path):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path / "lock")], stdout=subprocess.PIPE, text=True
     )
@@ -82,7 +82,7 @@ def test_asking_refuses_no_holder(tmp_path):
         waiting.join()
 
 
-def test_it_is_waited_for_as_long_as_said(tmp_path):
+def test_lock_is_awaited_for_the_given_time(tmp_path):
     first = hold(tmp_path / "lock")
     with pytest.raises(Locked, match=f"process {os.getpid()}"):
         retry_until_free(lambda: hold(tmp_path / "lock"), 0.1)
@@ -92,7 +92,7 @@ def test_it_is_waited_for_as_long_as_said(tmp_path):
     giving_back.join()
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_lock_in_a_missing_folder_is_refused(tmp_path):
     with pytest.raises(NeedsHuman, match="No such file"):
         hold(tmp_path / "nowhere" / "lock")
 

@@ -22,7 +22,7 @@ A, B, C = (
 
 
 @given(st.lists(st.lists(DIFFERING)))
-def test_it_is_a_list_of_pages(pages: list[list[Differing]]) -> None:
+def test_page_store_is_a_list_of_pages(pages: list[list[Differing]]) -> None:
     store = PageStore()
     for page in pages:
         store.append(page)
@@ -33,7 +33,7 @@ def test_it_is_a_list_of_pages(pages: list[list[Differing]]) -> None:
             store[number]
 
 
-def test_a_page_that_did_not_fit_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_that_did_not_fit_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
     store = PageStore()
     store.append([A])
     with monkeypatch.context() as full:

@@ -17,10 +17,10 @@ from ingestor.state.journal import Journal, opened
 from ingestor.state.queries import reports
 from ingestor.state.queries.reports import Reports
 from ingestor.state.schema import NewerJournal
-from tests.state.journals import C, S, due, observe, one, settle
+from tests.state.journals import C, S, due, observe, of_collection, of_source, one, settle
 
 
-def test_a_journal_opens_while_another_process_writes(tmp_path: Path) -> None:
+def test_journal_opens_while_another_process_writes(tmp_path: Path) -> None:
     with opened(tmp_path / "j") as writing, writing.transaction(), opened(tmp_path / "j") as looking:
         assert looking.owner == writing.owner
 
@@ -48,7 +48,7 @@ def test_versions_at_and_below_some_keys(journal: Journal, monkeypatch: pytest.M
         assert sorted(below) == sorted(key for top in under for key in in_memory.below(top)) == sorted(keys)
 
 
-def test_a_document_that_is_renamed_while_it_is_listed_has_not_vanished(journal: Journal) -> None:
+def test_document_that_is_renamed_while_it_is_listed_has_not_vanished(journal: Journal) -> None:
     """The new document takes over the row of the one that it was, so rows say nothing of what was listed."""
     observe(journal, "old", "other")
     settle(journal, "old")
@@ -80,15 +80,15 @@ def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.Mo
     observe(journal, "a", "b", "c")
     other = CollectionName("other")
     journal.observe(S, other, Changes((Item("a", "1", "/a"),)), remove_at=0.0)
-    rows = {entry.key: entry for entry in journal.of_source(S) if entry.collection == C}
-    [elsewhere] = journal.of_collection(other)
+    rows = {entry.key: entry for entry in of_source(journal, S) if entry.collection == C}
+    [elsewhere] = of_collection(journal, other)
     journal.intend([Intent(rows[key].row, (1, 2, 3)) for key in "ac"] + [Intent(elsewhere.row, (5,))])
     found = [(kept.document_id, kept.known.slot) for kept in reports.kept_records(journal, C)]
     assert sorted(found) == sorted((rows[key].document_id, slot) for key in "ac" for slot in (1, 2, 3))
     assert [kept.known.slot for kept in reports.kept_records(journal, other)] == [5]
 
 
-def test_the_mark_moves_with_whatever_is_written_by_any_process(journal: Journal, tmp_path: Path) -> None:
+def test_mark_moves_with_whatever_is_written_by_any_process(journal: Journal, tmp_path: Path) -> None:
     before = journal.mark()
     due(journal)
     assert journal.mark() == before
@@ -105,11 +105,11 @@ def test_another_process_may_look_while_we_write(journal: Journal, tmp_path: Pat
     other = Journal(tmp_path / "journal.sqlite3")
     assert other.owner == journal.owner
     observe(journal, "b")
-    assert len(other.of_source(S)) == 2
+    assert len(of_source(other, S)) == 2
     other.close()
 
 
-def test_a_newer_journal_is_refused(tmp_path: Path) -> None:
+def test_newer_journal_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite3"
     Journal(path).close()
     with sqlite3.connect(path) as db:
@@ -128,7 +128,7 @@ def test_processes_that_open_a_new_journal_at_once_agree(tmp_path: Path) -> None
     assert [process.returncode for process in processes] == [0] * 6, errors
 
 
-def test_the_oldest_change_is_known_until_it_is_applied(journal: Journal) -> None:
+def test_oldest_change_is_known_until_it_is_applied(journal: Journal) -> None:
     def oldest() -> float | None:
         return Reports(journal).oldest().get(S)
 

@@ -46,7 +46,7 @@ def test_withdrawn_documents_that_came_back_are_not_counted(known: Journal) -> N
     assert withdrawn(known, guard, *DOCUMENTS[:5]) == DOCUMENTS[:5]  # half, as agreed
 
 
-def test_a_document_that_got_the_row_of_a_withdrawn_one_counts(known: Journal) -> None:
+def test_document_that_got_the_row_of_a_withdrawn_one_counts(known: Journal) -> None:
     guard = WithdrawalGuard(known)
     assert withdrawn(known, guard, *DOCUMENTS[-5:]) == DOCUMENTS[-5:]
     last = one(known, DOCUMENTS[-1])

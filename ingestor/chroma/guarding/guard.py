@@ -50,10 +50,10 @@ class CollectionLoading:
 
     def under_way(self, target: bytes) -> asyncio.Task[None] | None:
         """Return the load that a request must wait for, if any. The task never fails."""
-        found = _COLLECTION.match(target)
-        if found is None:
+        match = _COLLECTION.match(target)
+        if match is None:
             return None
-        path = found[1]
+        path = match[1]
         if path not in self._loads:
             self._loads[path] = asyncio.get_running_loop().create_task(self._load(path))
         load = self._loads[path]
@@ -164,7 +164,7 @@ class DownstreamConnection(asyncio.Protocol):
         self._refusal: Refusal | None = None
         self._heard_all = self._over = self._punished = False
         self.pending = 0  # responses that Chroma owes
-        self.ends_are_told = True  # responses state their length; else they end with the connection
+        self.states_lengths = True  # responses state their length; else they end with the connection
 
     # --- callbacks of asyncio
 
@@ -258,7 +258,7 @@ class DownstreamConnection(asyncio.Protocol):
         treatment = self._guard.access.judge(method, self._target, headers, self._is_ours)
         if isinstance(treatment, Refusal):
             return treatment
-        self.ends_are_told &= method != b"HEAD"  # its response has a length and no body
+        self.states_lengths &= method != b"HEAD"  # its response has a length and no body
         body, self._treatment = framing(headers), treatment
         if treatment is Treatment.STREAM:
             self._chunked = body is not None and body[0] == b"transfer-encoding"
@@ -275,7 +275,7 @@ class DownstreamConnection(asyncio.Protocol):
 
     def _forward(self, method: bytes, target: bytes, headers: list[Header]) -> Refusal | None:
         version = self._parser.get_http_version()
-        keep_alive = self._keeps_alive and version == "1.1" and self.ends_are_told
+        keep_alive = self._keeps_alive and version == "1.1" and self.states_lengths
         written = head(method, target, version, headers, keep_alive)
         if written is None:
             return Refusal(400, "the head of the request is malformed")
@@ -289,8 +289,8 @@ class DownstreamConnection(asyncio.Protocol):
         """Forward a request whose body was held, as it was understood."""
         unframed = [each for each in self._headers if each[0] not in (*_FRAMING, b"expect", b"content-type")]
         if self._treatment is Treatment.FIND:
-            found = find_instead(self._target, bytes(self.held))
-            return found if isinstance(found, Refusal) else self._forward(b"GET", found, unframed)
+            path = find_instead(self._target, bytes(self.held))
+            return path if isinstance(path, Refusal) else self._forward(b"GET", path, unframed)
         body = check_filters(bytes(self.held))
         if isinstance(body, Refusal):
             return body
@@ -342,7 +342,7 @@ class DownstreamConnection(asyncio.Protocol):
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     async def _connect(self) -> None:
-        """When the collections that are asked for are loaded."""
+        """Connect to Chroma, once the collections that are asked for are loaded."""
         if self._loading:
             await asyncio.wait(self._loading)
             self._loading.clear()
@@ -435,11 +435,11 @@ class UpstreamConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._guard.heard(self._client)
         self._client.transport.write(data)
-        if self._client.ends_are_told:
+        if self._client.states_lengths:
             try:
                 self._parser.feed_data(data)
             except httptools.HttpParserError:
-                self._client.ends_are_told = False
+                self._client.states_lengths = False
 
     def on_message_complete(self) -> None:
         if self._parser.get_status_code() >= 200:

@@ -80,7 +80,7 @@ class Right(IntEnum):
 
 
 class Treatment(Enum):
-    """How a request is forwarded: as it comes, or once its body was read."""
+    """The way in which a request is forwarded: as it comes, or once its body was read."""
 
     STREAM = auto()
     CHECK_FILTERS = auto()
@@ -134,7 +134,7 @@ def _treat(right: Right, method: bytes, path: bytes) -> Treatment | Refusal:
 
 def check_filters(body: bytes) -> bytes | Refusal:
     """Return the body for Chroma, written from what was parsed, or why Chroma could not bear its filters."""
-    wanted = _parsed(body)
+    wanted = _parse(body)
     if isinstance(wanted, Refusal):
         return wanted
     if excess := find_excess(wanted.get("where"), wanted.get("where_document")):
@@ -150,7 +150,7 @@ def check_filters(body: bytes) -> bytes | Refusal:
 
 def find_instead(target: bytes, body: bytes) -> bytes | Refusal:
     """Return the path of the collection that a get_or_create names; refuse to create any other."""
-    wanted = _parsed(body)
+    wanted = _parse(body)
     if isinstance(wanted, Refusal):
         return wanted
     name = wanted.get("name")
@@ -159,7 +159,7 @@ def find_instead(target: bytes, body: bytes) -> bytes | Refusal:
     return target.partition(b"?")[0] + b"/" + quote(name, safe="").encode()
 
 
-def _parsed(body: bytes) -> dict[str, Any] | Refusal:
+def _parse(body: bytes) -> dict[str, Any] | Refusal:
     try:
         wanted = orjson.loads(body)
     except orjson.JSONDecodeError as error:

@@ -36,14 +36,14 @@ def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entr
     known = {row: (version, size) for row, source, version, size in gone if version and source == new.source}
     own = (row for row, (version, _) in known.items() if new.item and moved(version, new.item.version))
     free = (
-        row for row, *_ in gone if row not in known or not _claimed(journal, moved, new.feed, *known[row])
+        row for row, *_ in gone if row not in known or not _is_claimed(journal, moved, new.feed, *known[row])
     )
     row = next(chain(own, free), None)
-    found = None if row is None else journal.vanished(row)
-    return found if found is not None and found.digest == digest else None  # as it is by now
+    where = f"id = ? AND digest = ? AND {GONE}"  # as it is by now
+    return next(iter(journal.entries(where, (row, digest), reads_only=True)), None)
 
 
-def _claimed(journal: Journal, moved: Moved, feed: Feed, version: str, size: int | None) -> bool:
+def _is_claimed(journal: Journal, moved: Moved, feed: Feed, version: str, size: int | None) -> bool:
     """Whether a document that waits to be read is the moved one."""
     query = f"""SELECT wanted_version FROM documents INDEXED BY unread
                 WHERE wanted_version IS NOT NULL AND digest IS NULL AND quarantined = 0
@@ -63,12 +63,12 @@ def without_heirs(journal: Journal, gone: Sequence[Entry], now: float, least: fl
     if not gone:
         return []
     rows = [entry.row for entry in gone]
-    found = journal.select(f"SELECT id FROM documents WHERE id IN ({marks(rows)}) AND {AWAITED}", rows)
-    if found:
+    chosen = journal.select(f"SELECT id FROM documents WHERE id IN ({marks(rows)}) AND {AWAITED}", rows)
+    if chosen:
         put_off = f"UPDATE documents SET retry_at = ? + max(?, {NOW} - since) WHERE id = ?"
         with journal.transaction() as db:
-            db.executemany(put_off, [(now, least, row) for (row,) in found])
-    awaited = {row for (row,) in found}
+            db.executemany(put_off, [(now, least, row) for (row,) in chosen])
+    awaited = {row for (row,) in chosen}
     return [entry for entry in gone if entry.row not in awaited]
 
 
@@ -86,7 +86,7 @@ def still_wanted(journal: Journal, rows: Collection[int]) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """Rows that were due at a time, the longest waiting first."""
+    """The rows that were due at a time, the longest waiting first."""
 
     at: float  # POSIX seconds
     rows: Sequence[int]
@@ -99,7 +99,7 @@ class _Due:
 
 
 class Backlog:
-    """Each method is a few queries. Methods raise sqlite3.Error."""
+    """The next work of the engine. Each method is a few queries, and raises sqlite3.Error."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -113,16 +113,16 @@ class Backlog:
         feeds: Sequence[Feed],
         now: float,
         limit: int,
-        but: Collection[int] = (),
+        without: Collection[int] = (),
         largest: int | None = None,
     ) -> list[Entry]:
         """Documents to ingest, the longest waiting first, without the rows ``but``.
 
         ``largest``: most bytes of a document; documents of unknown size are included.
         """
-        found = [row for row in self._rows(feeds, now, limit + len(but), largest) if row not in but]
-        entries = self._journal.of_rows(found[:limit])
-        return [entries[row] for row in found[:limit] if row in entries]
+        chosen = [row for row in self._rows(feeds, now, limit + len(without), largest) if row not in without]
+        entries = self._journal.of_rows(chosen[:limit])
+        return [entries[row] for row in chosen[:limit] if row in entries]
 
     def _rows(self, feeds: Sequence[Feed], now: float, number: int, largest: int | None) -> Sequence[int]:
         """The first due rows, ``number`` or more, or all. Read once between two writes to the journal."""
@@ -147,10 +147,10 @@ class Backlog:
         return _Due(now, [row for _, row in rows[:number]], until)
 
     def _next_due(self, feeds: Sequence[Feed], now: float) -> float:
-        """When the next document is due that is not due now."""
+        """Return when the next document is due that is not due now."""
         query = f"SELECT retry_at {_OF_FEED} AND retry_at > ? ORDER BY retry_at LIMIT 1"
-        found = (self._journal.select(query, (*feed, now)) for feed in feeds)
-        return min((float(retry_at) for rows in found for (retry_at,) in rows), default=NEVER)
+        chosen = (self._journal.select(query, (*feed, now)) for feed in feeds)
+        return min((float(retry_at) for rows in chosen for (retry_at,) in rows), default=NEVER)
 
     def any_gone(self, edition: EditionName) -> bool:
         """Whether a document of this edition vanished and is not removed yet."""
@@ -165,20 +165,20 @@ class Backlog:
         sources: Sequence[SourceName],
         now: float,
         limit: int,
-        but: Collection[int] = (),
+        without: Collection[int] = (),
         paused: Collection[EditionName] = (),
     ) -> list[Entry]:
         """Documents to remove: their source no longer has them. About as many as have ``limit`` records.
 
         ``but``: rows, and ``paused``: editions, that are left out.
         """
-        return self._few("retry_at <= ?", (now,), sources, limit, but, paused)
+        return self._few("retry_at <= ?", (now,), sources, limit, without, paused)
 
     def heirless(
         self,
         sources: Sequence[SourceName],
         limit: int,
-        but: Collection[int] = (),
+        without: Collection[int] = (),
         paused: Collection[EditionName] = (),
     ) -> list[Entry]:
         """Documents to remove that no new one can be, whenever that is read. See ``gone``.
@@ -189,10 +189,10 @@ class Backlog:
         self._refresh()
         if (asked := frozenset([*sources, *paused])) in self._awaited:
             return []
-        found = self._few(f"(size IS NULL OR NOT {AWAITED})", (), sources, limit, but, paused)
-        if not (found or but):
+        chosen = self._few(f"(size IS NULL OR NOT {AWAITED})", (), sources, limit, without, paused)
+        if not (chosen or without):
             self._awaited.add(asked)
-        return found
+        return chosen
 
     def _few(
         self,
@@ -200,7 +200,7 @@ class Backlog:
         values: Sequence[object],
         sources: Sequence[SourceName],
         limit: int,
-        but: Collection[int],
+        without: Collection[int],
         paused: Collection[EditionName],
     ) -> list[Entry]:
         """Return vanished documents, the longest gone first, until they have ``limit`` records."""
@@ -208,8 +208,8 @@ class Backlog:
                     WHERE {GONE} AND {where} AND +source IN ({marks(sources)}) AND {IN_FORCE}
                     AND +collection NOT IN ({marks([*paused])}) ORDER BY retry_at, id LIMIT ?"""
         rows, room = list[int](), limit
-        for row, records in self._journal.select(query, (*values, *sources, *paused, limit + len(but))):
-            if row not in but and room > 0:
+        for row, records in self._journal.select(query, (*values, *sources, *paused, limit + len(without))):
+            if row not in without and room > 0:
                 rows.append(row)
                 room -= max(1, records)
         entries = self._journal.of_rows(rows)
@@ -222,7 +222,7 @@ class Backlog:
         statistic: str,
         value: int,
         limit: int,
-        but: Collection[int] = (),
+        without: Collection[int] = (),
     ) -> list[Entry]:
         """Settled documents, without the rows ``but``, whose cuts are not optimal at this value of their
         statistic.
@@ -230,19 +230,19 @@ class Backlog:
         Two indexed range queries; documents whose interval contains the value are not visited.
         """
         same = f"""collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL
-                   AND {SETTLED} AND source IN ({marks(sources)}) AND id NOT IN ({marks([*but])})"""
-        known = (collection, statistic, *sources, *but, value, limit)
+                   AND {SETTLED} AND source IN ({marks(sources)}) AND id NOT IN ({marks([*without])})"""
+        known = (collection, statistic, *sources, *without, value, limit)
         low = self._journal.entries(f"{same} AND lo > ? LIMIT ?", known)
         high = self._journal.entries(f"{same} AND hi < ? LIMIT ?", known)
         return (low + high)[:limit]
 
     def next_retry(self, feeds: Sequence[Feed]) -> float:
-        """When the next waiting document is due, in POSIX seconds; NEVER if none waits."""
+        """Return when the next waiting document is due, in POSIX seconds; NEVER if none waits."""
         pending = f"SELECT retry_at {_OF_FEED} AND quarantined = 0 ORDER BY retry_at LIMIT 1"
         gone = f"""SELECT retry_at FROM documents WHERE {GONE} AND quarantined = 0
                    AND (+source, +collection) IN (VALUES {", ".join(["(?, ?)"] * len(feeds))})
                    ORDER BY retry_at LIMIT 1"""
         select = self._journal.select
-        found: list[tuple[Any, ...]] = [row for feed in feeds for row in select(pending, feed)]
-        found += select(gone, [value for feed in feeds for value in feed]) if feeds else []
-        return min((float(retry_at) for (retry_at,) in found), default=NEVER)
+        chosen: list[tuple[Any, ...]] = [row for feed in feeds for row in select(pending, feed)]
+        chosen += select(gone, [value for feed in feeds for value in feed]) if feeds else []
+        return min((float(retry_at) for (retry_at,) in chosen), default=NEVER)

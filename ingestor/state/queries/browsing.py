@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ingestor.core.document_state import State
-from ingestor.state.journal import Selecting
+from ingestor.core.entries import Entry, Feed
+from ingestor.model import SourceName
+from ingestor.state.journal import Journal, Selecting
 from ingestor.state.rows import GONE, LIVE, PENDING, STATE, UNSUPPORTED, marks
 
 Which = Literal["any", "settled", "due", "waiting", "quarantined", "unsupported", "short", "failed"]
@@ -61,7 +63,7 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class DocumentQuery:
-    """``edition``: of a collection. ``match``: a part of the key. ``after``, ``before``: an end of a page."""
+    """A choice of documents. ``match``: a part of the key. ``after``, ``before``: an end of a page."""
 
     source: str | None = None
     edition: str | None = None
@@ -69,6 +71,28 @@ class DocumentQuery:
     which: Which = "any"
     after: Place | None = None
     before: Place | None = None
+
+
+def named(journal: Journal, wanted: str) -> list[Entry]:
+    """Return documents in live editions, by key, URI or id."""
+    return journal.entries(f"(key = ? OR uri = ? OR document_id = ?) AND {LIVE}", (wanted, wanted, wanted))
+
+
+def all_keys(journal: Selecting) -> list[str]:
+    """Return the keys of all documents in live editions, each once."""
+    return [key for (key,) in journal.select(f"SELECT DISTINCT key FROM documents WHERE {LIVE} ORDER BY 1")]
+
+
+def parsers_of(journal: Selecting, feed: Feed) -> list[str]:
+    """Return the parser kinds that the settled documents of a feed were read with."""
+    query = "SELECT DISTINCT parser FROM documents WHERE source = ? AND collection = ? AND parser NOTNULL"
+    return [parser for (parser,) in journal.select(query, feed)]
+
+
+def source_of(journal: Selecting, row: int) -> SourceName | None:
+    """Return the source of a document, which may have another name since; None if it is gone."""
+    rows = journal.select("SELECT source FROM documents WHERE id = ?", (row,))
+    return SourceName(rows[0][0]) if rows else None
 
 
 def page_of(
@@ -99,6 +123,11 @@ def page_of(
     return rows[::-1] if back else rows
 
 
+def row_of(journal: Selecting, row: int) -> DocumentRow:
+    """Return the document of a row of the journal."""
+    return DocumentRow(*journal.select(f"SELECT {_COLUMNS} FROM documents WHERE id = ?", (row,))[0])
+
+
 def one_of(journal: Selecting, document_id: str, edition: str | None = None) -> DocumentRow | None:
     """Return a document by its id, in any live edition or in this one."""
     query = f"SELECT {_COLUMNS} FROM documents WHERE {_BY_ID} = ?1 AND coalesce(?2, collection) = collection"
@@ -112,13 +141,13 @@ def failures(journal: Selecting, most: int) -> list[DocumentRow]:
 
 
 def reasons(journal: Selecting) -> list[tuple[str, str, int]]:
-    """(source, reason, documents) of those that failed."""
+    """Count failed documents by source and reason."""
     query = f"SELECT source, reason, COUNT(*) FROM documents WHERE {_FAILED} AND {LIVE} GROUP BY 1, 2"
     return journal.select(f"{query} ORDER BY 1, 2")
 
 
 def failed_rows(journal: Selecting, source: str) -> list[tuple[int, str]]:
-    """Rows of a source's documents that failed, with the reason of each."""
+    """Return the rows of a source's failed documents, with their reasons."""
     query = f"SELECT id, reason FROM documents WHERE {_FAILED} AND {LIVE} AND source = ?"
     return journal.select(query, (source,))
 

@@ -51,15 +51,8 @@ def happened(
     return [_event(*row) for row in rows]
 
 
-def _event(
-    at: float,
-    what: What,
-    source: str | None,
-    document: str | None,
-    document_id: str | None,
-    collection: str | None,
-    why: str | None,
-) -> Event:
+def _event(at: float, what: What, *facts: str | None) -> Event:
+    source, document, document_id, collection, why = facts
     if what not in ("config", "switched"):
         return Event(at, what, source, document, document_id, collection, why)
     before, after = json.loads(why or "[null, null]")

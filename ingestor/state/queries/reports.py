@@ -1,14 +1,15 @@
 """Reports from the journal: counts, failures, documents."""
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ingestor.core.completeness import Skipped, SkippedKinds
 from ingestor.core.document_state import WITHOUT_RECORDS, State, shown
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.model import DocumentId, Known, SourceName
 from ingestor.state.journal import Journal, Selecting
+from ingestor.state.queries.browsing import DocumentQuery, DocumentRow, page_of, row_of
 from ingestor.state.rows import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED, marks
 
 _PAGE = 1000  # documents or records that are read at once
@@ -42,19 +43,14 @@ class Short:
     reason: str
 
 
-_LISTED = f"""SELECT source, key, document_id, collection,
-                  (SELECT COUNT(*) FROM records WHERE document = id),
-                  {STATE}, shortfall, shortfall_reason, reason
-              FROM documents"""
-
-
-def _listed(row: tuple[Any, ...]) -> Listed:
-    """Build a listed document from a row of the query above."""
-    source, key, id_, edition, records, state, short, why_short, why_failed = row
-    settled = state == "settled"
-    told = (short or state) if settled else shown(state)
-    reason = why_short if settled else why_failed
-    return Listed(source, key, id_, edition, records, settled, told, None if told == "due" else reason)
+def _to_listed(row: DocumentRow) -> Listed:
+    settled = row.state == "settled"
+    state = (row.shortfall or row.state) if settled else shown(row.state)
+    reason = row.shortfall_reason if settled else row.reason
+    return Listed(
+        row.source, row.key, row.document_id, row.collection, row.records, settled, state,
+        None if state == "due" else reason,
+    )  # fmt: skip
 
 
 class Reports:
@@ -64,7 +60,7 @@ class Reports:
         self._journal = journal
 
     def counts(self) -> list[tuple[str, str, State, int]]:
-        """(source, collection, state, documents), see core/document_state.py.
+        """Count documents by source, collection and state; see core/document_state.py.
 
         Documents that are not settled are few, and have indexes; the settled ones are all the others.
         """
@@ -84,7 +80,7 @@ class Reports:
         return self._journal.select(query)
 
     def unsettled_alone(self, edition: str, other: str) -> list[tuple[str, State, int]]:
-        """(source, state, documents) of what is to be done or set aside in one and not in the other."""
+        """Count by source and state what is to be done or set aside in one edition and not in the other."""
         unsettled = f"({PENDING} OR {GONE} OR quarantined)"
         query = f"""
             SELECT source, {STATE}, COUNT(*) FROM documents
@@ -97,20 +93,14 @@ class Reports:
 
     def documents(self, source: str | None = None) -> Iterator[Listed]:
         """Documents in live editions, of one source or of all, by source, edition and key; read in pages."""
-        if source is None:
-            for (name,) in self._journal.select("SELECT DISTINCT source FROM documents ORDER BY 1"):
-                yield from self.documents(name)
-            return
-        query = f"""{_LISTED} WHERE source = ? AND (collection, key) > (?, ?) AND {LIVE}
-                    ORDER BY collection, key LIMIT {_PAGE}"""
-        place: tuple[str, str] = ("", "")
-        while page := self._journal.select(query, (source, *place)):
-            yield from map(_listed, page)
-            place = page[-1][3], page[-1][1]
+        wanted = DocumentQuery(source=source)
+        while page := page_of(self._journal, wanted, _PAGE, naturally=False):
+            yield from map(_to_listed, page)
+            wanted = replace(wanted, after=page[-1].place)
 
     def document(self, row: int) -> Listed:
         """The document of this row of the journal."""
-        return _listed(self._journal.select(f"{_LISTED} WHERE id = ?", (row,))[0])
+        return _to_listed(row_of(self._journal, row))
 
     def short(self) -> list[Short]:
         """Empty and incomplete documents in live editions."""
@@ -133,13 +123,13 @@ class Reports:
         return kinds.found()
 
     def failures(self) -> list[tuple[str, str, str, int, float, bool, str | None]]:
-        """(source, key, reason, attempts, retry_at, quarantined, detail) of failed documents."""
+        """Return source, key, reason, attempts, retry_at, quarantined and detail of failed documents."""
         query = f"""SELECT source, key, reason, attempts, retry_at, quarantined, detail FROM documents
                     WHERE reason IS NOT NULL AND NOT {UNSUPPORTED} AND {LIVE} ORDER BY source, key"""
         return [(*row[:5], bool(row[5]), row[6]) for row in self._journal.select(query)]
 
     def oldest(self) -> dict[str, float]:
-        """By source: POSIX seconds of its oldest change that readers do not see yet."""
+        """Return, by source, the POSIX seconds of its oldest change that readers do not see yet."""
         query = f"""SELECT source, MIN(since) FROM (
                         SELECT source, collection, since FROM documents WHERE {PENDING} AND NOT quarantined
                         UNION ALL
@@ -148,14 +138,14 @@ class Reports:
         return {source: since for source, since in self._journal.select(query) if since is not None}
 
     def reasons(self) -> list[tuple[str, str, int]]:
-        """(source, reason, documents) of quarantined documents in live editions."""
+        """Count quarantined documents in live editions by source and reason."""
         query = f"""SELECT source, reason, COUNT(*) FROM documents
                     WHERE reason IS NOT NULL AND quarantined AND NOT {UNSUPPORTED} AND {LIVE}
                     GROUP BY source, reason"""
         return self._journal.select(query)
 
     def due(self) -> int:
-        """Number of documents that are not settled, without quarantined ones."""
+        """Count the documents that are not settled, without quarantined ones."""
         query = f"""SELECT (SELECT COUNT(*) FROM documents
                             WHERE {PENDING} AND {IN_FORCE})
                          + (SELECT COUNT(*) FROM documents WHERE {GONE} AND {IN_FORCE})"""
@@ -166,7 +156,7 @@ class Reports:
         return int(self._journal.select(query, (collection,))[0][0])
 
     def sure(self, collection: EditionName) -> int:
-        """Number of records that are known to be in Chroma, without those in doubt."""
+        """Count the records that are known to be in Chroma, without those in doubt."""
         query = """SELECT COUNT(*) FROM records JOIN documents ON id = document
                    WHERE collection = ? AND NOT unsure"""
         return int(self._journal.select(query, (collection,))[0][0])
@@ -215,14 +205,14 @@ class Unsettled:
         return [key if reason is None else f"{key}: {reason}" for key, reason in rows]
 
     def set_aside(self, feed: Feed) -> list[tuple[str, State, str]]:
-        """Key, state and reason of documents without records: quarantined, or unsupported."""
+        """Return key, state and reason of documents without records: quarantined, or unsupported."""
         query = f"""SELECT key, {STATE}, coalesce(reason, '') FROM documents
                     WHERE {_OF} AND {LIVE} AND {STATE} IN ({marks([*WITHOUT_RECORDS])})"""
         return self._journal.select(query, (*feed, *WITHOUT_RECORDS))
 
 
 class KeptRecord(NamedTuple):
-    """``row``: of its document."""
+    """A record as the journal knows it. ``row``: of its document."""
 
     row: int
     document_id: DocumentId
@@ -230,7 +220,7 @@ class KeptRecord(NamedTuple):
 
 
 def kept_records(journal: Journal, collection: EditionName) -> Iterator[KeptRecord]:
-    """By document. No query stays open. Raises sqlite3.Error.
+    """Yield the records of an edition by document. No query stays open. Raises sqlite3.Error.
 
     CROSS JOIN keeps the order of the tables, in which a page begins where the last one ended.
     """

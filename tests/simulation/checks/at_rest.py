@@ -10,6 +10,7 @@ from tests.simulation.laws import CLEAN, EXACT, LEXICAL, SETTINGS, STAMPED, LawB
 from tests.simulation.lexical import difference
 from tests.simulation.ports.files import Files
 from tests.simulation.world import World
+from tests.state.journals import of_collection
 
 NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships", "_node_content"}
 
@@ -65,7 +66,7 @@ def _check_clean(world: World, *, full: bool) -> None:
     for readers in world.all_readers:
         live = Editions(world.journal).live(readers.serves).name
         hold(CLEAN, Reports(world.journal).records(live) - len(readers.seen()))
-        hold(CLEAN, [k for e in world.journal.of_collection(live) for k in e.known if k.unsure])
+        hold(CLEAN, [k for e in of_collection(world.journal, live) for k in e.known if k.unsure])
     ours = {name for edition in Editions(world.journal).all() for _, name in edition.places}
     if not world.shelves.restored:  # an older journal knows nothing of later editions
         hold(CLEAN, set(world.shelves.collections) - ours)
@@ -77,7 +78,7 @@ def _check_lexical(world: World) -> None:
         live = edition.role == "live"
         found = difference(world.words, edition.uuids, records, required=live)
         # one that retired may be in doubt
-        entries = [] if live else world.journal.of_collection(edition.name)
+        entries = [] if live else of_collection(world.journal, edition.name)
         doubted = {f"{e.document_id}#{k.slot}" for e in entries for k in e.known if k.unsure}
         hold(LEXICAL, {each for each in found if each[0] not in doubted})
 

@@ -14,6 +14,7 @@ from ingestor.state.journal import Journal
 from tests.simulation.laws import IN_PLACE, KNOWN_WORDS, STAMPED, SUPERSET, hold
 from tests.simulation.lexical import records_of
 from tests.simulation.ports.collections import Shelves
+from tests.state.journals import of_collection
 
 
 def place(id_: str, shards: int) -> int:
@@ -34,7 +35,7 @@ def _facts(shelves: Shelves, edition: Edition) -> Mapping[str, object]:
 def in_step(journal: Journal, shelves: Shelves, edition: Edition) -> bool:
     """Whether journal and collection say that they are of the same moment."""
     facts = _facts(shelves, edition)
-    expected = journal.collection(edition.name).generations
+    expected = Editions(journal).row(edition.name).generations
     return judge(facts, expected, home_of(facts) or NOWHERE) == "same"
 
 
@@ -43,7 +44,7 @@ def check_durable(folder: Path, shelves: Shelves, words: Path) -> None:
     journal = Journal(folder / "journal.sqlite3", synchronous="OFF")
     names = shelves.names()
     for edition in Editions(journal).all():
-        known = {f"{e.document_id}#{k.slot}" for e in journal.of_collection(edition.name) for k in e.known}
+        known = {f"{e.document_id}#{k.slot}" for e in of_collection(journal, edition.name) for k in e.known}
         comparable = edition.places[0][0] not in names or in_step(journal, shelves, edition)
         hold(STAMPED, not (comparable or shelves.restored or is_bare(shelves, edition)) and edition.name)
         for number, (uuid, _) in enumerate(edition.places):

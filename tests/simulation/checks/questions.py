@@ -52,8 +52,6 @@ class _Store:
     def select(self, where: Mapping[str, object], most: int = 2000) -> list[Record]:
         raise NotImplementedError
 
-    def check_filter(self, where: dict[str, object]) -> None: ...
-
     def count(self) -> int:
         return self.inner.count()
 

@@ -15,6 +15,7 @@ from tests.simulation.laws import COMPLETE, ONE_EMBEDDER, ONE_LIVE, ONE_RECIPE, 
 from tests.simulation.ports.collections import Shelves
 from tests.simulation.ports.files import spoiled
 from tests.simulation.ports.making import vector
+from tests.state.journals import of_collection
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -109,7 +110,7 @@ class Readers:
         if before[0] and uuids != before[0] and before[0] in editions and there:
             # An edition whose plugin is missing stands at the version that it followed last.
             both = {edition.name for id_, edition in editions.items() if id_ in (before[0], uuids)}
-            entries = [entry for name in both for entry in world.journal.of_collection(name)]
+            entries = [entry for name in both for entry in of_collection(world.journal, name)]
             unreadable = {_shown(world, entry) for entry in entries if not _there(world, entry)}
             hold(COMPLETE, (before[1] & {_shown(world, entry) for entry in entries}) - unreadable - keys)
 

@@ -5,12 +5,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
+from uuid import UUID
 
-from ingestor.chroma.api import DescribedCollection
-from ingestor.chroma.collections import _created, changed_settings
+from ingestor.chroma.client import DescribedCollection
+from ingestor.chroma.collections import new_configuration, right_settings
 from ingestor.core.backend import Model
 from ingestor.model import Hit, Record, Vector, Vectors
-from ingestor.ports import BadDocument, Gone, Index, Torn, Transient
+from ingestor.ports import BadDocument, Index, Torn, Transient
 from tests.memory_index import MemoryIndex
 from tests.simulation.ports.chaos import Chaos
 from tests.simulation.ports.files import UNWRITABLE
@@ -104,14 +105,22 @@ class Shelves:
     def open(self, name: str, model: Model) -> tuple[Index, str]:
         self.chaos.request("open")
         if name not in self.collections:
-            _created(self, name, model.reader, "")
+            settings = deepcopy(new_configuration(model.reader))
+            index = CrashingIndex(MemoryIndex(), self.chaos, settings)
+            self.collections[name] = index, f"uuid-{next(self.serial)}"
         self._restore(name, model)
         index, uuid = self.collections[name]
         self.models[uuid] = model
         return index, uuid
 
     def _restore(self, name: str, model: Model) -> None:
-        changed_settings(self, name, model.reader, known=model.known, restore=True)
+        settings = self.collections[name][0].settings
+        found = DescribedCollection(UUID(int=0), name, {}, None, deepcopy(settings))
+        if right := right_settings(found, model.reader, model.known):
+            self.chaos.point("before reconfigure")
+            self.chaos.request("reconfigure")
+            settings["hnsw"] |= right.pop("hnsw", {})
+            settings |= right
 
     def delete(self, name: str) -> None:
         self.chaos.point("before delete")
@@ -128,27 +137,9 @@ class Shelves:
             index.count()
 
     @property
-    def api(self) -> "Shelves":
-        """Return what a client of Chroma asks for settings of collections."""
+    def connection(self) -> "Shelves":
+        """Nobody supervises a server."""
         return self
-
-    def get_collection(self, name: str) -> DescribedCollection:
-        if name not in self.collections:
-            raise Gone(name)
-        index, uuid = self.collections[name]
-        return DescribedCollection(uuid, name, {}, None, deepcopy(index.settings))
-
-    def create_collection(self, name: str, configuration: Mapping[str, Any], metadata: object) -> None:
-        index = CrashingIndex(MemoryIndex(), self.chaos, dict(deepcopy(configuration)))
-        self.collections[name] = index, f"uuid-{next(self.serial)}"
-
-    def reconfigure(self, uuid: str, configuration: Mapping[str, Any]) -> None:
-        self.chaos.point("before reconfigure")
-        self.chaos.request("reconfigure")
-        settings = self.collections[self._names()[uuid]][0].settings
-        settings["hnsw"] |= configuration.get("hnsw", {})
-        if "embedding_function" in configuration:
-            settings["embedding_function"] = configuration["embedding_function"]
 
     def trouble(self, name: str, error: Exception) -> None:
         pass

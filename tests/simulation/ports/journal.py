@@ -152,17 +152,13 @@ class CrashingJournal(Journal):
         self._may_fail()
         return super().select(query, values)
 
-    def entries(self, where, values, db=None):  # type: ignore[no-untyped-def]
+    def entries(self, where, values, *, reads_only=False):  # type: ignore[no-untyped-def]
         self._may_fail()
-        return super().entries(where, values, db)
+        return super().entries(where, values, reads_only=reads_only)
 
     def total(self, collection, statistic):  # type: ignore[no-untyped-def]
         self._may_fail()
         return super().total(collection, statistic)
-
-    def collection(self, name):  # type: ignore[no-untyped-def]
-        self._may_fail()
-        return super().collection(name)
 
     def _may_fail(self) -> None:
         """What asks is the program, not a law."""

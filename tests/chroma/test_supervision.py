@@ -1,0 +1,178 @@
+"""Supervision of our server: the table of its moves, and when a silence calls for a restart."""
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ingestor.chroma.supervision import (
+    DEATHS,
+    FORGIVEN,
+    LONGEST,
+    MOVES,
+    BrokenMove,
+    Look,
+    ServerEvent,
+    State,
+    Supervision,
+    is_stuck,
+)
+from ingestor.confinement.python_child import processor_seconds
+from ingestor.core.entries import ChromaName
+
+SINCE = 1000.0
+DOCS, CODE = ChromaName("docs"), ChromaName("code")
+
+
+def up(at: float = SINCE) -> Supervision:
+    """A server that answers since then."""
+    machine = Supervision()
+    machine.move(ServerEvent.START)
+    machine.ready(Look(at, 1.0, answers=True))
+    return machine
+
+
+def reached() -> Iterator[tuple[State, ServerEvent, State]]:
+    """Moves of the table, from the state before any start."""
+    seen, left = set[State](), [State.DOWN]
+    while left:
+        state = left.pop()
+        if state not in seen:
+            seen.add(state)
+            left += MOVES[state].values()
+            yield from ((state, event, to) for event, to in MOVES[state].items())
+
+
+def test_table_reaches_every_state_and_leads_back_to_up() -> None:
+    moves = list(reached())
+    assert {state for state, _, _ in moves} == {*State}
+    assert {event for _, event, _ in moves} == {*ServerEvent}
+    towards = {State.UP}
+    for _ in State:
+        towards |= {state for state, _, to in moves if to in towards}
+    assert towards == {*State}
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("event", ServerEvent)
+def test_move_outside_the_table_raises(state: State, event: ServerEvent) -> None:
+    machine = Supervision(state=state)
+    if event in MOVES[state]:
+        machine.move(event)
+        assert machine.state is MOVES[state][event]
+    else:
+        with pytest.raises(BrokenMove, match=f"{event.name}.*{state.name}"):
+            machine.move(event)
+        assert machine.state is state
+
+
+@pytest.mark.parametrize(
+    ("waited", "spent", "expected"),
+    [
+        (15.0, 0.0, True),
+        (15.0, 0.2, True),
+        (15.0, 0.4, False),  # on a crowded machine it gets little
+        (15.0, 30.0, False),
+        (LONGEST, 300.0, False),
+        (LONGEST + 1, 300.0, True),
+    ],
+)
+def test_silence_without_work_or_beyond_the_longest_is_stuck(
+    waited: float, spent: float, expected: bool
+) -> None:
+    before, now = Look(SINCE + waited - 15, 7.0), Look(SINCE + waited, 7.0 + spent)
+    assert is_stuck(SINCE, before, now) is expected
+
+
+@pytest.mark.parametrize(("before", "now"), [(None, 7.0), (7.0, None), (None, None)])
+def test_silence_without_known_work_is_stuck(before: float | None, now: float | None) -> None:
+    assert is_stuck(SINCE, Look(SINCE, before), Look(SINCE + 15, now))
+
+
+def test_heartbeats_without_answer_are_loading_then_hanging() -> None:
+    machine = up()
+    assert machine.judge(Look(SINCE + 50, 1.0)) is None
+    assert machine.state is State.LOADING
+    assert machine.judge(Look(SINCE + 100, 40.0)) is None, "it works"
+    assert machine.judge(Look(SINCE + 120, 40.0, answers=True)) is None
+    assert machine.state is State.UP
+    assert machine.judge(Look(SINCE + 190, 40.0)) == "no answer for 70 s"
+    assert machine.state is State.HANGING
+    assert machine.judge(Look(SINCE + 195, 40.0, answers=True)) == "no answer for 70 s"
+
+
+def test_fault_is_the_reason_until_the_next_start() -> None:
+    machine = Supervision()
+    assert machine.judge(Look(SINCE)) == "not started"
+    machine = up()
+    for _ in range(2):
+        assert machine.judge(Look(SINCE + 1, fault="it ended by SIGKILL")) == "it ended by SIGKILL"
+    machine.move(ServerEvent.START)
+    machine.ready(Look(SINCE + 2, 0.0, answers=True))
+    assert machine.judge(Look(SINCE + 3, 0.0, answers=True)) is None
+    assert machine.starts == 2
+
+
+def asked(machine: Supervision, name: ChromaName, start: float, end: float) -> bool:
+    """Whether a request without an answer, over which the server works, calls for a restart."""
+    reason = machine.note_silence(name, Look(start, 0.0), Look(end, 1000.0))
+    if reason is not None:
+        machine.state = State.UP
+    return reason is not None
+
+
+def test_silence_of_a_collection_lasts_until_its_answer_or_a_long_pause() -> None:
+    machine = up(0.0)
+    assert not asked(machine, DOCS, 100, 115)
+    assert not asked(machine, DOCS, 100 + LONGEST - 30, 100 + LONGEST - 15)
+    assert not asked(machine, CODE, 100 + LONGEST, 115 + LONGEST), "each collection has its own"
+    assert asked(machine, DOCS, 101 + LONGEST, 116 + LONGEST)
+    machine.note_answer(DOCS)
+    assert not asked(machine, DOCS, 120 + LONGEST, 135 + LONGEST)
+    assert not asked(machine, DOCS, 200 + 2 * LONGEST, 215 + 2 * LONGEST), "another silence"
+
+
+def test_start_forgets_silences_and_loaded_collections() -> None:
+    machine = up(0.0)
+    machine.loaded.add("uuid")
+    assert not asked(machine, DOCS, 100, 115)
+    machine.move(ServerEvent.STOP)
+    machine.move(ServerEvent.START)
+    machine.ready(Look(120, 0.0, answers=True))
+    assert machine.loaded == set()
+    assert not asked(machine, DOCS, 101 + LONGEST, 116 + LONGEST)
+
+
+def test_collection_is_suspected_after_repeated_deaths_and_tested_once() -> None:
+    machine = up()
+    for _ in range(DEATHS):
+        assert not machine.suspects(DOCS)
+        machine.note_death(DOCS)
+    assert not machine.suspects(CODE)
+    assert machine.suspects(DOCS)
+    assert machine.state is State.SUSPECT
+    machine.move(ServerEvent.STOP)
+    assert machine.state is State.SUSPECT
+    machine.move(ServerEvent.START)
+    machine.ready(Look(SINCE, 0.0, answers=True))
+    assert not machine.suspects(DOCS)
+
+
+def test_deaths_are_forgiven_after_a_long_time_without_restart() -> None:
+    machine = up()
+    for _ in range(DEATHS):
+        machine.note_death(DOCS)
+    machine.judge(Look(SINCE + FORGIVEN + 1, 1.0, answers=True))
+    assert not machine.suspects(DOCS)
+
+
+def test_processor_seconds_grow_with_work_and_are_unknown_without_process() -> None:
+    before, until = processor_seconds(os.getpid()), time.process_time() + 0.1
+    while time.process_time() < until:
+        pass
+    after = processor_seconds(os.getpid())
+    assert before is not None
+    assert after is not None
+    assert after >= before + 0.08
+    assert processor_seconds(2**22 + 1) is None
