@@ -3,9 +3,9 @@
 - Words are lower-cased and stemmed by the record's language, with Snowball's algorithms [Porter 2001].
 - Names, numbers and code are kept whole and in parts: ``chroma.get_or_create`` gives itself,
   ``chroma``, ``get_or_create``, ``get``, ``or`` and ``create``; ``§ 12`` gives ``§12`` and ``12``.
-- Words with joiners, such as Persian's, are also indexed without, as many people write them.
-- Scripts that are written without spaces (Chinese, Japanese, Thai, ...) and Korean give overlapping
-  pairs of characters; Chinese characters are also indexed alone.
+- Words with joiners, such as Persian, are also indexed without them.
+- Korean, and scripts without spaces such as Chinese and Thai, give overlapping pairs of characters.
+  Chinese characters are also indexed alone.
 
 A term holds no white space, no quotation mark and no control character.
 """
