@@ -273,7 +273,7 @@ class Loop:
         """Before ``run``, where the service port could not be opened: readers are not sent to it."""
         self.no_service = reason
         parts = self.running.parts
-        self.running = replace(self.running, parts=parts.under(parts.config, parts.made, unserved=True))
+        self.running = replace(self.running, parts=replace(parts, unserved=True))
 
     def run(self, reloaded: Callable[[], Config | None], settled: Callable[[Live], None]) -> None:
         """Run until stopped. ``reloaded`` returns a new config, if any; ``settled`` is called at the first

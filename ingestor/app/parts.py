@@ -1,29 +1,36 @@
-"""The parts that a config describes."""
+"""The parts that a config describes: embedders, parsers, chunkers, and sources with the tools of an edition.
+
+Processes on nodes make the same tools from a setup; connectors, servers and their secrets stay in the daemon.
+"""
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
-from functools import cache, cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, SecretStr
 
 from ingestor.app.handover import origin
 from ingestor.chroma.backend import Collections, opened
 from ingestor.chroma.collections import Ownership
 from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.config.models import Choice, Config, SourceConfig, readers_ask_service
+from ingestor.config.models import Choice, Config, Origin, SourceConfig, readers_ask_service
 from ingestor.config.quotas import UNBOUNDED
-from ingestor.config.servers import RemoteChroma
+from ingestor.config.servers import Embedded, RemoteChroma, Rerank, Search
 from ingestor.core.backend import Model
-from ingestor.core.entries import EditionName
-from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
+from ingestor.core.entries import EditionName, Feed
+from ingestor.core.fingerprint import combine, embedder_fingerprint, plugin_fingerprint
 from ingestor.core.generation import Home
 from ingestor.engine.vectors.models import checked
 from ingestor.llm.client import Answers, Asking
-from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
+from ingestor.model import Blob, CollectionName, Fingerprint, Item, ReaderModel, SourceName, Vectors
+from ingestor.nodes.messages import pack, unpack
+from ingestor.nodes.setup import MODEL, Setup, recipes_of
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.containers import Containers, Downloads
@@ -51,50 +58,40 @@ from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.search.rerankers import Reranker, scores_of
 from ingestor.state.editions import Editions, uuids_of
-from ingestor.state.files import (
-    chroma_log_path,
-)
+from ingestor.state.files import chroma_log_path
 from ingestor.state.journal import Journal
 from ingestor.text.tokens import Tokens
 
+READERS_VARIABLE = "INGESTOR_TOKEN"  # where clients of Chroma look for the token of the service port
+_MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+
 
 def build(choice: Choice):  # type: ignore[no-untyped-def]
-    """The part that a plugin builds from its options."""
+    """Return the part that a plugin builds from its options."""
     return choice.plugin.build(choice.options)
 
 
-def isolated(choice: Choice) -> bool:
-    """Whether this parser always runs in a confined process."""
-    return _isolated(choice) is True
-
-
 def _isolated(choice: Choice) -> bool | Literal["large"]:
+    """Whether this parser always runs in a confined process, or with large documents."""
     found: bool | Literal["large"] = getattr(choice.plugin.build, "isolated", False)
     return found
 
 
 def parser(choice: Choice, isolation: Isolation) -> Parser:
-    """The parser, or a proxy of it if it runs in a confined process."""
+    """Return the parser, or a proxy of it if it runs in a confined process."""
     elsewhere = Isolated(choice.plugin.kind, choice.options, isolation)
-    if isolated(choice):
+    if _isolated(choice) is True:
         return elsewhere
     built: Parser = build(choice)
     return IsolatedIfLarge(built, elsewhere) if _isolated(choice) == "large" else built
 
 
-_MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
-
-
 def here(config: Config) -> Home:
-    """The home of the state that a config names. The machine's id is confidential, so its digest is kept."""
+    """Return the home of the state that a config names, with a digest of the machine's confidential id."""
     machine = next(filter(None, map(_digest, _MACHINE_IDS)), "")
     chroma: Path | None = getattr(config.chroma, "path", None)
-    return Home(
-        machine,
-        socket.gethostname(),
-        str(config.state.resolve()),
-        "" if chroma is None else str(chroma.resolve()),
-    )
+    place = "" if chroma is None else str(chroma.resolve())
+    return Home(machine, socket.gethostname(), str(config.state.resolve()), place)
 
 
 def _digest(file: Path) -> str:
@@ -116,9 +113,6 @@ class SourceRoot(NamedTuple):
 
 
 Places = dict[SourceName, SourceRoot]  # shared by all editions of a source
-READERS_VARIABLE = (
-    "INGESTOR_TOKEN"  # of the environment, where clients of Chroma look for the token of the service port
-)
 
 
 class ChosenEmbedder:
@@ -129,15 +123,15 @@ class ChosenEmbedder:
     """
 
     def __init__(self, choice: Choice, made: frozenset[str]) -> None:
-        self.choice, self._made = choice, made
+        self.choice, self.made = choice, made
 
     @cached_property
     def embedder(self) -> Embedder:
         own: Embedder = build(self.choice)
-        if not self._made or not isinstance(own, Adaptive):
+        if not self.made or not isinstance(own, Adaptive):
             return own
         possible = (each for each, here in own.alternatives() if here)
-        return next((each for each in possible if self._recipe_of(each) in self._made), own)
+        return next((each for each in possible if self._recipe_of(each) in self.made), own)
 
     @cached_property
     def recipe(self) -> Fingerprint:
@@ -156,101 +150,74 @@ class ChosenEmbedder:
         return embedder_fingerprint(self.choice.plugin, self.choice.options, identity)
 
 
-class Lasting:
-    """Parts that outlive every change of the config; each is made at its first use."""
+class Models:
+    """Registry of a process's models: each embedder and reranker is loaded once, at its first use."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self) -> None:
+        self._embedders: list[ChosenEmbedder] = []
+        self._reranker: tuple[Rerank | None, Reranker | None] = None, None
 
-    @cached_property
-    def tokens(self) -> Tokens:
-        return Tokens()
+    def embedder(self, choice: Choice, made: frozenset[str]) -> ChosenEmbedder:
+        """Return the embedder of a choice. ``made``: recipes of collections, one of which it should have."""
+        for known in self._embedders:
+            if known.choice == choice and (not made or known.made == made or known.recipe in made):
+                return known
+        self._embedders.append(fresh := ChosenEmbedder(choice, made))
+        return fresh
 
-    @cached_property
-    def times(self) -> StageTimes:
-        return StageTimes()
+    def keep(self, *choices: Choice) -> None:
+        """Forget the embedders of other choices, after a config was applied."""
+        self._embedders = [known for known in self._embedders if known.choice in choices]
 
-    @cached_property
-    def text_budget(self) -> TextBudget:
-        return TextBudget()
-
-    @cached_property
-    def isolation(self) -> Isolation:
-        """Confined processes for parsers, archives and mails; each is started for its first document."""
-        limits = self._config.parsing
-        return Isolation(Limits(limits.memory, limits.seconds, limits.processes))
+    def reranker(self, options: Rerank | None) -> Reranker | None:
+        """Return the cross-encoder of these options; the one of other options is forgotten."""
+        if options != self._reranker[0]:
+            made = None if options is None else Reranker(scores_of(options, patient=False), options.hits)
+            self._reranker = options, made
+        return self._reranker[1]
 
 
+@dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts that a config describes; a changed config has parts of its own (``under``).
+    """The parts that a config describes. ``replace`` with another config shares all that outlives a change.
 
     ``made``: recipes of the embedders of existing collections. ``unserved``: the service port could not be
-    opened. The other arguments are parts of an earlier config that this one shares.
+    opened. ``isolation``: confined processes for parsers, archives and mails, each started for its first
+    document; by default with the limits of the config.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        made: frozenset[str] = frozenset(),
-        *,
-        unserved: bool = False,
-        lasting: Lasting | None = None,
-        embedding: ChosenEmbedder | None = None,
-        reranker: Callable[[], Reranker | None] | None = None,
-    ) -> None:
-        self.config, self.made, self.unserved = config, made, unserved
-        self._lasting = lasting or Lasting(config)
-        self._embedding = embedding or ChosenEmbedder(config.embedding, made)
-        self._reranker = reranker or cache(partial(_reranker_of, config))
+    config: Config
+    made: frozenset[str] = frozenset()
+    unserved: bool = False
+    models: Models = field(default_factory=Models)
+    tokens: Tokens = field(default_factory=Tokens)
+    times: StageTimes = field(default_factory=StageTimes)
+    text_budget: TextBudget = field(default_factory=TextBudget)
+    isolation: Isolation = None  # type: ignore[assignment]
 
-    def under(self, config: Config, made: frozenset[str], *, unserved: bool = False) -> "Parts":
-        """Parts of another config, which share what the change leaves alone. ``unserved`` holds from then on.
+    def __post_init__(self) -> None:
+        if self.isolation is None:
+            limits = self.config.parsing
+            isolation = Isolation(Limits(limits.memory, limits.seconds, limits.processes))
+            object.__setattr__(self, "isolation", isolation)
 
-        Raises NeedsHuman when the embedder cannot be loaded.
-        """
-        same = config.embedding == self.config.embedding and (not made or self.embedder_recipe in made)
-        return Parts(
-            config,
-            made,
-            unserved=self.unserved or unserved,
-            lasting=self._lasting,
-            embedding=self._embedding if same else None,
-            reranker=self._reranker if config.search == self.config.search else None,
-        )
+    @cached_property
+    def chosen(self) -> ChosenEmbedder:
+        return self.models.embedder(self.config.embedding, self.made)
 
     @property
     def embedder(self) -> Embedder:
-        return self._embedding.embedder
+        """Raises NeedsHuman when it cannot be loaded, as all that depends on it."""
+        return self.chosen.embedder
 
     @property
     def embedder_recipe(self) -> Fingerprint:
-        return self._embedding.recipe
-
-    @property
-    def other_recipes(self) -> frozenset[Fingerprint]:
-        """Recipes of the embedders that the same config selects on other machines."""
-        return self._embedding.other_recipes
-
-    @property
-    def tokens(self) -> Tokens:
-        return self._lasting.tokens
-
-    @property
-    def times(self) -> StageTimes:
-        return self._lasting.times
-
-    @property
-    def text_budget(self) -> TextBudget:
-        return self._lasting.text_budget
-
-    @property
-    def isolation(self) -> Isolation:
-        return self._lasting.isolation
+        return self.chosen.recipe
 
     @property
     def reranker(self) -> Reranker | None:
         """The cross-encoder of the service port, if one is configured."""
-        return self._reranker()
+        return self.models.reranker(self.config.search.rerank)
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
         """(n, dimensions) float32: embedded as queries, if the model distinguishes them from documents.
@@ -262,37 +229,37 @@ class Parts:
         return checked(embed(texts), texts, embedder.dimensions)
 
     def wanted(self, serves: CollectionName) -> Choices:
-        """The choices that the config makes for a collection."""
+        """Return the choices that the config makes for a collection."""
         return chosen(self.config, serves, self.embedder_recipe, detect.rules())
 
     def by(self, choices: Choices | None) -> "Parts | None":
-        """The parts of earlier choices; None if these cannot be reproduced here."""
+        """Return the parts of earlier choices; None if these cannot be reproduced here."""
         if choices is None:
             return None
         recipe = choices["embedding"]["recipe"]
-        same = frozenset({recipe})
         try:
-            found = self.under(as_chosen(self.config, choices, detect.rules()), same)
+            config = as_chosen(self.config, choices, detect.rules())
             if recipe == self.embedder_recipe:  # the model's folder may have moved
-                return self.under(replace(found.config, embedding=self.config.embedding), same)
+                config = replace(config, embedding=self.config.embedding)
+            found = replace(self, config=config, made=frozenset({recipe}))
             return found if found.embedder_recipe == recipe else None
         except (NotReproducible, NeedsHuman):
             return None
 
     @property
     def model(self) -> Model:
-        """The properties of the embedder that a collection stores."""
-        embedder = self.embedder
-        return Model(self.embedder_recipe, self._reader_model(), lambda: embedder.dimensions)
+        """The properties of the embedder that a collection stores.
 
-    def _reader_model(self) -> ReaderModel | None:
-        """Return how readers embed questions: by the service port, or by the model in their own process."""
-        http = self.config.http
+        Readers embed questions by the service port, or by the model in their own process.
+        """
+        http, embedder = self.config.http, self.embedder
         if http is None or self.unserved or not readers_ask_service(http, self.config.chroma):
-            return self.embedder.reader_model() if isinstance(self.embedder, Loadable) else None
-        variable = READERS_VARIABLE if http.token else None
-        url = f"{http.url}/embed/{self.embedder_recipe}"
-        return ReaderModel("huggingface_server", {"url": url, "api_key_env_var": variable})
+            reader = embedder.reader_model() if isinstance(embedder, Loadable) else None
+        else:
+            variable = READERS_VARIABLE if http.token else None
+            url = f"{http.url}/embed/{self.embedder_recipe}"
+            reader = ReaderModel("huggingface_server", {"url": url, "api_key_env_var": variable})
+        return Model(self.embedder_recipe, reader, lambda: embedder.dimensions)
 
     def collections(self, journal: Journal, *, serve: bool) -> AbstractContextManager[Collections]:
         """Open Chroma. ``serve``: see connection.connected."""
@@ -304,51 +271,54 @@ class Parts:
         serves: CollectionName,
         edition: EditionName,
         embed: Embed,
+        *,
         answers: Answers | None = None,
         memory: Memory | None = None,
         places: Places | None = None,
     ) -> list[Source]:
-        """Every source that feeds a collection, with the tools that make an edition's records of its items.
+        """Return every source that feeds a collection, with the tools that make an edition's records.
 
         ``serves``: the name that readers use. ``edition``: where the records go. ``embed``: texts to vectors.
         ``answers``: asks language models; None: they are not asked. ``memory``: parsed documents; None: every
         document is read again. ``places``: of other editions and earlier configs; missing ones are added.
         """
-        through, shared = answers or DryRunAnswers(None, self.tokens.counts), {} if places is None else places
-        return [
-            self._source(source, edition, embed, through, memory, shared)
-            for source in self.config.sources
-            if source.collection == serves
-        ]
-
-    def _source(
-        self,
-        source: SourceConfig,
-        edition: EditionName,
-        embed: Embed,
-        answers: Answers,
-        memory: Memory | None,
-        places: Places,
-    ) -> Source:
-        setting = (source.connector, source.archives, source.max_loss, source.scan_every)
-        place = places.get(source.name)
-        if place is None or place.setting != setting:
-            connector: Connector = build(source.connector)
-            containers = Containers(
-                connector.fetch,
-                source.archives,
-                self.isolation.unpack,
-                is_simple=connector.is_simple if isinstance(connector, Structured) else lambda item: False,
-                downloads=None if getattr(connector, "near", False) else Downloads(),
+        asked, shared = answers or DryRunAnswers(None, self.tokens.counts), {} if places is None else places
+        found = []
+        for source in self.config.sources:
+            if source.collection != serves:
+                continue
+            place = self._place(source, shared)
+            fetch, near = place.containers.fetch, getattr(place.connector, "near", False)
+            reader = self.reader(source, fetch, origin(source), near=near, memory=memory)
+            found.append(
+                Source(
+                    name=source.name,
+                    collection=edition,
+                    connector=place.connector,
+                    tools=self.tools(source, edition, reader, embed, asked),
+                    max_loss=source.max_loss,
+                    scan_every=source.scan_every,
+                    expand=place.containers.expand,
+                    setting=place.setting,
+                )
             )
-            place = places[source.name] = SourceRoot(setting, connector, containers)
-        near = getattr(place.connector, "near", False)
-        reader = self.reader(source, place.containers.fetch, origin(source), near=near, memory=memory)
-        return Source(
-            source.name, edition, place.connector, self.tools(source, edition, reader, embed, answers),
-            source.max_loss, source.scan_every, place.containers.expand,
-            setting=setting,
-        )  # fmt: skip
+        return found
+
+    def _place(self, source: SourceConfig, places: Places) -> SourceRoot:
+        setting = (source.connector, source.archives, source.max_loss, source.scan_every)
+        known = places.get(source.name)
+        if known is not None and known.setting == setting:
+            return known
+        connector: Connector = build(source.connector)
+        containers = Containers(
+            connector.fetch,
+            source.archives,
+            self.isolation.unpack,
+            is_simple=connector.is_simple if isinstance(connector, Structured) else lambda item: False,
+            downloads=None if getattr(connector, "near", False) else Downloads(),
+        )
+        places[source.name] = fresh = SourceRoot(setting, connector, containers)
+        return fresh
 
     def reader(
         self, source: SourceConfig, fetch: Fetch, place: str, *, near: bool, memory: Memory | None
@@ -361,7 +331,7 @@ class Parts:
             {kind: parser(choice, self.isolation) for kind, choice in parsers.items()},
             {kind: plugin_fingerprint(choice.plugin, choice.options) for kind, choice in parsers.items()},
             memory,
-            costly={kind for kind, choice in parsers.items() if not near or isolated(choice)},
+            costly={kind for kind, choice in parsers.items() if not near or _isolated(choice) is True},
             types=source.types,
             origin=place,
         )
@@ -369,17 +339,18 @@ class Parts:
     def tools(
         self, source: SourceConfig, edition: EditionName, reader: Reader, embed: Embed, answers: Answers
     ) -> Tools:
-        chunking = source.chunking
+        chunking, chroma = source.chunking, self.config.chroma
         options = chunking.options
         shared = options if isinstance(options, ChunkerOptions) else ChunkerOptions()
         model = str(getattr(self.config.embedding.options, "model", ""))
         vocabulary = None
         if isinstance(self.embedder, Vocabulary):
             vocabulary = ModelVocabulary(model.rstrip("/").rpartition("/")[2], self.embedder.count_unknown)
+        chunker: Chunker = build_chunker(chunking.plugin, options, self.tokens)
         return Tools(
             reader=reader,
             collection=edition,
-            chunker=self._chunker(chunking, answers),
+            chunker=chunker.through(answers) if isinstance(chunker, Asking) else chunker,
             chunker_recipe=plugin_fingerprint(chunking.plugin, options),
             strategy=chunking.plugin.kind,
             embed=embed,
@@ -393,23 +364,109 @@ class Parts:
             own=source.own,
             languages=languages_of(model),
             vocabulary=vocabulary,
-            quotas=chroma.bounds if isinstance(chroma := self.config.chroma, RemoteChroma) else UNBOUNDED,
+            quotas=chroma.bounds if isinstance(chroma, RemoteChroma) else UNBOUNDED,
             chunking_turn=self.text_budget.taken,
             times=self.times,
         )
 
-    def _chunker(self, choice: Choice, answers: Answers) -> Chunker:
-        chunker: Chunker = build_chunker(choice.plugin, choice.options, self.tokens)
-        return chunker.through(answers) if isinstance(chunker, Asking) else chunker
-
-
-def _reranker_of(config: Config) -> Reranker | None:
-    options = config.search.rerank
-    return None if options is None else Reranker(scores_of(options, patient=False), options.hits)
-
 
 def made_by(journal: Journal) -> frozenset[str]:
-    """Recipes of the embedders of the live editions."""
+    """Return the recipes of the embedders of the live editions."""
     return frozenset(
         each.embedder for each in Editions(journal).all() if each.role == "live" and each.embedder
     )
+
+
+# --- processes on nodes ---
+
+
+@dataclass(frozen=True)
+class OnNode:
+    """Part of a config that a process on a node needs.
+
+    ``embedder``: the recipe; ``origin``, ``near``: see the connector.
+    """
+
+    config: Config
+    embedder: Fingerprint
+    edition: EditionName | None = None  # None for the embedder alone
+    origin: str = ""
+    near: bool = False
+
+    @property
+    def parts(self) -> Parts:
+        return Parts(self.config, frozenset({self.embedder}))
+
+
+def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
+    """Return the setup by which a process on a node makes these tools.
+
+    None if the strategy asks a language model: it waits for a server, and needs no other machine.
+    """
+    if isinstance(tools.chunker, Asking):
+        return None
+    source = next(each for each in parts.config.sources if each.name == feed.source)
+    near = getattr(build(source.connector), "near", False)
+    config = _for_nodes(parts.config, source)
+    task = OnNode(config, parts.embedder_recipe, feed.edition, tools.reader.origin, near)
+    key = combine(feed, tools.recipe(""), parts.config.max_records)
+    return Setup(key, pack(task), recipes_of(tools))
+
+
+def embedder_setup(parts: Parts) -> Setup:
+    """Return the setup by which a process on a node makes the embedder."""
+    recipe = parts.embedder_recipe
+    return Setup(recipe, pack(OnNode(_for_nodes(parts.config), recipe)), {MODEL: recipe})
+
+
+def _for_nodes(config: Config, source: SourceConfig | None = None) -> Config:
+    """Return the config without all that a process on a node does not need."""
+    chroma = config.chroma
+    remote = isinstance(chroma, RemoteChroma)
+    return replace(
+        config,
+        chroma=RemoteChroma(host=chroma.host, quotas=chroma.quotas) if remote else Embedded(),
+        embedding=replace(config.embedding, options=_without_secrets(config.embedding.options)),
+        sources=() if source is None else (replace(source, connector=None),),  # type: ignore[arg-type]
+        parsing=config.parsing.model_copy(update={"processes": 1}),
+        http=None,
+        search=Search(),
+        language_model=None,
+        warnings=(),
+        origin=Origin(),
+    )
+
+
+def _without_secrets(value: Any) -> Any:
+    """Return options without their secrets: fingerprints are the same."""
+    if isinstance(value, SecretStr):
+        return SecretStr("removed")
+    if isinstance(value, BaseModel):
+        return value.model_copy(update={name: _without_secrets(inner) for name, inner in value})
+    if isinstance(value, dict):
+        return {name: _without_secrets(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_without_secrets, value))
+    return value
+
+
+def tools_of(packed_setup: bytes) -> Tools:
+    """Make the tools of one source, on a node. The daemon reads and embeds for them."""
+
+    def fetch(item: Item) -> Blob:
+        raise AssertionError(f"{item.uri} is read by the daemon")
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        raise AssertionError("texts are embedded elsewhere")
+
+    task: OnNode = unpack(packed_setup)
+    parts, (source,) = task.parts, task.config.sources
+    assert task.edition is not None
+    reader = parts.reader(source, fetch, task.origin, near=task.near, memory=None)
+    return parts.tools(source, task.edition, reader, embed, DryRunAnswers(None, parts.tokens.counts))
+
+
+def embedder_of(packed_setup: bytes) -> tuple[Embedder, Fingerprint]:
+    """Make the embedder on a node. Returns its recipe, too."""
+    parts = unpack(packed_setup).parts
+    return parts.embedder, parts.embedder_recipe

@@ -8,13 +8,21 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ingestor.app.handover import leaving, settle_names
-from ingestor.app.on_nodes import embedder_of, embedder_setup, tools_of, tools_setup
-from ingestor.app.parts import Parts, Places, here, made_by
+from ingestor.app.parts import (
+    Parts,
+    Places,
+    embedder_of,
+    embedder_setup,
+    here,
+    made_by,
+    tools_of,
+    tools_setup,
+)
 from ingestor.chroma.backend import Collections
 from ingestor.config.models import Config
 from ingestor.core.backend import Model
@@ -36,8 +44,9 @@ from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import prepare
 from ingestor.ports import Embedder, NeedsHuman
 from ingestor.rechunk import policy
+from ingestor.rechunk.policy import EditionSetup
 from ingestor.rechunk.recipes import asking_prices
-from ingestor.rechunk.swap import KeptEdition, Swaps
+from ingestor.rechunk.swap import Swaps, situation
 from ingestor.state import files, run_status, running_config
 from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions
@@ -132,7 +141,7 @@ class Running:
 
     def reconfigured(self, config: Config) -> "Running":
         """The same state under another config. Raises NeedsHuman if its embedder cannot be loaded."""
-        fresh = replace(self, parts=self.parts.under(config, made_by(self.journal)))
+        fresh = replace(self, parts=replace(self.parts, config=config, made=made_by(self.journal)))
         assert fresh.parts.embedder_recipe
         return fresh
 
@@ -142,58 +151,62 @@ class Running:
         ``watch``: whether sources watch for changes. Raises sqlite3.Error.
         """
         config = self.parts.config
+        # first: answers to changes, which ``situation`` reads, are stored under the old names of sources
         settle_names(config, self.journal, self.memory, self.parts.wanted)
-        self.swaps.max_loss = {source.name: source.max_loss for source in config.sources}
-        self.swaps.other_recipes = self.parts.other_recipes
-        standings = [
-            standing
-            for serves in config.collections
-            for standing in self.swaps.arrange(
-                serves, self.parts.wanted(serves), config.rechunk, asking_prices(config, serves)
+        now = [
+            situation(
+                self.journal,
+                serves,
+                self.parts.wanted(serves),
+                asking_prices(config, serves),
+                self.parts.chosen.other_recipes,
             )
+            for serves in config.collections
         ]
-        names = {source.name for source in config.sources}
-        for name in self.places.keys() - names:
+        max_loss = {source.name: source.max_loss for source in config.sources}
+        setups = self.swaps.arrange(now, config.rechunk, max_loss)
+        for name in self.places.keys() - max_loss.keys():
             del self.places[name]
-        building = {each.name for each in Editions(self.journal).all() if each.role == "staging"}
-        fed = {
-            standing.edition: self._sources(standing, building=standing.edition in building)
-            for standing in standings
-        }
-        sources = [source for each in fed.values() for source in each]
+        made = [(setup, self.parts.by(setup.choices)) for setup in setups]
+        sources = [source for setup, parts in made for source in self._sources(setup, parts)]
+        used = [parts.config.embedding for _, parts in made if parts is not None]
+        self.parts.models.keep(config.embedding, *used)
+        # a rollback needs the embedders of previous editions, whose records readers ask at once
         previous = {each.embedder for each in Editions(self.journal).all() if each.role == "previous"}
         asked = {source.tools.embedder_recipe for source in sources if not source.only_loses}
         self.embedding.keep(asked | {Fingerprint(each) for each in previous if each})
         if self.fleet is not None:
-            self.fleet.adopt_setups()
+            self.fleet.adopt_setups()  # before the engine has sources, whose documents nodes prepare
         self.engine.configure(sources, watch=watch, leaving=leaving(config, self.journal))
 
-    def _sources(self, standing: KeptEdition, *, building: bool) -> list[Source]:
-        parts = self.parts.by(standing.choices)
+    def _sources(self, setup: EditionSetup, parts: Parts | None) -> list[Source]:
+        """Return the sources of an edition. ``parts``: None if its choices cannot be reproduced here."""
+        assert setup.edition is not None
         if parts is None:
             log.warning(
                 "collection %s: plugin or model missing; only removals reach it until a replacement "
                 "is complete",
-                standing.serves,
-                extra=event("collection_unusable", collection=str(standing.serves)),
+                setup.serves,
+                extra=event("collection_unusable", collection=str(setup.serves)),
             )
-            parts = self.parts  # they list the same places, and make nothing for this edition
-            sources = parts.sources(standing.serves, standing.edition, _no_vectors, places=self.places)
+            sources = self.parts.sources(setup.serves, setup.edition, _no_vectors, places=self.places)
             return [replace(source, only_loses=True) for source in sources]
-        self.models[standing.edition] = parts.model
+        self.models[setup.edition] = parts.model
         setting = parts.config.embedding.options
         embed = self.embedding.of(parts.embedder_recipe, lambda: self._embedder(parts), setting)
-        asked = embed.behind if building else embed
-        found = [
-            replace(source, tools=replace(source.tools, expect=embed.expect))
-            for source in parts.sources(
-                standing.serves, standing.edition, asked, self.answers, self.memory, self.places
-            )
-        ]  # fmt: skip
-        for source in found if self.fleet is not None else ():
-            told = tools_setup(parts, source.feed, source.tools)
-            if told is not None and self.fleet is not None:
-                self.fleet.know(source.feed, source.tools, told)
+        sources = parts.sources(
+            setup.serves,
+            setup.edition,
+            embed.behind if setup.building else embed,
+            answers=self.answers,
+            memory=self.memory,
+            places=self.places,
+        )
+        found = [replace(each, tools=replace(each.tools, expect=embed.expect)) for each in sources]
+        if self.fleet is not None:
+            for source in found:
+                if (on_nodes := tools_setup(parts, source.feed, source.tools)) is not None:
+                    self.fleet.know(source.feed, source.tools, on_nodes)
         return found
 
     def _embedder(self, parts: Parts) -> Embedder:
@@ -219,10 +232,10 @@ def opened(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator[Run
     embedder cannot be used, Transient when Chroma does not start.
     """
     with ExitStack() as stack:
-        state = stack.enter_context(_state(config, ports))
+        state = stack.enter_context(_state(config, ports))  # first: its lock keeps a second writer off Chroma
         parts = Parts(config, made_by(state.journal))
         collections = retry_until_free(lambda: stack.enter_context(ports.store(parts, state.journal, serve)))
-        assert parts.embedder_recipe  # raises before anything is touched if the model is missing
+        assert parts.embedder_recipe  # raises if the model is missing, before a worker or a source starts
         preparation = stack.enter_context(_preparation(parts, state, ports))
         yield stack.enter_context(_engine(parts, state, collections, preparation, ports))
 
@@ -235,43 +248,34 @@ def _state(config: Config, ports: Ports) -> Iterator[StateFiles]:
         raise NeedsHuman(full)
     with hold(lock_path(config)):
         running_config.keep(config, ports.clock())
-        with ports.journal(journal_path(config)) as journal:
-            cache = ports.cache(cache_path(config), config.cache_size)
-            try:
-                yield StateFiles(journal=journal, cache=cache, memory=ports.memory(cache))
-            finally:
-                cache.close()
+        with (
+            ports.journal(journal_path(config)) as journal,
+            closing(ports.cache(cache_path(config), config.cache_size)) as cache,
+        ):
+            yield StateFiles(journal=journal, cache=cache, memory=ports.memory(cache))
 
 
 @contextmanager
 def _preparation(parts: Parts, state: StateFiles, ports: Ports) -> Iterator[Preparation]:
-    """Start workers and the streams of texts that they ask.
-
-    At the end whatever a worker may wait for is stopped first, so that the pool can be closed; what workers
-    use is closed after it.
-    """
+    """Start workers and the streams of texts that they ask."""
     workers = parts.config.workers
     with ExitStack() as stack:
         pool = ports.pool(workers.count)
         embedding = Embeddings(state.cache, parts.tokens.counts, pool.resting)
         answers = CachedAnswers(state.cache)
+        parts.isolation.take_turns(pool.resting, pool.behind)
+        # Callbacks run from the last to the first: whatever a worker may wait for is stopped first, so that
+        # the pool can be closed; what workers use is closed after the pool.
         stack.callback(embedding.close)
         stack.callback(parts.isolation.close)
         cluster = stack.enter_context(connect(workers)) if workers.kind == "ray" else None
         stack.callback(pool.close)
-
-        parts.isolation.take_turns(pool.resting, pool.behind)
-        fleet = (
-            None
-            if cluster is None
-            else Fleet(cluster, workers, tools_of, embedder_of, pool.resting, pool.behind)
-        )
-        stack.callback(parts.isolation.stop)
-        stack.callback(parts.text_budget.stop)
+        for stop in (parts.isolation.stop, parts.text_budget.stop, answers.stop, embedding.stop):
+            stack.callback(stop)
         stack.callback(_end_chunking, parts.tokens)
-        stack.callback(answers.stop)
-        stack.callback(embedding.stop)
-        if fleet is not None:
+        fleet = None
+        if cluster is not None:
+            fleet = Fleet(cluster, workers, tools_of, embedder_of, resting=pool.resting, behind=pool.behind)
             stack.callback(fleet.stop)
         yield Preparation(pool=pool, embedding=embedding, answers=answers, fleet=fleet)
 
@@ -283,8 +287,7 @@ def _engine(
     """Join store, workers and journal in an engine. The lexical file is closed at the end."""
     config, journal, fleet = parts.config, state.journal, preparation.fleet
     models: dict[EditionName, Model] = {}
-    file = ports.words(lexical_path(config))
-    try:
+    with closing(ports.words(lexical_path(config))) as file:
         lexical = Upkeep(file, collections.names, ports.ticks)
         editions = EditionStore(
             journal,
@@ -324,8 +327,6 @@ def _engine(
             models=models,
             fleet=fleet,
         )
-    finally:
-        file.close()
 
 
 def _is_ours(config: Config) -> Callable[[str], bool]:

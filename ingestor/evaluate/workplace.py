@@ -78,8 +78,15 @@ class Workplace:
         """Read the sample again, with other options of parsers."""
         config = self.parts.config
         other = replace(config, sources=tuple(map(beside.read, config.sources)))
-        parts, memory = self.parts.under(other, self.parts.made), Parses(self.cache, learns=False)
-        sources = parts.sources(self.collection, _ANYWHERE, self.embedding, self.answers, memory, self.places)
+        parts, memory = replace(self.parts, config=other), Parses(self.cache, learns=False)
+        sources = parts.sources(
+            self.collection,
+            _ANYWHERE,
+            self.embedding,
+            answers=self.answers,
+            memory=memory,
+            places=self.places,
+        )
         return read_again(self.sample, sources, lambda key: self.progress(f"reading {key} again"))
 
 
@@ -111,7 +118,9 @@ def open_workplace(
         answers = CachedAnswers(cache)
         places: Places = {}
         memory = Parses(cache, learns=False)
-        sources = parts.sources(collection, _ANYWHERE, embedding, answers, memory, places)
+        sources = parts.sources(
+            collection, _ANYWHERE, embedding, answers=answers, memory=memory, places=places
+        )
         named = {row.document for row in read_rows(questions)} - {""} if questions else set[str]()
         sample = take_sample(sources, count, named, lambda key: progress(f"reading {key}"), seed)
         if not sample.documents:

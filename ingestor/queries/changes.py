@@ -29,19 +29,18 @@ PATIENCE = 30.0  # seconds that a daemon may take to carry out a request
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Consequence of a config for a collection. ``waits``: why it needs ``apply``; "" if it does not."""
+    """Consequence of a config for a collection. ``waits``: why it needs ``apply``; "" if it does not.
+
+    ``another``: whether a second collection is built to replace the first.
+    """
 
     serves: CollectionName
     edition: EditionName  # to which the documents would be written
     decision: Decision  # as if it were approved
+    another: bool
     chunks: int  # records of the sources that change
     waits: str
     described: Change | None = None  # which metadata keys records carry
-
-    @property
-    def another(self) -> bool:
-        """Whether a second collection is built to replace the first."""
-        return self.decision.act in ("build", "go_on")
 
 
 def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
@@ -51,17 +50,19 @@ def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
 
 def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
     wanted, settings = parts.wanted(serves), parts.config.rechunk
-    prices, editions = asking_prices(parts.config, serves), Editions(journal)
-    now = situation(journal, serves, wanted, prices, parts.other_recipes)
+    now = situation(journal, serves, wanted, asking_prices(parts.config, serves), parts.chosen.other_recipes)
     decision = policy.decide(replace(now, approved=policy.named(wanted), refused=None), settings)
-    edition = editions.live(serves).name
-    if decision.act == "build":
-        edition = EditionName(f"{serves}--new")
-    elif decision.act == "go_on":
-        edition = editions.of(serves, "staging")[0].name
-    waits = policy.decide(now, settings).why
+    written = policy.editions_of(now, decision)[-1]
     described = described_otherwise(now.live, wanted) if now.live is not None and not now.empty else None
-    return Outlook(serves, edition, decision, now.chunks, waits, described)
+    return Outlook(
+        serves,
+        edition=written.edition or EditionName(f"{serves}--new"),
+        decision=decision,
+        another=written.building,
+        chunks=now.chunks,
+        waits=policy.decide(now, settings).why,
+        described=described,
+    )
 
 
 def approve(config: Config) -> list[str]:

@@ -407,7 +407,7 @@ def make_plan(
         sources = [
             source
             for each in expected
-            for source in parts.sources(each.serves, each.edition, recorder, dry_run, memory)
+            for source in parts.sources(each.serves, each.edition, recorder, answers=dry_run, memory=memory)
         ]
         before = {each.edition: live(each.serves) for each in expected if each.another}
         replaced = {name: each.name for name, each in before.items()}

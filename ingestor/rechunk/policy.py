@@ -1,14 +1,17 @@
-"""The decision about a changed config for an existing collection, without its execution. Pure.
+"""A config as a value: the editions that it wants, and the steps to them from those that exist. Pure.
 
-``swap`` records the decision in the journal and carries it out.
+``editions_of`` decides for the daemon, for `plan` and for the simulation; ``swap`` carries its steps out.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from ingestor.config.models import Rechunk
+from ingestor.core.entries import Edition, EditionName
 from ingestor.core.fingerprint import fingerprint
-from ingestor.rechunk.recipes import Change, Choices, changes, merged
+from ingestor.model import CollectionName
+from ingestor.rechunk.recipes import Change, Choices, changes, merged, packed, unpacked
 from ingestor.units import counted
 
 UNDONE = "this change of the config was undone by `ingestor rollback`"
@@ -16,10 +19,11 @@ UNDONE = "this change of the config was undone by `ingestor rollback`"
 
 @dataclass(frozen=True, slots=True)
 class CollectionSituation:
-    """The state of one collection.
+    """A collection in the journal, beside what today's config wants of it.
 
-    ``live``, ``building``: what the documents of that edition are made by; None where unknown, or where
-    there is no such edition. ``embedder``: the recipe of the vectors. ``wanted``: what the config asks for.
+    ``live``, ``building``: what the documents of that edition are made by, without parsers that read none;
+    None where unknown, or where there is no such edition. ``embedder``: the recipe of the vectors.
+    ``wanted``: what the config asks for. ``editions``: the live one, and the one in building if there is one.
     """
 
     live: Choices | None
@@ -35,6 +39,48 @@ class CollectionSituation:
     rebuild: str | None = None  # why all records must go into another collection under any config
     resharded: bool = False  # the collection in Chroma is divided otherwise than ``wanted``
     moved: bool = False  # the same config means another embedder on this machine
+    editions: tuple[Edition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EditionSetup:
+    """An edition to keep in step.
+
+    ``edition``: None if it is to be built. ``choices``: what its documents are made by; None if unknown: then
+    it only loses documents. ``building``: whether readers do not see it yet.
+    """
+
+    serves: CollectionName
+    edition: EditionName | None
+    choices: Choices | None
+    building: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Delete an edition in building that no config wants any more."""
+
+    edition: EditionName
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """Note what the documents of an edition are made by from now on."""
+
+    serves: CollectionName
+    edition: EditionName
+    choices: Choices
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Begin an edition that is to replace the live one."""
+
+    serves: CollectionName
+    choices: Choices
+
+
+Step = Drop | Choose | Build
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +97,37 @@ class Decision:
     choices: Choices  # what the documents of that collection are made by
     changes: tuple[Change, ...] = ()
     why: str = ""
+
+
+def editions_of(now: CollectionSituation, decision: Decision) -> list[EditionSetup]:
+    """Return the editions of a collection to keep in step after a decision, the one of readers first."""
+    live, *building = now.editions
+    if decision.act in ("follow", "keep"):
+        return [EditionSetup(live.serves, live.name, decision.choices)]
+    built = building[0].name if decision.act == "go_on" else None
+    stored = None if live.choices is None else unpacked(live.choices)
+    return [
+        EditionSetup(live.serves, live.name, stored),
+        EditionSetup(live.serves, built, decision.choices, building=True),
+    ]
+
+
+def steps_to(setups: Iterable[EditionSetup], editions: Iterable[Edition]) -> list[Step]:
+    """Return what leads from the editions of the journal to these setups."""
+    stored = {each.name: each for each in editions}
+    wanted = [*setups]
+    kept = {setup.edition for setup in wanted}
+    steps: list[Step] = [
+        Drop(each.name) for each in stored.values() if each.role == "staging" and each.name not in kept
+    ]
+    for setup in wanted:
+        if setup.choices is None:
+            continue
+        if setup.edition is None:
+            steps.append(Build(setup.serves, setup.choices))
+        elif stored[setup.edition].choices != packed(setup.choices):
+            steps.append(Choose(setup.serves, setup.edition, setup.choices))
+    return steps
 
 
 def decide(now: CollectionSituation, rechunk: Rechunk) -> Decision:

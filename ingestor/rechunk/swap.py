@@ -6,8 +6,8 @@ point the next start continues. Belongs to the engine's thread.
 
 import logging
 import sqlite3
-from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -21,7 +21,7 @@ from ingestor.engine.edition_store import EditionStore
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk import policy
-from ingestor.rechunk.policy import CollectionSituation
+from ingestor.rechunk.policy import Choose, CollectionSituation, Drop, EditionSetup
 from ingestor.rechunk.recipes import Choices, changes, packed, shards_of, unpacked, without_unused
 from ingestor.state.editions import Editions, Notice, Notices, Requests
 from ingestor.state.journal import Journal
@@ -35,19 +35,11 @@ log = logging.getLogger("ingestor")
 CHARACTERS = 4  # of a token, estimated
 Prices = Mapping[SourceName, float]  # of a million tokens, see recipes.asking_prices
 NO_PRICES: Prices = {}
+NO_LIMITS: Mapping[SourceName, float] = {}
 MAX_LOSS = 0.5  # of a source without a setting of its own
 REBUILD_EVERY = 86_400.0  # seconds between two rebuilds of a collection for records that search misses
 RETRY_EVERY = 5.0  # seconds until an edition that could not be moved on is examined again
 SAMPLE = 5  # records that must be found by their own vectors before readers get a new collection
-
-
-@dataclass(frozen=True, slots=True)
-class KeptEdition:
-    """An edition that is kept in step, and what its documents are made by."""
-
-    edition: EditionName
-    serves: CollectionName
-    choices: Choices | None  # None: unknown, so it cannot be kept in step
 
 
 class Swaps:
@@ -58,55 +50,55 @@ class Swaps:
         self._editions = Editions(journal)
         self._requests, self._notices = Requests(journal), Notices(journal)
         self._requests.take_arrange()  # all collections are arranged at the start
-        self.other_recipes: frozenset[Fingerprint] = frozenset()  # see app/parts.py
-        self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
+        self._max_loss: Mapping[SourceName, float] = {}  # of the config that was arranged last
         self._changed = False  # returned by the next ``advance`` that succeeds
         self._judged: dict[EditionName, object] = {}  # the journal's mark when it was found not to be ready
         self._logged: dict[str, str] = {}  # problems of replaced editions and of names: each is logged once
         self._failed_at: dict[EditionName, float] = {}  # editions that could not be moved on
 
     def arrange(
-        self, serves: CollectionName, wanted: Choices, settings: Rechunk, prices: Prices = NO_PRICES
-    ) -> list[KeptEdition]:
-        """Decide what a config means for one collection, and record it.
+        self,
+        collections: Sequence[CollectionSituation],
+        settings: Rechunk,
+        max_loss: Mapping[SourceName, float] = NO_LIMITS,
+    ) -> list[EditionSetup]:
+        """Apply a config: record what it means, and begin or drop editions.
 
-        ``serves``: the name that readers use. ``wanted``: what the config asks for. ``prices``: see
-        recipes.asking_prices. Returns the editions to keep in step, the live one first. Raises sqlite3.Error.
+        ``collections``: see ``situation``. ``max_loss``: by source. Returns the editions to keep in step, the
+        live one of each collection first. Raises sqlite3.Error.
         """
-        live, building = self._editions.live(serves), self._staging(serves)
         self._judged.clear()
-        for name in wanted["sources"]:  # forget approved removals of sources that are in the config again
+        self._max_loss = max_loss
+        return [setup for now in collections for setup in self._arranged(now, settings)]
+
+    def _arranged(self, now: CollectionSituation, settings: Rechunk) -> list[EditionSetup]:
+        decision, serves = policy.decide(now, settings), now.editions[0].serves
+        for name in now.wanted["sources"]:  # forget approved removals of sources that are in the config again
             self._requests.put("prune", name, None)
-        now = situation(self._journal, serves, wanted, prices, self.other_recipes)
-        decision = policy.decide(now, settings)
-        if now.refused is not None and now.refused != policy.named(wanted):
+        if now.refused is not None and now.refused != policy.named(now.wanted):
             self._requests.put("refused", serves, None)  # that config, if written again, is meant
         described = ", ".join(map(str, decision.changes)) or "another embedder"
         self._notices.put("waits", serves, decision.why and f"{decision.why}; {described}")
-        if building is not None and decision.act in ("follow", "build", "keep"):
-            _log(logging.INFO, "collection_dropped", serves, "the unfinished replacement is dropped")
-            self._editions.become(self._clock(), (building.name, "deleted"))
-        standing = [KeptEdition(live.name, serves, _choices(live))]
-        if decision.act in ("follow", "keep"):
-            self._editions.choose(live.name, serves, packed(decision.choices))
-            standing = [KeptEdition(live.name, serves, decision.choices)]
-        elif decision.act == "build":
-            if (why := self._requests.get("rebuild", serves)) is not None:
-                self._requests.put("rebuilding", serves, why)  # a later request is for the next rebuild
-                self._requests.take("rebuild", serves, why)
-            rebuild = self._requests.get("rebuilding", serves)
-            made = self._begun(serves, decision.choices, fresh=bool(rebuild))
-            words = "building a replacement beside the old one"
-            _log(logging.INFO, "collection_building", serves, words, rebuild or described)
-            standing.append(KeptEdition(made.name, serves, decision.choices))
-        else:
-            assert building is not None
-            self._editions.choose(building.name, serves, packed(decision.choices))  # perhaps with new sources
-            standing.append(KeptEdition(building.name, serves, decision.choices))
         if decision.act == "keep":
             words = f"the new config waits for `ingestor apply` ({described})"
             _log(logging.WARNING, "collection_waits", serves, words, decision.why)
-        return standing
+        setups = policy.editions_of(now, decision)
+        for step in policy.steps_to(setups, now.editions):
+            if isinstance(step, Choose):
+                self._editions.choose(step.edition, serves, packed(step.choices))
+            elif isinstance(step, Drop):
+                _log(logging.INFO, "collection_dropped", serves, "the unfinished replacement is dropped")
+                self._editions.become(self._clock(), (step.edition, "deleted"))
+            else:
+                if (why := self._requests.get("rebuild", serves)) is not None:
+                    self._requests.put("rebuilding", serves, why)  # a later request is for the next rebuild
+                    self._requests.take("rebuild", serves, why)
+                rebuild = self._requests.get("rebuilding", serves)
+                made = self._begun(serves, step.choices, fresh=bool(rebuild))
+                words = "building a replacement beside the old one"
+                _log(logging.INFO, "collection_building", serves, words, rebuild or described)
+                setups = [replace(each, edition=each.edition or made.name) for each in setups]
+        return setups
 
     def advance(
         self, settings: Rechunk, listed: Callable[[EditionName], bool], busy: Container[EditionName]
@@ -257,7 +249,7 @@ class Swaps:
         for source, lost, of, example in self._editions.lost(building.name, live.name):
             if (kept := Withdrawals(self._journal).kept(source)) is not None:
                 return f"source {source}: {kept}"
-            if too_many(lost, of, self.max_loss.get(source, MAX_LOSS)):
+            if too_many(lost, of, self._max_loss.get(source, MAX_LOSS)):
                 total = counted(of, "document")
                 return f"the replacement quarantines {lost:,} of {total} of {source}, such as {example}"
         return None
@@ -322,13 +314,13 @@ def situation(
     journal: Journal,
     serves: CollectionName,
     wanted: Choices,
-    prices: Prices,
+    prices: Prices = NO_PRICES,
     other_recipes: frozenset[Fingerprint] = frozenset(),
 ) -> CollectionSituation:
-    """The state of a collection, for ``policy.decide``. Reads only.
+    """Return a collection of the journal beside what a config wants of it. Reads only.
 
-    ``prices``: see recipes.asking_prices. ``other_recipes``: of the embedders that the same config selects on
-    other machines.
+    ``wanted``: see recipes.chosen. ``prices``: see recipes.asking_prices. ``other_recipes``: of the embedders
+    that the same config selects on other machines.
     """
     editions, requests = Editions(journal), Requests(journal)
     live, building = editions.live(serves), next(iter(editions.of(serves, "staging")), None)
@@ -354,6 +346,7 @@ def situation(
         rebuild=_rebuild_of(requests, serves),
         resharded=bool(live.uuids) and live.shards != shards_of(wanted),
         moved=live.embedder in other_recipes,
+        editions=(live,) if building is None else (live, building),
     )
 
 

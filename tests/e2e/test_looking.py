@@ -240,7 +240,7 @@ def test_a_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> N
     sources = [
         source
         for each in outlook(parts, journal)
-        for source in parts.sources(each.serves, each.edition, recorder, nobody)
+        for source in parts.sources(each.serves, each.edition, recorder, answers=nobody)
     ]
     plan = Rehearsal(journal, recorder, nobody, parts.tokens.counts)
     plan.run(sources)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from ingestor.app.parts import Parts
-from ingestor.config.models import Choice, Config
+from ingestor.config.models import Choice, Config, Parsing
 from ingestor.embedders import engines
 from ingestor.engine.vectors.models import BadVectors
 from ingestor.model import Fingerprint, ReaderModel, Vectors
@@ -18,7 +18,12 @@ from tests.plain_embedder import PLUGIN, PlainEmbedder, PlainOptions, vector
 
 def parts(plugin: Plugin, **options: Any) -> Parts:
     return Parts(
-        cast(Config, SimpleNamespace(http=None, embedding=Choice(plugin, plugin.options(**options))))
+        cast(
+            Config,
+            SimpleNamespace(
+                http=None, parsing=Parsing(), embedding=Choice(plugin, plugin.options(**options))
+            ),
+        )
     )
 
 
@@ -81,7 +86,7 @@ def test_auto_stays_with_what_made_the_collections(sentence_transformers: Plugin
     made = recipe(sentence_transformers, **BY_TORCH)
     found = Parts(parts(sentence_transformers, **LEFT_OPEN).config, frozenset({made}))
     assert found.embedder_recipe == made
-    assert recipe(sentence_transformers, **LEFT_OPEN) in found.other_recipes
+    assert recipe(sentence_transformers, **LEFT_OPEN) in found.chosen.other_recipes
 
 
 def test_auto_is_another_where_what_made_the_collections_is_not_possible(
@@ -91,7 +96,7 @@ def test_auto_is_another_where_what_made_the_collections_is_not_possible(
     monkeypatch.setattr(engines, "processor", lambda: {"flags": "avx2"})
     found = Parts(parts(sentence_transformers, **LEFT_OPEN).config, frozenset({made}))
     assert (identity(found)["engine"], identity(found)["precision"]) == ("openvino", "float32")
-    assert made in found.other_recipes
+    assert made in found.chosen.other_recipes
 
 
 @pytest.mark.torch
@@ -99,7 +104,7 @@ def test_chosen_engine_is_taken_whatever_made_the_collections(sentence_transform
     made = recipe(sentence_transformers, **LEFT_OPEN)
     found = Parts(parts(sentence_transformers, **BY_TORCH).config, frozenset({made}))
     assert "engine" not in identity(found)
-    assert made not in found.other_recipes
+    assert made not in found.chosen.other_recipes
 
 
 @pytest.mark.parametrize(

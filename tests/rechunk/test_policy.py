@@ -8,8 +8,19 @@ import pytest
 
 from ingestor.config.file import load
 from ingestor.config.models import Config, Rechunk
+from ingestor.core.entries import Edition, EditionName
 from ingestor.model import CollectionName, Fingerprint, SourceName
-from ingestor.rechunk.policy import CollectionSituation, decide, named
+from ingestor.rechunk.policy import (
+    Build,
+    Choose,
+    CollectionSituation,
+    Drop,
+    EditionSetup,
+    decide,
+    editions_of,
+    named,
+    steps_to,
+)
 from ingestor.rechunk.recipes import (
     NotReproducible,
     as_chosen,
@@ -211,3 +222,53 @@ def test_parsers_without_documents_are_left_out(tmp_path: Path) -> None:
     assert set(left["sources"]["a"]["parsing"]) == {"html"}
     assert without_unused(choices, {})["sources"]["a"]["parsing"] == {}
     assert {**left, "sources": 0} == {**choices, "sources": 0}
+
+
+LIVE = Edition(EditionName("docs"), C, "live", packed(OLD))
+BUILT = Edition(EditionName("docs--2"), C, "staging", packed(NEW))
+
+
+@pytest.mark.parametrize(
+    ("situation", "rechunk", "steps"),
+    [
+        (now(wanted=OLD, editions=(LIVE,)), SWAP, []),
+        (now(None, editions=(Edition(LIVE.name, C),), empty=True), SWAP, [Choose(C, LIVE.name, NEW)]),
+        (now(editions=(LIVE,)), IN_PLACE, [Choose(C, LIVE.name, NEW)]),
+        (now(editions=(LIVE,)), SWAP, [Build(C, NEW)]),
+        (now(building=NEW, editions=(LIVE, BUILT)), SWAP, []),
+        (now(building=NEW, wanted=OLD, editions=(LIVE, BUILT)), SWAP, [Drop(BUILT.name)]),
+        (
+            now(building=NEW, wanted=wants(70), editions=(LIVE, BUILT)),
+            SWAP,
+            [Drop(BUILT.name), Build(C, wants(70))],
+        ),
+        (now(chunks=11, editions=(LIVE,)), ASKING, []),
+    ],
+)
+def test_steps_lead_from_editions_of_journal_to_those_of_config(
+    situation: CollectionSituation, rechunk: Rechunk, steps: list[object]
+) -> None:
+    setups = editions_of(situation, decide(situation, rechunk))
+    found = steps_to(setups, situation.editions)
+    assert found == steps
+    after = {each.name: each for each in situation.editions}
+    for step in found:
+        if isinstance(step, Drop):
+            del after[step.edition]
+        elif isinstance(step, Choose):
+            after[step.edition] = Edition(step.edition, C, "live", packed(step.choices))
+        else:
+            made = EditionName("docs--3")
+            after[made] = Edition(made, C, "staging", packed(step.choices))
+            setups = [replace(each, edition=each.edition or made) for each in setups]
+    assert steps_to(setups, after.values()) == [], "a second application changes nothing"
+    assert {each.edition for each in setups} == after.keys()
+
+
+def test_edition_of_unknown_choices_is_kept_beside_its_replacement() -> None:
+    unknown = Edition(LIVE.name, C, "live", None)
+    situation = now(None, embedder="x", editions=(unknown,))
+    assert editions_of(situation, decide(situation, SWAP)) == [
+        EditionSetup(C, LIVE.name, None),
+        EditionSetup(C, None, NEW, building=True),
+    ]

@@ -16,9 +16,9 @@ from ingestor.core.entries import CollectionRow, EditionName, Receipt, Role
 from ingestor.engine.edition_store import EditionStore
 from ingestor.model import CollectionName, Fingerprint, Item, Known, Record, SourceName
 from ingestor.ports import Transient
-from ingestor.rechunk.policy import named
+from ingestor.rechunk.policy import EditionSetup, named
 from ingestor.rechunk.recipes import Choices, packed
-from ingestor.rechunk.swap import Swaps
+from ingestor.rechunk.swap import Swaps, situation
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
 from tests.lexical.worlds import upkeep_in
@@ -31,6 +31,10 @@ S, C = SourceName("s"), CollectionName("docs")
 EMBEDDING = {"kind": "hashing", "version": 1, "options": {}, "recipe": "e"}
 OLD = {"embedding": {**EMBEDDING, "version": 0, "recipe": "old"}, "sources": {}}
 NEW = {"embedding": EMBEDDING, "sources": {"s": {"parsing": {}}}}
+
+
+def arrange(swaps: Swaps, journal: Journal, wanted: Choices, settings: Rechunk) -> list[EditionSetup]:
+    return swaps.arrange([situation(journal, C, wanted)], settings)
 
 
 class Collections:
@@ -184,17 +188,17 @@ def test_rebuild_requested_during_a_build_follows_the_build(journal: Journal, wh
     journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", (Known(0, "t", "v", "m"),))], ["r"])
     editions.choose(C, C, packed(OLD))
     requests.put("rebuild", C, "search misses records")
-    [_, first] = swaps.arrange(C, OLD, Rechunk())
+    [_, first] = arrange(swaps, journal, OLD, Rechunk())
     fill(journal, first.edition, 1, 0)
     requests.put("rebuild", C, why)
-    assert [each.edition for each in swaps.arrange(C, OLD, Rechunk())] == [C, first.edition]
+    assert [each.edition for each in arrange(swaps, journal, OLD, Rechunk())] == [C, first.edition]
 
     swaps.advance(Rechunk(), lambda name: True, ())
     assert editions.live(C).name == first.edition
     assert requests.get("rebuild", C) == why
     [entry] = of_collection(journal, first.edition)
     journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", (Known(0, "t", "v", "m"),))], ["r"])
-    [live, second] = swaps.arrange(C, OLD, Rechunk())
+    [live, second] = arrange(swaps, journal, OLD, Rechunk())
     assert (live.edition, second.edition not in (C, first.edition)) == (first.edition, True)
 
 
@@ -251,7 +255,7 @@ def test_source_that_returned_needs_approval_to_leave_again(journal: Journal) ->
     requests = Requests(journal)
     requests.put("prune", "s", "yes")
     requests.put("prune", "other", "yes")
-    swaps.arrange(C, NEW, Rechunk())
+    arrange(swaps, journal, NEW, Rechunk())
     assert requests.all("prune") == {"other": "yes"}
 
 
@@ -274,7 +278,7 @@ def test_a_name_that_someone_has_in_chroma_is_not_taken(journal: Journal) -> Non
     [entry] = of_collection(journal, C)
     known = (Known(0, "t", "v", "m", unsure=False),)
     journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", known)], ["r"])
-    standings = swaps.arrange(C, NEW, Rechunk(mode="swap"))
+    standings = arrange(swaps, journal, NEW, Rechunk(mode="swap"))
     assert [standing.edition for standing in standings] == [C, "docs--3"]
 
 
@@ -300,7 +304,7 @@ def test_new_version_of_a_parser_matters_only_if_the_parser_reads_documents(
     editions.choose(C, C, packed(parsed_by(text=1, pdf=1)))
     Editions(journal).note(C, CollectionRow(("uuid",), Fingerprint("e")))
     swaps = Swaps(journal, Collections(), lambda: 0.0)
-    swaps.arrange(C, wanted, Rechunk())
+    arrange(swaps, journal, wanted, Rechunk())
     assert (len(editions.of(C, "staging")) == 1) is built
     assert (editions.live(C).choices == packed(wanted)) is not built
 
