@@ -214,11 +214,12 @@ class Project:
 
     def rollback(self, collection: str | None = None) -> bool:
         """Return readers to the collection before the last change. Returns whether that undid a rollback."""
+        from ingestor.queries.access import collection_of
         from ingestor.queries.changes import roll_back
 
         config = self._config()
         with self._alone():
-            return roll_back(config, self._one(config, collection))
+            return roll_back(config, collection_of(config, collection))
 
     def verify(self, *, repair: bool = False, rebuild: bool = False) -> Verification:
         """Compare sources, journal, Chroma and words. ``repair``: write differing records again.
@@ -266,12 +267,13 @@ class Project:
         ``collection``: one name, several, or ``*`` for all; optional if there is one. ``budget_tokens``: of
         all passages, instead of ``n``. ``distinct``: show one of several near-duplicates.
         """
+        from ingestor.queries.access import collection_of
         from ingestor.queries.search import Searching, search
         from ingestor.search.values import Question
 
         config = self._in_force().config
         several = collection is not None and not isinstance(collection, str)
-        name = collection if several else self._one(config, collection)  # type: ignore[arg-type]
+        name = collection if several else collection_of(config, collection)  # type: ignore[arg-type]
         question = Question(text, name or "", n, budget_tokens, mode, where, expand, distinct)
         if self._searching is not None and self._searching.config != config:
             self.close()
@@ -290,13 +292,12 @@ class Project:
 
     def suggest(self, number: int = 3, collection: str | None = None) -> tuple[str, ...]:
         """Return questions that a collection can answer, taken from its headings."""
-        from ingestor.model import CollectionName
-        from ingestor.queries.access import collections_of, journal_of
+        from ingestor.queries.access import collection_of, collections_of, journal_of
         from ingestor.queries.search import suggest
         from ingestor.state.editions import Editions
 
         config = self._in_force().config
-        name = CollectionName(self._one(config, collection))
+        name = collection_of(config, collection)
         with self._alone(), journal_of(config) as journal, collections_of(config, journal) as collections:
             return suggest(collections, Editions(journal).live(name), number)
 
@@ -431,16 +432,6 @@ class Project:
         from ingestor.state.running_config import in_force
 
         return in_force(self.path, self._env) if self._given is None else self._given
-
-    @staticmethod
-    def _one(config: Config, wanted: str | None) -> str:
-        """Return the named collection, or the only one. Raises BadRequest if there are several."""
-        from ingestor.queries.access import BadRequest
-
-        names = sorted({str(source.collection) for source in config.sources})
-        if wanted is None and len(names) > 1:
-            raise BadRequest(f"name a collection: {', '.join(names)}")
-        return wanted or names[0]
 
     @staticmethod
     def _sources(config: Config, wanted: str | None) -> list[SourceName]:

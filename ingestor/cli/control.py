@@ -11,9 +11,11 @@ from ingestor.cli.run import end_sync
 from ingestor.cli.usage import (
     CONFIG,
     USAGE,
+    CollectionArgument,
     ConfigOption,
+    DocumentArgument,
     JsonOption,
-    chosen,
+    at_once_or,
     command,
     fail,
     to_read,
@@ -27,11 +29,9 @@ def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     Chunks documents again, and removes those of sources that left the config. A running daemon does the
     work; without one, this command does it, as sync does.
     """
-    from ingestor.cli.log import set_up
     from ingestor.cli.output import console, progress
 
-    project, checked = to_write(config)
-    set_up("warning" if as_json else checked.log.level, checked.log.format)
+    project, checked = to_write(config, "warning" if as_json else "config")
     with progress.shown(as_json, logged=checked.log.format == "json") as watcher:
         done = project.apply(progress=watcher, handle_signals=True)
     if done.report is not None:
@@ -41,23 +41,18 @@ def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
 
 
 def rollback(
-    collection: Annotated[
-        str | None, typer.Argument(help="The collection; optional if there is only one.")
-    ] = None,
-    config: ConfigOption = CONFIG,
-    as_json: JsonOption = False,
+    collection: CollectionArgument = None, config: ConfigOption = CONFIG, as_json: JsonOption = False
 ) -> None:
     """Undo the last config change of a collection.
 
     Readers get the earlier chunks at once. The config file keeps the change, which is applied again when the
     file changes, or by apply.
     """
-    from ingestor.cli.log import set_up
     from ingestor.cli.output import console
+    from ingestor.queries.access import collection_of
 
-    project, checked = to_write(config)
-    set_up("warning", checked.log.format)
-    name = chosen(checked, collection)
+    project, checked = to_write(config, "warning")
+    name = collection_of(checked, collection)
     redone = project.rollback(name)
     words = f"undid the last rollback of {name}" if redone else f"rolled back {name}"
     if not redone:
@@ -66,7 +61,7 @@ def rollback(
 
 
 def retry(
-    document: Annotated[str | None, typer.Argument(help="A document: its key, path or id.")] = None,
+    document: DocumentArgument = None,
     every: Annotated[bool, typer.Option("--all", help="Every failed or quarantined document.")] = False,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
@@ -79,7 +74,7 @@ def retry(
         fail("name a document, or use --all", USAGE)
     project, _ = to_read(config)
     count = project.retry(document)
-    when = "at once" if project.is_running() else f"by: {command('sync', config)}"
+    when = at_once_or("sync", config, running=project.is_running())
     words = f"{counted(count, 'document')} will be retried {when}"
     console.say({"retried": count}, words if count else "no documents to retry", as_json)
 
@@ -128,35 +123,27 @@ def resume(
 
     project, _ = to_read(config)
     names = project.resume(source)
-    when = "at once" if project.is_running() else f"by: {command('sync', config)}"
-    words = (
-        f"resumed: {', '.join(names)}; changes since the pause are processed {when}"
-        if names
-        else "no source was paused"
-    )
-    console.say({"resumed": names}, words, as_json)
-
-
-Delete = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Delete an unused collection that ingestor wrote.")
-]
-Adopt = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Adopt a collection of another state: that of a copied state keeps its records, that of a lost "
-        "state is written again.",
-    ),
-]
-NotOurs = Annotated[
-    bool, typer.Option("--not-ours", help="With --delete: delete a collection that another program wrote.")
-]
+    when = at_once_or("sync", config, running=project.is_running())
+    words = f"resumed: {', '.join(names)}; changes since the pause are processed {when}"
+    console.say({"resumed": names}, words if names else "no source was paused", as_json)
 
 
 def collections(
-    delete: Delete = None,
-    adopt: Adopt = None,
-    not_ours: NotOurs = False,
+    delete: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Delete an unused collection that ingestor wrote.")
+    ] = None,
+    adopt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Adopt a collection of another state: that of a copied state keeps its records, that of a "
+            "lost state is written again.",
+        ),
+    ] = None,
+    not_ours: Annotated[
+        bool,
+        typer.Option("--not-ours", help="With --delete: delete a collection that another program wrote."),
+    ] = False,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -164,21 +151,19 @@ def collections(
 
     Lists all collections, ours or not. Without --not-ours, deletes only unused collections of ours.
     """
-    from ingestor.cli.log import set_up
     from ingestor.cli.output import console
     from ingestor.units import counted
 
     if (delete is not None and adopt is not None) or (not_ours and delete is None):
         fail("give one of --delete NAME, --delete NAME --not-ours, --adopt NAME", USAGE)
-    project, checked = to_write(config)
-    set_up("error", checked.log.format)
+    project, _ = to_write(config, "error")
     if delete is not None:
         gone = project.delete_collection(delete, not_ours=not_ours)
         words = f"collection {gone.name} is deleted, with {counted(gone.records or 0, 'record')}"
         console.say({"deleted": gone.name, "records": gone.records}, words, as_json)
     elif adopt is not None:
         taken = project.adopt_collection(adopt)
-        when = "at once" if project.is_running() else f"by: {command('sync', config)}"
+        when = at_once_or("sync", config, running=project.is_running())
         records = counted(taken.records or 0, "record")
         words = f"collection {taken.name} is deleted, with {records}; it is written again {when}"
         if taken.elsewhere is not None:

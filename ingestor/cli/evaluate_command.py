@@ -16,7 +16,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from ingestor.cli.chunk_command import add, choice, said
+from ingestor.cli.chunk_command import add, as_written, choice
 from ingestor.cli.output import evaluation as output
 from ingestor.config.check import parsers_of, types_of
 from ingestor.config.models import Choice, Config, ConfigError
@@ -35,7 +35,7 @@ from ingestor.evaluate.strategies import Strategy, StrategyExtras, configured_st
 from ingestor.evaluate.workplace import EvaluationRequest
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
-from ingestor.queries.access import BadRequest
+from ingestor.queries.access import BadRequest, collection_of
 from ingestor.registry import find, kinds
 from ingestor.search.values import MODES, Mode
 from ingestor.units import counted
@@ -108,14 +108,10 @@ def _written(config: Config, found: Evaluation) -> Path | None:
 
 
 def _collection(config: Config, wanted: str | None) -> CollectionName:
-    known = sorted(config.collections)
-    if wanted is None and len(known) == 1:
-        return known[0]
-    if wanted is None:
-        raise BadRequest(f"name a collection: {', '.join(known)}")
-    if wanted not in known:
-        raise BadRequest(f"no source feeds a collection {wanted!r}; known: {', '.join(known)}")
-    return CollectionName(wanted)
+    name, known = collection_of(config, wanted), ", ".join(sorted(config.collections))
+    if name not in config.collections:
+        raise BadRequest(f"no source feeds a collection {name!r}; known: {known}")
+    return name
 
 
 def _budgets(given: str) -> tuple[int, ...]:
@@ -159,7 +155,7 @@ def _strategy(config: Config, own: Mapping[SourceName, Choice], word: str) -> St
         return base
     if base.own:
         raise BadRequest(f"{label}: the sources of this collection have several chunkings: name one instead")
-    kind, kept = base.choice.plugin.kind, said(base.choice.options)
+    kind, kept = base.choice.plugin.kind, as_written(base.choice.options)
     return replace(base, choice=choice(kind, options, label, kept))
 
 
@@ -168,7 +164,7 @@ def _endpoint(config: Config, name: str) -> dict[str, Any]:
     plugin = find("chunkers", name) if name in kinds("chunkers") else None
     if plugin is None or not issubclass(plugin.options, Endpoint) or config.language_model is None:
         return {}
-    return {key: value for key, value in said(config.language_model).items() if key != "answer_tokens"}
+    return {key: value for key, value in as_written(config.language_model).items() if key != "answer_tokens"}
 
 
 def _beside(config: Config, given: tuple[str, ...], label: str) -> StrategyExtras:
@@ -195,7 +191,7 @@ def _rerank(config: Config, found: Check, given: Any, label: str) -> Rerank | No
         return None
     if given is not True and not isinstance(given, dict):
         raise BadRequest(f"{label}: rerank must be true or false; rerank.model=… or rerank.url=… names one")
-    kept = said(config.search.rerank) if config.search.rerank else {}
+    kept = as_written(config.search.rerank) if config.search.rerank else {}
     data = {**kept, **({} if given is True else given)}
     if not data:
         raise BadRequest(f"{label}: the config has no search.rerank: write rerank.model=… or rerank.url=…")

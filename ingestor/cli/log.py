@@ -16,7 +16,7 @@ from typing import Any
 from ingestor.core.escape import escape_invisible
 from ingestor.core.events import event
 
-_OTHERS = (
+_OTHERS = [
     "chromadb",
     "httpcore",
     "httpx",
@@ -25,7 +25,8 @@ _OTHERS = (
     "sentence_transformers",
     "transformers",
     "urllib3",
-)
+]
+_PLAIN = r"[^\s\"=]+"  # a value that needs no quotes
 _STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
 
 
@@ -73,10 +74,13 @@ class TextFormatter(logging.Formatter):
         extra = _extra(record)
         trace = extra.pop("trace", None) or (record.exc_info and self.formatException(record.exc_info))
         shown = {} if "event" in extra else extra  # the message of an event names its fields
-        fields = "".join(f" {name}={_quoted(value)}" for name, value in shown.items())
+        fields = "".join(
+            f" {name}={text if re.fullmatch(_PLAIN, text) else json.dumps(text, ensure_ascii=False)}"
+            for name, text in ((name, str(value)) for name, value in shown.items())
+        )
         trace = f"\n{trace.rstrip()}" if trace else ""
-        said = f"{at} {record.levelname:7} {record.getMessage()}{fields}{trace}"
-        return escape_invisible(said).replace("\n", "\n    ")
+        shown_line = f"{at} {record.levelname:7} {record.getMessage()}{fields}{trace}"
+        return escape_invisible(shown_line).replace("\n", "\n    ")
 
 
 class Json(logging.Formatter):
@@ -97,8 +101,3 @@ class Json(logging.Formatter):
 
 def _extra(record: logging.LogRecord) -> dict[str, Any]:
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
-
-
-def _quoted(value: object) -> str:
-    text = str(value)
-    return text if re.fullmatch(r"[^\s\"=]+", text) else json.dumps(text, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Commands that only read, except ``verify --repair``; and the server for assistants."""
+"""Commands that read, and the server for assistants. ``verify --repair`` and ``evaluate --write`` write."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -11,14 +11,18 @@ import typer
 from ingestor.cli.usage import (
     CONFIG,
     FAILED,
+    INTERRUPTED,
     QUARANTINED,
     SETTLED,
     USAGE,
+    CollectionArgument,
     ConfigOption,
+    DocumentArgument,
     JsonOption,
     VerboseOption,
     command,
     fail,
+    read_config,
     to_read,
     to_write,
 )
@@ -49,12 +53,10 @@ def plan(
     Exits with 0 if everything could be examined, 3 if some documents are or would be quarantined, 4 if a
     source could not be listed, a document could not be read now, or Chroma differs from the journal.
     """
-    from ingestor.cli.log import set_up
     from ingestor.cli.output import progress
     from ingestor.cli.output.plan import show_plan
 
-    project, checked = to_write(config)
-    set_up("warning", checked.log.format)
+    project, _ = to_write(config, "warning")
     with progress.busy("Reading what is new", as_json) as say:
         found = project.plan(sample=sample, everything=everything, progress=say)
     show_plan(found, as_json, config, machines)
@@ -112,11 +114,9 @@ def query(
     as_json: JsonOption = False,
 ) -> None:
     """Search a collection as an app would."""
-    from ingestor.cli.log import set_up
     from ingestor.cli.output import excerpt, progress
 
-    project, checked = to_read(config)
-    set_up("error", checked.log.format)
+    project, _ = to_read(config, "error")
     filter_ = _filter(where)
     name = collection[0] if collection is not None and len(collection) == 1 else collection
     alone = "Starting Chroma and searching (a running daemon is faster)"
@@ -162,11 +162,9 @@ def verify(
 
     Exits with 4 if anything differs.
     """
-    from ingestor.cli.log import set_up
     from ingestor.cli.output import console, progress
 
-    project, checked = to_write(config) if repair else to_read(config)
-    set_up("warning", checked.log.format)
+    project, _ = to_write(config, "warning") if repair else to_read(config, "warning")
     with progress.busy("Comparing", as_json):
         report = project.verify(repair=repair, rebuild=rebuild)
     console.show_verify(report, as_json, config)
@@ -199,7 +197,7 @@ def list_documents(
 
 
 def history(
-    document: Annotated[str | None, typer.Argument(help="A document: its key, path or id.")] = None,
+    document: DocumentArgument = None,
     source: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show changes of this source only.")
     ] = None,
@@ -219,11 +217,9 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a document's chunks in Chroma."""
-    from ingestor.cli.log import set_up
     from ingestor.cli.output import excerpt
 
-    project, checked = to_read(config)
-    set_up("error", checked.log.format)
+    project, _ = to_read(config, "error")
     excerpt.show_chunks(project.document(document), as_json, config)
 
 
@@ -273,3 +269,149 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
         return await run_sync(asked, method, path, body)
 
     return ask
+
+
+def chunk(
+    file: Annotated[Path, typer.Argument(help="File to chunk, in any supported format.")],
+    strategy: Annotated[str | None, typer.Option(help="Chunking strategy; default: the config's.")] = None,
+    option: Annotated[
+        list[str], typer.Option(metavar="KEY=VALUE", help="Option of the strategy; may be repeated.")
+    ] = [],  # noqa: B006
+    compare: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME[:KEY=VALUE...],...", help="Strategies to compare with, each with its options."
+        ),
+    ] = [],  # noqa: B006
+    html: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write an HTML page that shows all strategies.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="The config file; default: config.yaml, if it exists."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how strategies cut a file into chunks.
+
+    Indexes nothing; needs no Chroma.
+    """
+    from ingestor.cli.chunk_command import show
+
+    show(file, strategy, option, compare, html, config, as_json=as_json)
+
+
+def evaluate(
+    collection: CollectionArgument = None,
+    strategies: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME[:KEY=VALUE...],...",
+            help="Chunkings to compare, instead of the configured one and its usual alternatives. KEY: an "
+            "option, search, rerank or parsing.KIND.OPTION. NAME: a strategy, or configured.",
+        ),
+    ] = [],  # noqa: B006
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="CSV file with the columns question, excerpt and, if known, document."
+        ),
+    ] = None,
+    keep_questions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the questions to a CSV file for reuse."),
+    ] = None,
+    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Number of documents to read.")] = 100,
+    make: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of questions to generate if no file has them.")
+    ] = 240,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Another number samples other documents and questions.")
+    ] = 0,
+    models: Annotated[
+        str,
+        typer.Option(metavar="NAME,...", help="Embedding models to compare, with the same questions."),
+    ] = "",
+    search: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE,...",
+            help="Search mode of strategies without their own: dense, lexical, hybrid, or several.",
+        ),
+    ] = "dense",
+    ask_model: Annotated[
+        bool,
+        typer.Option("--ask-model", help="Generate the questions with language_model of the config."),
+    ] = False,
+    judge: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="QUESTIONS",
+            help="Number of questions that language_model answers from each strategy's passages; it also "
+            "judges the answers.",
+        ),
+    ] = 0,
+    estimate: Annotated[
+        bool,
+        typer.Option("--estimate", help="Print the number and cost of model calls; send none."),
+    ] = False,
+    budget: Annotated[
+        str, typer.Option(metavar="TOKENS,...", help="Token budgets of retrieval; the first one ranks.")
+    ] = "500,1000,2000",
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the recommendation into the config file.")
+    ] = False,
+    check: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Measure recall of the live collection; exit 4 if recall fell."),
+    ] = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(min=0, max=100, metavar="POINTS", help="Largest accepted fall of recall, with --check."),
+    ] = 2.0,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="With --check: store this recall as the baseline.")
+    ] = False,
+    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write an HTML report.")] = None,
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure which chunking finds most in your documents.
+
+    Changes neither collections nor journal, and works beside a daemon. An interrupted run resumes with the
+    vectors of the cache.
+    """
+    from ingestor.cli.evaluate_command import request_of, run, run_check, run_estimate
+
+    checked = read_config(config, "error")
+    if check is not None:
+        passed = run_check(
+            checked, collection, check, sample, budget, tolerance, accept=accept, as_json=as_json
+        )
+        raise typer.Exit(SETTLED if passed else FAILED)
+    request = request_of(
+        checked,
+        collection,
+        strategies,
+        budget,
+        search,
+        questions=questions,
+        keep=keep_questions,
+        sample=sample,
+        make=make,
+        ask_model=ask_model,
+        judge=judge,
+        seed=seed,
+        models=tuple(dict.fromkeys(filter(None, map(str.strip, models.split(","))))),
+    )
+    if estimate:
+        run_estimate(checked, request, as_json=as_json)
+        raise typer.Exit(SETTLED)
+    if models and write:
+        fail("--models and --write exclude each other: set embedding.model yourself", USAGE)
+    try:
+        run(checked, request, html, write=write, as_json=as_json)
+    except KeyboardInterrupt:
+        fail("interrupted: run the same command again to resume", INTERRUPTED)
+    raise typer.Exit(SETTLED)

@@ -14,10 +14,19 @@ import typer
 from typer.core import TyperGroup
 
 from ingestor import __version__
-from ingestor.cli.chunk import chunk
 from ingestor.cli.control import accept, apply, collections, pause, resume, retry, rollback
-from ingestor.cli.evaluate import evaluate
-from ingestor.cli.look import history, list_documents, mcp, plan, query, show, status, verify
+from ingestor.cli.look import (
+    chunk,
+    evaluate,
+    history,
+    list_documents,
+    mcp,
+    plan,
+    query,
+    show,
+    status,
+    verify,
+)
 from ingestor.cli.run import init, run, sync
 from ingestor.cli.trial import try_folder
 from ingestor.cli.usage import FAILED, INTERRUPTED, USAGE, fail
@@ -101,25 +110,8 @@ def show_help(context: typer.Context, name: Annotated[str, typer.Argument(help="
 
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
-    *(
-        try_folder,
-        init,
-        run,
-        sync,
-        plan,
-        apply,
-        rollback,
-        status,
-        query,
-        mcp,
-        verify,
-        retry,
-        accept,
-        pause,
-        resume,
-    ),
-    *(list_documents, show, history, collections, chunk, evaluate),
-)
-_NAMES = {list_documents: "ls", try_folder: "try"}
+    try_folder, init, run, sync, plan, apply, rollback, status, query, mcp, verify, retry, accept, pause,
+    resume, list_documents, show, history, collections, chunk, evaluate,
+)  # fmt: skip
 for _command in _COMMANDS:
-    app.command(name=_NAMES.get(_command))(_command)
+    app.command(name={list_documents: "ls", try_folder: "try"}.get(_command))(_command)

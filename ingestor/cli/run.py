@@ -33,7 +33,7 @@ from ingestor.core.events import event
 
 if TYPE_CHECKING:
     from ingestor.config.models import Config
-    from ingestor.project import Ready
+    from ingestor.project import Project, Ready
     from ingestor.queries.summary import SyncReport
 
 
@@ -82,7 +82,7 @@ def init(
 
 
 def _foreign_languages(folder: Path) -> str | None:
-    """Return what to say if the default model does not know the language of most texts of a folder."""
+    """Return a hint if the default model does not know the language of most texts of a folder."""
     from ingestor.pipeline.language import describe_foreign, language_of, languages_of
 
     counts = Counter[str]()
@@ -109,13 +109,10 @@ def run(
     Serves Chroma, watches the sources, and reloads a changed config file. Ends at SIGTERM, at Ctrl-C or with
     its terminal.
     """
-    from ingestor.cli.log import set_up
     from ingestor.cli.output import progress
 
-    project, checked = to_write(config, logged=True)
+    project, checked = _open(config, verbose, quiet, form="json" if as_json else None)
     as_json |= checked.log.format == "json"
-    set_up(log_level(checked.log.level, verbose, quiet), "json" if as_json else checked.log.format)
-    _log_warnings(config, checked)
 
     def ready(found: "Ready") -> None:
         if as_json:
@@ -129,9 +126,17 @@ def run(
         project.run(progress=watcher, ready=ready, stopping=leave, handle_signals=True)
 
 
-def _log_warnings(path: Path, config: "Config") -> None:
+def _open(
+    path: Path, verbose: bool, quiet: bool, *, level: str | None = None, form: str | None = None
+) -> "tuple[Project, Config]":
+    """Open a project whose warnings go to the log. ``level``, ``form``: of the log; None: as configured."""
+    from ingestor.cli.log import set_up
+
+    project, config = to_write(path, logged=True)
+    set_up(log_level(level or config.log.level, verbose, quiet), form or config.log.format)
     for warning in config.warnings:
         logging.getLogger("ingestor").warning("config %s: %s", path, warning, extra=event("config_warning"))
+    return project, config
 
 
 def sync(
@@ -145,12 +150,9 @@ def sync(
     Exits with 0 if everything is settled, 3 if some documents are quarantined, 4 if something failed or is
     left to do, 130 if it was interrupted. Documents of unsupported formats are skipped.
     """
-    from ingestor.cli.log import set_up
     from ingestor.cli.output import progress
 
-    project, checked = to_write(config, logged=True)
-    set_up(log_level("warning" if as_json else checked.log.level, verbose, quiet), checked.log.format)
-    _log_warnings(config, checked)
+    project, checked = _open(config, verbose, quiet, level="warning" if as_json else None)
     with progress.shown(as_json or quiet, logged=checked.log.format == "json") as watcher:
         report = project.sync(progress=watcher, handle_signals=True)
     end_sync(report, as_json, config, quiet=quiet)

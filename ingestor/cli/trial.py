@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -140,15 +139,10 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
         return
     spent = "" if whole.seconds is None else f", {console.duration(whole.seconds)} on this machine"
     amount = f"{counted(whole.records, 'chunk')} and {counted(whole.tokens, 'token')}"
-    print(
-        f"The whole: {counted(whole.documents, 'document')}, about {amount}{spent}, {_megabytes(whole.disk)}."
-    )
+    size = f"{whole.disk / 1e6:,.1f} MB"
+    print(f"The whole: {counted(whole.documents, 'document')}, about {amount}{spent}, {size}.")
     print("Nothing was kept. To index the folder and keep it in step:\n")
     print(f"  {command(f'init {quoted(str(folder))}')} && {command('run')}")
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
 
 
 def _show(trial: Trial, answer: "Answer") -> None:
@@ -156,7 +150,7 @@ def _show(trial: Trial, answer: "Answer") -> None:
     from ingestor.units import counted
 
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in islice(trial.kinds.items(), 6))
-    print(f"{trial.folder}: {counted(trial.documents, 'document')} ({kinds}), {_megabytes(trial.bytes)}")
+    print(f"{trial.folder}: {counted(trial.documents, 'document')} ({kinds}), {trial.bytes / 1e6:,.1f} MB")
     spent = console.duration(trial.seconds)
     print(f"Indexed {trial.indexed:,} of them as {counted(trial.chunks, 'chunk')}, in {spent}.")
     for document, reason in islice(trial.problems.items(), 3):
@@ -173,17 +167,10 @@ def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Pr
     """Write a config of the folder, or of some of its documents, with its state in the temporary place."""
     from ingestor.project import Project
 
-    source: dict[str, object] = {
-        "name": "documents",
-        "kind": "folder",
-        "path": str(folder),
-        "collection": "docs",
-        "exclude": [f"{PREFIX}*/"],
-        "settle": "0s",
-        "watch": "off",
-    }
+    source = {"name": "documents", "kind": "folder", "path": str(folder), "collection": "docs"}
+    source |= {"exclude": [f"{PREFIX}*/"], "settle": "0s", "watch": "off"}  # type: ignore[dict-item]
     if only is not None:
-        source["include"] = ["/" + _SPECIAL.sub(r"\\\1", item.key) for item in only]
+        source["include"] = ["/" + _SPECIAL.sub(r"\\\1", item.key) for item in only]  # type: ignore[assignment]
     config = {
         "state": str(place / "state"),
         "chroma": {"path": str(place / "chroma"), "embedded": True},
@@ -262,7 +249,11 @@ def _temporary_folder() -> Iterator[Path]:
     )
     before, tempfile.tempdir = (tempfile.tempdir, os.environ.get("TMPDIR")), str(place)
     os.environ["TMPDIR"] = str(place)  # where libraries keep files that outlive the process
-    handlers = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # both end the trial as Ctrl-C does, so that the folder is removed
+    handlers = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         yield place
     finally:
@@ -274,7 +265,3 @@ def _temporary_folder() -> Iterator[Path]:
         assert sweeper.stdin is not None
         sweeper.stdin.close()
         sweeper.wait()
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

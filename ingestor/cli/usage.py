@@ -19,13 +19,31 @@ if TYPE_CHECKING:
     from ingestor.project import Project
 
 
-DEFAULT_CONFIG = Path("config.yaml")
+CONFIG = Path("config.yaml")
 
 
-def command(words: str, config: Path = DEFAULT_CONFIG) -> str:
+ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show more details.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show only warnings and errors.")]
+DocumentArgument = Annotated[str | None, typer.Argument(help="A document: its key, path or id.")]
+CollectionArgument = Annotated[
+    str | None, typer.Argument(help="The collection; optional if there is only one.")
+]
+
+SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
+
+
+def command(words: str, config: Path = CONFIG) -> str:
     """``.venv/bin/ingestor sync --config other.yaml``: with path and options only as needed."""
-    option = "" if config == DEFAULT_CONFIG else f" --config {shlex.quote(str(config))}"
-    return f"{shlex.quote(_program())} {words}{option}"
+    called = Path(sys.argv[0])
+    found, program = shutil.which(called.name), called.name
+    if called.is_file() and not (found is not None and called.samefile(found)):
+        program = str(called.absolute())
+        if Path(program).is_relative_to(Path.cwd()):
+            program = str(Path(program).relative_to(Path.cwd()))
+    option = "" if config == CONFIG else f" --config {shlex.quote(str(config))}"
+    return f"{shlex.quote(program)} {words}{option}"
 
 
 def quoted(text: str) -> str:
@@ -33,24 +51,9 @@ def quoted(text: str) -> str:
     return shlex.quote(text) if re.search(r'[\\"$`!]', text) else f'"{text}"'
 
 
-def _program() -> str:
-    called = Path(sys.argv[0])
-    found = shutil.which(called.name)
-    if not called.is_file() or (found is not None and called.samefile(found)):
-        return called.name
-    try:
-        return str(called.absolute().relative_to(Path.cwd()))
-    except ValueError:
-        return str(called.absolute())
-
-
-ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show more details.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show only warnings and errors.")]
-CONFIG = DEFAULT_CONFIG
-
-SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
+def at_once_or(words: str, config: Path, *, running: bool) -> str:
+    """Return when requested work is done: at once by what runs, or by a command."""
+    return "at once" if running else f"by: {command(words, config)}"
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -79,38 +82,43 @@ def close_to_others() -> None:
     umask(0o077)
 
 
-def read_config(path: Path, *, logged: bool = False) -> "Config":
-    """The config, for commands that write. ``logged``: the caller logs its warnings."""
+def read_config(path: Path, level: str = "", *, logged: bool = False) -> "Config":
+    """Return the config of the file.
+
+    ``level``: of the log, which is set up; "config": as configured; "": the caller sets it up. ``logged``:
+    the caller logs warnings.
+    """
     from ingestor.config.file import load
 
     close_to_others()
     config = load(path, environ)
+    _set_up(config, level)
     for warning in () if logged else config.warnings:
         print(escape_invisible(f"{path}: warning: {warning}"), file=sys.stderr)
     return config
 
 
-def to_write(path: Path, *, logged: bool = False) -> "tuple[Project, Config]":
-    """Return a project for commands that write, and its config. ``logged``: the caller logs warnings."""
+def to_write(path: Path, level: str = "", *, logged: bool = False) -> "tuple[Project, Config]":
+    """Return a project for commands that write, and its config. See ``read_config``."""
     from ingestor.project import Project
     from ingestor.state.running_config import InForce
 
-    config = read_config(path, logged=logged)
+    config = read_config(path, level, logged=logged)
     return Project.of(InForce(config)), config
 
 
-def to_read(path: Path, *, shown: bool = False) -> "tuple[Project, Config]":
+def to_read(path: Path, level: str = "", *, shown: bool = False) -> "tuple[Project, Config]":
     """Return a project for commands that read, and the config in force.
 
-    It is the running daemon's, if the file has an error.
-
-    ``shown``: the command shows that error itself; else it is printed on standard error.
+    If the file has an error, this is the config of the running daemon. ``shown``: the command shows the
+    error; else it is printed on standard error. ``level``: see ``read_config``.
     """
     from ingestor.project import Project
     from ingestor.state.running_config import in_force
 
     close_to_others()
     found = in_force(path, environ)
+    _set_up(found.config, level)
     if found.error is None:
         for warning in found.config.warnings:
             print(escape_invisible(f"{path}: warning: {warning}"), file=sys.stderr)
@@ -120,9 +128,8 @@ def to_read(path: Path, *, shown: bool = False) -> "tuple[Project, Config]":
     return Project.of(found), found.config
 
 
-def chosen(config: "Config", wanted: str | None) -> str:
-    """Return the named collection, or the only one. Exits if there are several and none is named."""
-    names = sorted({str(source.collection) for source in config.sources})
-    if wanted is None and len(names) > 1:
-        fail(f"name a collection: {', '.join(names)}", USAGE)
-    return wanted or names[0]
+def _set_up(config: "Config", level: str) -> None:
+    if level:
+        from ingestor.cli.log import set_up
+
+        set_up(config.log.level if level == "config" else level, config.log.format)

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from ingestor.config.models import Config
 from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised, local_address
 from ingestor.core.entries import Edition
+from ingestor.model import CollectionName
 from ingestor.ports import IngestorError, NeedsHuman, Transient
 from ingestor.state.editions import Editions, uuids_of
 from ingestor.state.files import chroma_log_path, journal_path, lock_path
@@ -135,6 +136,14 @@ def _listens(host: str, port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def collection_of(config: Config, wanted: str | None) -> CollectionName:
+    """Return the named collection, or the only one. Raises BadRequest if none of several is named."""
+    names = sorted(config.collections)
+    if wanted is None and len(names) > 1:
+        raise BadRequest(f"name a collection: {', '.join(names)}")
+    return names[0] if wanted is None else CollectionName(wanted)
 
 
 def live_editions(journal: Journal) -> list[Edition]:

@@ -49,6 +49,11 @@ class CollectionInfo:
     uuid: str
     elsewhere: str | None  # where the copy of this state is that wrote it last, if one did
 
+    @property
+    def unused(self) -> bool:
+        """Whether no source of ours feeds it, nor did."""
+        return self.owner == "this ingestor" and not (self.in_config or self.documents)
+
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
@@ -166,16 +171,21 @@ def _names(config: Config) -> list[str]:
 def _one(config: Config, journal: Journal, found: Described, shard: _Shard | None) -> CollectionInfo:
     ours = found.owner == journal.owner
     known = shard.edition if ours and shard is not None else None
+    role = known.role if known is not None else None
     made_by = unpacked(known.choices) if known is not None and known.choices is not None else None
+    documents = 0
+    if known is not None and shard is not None:
+        ids = Editions(journal).documents(known.name)
+        documents = sum(shard_of(document, known.shards) == shard.number for _, document in ids)
     copied = ours and found.home is not None and not here(config).is_home_of(found.home)
     strategies, model = strategies_and_model(made_by) if made_by is not None else ((), None)
     return CollectionInfo(
         name=found.name,
         owner="this ingestor" if ours else "another ingestor" if found.owner else "not ingestor",
         state=found.owner,
-        role=_role(known),
+        role=None if role == "deleted" else "building" if role == "staging" else role,
         in_config=known.serves in config.collections if known else found.name in _names(config),
-        documents=_documents(journal, shard) if known and shard else 0,
+        documents=documents,
         records=found.records,
         strategies=strategies or ((found.strategy,) if found.strategy else ()),
         model=model or found.model,
@@ -184,17 +194,6 @@ def _one(config: Config, journal: Journal, found: Described, shard: _Shard | Non
         uuid=found.uuid,
         elsewhere=str(found.home) if copied else None,
     )
-
-
-def _documents(journal: Journal, shard: _Shard) -> int:
-    documents = Editions(journal).documents(shard.edition.name)
-    return sum(shard_of(document, shard.edition.shards) == shard.number for _, document in documents)
-
-
-def _role(edition: Edition | None) -> Literal["live", "building", "previous"] | None:
-    if edition is None or edition.role == "deleted":
-        return None
-    return "building" if edition.role == "staging" else edition.role
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ingestor.cli.chunk import chunk
+from ingestor.cli.look import chunk
 from ingestor.config.models import ConfigError
 from ingestor.ports import BadDocument
 from ingestor.queries.access import BadRequest

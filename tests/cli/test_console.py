@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.cli.output.console import duration, print_table, show_documents, show_verify
 from ingestor.cli.output.plan import show_plan
-from ingestor.cli.usage import DEFAULT_CONFIG
+from ingestor.cli.usage import CONFIG
 from ingestor.queries.plan import EmbeddingPlan, SyncPlan
 from ingestor.queries.summary import DocumentCounts, RecordCounts
 from ingestor.queries.verification import Verification
@@ -88,7 +88,7 @@ def test_a_plan_that_has_work(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
     counts = DocumentCounts(unchanged=3)
-    show_plan(SyncPlan(documents=counts, sources={"docs": counts}), False, DEFAULT_CONFIG)
+    show_plan(SyncPlan(documents=counts, sources={"docs": counts}), False, CONFIG)
     assert said(capsys).splitlines()[-1] == "Nothing to do."
 
 
@@ -136,7 +136,7 @@ def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_verification(report: Verification, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    show_verify(report, False, DEFAULT_CONFIG)
+    show_verify(report, False, CONFIG)
     assert said(capsys).splitlines() == words
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.cli.output.overview import show_status
-from ingestor.cli.usage import DEFAULT_CONFIG
+from ingestor.cli.usage import CONFIG
 from ingestor.queries.status import CollectionStatus, SourceStatus, Status
 from ingestor.state.queries.reports import Skipped
 
@@ -15,7 +15,7 @@ from ingestor.state.queries.reports import Skipped
 def said(
     status: Status,
     capsys: pytest.CaptureFixture[str],
-    config: Path = DEFAULT_CONFIG,
+    config: Path = CONFIG,
     *,
     verbose: bool = False,
 ) -> str:

@@ -53,20 +53,16 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> 
     cells = [[Text(name, "dim") for name in header]]
     cells += [[Text(line(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
     widths = [max(cell_len(row[at].plain) for row in cells) for at in range(len(header))]
-    right = [all(_is_number(row[at].plain) for row in cells[1:]) for at in range(len(header))]
+    columns = [[row[at].plain.replace(",", "") for row in cells[1:]] for at in range(len(header))]
+    numbers = [all(cell.isdecimal() for cell in column) for column in columns]
     for row in cells:
-        shown = Text(GAP).join(_padded(*column) for column in zip(row, widths, right, strict=True))
+        padded = []
+        for cell, width, is_number in zip(row, widths, numbers, strict=True):
+            space = " " * (width - cell_len(cell.plain))
+            padded.append(Text.assemble(space, cell) if is_number else Text.assemble(cell, space))
+        shown = Text(GAP).join(padded)
         shown.rstrip()
         out.print(shown)
-
-
-def _is_number(text: str) -> bool:
-    return text.replace(",", "").isdecimal()
-
-
-def _padded(cell: Text, width: int, right: bool) -> Text:
-    space = " " * (width - cell_len(cell.plain))
-    return Text.assemble(space, cell) if right else Text.assemble(cell, space)
 
 
 def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
@@ -84,7 +80,7 @@ def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
         print(f"LLM calls   {asked.calls:,}, {read} read, {asked.completion_tokens:,} written{cost}")
     print(f"time        {duration(result.seconds)}")
     if result.unsupported:
-        print(f"skipped     {_counted_kinds(result.unsupported)}: no parser reads them")
+        print(f"skipped     {counted_kinds(result.unsupported)}: no parser reads them")
     states = Counter(short.state for short in result.short)
     for state, number in sorted(states.items()):
         print(f"{state:11} {counted(number, 'document')}; why: ingestor status")
@@ -94,19 +90,14 @@ def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
     for source, reason in {**result.unseen, **result.held, **paused}.items():
         complain(f"source {source}", reason)
     for source, documents in result.unconfigured.items():
-        complain(f"source {source}", _unconfigured(documents, config))
+        removed, kept = (counted(documents[kind], "document") for kind in ("removed", "kept"))
+        done = [f"{removed} removed"] if documents["removed"] else []
+        done += [f"{kept} kept until: {command('apply', config)}"] if documents["kept"] else []
+        complain(f"source {source}", f"is no longer in the config; {', '.join(done)}")
     for collection, reason in result.waits.items():
         complain(f"collection {collection}", f"waits for apply: {reason}")
     for collection, reason in result.unusable.items():
         complain(f"collection {collection}", reason)
-
-
-def _unconfigured(documents: Mapping[str, int], config: Path) -> str:
-    """Describe the documents of a source that left the config."""
-    removed, kept = (counted(documents[kind], "document") for kind in ("removed", "kept"))
-    told = [f"{removed} removed"] if documents["removed"] else []
-    told += [f"{kept} kept until: {command('apply', config)}"] if documents["kept"] else []
-    return f"is no longer in the config; {', '.join(told)}"
 
 
 def complain(about: str, reason: str) -> None:
@@ -128,30 +119,24 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
     if report.aside:
         print(f"Chroma's old folder is kept: {line(report.aside)}; delete it when you no longer need it")
     print(f"{counted(report.checked, 'record')} checked")
-    found = {kind: getattr(report, kind) for kind in DAMAGES if getattr(report, kind)}
+    found = [(k.replace("_", " "), f"{n:,}") for k in DAMAGES if (n := getattr(report, k))]
     if found:
-        print_table(("difference", "number"), [(k.replace("_", " "), f"{n:,}") for k, n in found.items()])
+        print_table(("difference", "number"), found)
     for example in report.examples[:20]:
         print(line(f"  {example}"))
-    for name, reason in report.broken.items():
-        complain(f"collection {name}", reason)
-    for name, reason in report.unseen.items():
-        complain(f"source {name}", reason)
+    troubles = {f"collection {name}": reason for name, reason in report.broken.items()}
+    troubles |= {f"source {name}": reason for name, reason in report.unseen.items()}
+    for about, reason in troubles.items():
+        complain(about, reason)
     if report.unsettled:
-        _print_unsettled(report, config)
+        due = counted(report.unsettled, "document")
+        print(f"{due} not in step with the sources; details: {command('status', config)}")
+        once = f"To bring them in step: {command('sync', config)}"
+        print("The running ingestor is updating them." if report.running else once)
     if report.clean:
         out.print(f"[green]Everything is in order{' again' if report.repaired else ''}.[/]")
     elif report.damaged:
         print(f"To repair it: {command('verify --repair', config)}")
-
-
-def _print_unsettled(report: Verification, config: Path) -> None:
-    due = counted(report.unsettled, "document")
-    print(f"{due} not in step with the sources; details: {command('status', config)}")
-    if report.running:
-        print("The running ingestor is updating them.")
-    else:
-        print(f"To bring them in step: {command('sync', config)}")
 
 
 def show_collections(found: Sequence[CollectionInfo], as_json: bool) -> None:
@@ -161,36 +146,36 @@ def show_collections(found: Sequence[CollectionInfo], as_json: bool) -> None:
     if not found:
         print("Chroma has no collections yet", file=sys.stderr)
         return
-    header = ("collection", "owner", "role", "records", "strategy", "model")
-    print_table(header, [_collection_row(collection) for collection in found])
+    rows: list[tuple[str | Text, ...]] = [
+        (
+            each.name,
+            Text(each.owner, "" if each.owner == "this ingestor" else "yellow"),
+            "unused" if each.unused else each.role or "",
+            "?" if each.records is None else f"{each.records:,}",
+            ", ".join(each.strategies),
+            each.model or (f"{each.dimensions} dimensions" if each.dimensions else ""),
+        )
+        for each in found
+    ]
+    print_table(("collection", "owner", "role", "records", "strategy", "model"), rows)
     for collection in found:
         if collection.trouble is not None:
             complain(f"collection {collection.name}", collection.trouble)
 
 
-def _collection_row(stock: CollectionInfo) -> tuple[str | Text, ...]:
-    unused = "" if stock.owner != "this ingestor" or stock.in_config or stock.documents else "unused"
-    model = stock.model or (f"{stock.dimensions} dimensions" if stock.dimensions else "")
-    records = "?" if stock.records is None else f"{stock.records:,}"
-    return (
-        stock.name,
-        Text(stock.owner, "" if stock.owner == "this ingestor" else "yellow"),
-        unused or stock.role or "",
-        records,
-        ", ".join(stock.strategies),
-        model,
-    )
-
-
 def show_documents(
     sources: Sequence[str], documents: Iterator[Document], as_json: bool, *, chosen: bool = False
 ) -> None:
-    """A table is aligned as a whole; else each document is printed as soon as it is read.
+    """Print a table on a terminal; elsewhere each document as soon as it is read.
 
-    ``chosen``: whether some documents only were asked for.
+    ``chosen``: whether the command asked for some documents only.
     """
     if as_json:
-        _print_list(map(asdict, documents))
+        between = "["  # one by one, in the form that ``json.dumps`` gives the whole list
+        for document in documents:
+            print(between, json.dumps(asdict(document)), sep="", end="")
+            between = ", "
+        print("[]" if between == "[" else "]")
         return
     first = next(documents, None)
     if first is None:
@@ -198,7 +183,16 @@ def show_documents(
         return
     documents = chain([first], documents)
     if out.is_terminal:
-        print_table(("source", "state", "records", "document"), map(_row, documents))
+        rows = (
+            (
+                one.source,
+                Text(one.state, "green" if one.settled else "yellow"),
+                f"{one.records:,}",
+                one.document,
+            )
+            for one in documents
+        )
+        print_table(("source", "state", "records", "document"), rows)
         return
     width = max(map(len, sources))
     for document in documents:
@@ -222,26 +216,8 @@ def show_history(events: Sequence[Event], as_json: bool) -> None:
         print_wrapped(Text(f"{at}  {one.what:11}  {line(where)}{line(why)}"))
 
 
-def _print_list(values: Iterable[object]) -> None:
-    """Print values one by one, in the form that ``json.dumps`` gives the whole list."""
-    between = "["
-    for value in values:
-        print(between, json.dumps(value), sep="", end="")
-        between = ", "
-    print("[]" if between == "[" else "]")
-
-
-def _row(document: Document) -> tuple[str | Text, ...]:
-    state = Text(document.state, "green" if document.settled else "yellow")
-    return document.source, state, f"{document.records:,}", document.document
-
-
 def counted_kinds(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number) or "nothing"
-
-
-def _counted_kinds(kinds: Mapping[str, int]) -> str:
-    return ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
 
 
 def listing_words(listing: RunningListing, now: float) -> str:

@@ -58,16 +58,14 @@ def show(evaluation: Evaluation) -> None:
     out.print(f"\nCost for the whole collection{whole}:\n")
     _print(out, costs(evaluation), evaluation.verdict.pick)
     out.print(Text(f"\n{evaluation.text}\n"))
-    pick = evaluation.outcomes[evaluation.verdict.pick].cut.strategy
     best = evaluation.outcomes[evaluation.verdict.pick]
-    if best.model is not None and not pick.configured:
-        out.print(
-            Text(
-                f"For the config (ingestor plan then prints the cost):\n\nembedding:\n  model: {best.model}\n"
-            )
-        )
+    strategy, snippet = best.cut.strategy, ""
+    if best.model is not None and not strategy.configured:
+        snippet = f"embedding:\n  model: {best.model}\n"
     elif evaluation.changes:
-        out.print(Text("For the config (ingestor plan then prints the cost):\n\n" + pick.yaml))
+        snippet = strategy.yaml
+    if snippet:
+        out.print(Text(f"For the config (ingestor plan then prints the cost):\n\n{snippet}"))
 
 
 def show_check(found: Checked) -> None:
@@ -86,21 +84,13 @@ def show_check(found: Checked) -> None:
     if found.before is None:
         out.print(f"Stored in {asked.kept}: later checks compare with this recall.")
         return
-    out.print(f"Recall {_moved(found.fell)} since the stored check: {_verdict(found)}.")
+    points = f"{100 * abs(found.fell):.1f}"
+    moved = f"{'fell' if found.fell > 0 else 'rose'} by {points} points"
+    moved = "has not changed" if points == "0.0" else moved
+    verdict = "within the tolerance" if found.passed else "more than the tolerance"
+    out.print(f"Recall {moved} since the stored check: {verdict} of {100 * asked.tolerance:.1f}.")
     for text, before, now in found.worst(0 if found.passed else 5):
         out.print(Text(escape_invisible(f"  {100 * before:.0f} -> {100 * now:.0f}  {text}")))
-
-
-def _moved(fell: float) -> str:
-    points = f"{100 * abs(fell):.1f}"
-    if points == "0.0":
-        return "has not changed"
-    return f"{'fell' if fell > 0 else 'rose'} by {points} points"
-
-
-def _verdict(found: Checked) -> str:
-    said = "within the tolerance" if found.passed else "more than the tolerance"
-    return f"{said} of {100 * found.inspection.tolerance:.1f}"
 
 
 def _facts(found: Evaluation) -> Iterator[str]:

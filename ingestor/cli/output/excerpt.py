@@ -104,14 +104,10 @@ def _tell_fallback(answer: Answer) -> None:
 
 
 def show_chunks(found: Shown, as_json: bool, config: Path) -> None:
-    """The chunks, and on standard error how to see other documents that the name fits."""
-    _print_chunks(found, as_json)
+    """Print the chunks, and on standard error how to see other documents that the name fits."""
     for other in found.others:
-        said = f"source {line(other.source)} also has a document of this name; to see it: "
-        print(said + command(f"show {other.document_id}", config), file=sys.stderr)
-
-
-def _print_chunks(found: Shown, as_json: bool) -> None:
+        words = f"source {line(other.source)} also has a document of this name; to see it: "
+        print(words + command(f"show {other.document_id}", config), file=sys.stderr)
     document = found.document
     chunks = [{"id": r.id, "text": r.text, "metadata": dict(r.metadata)} for r in found.records]
     if as_json:

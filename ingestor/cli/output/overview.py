@@ -19,9 +19,14 @@ from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.core.completeness import Skipped
-    from ingestor.queries.status import CollectionStatus, FailedDocument, SourceStatus, Status
+    from ingestor.queries.status import FailedDocument, SourceStatus, Status
 
 MOST = 20  # failures that are shown
+HEALTH = {
+    None: Text("not created yet", "dim"),
+    True: Text("healthy", "green"),
+    False: Text("not healthy", "red"),
+}
 
 
 def show_status(status: Status, as_json: bool, config: Path, *, verbose: bool = False) -> None:
@@ -159,14 +164,10 @@ def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
             done, of = collection.built
             yield Text(f"collection {name} is being rebuilt: {done:,} of {counted(of, 'document')} done")
         if collection.old_until and collection.old_until > now:
-            yield Text(f"collection {name}: {_kept(name, collection, collection.old_until - now, config)}")
-
-
-def _kept(name: str, collection: CollectionStatus, left: float, config: Path) -> str:
-    """Describe the effect of `rollback`, and until when it works."""
-    what = "rollback" if collection.old_undone else "change"
-    back = command(f"rollback {name}", config)
-    return f"the state before the last {what} is kept for another {duration(left)}; to return: {back}"
+            what = "rollback" if collection.old_undone else "change"
+            left = duration(collection.old_until - now)
+            kept = f"the state before the last {what} is kept for another {left}"
+            yield Text(f"collection {name}: {kept}; to return: {command(f'rollback {name}', config)}")
 
 
 def _sick(status: Status) -> dict[str, list[str]]:
@@ -185,8 +186,8 @@ def _print_sources(status: Status, now: float) -> None:
         [
             (
                 name,
-                *map(_number, (s.settled, s.due, s.waiting)),
-                Text(_number(s.quarantined), "yellow" if s.quarantined else ""),
+                *(f"{number:,}" for number in (s.settled, s.due, s.waiting)),
+                Text(f"{s.quarantined:,}", "yellow" if s.quarantined else ""),
                 f"{duration(max(0.0, now - s.last_scan))} ago" if s.last_scan else "never",
             )
             for name, s in status.sources.items()
@@ -198,20 +199,14 @@ def _print_collections(status: Status) -> None:
     rows = [
         (
             name if c.shards == 1 else f"{name} ({c.shards} shards)",
-            _number(c.records),
+            f"{c.records:,}",
             c.strategy or "-",
             c.model or "-",
-            _health(c),
+            HEALTH[c.healthy].copy(),
         )
         for name, c in status.collections.items()
     ]
     print_table(("collection", "records", "strategy", "model", "in Chroma"), rows)
-
-
-def _health(collection: CollectionStatus) -> Text:
-    if collection.healthy is None:
-        return Text("not created yet", "dim")
-    return Text("healthy", "green") if collection.healthy else Text("not healthy", "red")
 
 
 def print_skipped(skipped: Sequence[Skipped]) -> None:
@@ -264,7 +259,3 @@ def _outlook(failed: FailedDocument, now: float) -> str:
 
 def _clock(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
-
-
-def _number(value: int) -> str:
-    return f"{value:,}"

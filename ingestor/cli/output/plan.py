@@ -24,8 +24,7 @@ from ingestor.core.escape import line
 from ingestor.units import counted
 
 if TYPE_CHECKING:
-    from ingestor.queries.needs import Needs
-    from ingestor.queries.plan import CollectionChange, SyncPlan
+    from ingestor.queries.plan import SyncPlan
 
 DONE = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # kinds that mean work
 SELDOM = ("rebuilt", "recut", *ASIDE)
@@ -39,7 +38,7 @@ def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) ->
     _print_changes(plan, config)
     if not plan.sources:
         print("No source could be examined, so there is nothing to plan:")
-        _complain_all(plan)
+        _print_problems(plan)
         print(f"\nNothing was changed. To plan again: {command('plan', config)}")
         return
     total = asdict(plan.documents)
@@ -67,8 +66,8 @@ def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) ->
         print(f"cost       about {plan.cost:,.4g}")
     _print_needs(plan, machines)
     print_skipped(plan.skipped)
-    _complain_all(plan)
-    print(f"\n{_then(plan, config)}")
+    _print_problems(plan)
+    print(f"\n{_outcome(plan, config)}")
 
 
 def _print_needs(plan: SyncPlan, machines: int) -> None:
@@ -94,27 +93,14 @@ def _print_needs(plan: SyncPlan, machines: int) -> None:
         print(f"Chroma     about {needs.written:,.4g} to write, {needs.stored:,.4g} a month to store")
 
 
-def _needs_json(needs: Needs, machines: int) -> dict[str, Any]:
-    return {
-        **{f"{name}_bytes": size for name, size in asdict(needs.disk).items()},
-        "chroma_memory": needs.memory,
-        "read_seconds": round(needs.read_seconds, 1),
-        "write_seconds": round(needs.write_seconds, 1),
-        "machines": machines,
-        "seconds": round(needs.on(machines), 1),
-        "chroma_written": round(needs.written, 6),
-        "chroma_stored": round(needs.stored, 6),
-    }
-
-
-def _complain_all(plan: SyncPlan) -> None:
+def _print_problems(plan: SyncPlan) -> None:
     sources = [(f"source {name}", reason) for name, reason in plan.unseen.items()]
     collections = [(f"collection {name}", reason) for name, reason in plan.unusable.items()]
     for about, reason in (*plan.problems, *sources, *collections):
         complain(about, reason)
 
 
-def _then(plan: SyncPlan, config: Path) -> str:
+def _outcome(plan: SyncPlan, config: Path) -> str:
     if plan.restart:
         keys = ", ".join(plan.restart)
         return (
@@ -126,7 +112,9 @@ def _then(plan: SyncPlan, config: Path) -> str:
             f"Nothing was changed. The running ingestor follows {line(plan.follows)}, not {config}: "
             "to do it, put the change into that file."
         )
-    if not (_works(plan) or plan.renamed):
+    documents = asdict(plan.documents)
+    works = any(documents[kind] for kind in DONE) or any(asdict(plan.records).values())
+    if not (works or plan.renamed):
         return "Nothing to do." if plan.complete else "Nothing else to do in what could be examined."
     if any(change.waits for change in plan.changes):
         return f"Nothing was changed. To do it: {command('apply', config)}"
@@ -137,7 +125,19 @@ def _then(plan: SyncPlan, config: Path) -> str:
 
 def _print_changes(plan: SyncPlan, config: Path) -> None:
     for change in plan.changes:
-        _print_change(change, config)
+        rebuilt = bool(change.changes or change.swap)
+        how = "in a second collection, which then takes its name" if change.swap else "document by document"
+        what = "'s metadata is written in place, and nothing is embedded:"
+        what = f" is rebuilt {how}:" if rebuilt else what
+        print_wrapped(Text.assemble((f"collection {change.collection}", "bold"), what))
+        for one in (*change.changes, *([change.metadata] if change.metadata else [])):
+            print_wrapped(Text(line(f"  {one}")))
+        if rebuilt:
+            print(f"  {counted(change.chunks, 'chunk')} of these documents exist now")
+        if rebuilt and change.waits:
+            waits = f"{change.waits}. To approve it: {command('apply', config)}"
+            print_wrapped(Text.assemble(("  waits for approval: ", "yellow"), waits))
+        print()
     for old, new in plan.renamed.items():
         words = f"{old} was renamed to {new}: its documents are handed over, and none is embedded"
         print_wrapped(Text.assemble(("source ", "yellow"), words))
@@ -146,41 +146,24 @@ def _print_changes(plan: SyncPlan, config: Path) -> None:
         print_wrapped(Text.assemble(("source ", "yellow"), words))
 
 
-def _print_change(change: CollectionChange, config: Path) -> None:
-    """Print the differences of the config, and how they are applied."""
-    found = [*change.changes, *([change.metadata] if change.metadata else [])]
-    if change.changes or change.swap:
-        how = "in a second collection, which then takes its name" if change.swap else "document by document"
-        said = f" is rebuilt {how}:"
-    else:
-        said = "'s metadata is written in place, and nothing is embedded:"
-    print_wrapped(Text.assemble((f"collection {change.collection}", "bold"), said))
-    for one in found:
-        print_wrapped(Text(line(f"  {one}")))
-    if not (change.changes or change.swap):
-        print()
-        return
-    print(f"  {counted(change.chunks, 'chunk')} of these documents exist now")
-    if change.waits:
-        waits = f"{change.waits}. To approve it: {command('apply', config)}"
-        print_wrapped(Text.assemble(("  waits for approval: ", "yellow"), waits))
-    print()
-
-
-def _works(plan: SyncPlan) -> bool:
-    documents = asdict(plan.documents)
-    return any(documents[kind] for kind in DONE) or any(asdict(plan.records).values())
-
-
 def _plan_json(plan: SyncPlan, machines: int) -> dict[str, Any]:
     """Return the fields of the plan, with the needs on so many machines, and unseen sources as problems."""
     problems = [*plan.problems, *plan.unseen.items()]
-    fields = asdict(plan)
+    fields, needs = asdict(plan), plan.needs
     del fields["sampled"]
     return fields | {
         "cost": round(plan.cost, 6),
         "disk": plan.needs.disk.total,
-        "needs": _needs_json(plan.needs, machines),
+        "needs": {
+            **{f"{name}_bytes": size for name, size in asdict(needs.disk).items()},
+            "chroma_memory": needs.memory,
+            "read_seconds": round(needs.read_seconds, 1),
+            "write_seconds": round(needs.write_seconds, 1),
+            "machines": machines,
+            "seconds": round(needs.on(machines), 1),
+            "chroma_written": round(needs.written, 6),
+            "chroma_stored": round(needs.stored, 6),
+        },
         "sample": {"read": plan.sampled} if plan.sampled else None,
         "problems": [{"document": about, "reason": reason} for about, reason in problems],
     }

@@ -23,7 +23,7 @@ from ingestor.state.run_status import SyncProgress
 from ingestor.units import counted
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn, TaskID
+    from rich.progress import Progress, TaskID
 
     from ingestor.project import Ready
 
@@ -40,9 +40,10 @@ def shown(quiet: bool, *, logged: bool = False) -> Iterator[Callable[[SyncProgre
     if quiet:
         yield lambda progress: None
     elif err.is_terminal and not logged:
-        from rich.progress import Progress  # slow to import
+        from rich.progress import BarColumn, Progress, TextColumn  # slow to import
 
-        with Progress(*_columns(), console=err, transient=True) as bar:
+        text = TextColumn("{task.description}{task.fields[work]}", markup=False)
+        with Progress(BarColumn(10), text, console=err, transient=True) as bar:
             yield Bar(bar)
     else:
         yield ProgressLines()
@@ -77,7 +78,7 @@ class Bar:
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
-        self._task = self._begin()
+        self._task: TaskID = bar.add_task("", total=None, work="")
 
     def __call__(self, stretch: SyncProgress) -> None:
         if (listing := _listing(stretch)) and not stretch.waiting:
@@ -87,21 +88,12 @@ class Bar:
         if not stretch.waiting:
             self._bar.stop()
             self._bar.remove_task(self._task)
-            self._task = self._begin()
+            self._task = self._bar.add_task("", total=None, work="")
             return
         self._bar.update(
             self._task, description="", completed=stretch.share, total=1.0, work=work_words(stretch)
         )
         self._bar.start()
-
-    def _begin(self) -> TaskID:
-        return self._bar.add_task("", total=None, work="")
-
-
-def _columns() -> tuple[ProgressColumn, ...]:
-    from rich.progress import BarColumn, TextColumn
-
-    return (BarColumn(10), TextColumn("{task.description}{task.fields[work]}", markup=False))
 
 
 class ProgressLines:
