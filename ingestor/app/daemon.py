@@ -45,7 +45,8 @@ class Signals:
     def __init__(self, until: Stop | None = None) -> None:
         self.reload = False
         self._until, self._stop, self._stopped = until, False, 0.0  # monotonic seconds
-        self.terminals = _terminals() if _has_terminal() else ()
+        own = _has_terminal()
+        self.terminals = tuple(stream for stream in (0, 1, 2) if own and os.isatty(stream))
 
     @property
     def stop(self) -> bool:
@@ -82,7 +83,10 @@ class Signals:
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:
         if self.terminals and not _has_terminal():
-            _mute(self.terminals)
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for stream in self.terminals:  # writing to a closed terminal would be an error
+                os.dup2(nowhere, stream)
+            os.close(nowhere)
             self.stop = True
         else:
             self.reload = True
@@ -97,18 +101,6 @@ def _has_terminal() -> bool:
     return True
 
 
-def _terminals() -> tuple[int, ...]:
-    return tuple(stream for stream in (0, 1, 2) if os.isatty(stream))
-
-
-def _mute(streams: tuple[int, ...]) -> None:
-    """Redirect output to nowhere: writing to a closed terminal would be an error."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in streams:
-        os.dup2(nowhere, stream)
-    os.close(nowhere)
-
-
 _AT_NEXT_START = {"log": "log", "cache.size": "cache_size"}  # by name in the file; the others do not wait
 SETTLE = 1.0  # seconds without a write: half a config can be valid, with fewer sources
 
@@ -117,10 +109,7 @@ Stamp = tuple[int, int] | None
 
 @dataclass(slots=True)
 class ConfigState:
-    """How the config file differs from the config in force, for those who watch the daemon.
-
-    ``refused``: why it was refused; "" if it was not.
-    """
+    """Differences of the config file from the config in force. ``refused``: why it was refused, or ""."""
 
     refused: str = ""
     restart_pending: bool = False
@@ -147,7 +136,7 @@ class Reloader:
         self._last, self._since = seen, monotonic()
 
     def changed(self) -> Config | None:
-        """The new config, if the file changed and can be taken over while running; else None."""
+        """Return the new config, if the file changed and can be applied while running; else None."""
         now = stamp(self._path)
         if now != self._last:
             self._last, self._since = now, monotonic()
@@ -212,12 +201,6 @@ PUT_BACK = 5.0  # seconds by which the clock may be put back without consequence
 PATIENCE = 30.0  # seconds for which a sync retries failures without progress
 
 
-def _folders(config: Config) -> dict[str, Path]:
-    """Return the folders that the program keeps on disk, by name."""
-    chroma = getattr(config.chroma, "path", None)
-    return {"state": config.state} | ({"chroma": chroma} if chroma else {})
-
-
 @dataclass
 class Loop:
     """Steps the engine. ``watcher``: called with the progress about once a second."""
@@ -242,7 +225,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         self.started, self.turned = self.now(), self.running.ports.ticks()
-        self._meter = Meter(self._note)
+        self._meter = Meter(lambda stretch: setattr(self, "stretch", stretch))
 
     def now(self) -> float:
         """POSIX seconds."""
@@ -276,8 +259,10 @@ class Loop:
         self.running = replace(self.running, parts=replace(parts, unserved=True))
 
     def run(self, reloaded: Callable[[], Config | None], settled: Callable[[Live], None]) -> None:
-        """Run until stopped. ``reloaded`` returns a new config, if any; ``settled`` is called at the first
-        rest."""
+        """Run until stopped.
+
+        ``reloaded`` returns a new config, if any; ``settled`` is called at the first rest.
+        """
         engine, rested = self.running.engine, False
         engine.journal.wait_until(self.now() + LONGEST_WAIT)
         self.running.configure(watch=True)
@@ -322,14 +307,10 @@ class Loop:
             self.running.configure(watch=watch)
         self._previous, self._outdated = None, False
 
-    def _advance(self) -> bool:
-        running = self.running
-        return running.swaps.advance(
-            running.parts.config.rechunk, running.engine.scanner.has_listed, running.engine.busy()
-        )
-
     def view(self, journal: JournalReader) -> DaemonView:
         """Return the figures that the service port shows."""
+        config = self.running.parts.config
+        folders = {"state": config.state, "chroma": getattr(config.chroma, "path", None)}
         return DaemonView(
             journal=journal,
             embeddings=self.running.embedding,
@@ -347,7 +328,7 @@ class Loop:
             count_tokens=self.running.parts.tokens.counts,
             counts=lambda: self.running.engine.writer.counts,
             stages=lambda: self.running.engine.times.seconds,
-            folders=_folders(self.running.parts.config),
+            folders={name: folder for name, folder in folders.items() if folder is not None},
             reranker=lambda: self.running.parts.reranker,
             checks=lambda: run_status.read_checks(self.running.parts.config.state),
         )
@@ -386,8 +367,11 @@ class Loop:
         )
 
     def _waiting(self) -> int:
-        """Documents that are not settled. While documents are in flight it may be some seconds old: a long
-        backlog is counted for a twentieth of the time at most."""
+        """Return the number of documents that are not settled.
+
+        While documents are in flight it may be some seconds old: a long backlog is counted for a twentieth of
+        the time at most.
+        """
         begun = self.running.ports.ticks()
         if begun >= self._count_after or not self.running.engine.flight.rows():
             self._counted = Reports(self.running.engine.journal).due()
@@ -412,7 +396,8 @@ class Loop:
                 engine.check_collections()
             engine.step(0.0 if lexical.due() else max(0.0, min(TICK, engine.wake_at() - self.now())))
             lexical.work()
-            self._outdated |= self._advance()
+            settings = running.parts.config.rechunk
+            self._outdated |= running.swaps.advance(settings, engine.scanner.has_listed, engine.busy())
             if self._outdated:
                 self._configure(watch=watch)
             if self.now() - self.shown.at >= TICK:
@@ -463,9 +448,6 @@ class Loop:
                 describe(error),
                 extra=event("state_unwritable", reason=describe(error)),
             )
-
-    def _note(self, stretch: SyncProgress) -> None:
-        self.stretch = stretch
 
     def _show(self) -> None:
         before, now = self.shown, self.live()

@@ -88,17 +88,15 @@ def parser(choice: Choice, isolation: Isolation) -> Parser:
 
 def here(config: Config) -> Home:
     """Return the home of the state that a config names, with a digest of the machine's confidential id."""
-    machine = next(filter(None, map(_digest, _MACHINE_IDS)), "")
+    machine = ""
+    for file in _MACHINE_IDS:
+        with suppress(OSError):
+            if text := file.read_text(errors="replace").strip():
+                machine = blake2b(text.encode(), digest_size=8, person=b"ingestor").hexdigest()
+                break
     chroma: Path | None = getattr(config.chroma, "path", None)
     place = "" if chroma is None else str(chroma.resolve())
     return Home(machine, socket.gethostname(), str(config.state.resolve()), place)
-
-
-def _digest(file: Path) -> str:
-    with suppress(OSError):
-        if text := file.read_text(errors="replace").strip():
-            return blake2b(text.encode(), digest_size=8, person=b"ingestor").hexdigest()
-    return ""
 
 
 class SourceRoot(NamedTuple):

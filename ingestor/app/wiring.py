@@ -193,7 +193,12 @@ class Running:
             return [replace(source, only_loses=True) for source in sources]
         self.models[setup.edition] = parts.model
         setting = parts.config.embedding.options
-        embed = self.embedding.of(parts.embedder_recipe, lambda: self._embedder(parts), setting)
+
+        def embedder() -> Embedder:
+            own = parts.embedder
+            return own if self.fleet is None else self.fleet.embedder(own, embedder_setup(parts))
+
+        embed = self.embedding.of(parts.embedder_recipe, embedder, setting)
         sources = parts.sources(
             setup.serves,
             setup.edition,
@@ -208,10 +213,6 @@ class Running:
                 if (on_nodes := tools_setup(parts, source.feed, source.tools)) is not None:
                     self.fleet.know(source.feed, source.tools, on_nodes)
         return found
-
-    def _embedder(self, parts: Parts) -> Embedder:
-        own = parts.embedder
-        return own if self.fleet is None else self.fleet.embedder(own, embedder_setup(parts))
 
 
 def _no_vectors(texts: Sequence[str]) -> Vectors:

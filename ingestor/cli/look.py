@@ -318,8 +318,7 @@ def evaluate(
         ),
     ] = None,
     keep_questions: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the questions to a CSV file for reuse."),
+        Path | None, typer.Option(metavar="FILE", help="Write the questions to a CSV file for reuse.")
     ] = None,
     sample: Annotated[int, typer.Option(min=1, metavar="N", help="Number of documents to read.")] = 100,
     make: Annotated[
@@ -329,8 +328,7 @@ def evaluate(
         int, typer.Option(min=0, help="Another number samples other documents and questions.")
     ] = 0,
     models: Annotated[
-        str,
-        typer.Option(metavar="NAME,...", help="Embedding models to compare, with the same questions."),
+        str, typer.Option(metavar="NAME,...", help="Embedding models to compare, with the same questions.")
     ] = "",
     search: Annotated[
         str,
@@ -340,8 +338,7 @@ def evaluate(
         ),
     ] = "dense",
     ask_model: Annotated[
-        bool,
-        typer.Option("--ask-model", help="Generate the questions with language_model of the config."),
+        bool, typer.Option("--ask-model", help="Generate the questions with language_model of the config.")
     ] = False,
     judge: Annotated[
         int,
@@ -353,8 +350,7 @@ def evaluate(
         ),
     ] = 0,
     estimate: Annotated[
-        bool,
-        typer.Option("--estimate", help="Print the number and cost of model calls; send none."),
+        bool, typer.Option("--estimate", help="Print the number and cost of model calls; send none.")
     ] = False,
     budget: Annotated[
         str, typer.Option(metavar="TOKENS,...", help="Token budgets of retrieval; the first one ranks.")

@@ -15,18 +15,7 @@ from typer.core import TyperGroup
 
 from ingestor import __version__
 from ingestor.cli.control import accept, apply, collections, pause, resume, retry, rollback
-from ingestor.cli.look import (
-    chunk,
-    evaluate,
-    history,
-    list_documents,
-    mcp,
-    plan,
-    query,
-    show,
-    status,
-    verify,
-)
+from ingestor.cli.look import chunk, evaluate, history, list_documents, mcp, plan, query, show, status, verify
 from ingestor.cli.run import init, run, sync
 from ingestor.cli.trial import try_folder
 from ingestor.cli.usage import FAILED, INTERRUPTED, USAGE, fail

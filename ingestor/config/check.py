@@ -18,7 +18,6 @@ from ingestor.config.models import (
     Config,
     OwnMetadata,
     Problem,
-    Rechunk,
     Settings,
     SourceConfig,
     SourceSettings,
@@ -28,7 +27,6 @@ from ingestor.config.options import Check, Mapped
 from ingestor.config.servers import Chroma, Embedded, Http, RemoteChroma, Supervised
 from ingestor.config.workers import THREADS, Workers
 from ingestor.config.yaml_tree import ConfigTree, Where
-from ingestor.core.metadata_keys import Profile
 from ingestor.core.shards import shard_names
 from ingestor.http_server.access import LEAST_TOKEN, is_guessable, is_loopback
 from ingestor.llm.options import Endpoint
@@ -109,6 +107,7 @@ def _config(check: Check, data: Mapped) -> Config | None:
         _require_folder(check, ("chroma", "path"), chroma.path)
     for index, source in sources.items():
         _own_files(check, ("sources", index, "path"), source, settings.state, chroma)
+    price = embedding.options.price if isinstance(embedding.options, Paid) else 0.0
     taken = _ports(check, sources, chroma)
     http = _http(check, data)
     if http is not None and http.port in taken:
@@ -128,7 +127,7 @@ def _config(check: Check, data: Mapped) -> Config | None:
         log=settings.log,
         parsing=settings.parsing,
         max_records=settings.max_records,
-        rechunk=_with_price(settings.rechunk, embedding),
+        rechunk=settings.rechunk.model_copy(update={"price": price or settings.rechunk.price}),
         prune=settings.prune,
         http=http,
         search=settings.search,
@@ -142,12 +141,6 @@ def _require_folder(check: Check, at: Where, path: Path) -> None:
     file = next((each for each in (path, *path.parents) if isfile(each)), None)  # noqa: PTH113 - no error for a closed folder
     if file is not None:
         check.fault(at, f"{file} is a file, and must be a folder: move it away, or choose another path")
-
-
-def _with_price(rechunk: Rechunk, embedding: Choice) -> Rechunk:
-    """Return the settings with the embedder's price, if it has one."""
-    price = embedding.options.price if isinstance(embedding.options, Paid) else 0.0
-    return rechunk.model_copy(update={"price": price}) if price else rechunk
 
 
 def _section(data: Mapped, key: str) -> Mapped:
@@ -242,6 +235,9 @@ def _source(
     types = types_of(check, _section(data, "parsing"), (*at, "parsing"))
     if not (settings and connector and chosen and defaults):
         return None
+    profile = defaults.metadata
+    if isinstance(profile, dict):
+        profile = profile.get(settings.collection, "full")
     return SourceConfig(
         name=SourceName(settings.name),
         collection=CollectionName(settings.collection),
@@ -251,7 +247,7 @@ def _source(
         scan_every=defaults.scan_every if settings.scan_every is None else settings.scan_every,
         max_loss=defaults.max_loss if settings.max_loss is None else settings.max_loss,
         archives=settings.archives,
-        metadata=_profile(defaults, settings.collection),
+        metadata=tuple(sorted(set(profile))) if isinstance(profile, list) else profile,
         own=OwnMetadata(
             tuple(settings.metadata.values.items()),
             tuple((pattern, tuple(pairs.items())) for pattern, pairs in settings.metadata.paths.items()),
@@ -306,13 +302,6 @@ def _names(check: Check, data: Mapped) -> None:
             check.fault(("sources", index, "name"), f"{name!r} is also the name of sources[{first[name]}]")
 
 
-def _profile(settings: Settings, collection: str) -> Profile:
-    """The metadata profile of a collection."""
-    given = settings.metadata
-    chosen = given.get(collection, "full") if isinstance(given, dict) else given
-    return tuple(sorted(set(chosen))) if isinstance(chosen, list) else chosen
-
-
 def _check_fed(check: Check, data: Mapped, section: str) -> None:
     """Report options of collections that no source feeds."""
     fed = sorted({str(source.get("collection")) for _, source in _source_data(data)})
@@ -342,18 +331,15 @@ def _overlaps(check: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Pro
         if one.connector == other.connector:
             same = f"lists the same documents for the same collection as sources[{i}] ({one.name})"
             check.fault(("sources", j), f"{same}: remove one of them")
-        elif _is_nested(one, other):
+            continue
+        paths = [getattr(source.connector.options, "path", None) for source in (one, other)]
+        a, b = (Path(normpath(path)) if isinstance(path, Path) else None for path in paths)
+        if a and b and (a.is_relative_to(b) or b.is_relative_to(a)):
             yield check.tree.problem(
                 ("sources", j, "path"),
                 f"overlaps with sources[{i}] ({one.name}), which feeds the same collection: "
                 "files in both are indexed twice",
             )
-
-
-def _is_nested(one: SourceConfig, other: SourceConfig) -> bool:
-    paths = [getattr(source.connector.options, "path", None) for source in (one, other)]
-    a, b = (Path(normpath(path)) if isinstance(path, Path) else None for path in paths)
-    return bool(a and b and (a.is_relative_to(b) or b.is_relative_to(a)))
 
 
 def _own_files(check: Check, at: Where, source: SourceConfig, state: Path, chroma: Chroma) -> None:

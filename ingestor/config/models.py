@@ -157,8 +157,7 @@ class Rechunk(Options):
         description="price of a million embedded tokens; an embedder's own `price` comes first",
     )
     grace: Duration = Field(
-        default=3600.0,
-        description="time to keep the old collection after a swap, for `ingestor rollback`",
+        default=3600.0, description="time to keep the old collection after a swap, for `ingestor rollback`"
     )
 
     @model_validator(mode="before")
@@ -195,8 +194,7 @@ class Settings(Options):
         "collections",
     )
     chunking: dict[str, Any] = Field(
-        default={},
-        description=f"`strategy` (`{DEFAULT_STRATEGY}` by default) and its options",
+        default={}, description=f"`strategy` (`{DEFAULT_STRATEGY}` by default) and its options"
     )
     metadata: MetadataSetting | dict[str, MetadataSetting] = Field(
         default="full",
@@ -207,8 +205,7 @@ class Settings(Options):
         default={}, description="options of single collections, by name"
     )
     language_model: dict[str, Any] = Field(
-        default={},
-        description="model for questions and judgements of `ingestor evaluate`",
+        default={}, description="model for questions and judgements of `ingestor evaluate`"
     )
     cache: Cache = Field(default=Cache(), description="vector cache")
     workers: Annotated[int, Field(ge=1, le=THREADS)] | dict[str, Any] | None = Field(
@@ -306,8 +303,7 @@ class SourceSettings(Options):
         description="chunking of the source; without `strategy`, these options change the top level's",
     )
     parsing: dict[str, dict[str, Any]] = Field(
-        default={},
-        description="options of parsers by kind, and `types`, which precede the top level's",
+        default={}, description="options of parsers by kind, and `types`, which precede the top level's"
     )
     archives: bool = Field(
         default=False,

@@ -41,13 +41,7 @@ class Check:
             self.problems.append(self.tree.problem(where, message))
 
     def choice(
-        self,
-        group: Group,
-        data: Mapped,
-        at: Where,
-        selector: str,
-        default: str = "",
-        own: Iterable[str] = (),
+        self, group: Group, data: Mapped, at: Where, selector: str, default: str = "", own: Iterable[str] = ()
     ) -> Choice | None:
         """The plugin that ``selector`` names, with the rest of the data as its options.
 

@@ -49,8 +49,7 @@ class Supervised(Options):
     path: Path = Field(default=Path("chroma"), description="folder of Chroma's data")
     port: Port = Field(default=8000, description="port to listen on")
     host: Host = Field(
-        default="127.0.0.1",
-        description="address to listen on; programs on other machines need a `token`",
+        default="127.0.0.1", description="address to listen on; programs on other machines need a `token`"
     )
     hosts: tuple[HostName, ...] = Field(
         default=(),
@@ -89,10 +88,7 @@ class RemoteChroma(Options):
 
     host: Host = Field(description="host name or address of the server")
     port: Port = Field(default=8000, description="port of the server")
-    token: SecretStr | None = Field(
-        default=None,
-        description="bearer token to send",
-    )
+    token: SecretStr | None = Field(default=None, description="bearer token to send")
     ssl: bool = Field(default=False, description="connect with TLS")
     tenant: Annotated[str, Field(min_length=1)] = Field(
         default="default_tenant", description="tenant; must exist"
@@ -141,8 +137,7 @@ class Http(Options):
         "`localhost` or an address are refused",
     )
     token: SecretStr | None = Field(
-        default=None,
-        description="bearer token of clients; `/healthz` and `/readyz` need none",
+        default=None, description="bearer token of clients; `/healthz` and `/readyz` need none"
     )
     public_url: str | None = Field(
         default=None,

@@ -1,7 +1,7 @@
 """All collections in Chroma, ours or not; and how a person deletes or adopts one."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -213,7 +213,11 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
         reason = f"missing: Chroma has nothing in {path}; a sync writes all records again"
         return {one.serves: reason for one in editions if kept.records(one.name)}
     try:
-        with _with_state(config) as place, collections_of(place, journal) as collections:
+        with ExitStack() as stack:
+            if not config.state.exists():  # lost: the log of Chroma's server needs another folder
+                folder = stack.enter_context(TemporaryDirectory(prefix="ingestor-"))
+                config = replace(config, state=Path(folder))
+            collections = stack.enter_context(collections_of(config, journal))
             here = [one.serves for one in editions]
             new = {each.collection: each.shards for each in config.sources if each.collection not in here}
             found = {name: _strange(collections, shard_names(name, shards)) for name, shards in new.items()}
@@ -221,16 +225,6 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
     except (NeedsHuman, Transient) as error:
         return dict.fromkeys(config.collections, str(error))
     return {str(name): reason for name, reason in found.items() if reason is not None}
-
-
-@contextmanager
-def _with_state(config: Config) -> Iterator[Config]:
-    """The config; where its state folder is lost, with another one for the log of Chroma's server."""
-    if config.state.exists():
-        yield config
-        return
-    with TemporaryDirectory(prefix="ingestor-") as folder:
-        yield replace(config, state=Path(folder))
 
 
 def _strange(collections: Collections, names: Sequence[str]) -> str | None:

@@ -54,7 +54,9 @@ def disk(records: int, text: int, embedded: int, dimensions: int) -> Disk:
     metadata for each record, and an index of the text.
     """
     chroma = round(records * (3900 + 4 * dimensions) + 10.5 * text)
-    return Disk(chroma, 170 * records, round(embedded * _cached(2 * dimensions + 100)))
+    row = 2 * dimensions + 100  # bytes in the cache: rows share a page, or take several
+    cached = _PAGE / (_PAGE // row) if row < _PAGE else _PAGE * math.ceil(row / _PAGE)
+    return Disk(chroma, 170 * records, round(embedded * cached))
 
 
 def memory(records: int, dimensions: int) -> int:
@@ -82,8 +84,3 @@ def _written(records: int) -> float:
 def gibibytes(records: int, text: int, metadata: int, dimensions: int) -> float:
     """Return the size of new records as sent: texts, metadata and vectors."""
     return (text + metadata + 4 * dimensions * records) / _GIB
-
-
-def _cached(row: int) -> float:
-    """Bytes of a row of the cache: rows share a page of 4096 bytes, or take several."""
-    return _PAGE / (_PAGE // row) if row < _PAGE else _PAGE * math.ceil(row / _PAGE)

@@ -330,7 +330,7 @@ class Rehearsal:
         for number, entry in enumerate(unsettled.due_at(source.feed, places)):
             self.say(f"{source.name}: {number:,} of {len(places):,} read")
             size += (entry.item.size or 0) if entry.item is not None else 0
-            job = Job(entry, _others(self.journal, entry, source.tools.statistic))
+            job = Job(entry, self._others(entry, source.tools.statistic))
             find_former = partial(predecessor, self.journal, source.is_moved)
             try:
                 prepared = until_readable(partial(prepare, job, tools, find_former), self.until)
@@ -367,19 +367,18 @@ class Rehearsal:
         whole.documents["unchanged"] = listed - whole.documents.total()
         return whole
 
+    def _others(self, entry: Entry, statistic: str | None) -> Sums | None:
+        """Return the collection's sums without this document, as the engine gives them to the chunker."""
+        total = None if statistic is None else self.journal.total(entry.collection, statistic)
+        if total is None or entry.sums is None or entry.statistic != statistic:
+            return total
+        return total - entry.sums
+
     def _remove(self, name: SourceName) -> None:
         """Note the removal of the documents that no new one was found to be."""
         figures = self.by_source.setdefault(name, Figures())
         figures.documents["removed"], dropped = Unsettled(self.journal).gone(name)
         figures.records["dropped"] += dropped
-
-
-def _others(journal: Journal, entry: Entry, statistic: str | None) -> Sums | None:
-    """Return the collection's sums without this document, as the engine gives them to the chunker."""
-    total = None if statistic is None else journal.total(entry.collection, statistic)
-    if total is None or entry.sums is None or entry.statistic != statistic:
-        return total
-    return total - entry.sums
 
 
 def unlisted(error: Exception) -> str:
@@ -426,7 +425,11 @@ def make_plan(
     total, tokens = rehearsal.total, round(rehearsal.total.tokens)
     # A server is not asked for its rate, since that may cost money.
     if rate is None and not remote and total.texts >= MEASURED:
-        rate = str(_measure(parts, list(recorder.missing.values())[:MEASURED]))
+        measured = list(recorder.missing.values())[:MEASURED]
+        parts.embedder.embed(measured[:2])  # loads the model
+        begun = time.monotonic()
+        parts.embedder.embed(measured)
+        rate = str(sum(parts.tokens.counts(measured)) / max(1e-6, time.monotonic() - begun))
     speed = float(rate) if rate else None
     seconds = tokens / speed if speed else None if tokens else 0.0
     added, text = total.records["added"], round(total.text)
@@ -489,10 +492,3 @@ def look_alikes(dimensions: int) -> Embed:
         return wide[:, :dimensions]
 
     return made
-
-
-def _measure(parts: Parts, sample: list[str]) -> float:
-    parts.embedder.embed(sample[:2])  # loads the model
-    begun = time.monotonic()
-    parts.embedder.embed(sample)
-    return sum(parts.tokens.counts(sample)) / max(1e-6, time.monotonic() - begun)

@@ -11,7 +11,7 @@ from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, shown
 from ingestor.core.entries import ChromaName, Edition
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import reading
-from ingestor.model import CollectionName, SourceName
+from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.queries.access import collections_of, has_file, is_running, journal_of
 from ingestor.rechunk.policy import named
@@ -123,11 +123,18 @@ def gather(
 
     ``probe``: returns why a collection is not healthy, or None. It is None itself if Chroma cannot be asked.
     """
+    embedding = config.embedding
+    model = str(getattr(embedding.options, "model", None) or embedding.plugin.kind)
     status = Status(
         running,
         sources={source.name: SourceStatus() for source in config.sources},
         collections={
-            name: _with_means(CollectionStatus(), *_configured(config, name)) for name in config.collections
+            name: _with_means(
+                CollectionStatus(),
+                (each.chunking.plugin.kind for each in config.sources if each.collection == name),
+                model,
+            )
+            for name in config.collections
         },
         embedded_texts=live.texts,
         embedded_tokens=live.tokens,
@@ -233,20 +240,15 @@ def _collections(
         if edition.choices is not None:
             collection = _with_means(collection, *strategies_and_model(unpacked(edition.choices)))
         if probe is not None and edition.uuids:
-            reason = _reason(edition, probe)
+            sick = [(shard, why) for _, shard in edition.places if (why := probe(shard))]
+            reasons = (why if shard == edition.shown else f"{shard}: {why}" for shard, why in sick)
+            reason = "; ".join(reasons) or None
             collection = replace(collection, shards=edition.shards, reason=reason, healthy=reason is None)
         if records:
             with words_of(reading(lexical_path(config)), edition.uuids) as words:
                 collection = replace(collection, lexical=words.unready())
         found[name] = collection
     return found
-
-
-def _reason(edition: Edition, probe: Callable[[ChromaName], str | None]) -> str | None:
-    """Why the collection, or a shard of it, is not healthy."""
-    said = ((name, probe(name)) for _, name in edition.places)
-    found = [reason if name == edition.shown else f"{name}: {reason}" for name, reason in said if reason]
-    return "; ".join(found) or None
 
 
 def with_edition(
@@ -274,33 +276,25 @@ def _with_means(collection: CollectionStatus, strategies: Iterable[str], model: 
     return replace(collection, strategy=", ".join(sorted(set(strategies))), model=model)
 
 
-def _configured(config: Config, name: CollectionName) -> tuple[list[str], str]:
-    """Strategies and model of the config."""
-    strategies = [source.chunking.plugin.kind for source in config.sources if source.collection == name]
-    embedding = config.embedding
-    return strategies, str(getattr(embedding.options, "model", None) or embedding.plugin.kind)
-
-
 def current_status(in_force: InForce) -> Status:
-    """The status of everything, with or without a running daemon."""
+    """Return the status of everything, with or without a running daemon."""
+    config, running = in_force.config, is_running(in_force.config)
+    live = run_status.read(config.state)
+    if running and str(live.pid) not in noted(lock_path(config))[:1]:
+        live = Live()  # the file is of an earlier process
+    status = _status(config, live, running)
     return replace(
-        _status(in_force.config),
-        config_error=in_force.error,
-        config_since=in_force.since,
-        config_restart=in_force.restart,
+        status, config_error=in_force.error, config_since=in_force.since, config_restart=in_force.restart
     )
 
 
-def _status(config: Config) -> Status:
-    running, said = is_running(config), run_status.read(config.state)
-    if running and str(said.pid) not in noted(lock_path(config))[:1]:
-        said = Live()  # the file is of an earlier process
+def _status(config: Config, live: Live, running: bool) -> Status:
     if not has_file(journal_path(config)):
-        return gather(config, None, said, running, None)
+        return gather(config, None, live, running, None)
     with journal_of(config) as journal:
         try:
             with collections_of(config, journal, 0.0 if running else None) as collections:
-                return gather(config, journal, said, running, collections.probe)
+                return gather(config, journal, live, running, collections.probe)
         except (NeedsHuman, Transient) as error:
             reason = str(error)
-            return gather(config, journal, said, running, lambda name: reason)
+            return gather(config, journal, live, running, lambda name: reason)

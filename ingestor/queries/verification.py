@@ -105,11 +105,16 @@ def examine(
                 present[number].update(record.id for record in records)
                 found.words += words.differing(records)
                 _examine_page(found, wanted, records, shards[number], cache, embedder)
-                _note_absent(found, wanted, records)
+                for id_ in wanted.keys() - {record.id for record in records}:
+                    row, known = wanted[id_]
+                    found.rows.add(row)
+                    if not known.unsure:
+                        found.missing.append(id_)
         for number, shard in enumerate(shards):
-            found.orphans[number] = _orphans(shard, present[number])
-            found.orphaned += found.orphans[number]
-            present[number].update(found.orphans[number])
+            if shard.count() > len(present[number]):  # only then the ids of all records are read
+                found.orphans[number] = sorted(map(RecordId, present[number].absent(shard.ids())))
+                found.orphaned += found.orphans[number]
+                present[number].update(found.orphans[number])
         found.words += words.surplus(present)
     except Torn as error:
         found.broken = str(error)
@@ -124,11 +129,6 @@ def mend(journal: Journal, shards: Sequence[Index], collection: EditionName, fou
     note_keys(journal, collection, found.keys)
     if found.rows:
         journal.doubt(collection, sorted(found.rows))
-
-
-def _orphans(shard: Index, present: KeySet) -> list[RecordId]:
-    """Records of a shard besides those ``present``; they are listed only if there are more than these."""
-    return sorted(map(RecordId, present.absent(shard.ids()))) if shard.count() > len(present) else []
 
 
 def _examine_page(
@@ -175,14 +175,6 @@ def _by_shard(page: Sequence[KeptRecord], shards: int) -> list[tuple[int, Expect
         part = parts.setdefault(shard_of(kept.document_id, shards), {})
         part[record_id(kept.document_id, kept.known.slot)] = kept.row, kept.known
     return sorted(parts.items())
-
-
-def _note_absent(found: Findings, expected: Expected, records: Sequence[Record]) -> None:
-    for id_ in expected.keys() - {record.id for record in records}:
-        row, known = expected[id_]
-        found.rows.add(row)
-        if not known.unsure:
-            found.missing.append(id_)
 
 
 _EXAMPLES = 5  # documents of a source that are named

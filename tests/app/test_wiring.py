@@ -21,8 +21,7 @@ sources:
 
 
 @pytest.mark.parametrize(
-    ("edit", "same"),
-    [(("size: 200", "size: 150"), True), (("path: ./docs", "path: ./other"), False)],
+    ("edit", "same"), [(("size: 200", "size: 150"), True), (("path: ./docs", "path: ./other"), False)]
 )
 def test_place_of_source_outlives_other_changes_of_config(
     tmp_path: Path, edit: tuple[str, str], same: bool

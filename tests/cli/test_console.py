@@ -96,10 +96,7 @@ def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
     ("report", "words"),
     [
         (Verification(checked=1), ["1 record checked", "Everything is in order."]),
-        (
-            Verification(checked=2, repaired=True),
-            ["2 records checked", "Everything is in order again."],
-        ),
+        (Verification(checked=2, repaired=True), ["2 records checked", "Everything is in order again."]),
         (
             Verification(checked=5000, missing=2, wrong_metadata=1, examples=("docs: missing: a#1",)),
             [

@@ -13,11 +13,7 @@ from ingestor.state.queries.reports import Skipped
 
 
 def said(
-    status: Status,
-    capsys: pytest.CaptureFixture[str],
-    config: Path = CONFIG,
-    *,
-    verbose: bool = False,
+    status: Status, capsys: pytest.CaptureFixture[str], config: Path = CONFIG, *, verbose: bool = False
 ) -> str:
     show_status(status, False, config, verbose=verbose)
     return capsys.readouterr().out

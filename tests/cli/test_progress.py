@@ -86,10 +86,7 @@ def test_lines_of_long_work_become_rarer(caplog: pytest.LogCaptureFixture) -> No
             SyncProgress(30, 10, 900, 90.0, left=100, begun=10),
             "30 of 40 documents, 900 of 1,000 texts embedded, 10.0/s, 10 s left",
         ),
-        (
-            SyncProgress(30, 10, 900, 90.0),
-            "30 of 40 documents, 900 of 900 texts embedded, 30 s left",
-        ),
+        (SyncProgress(30, 10, 900, 90.0), "30 of 40 documents, 900 of 900 texts embedded, 30 s left"),
         (SyncProgress(30, 10, 0, 3.0), "30 of 40 documents, 1.0 s left"),
         (SyncProgress(40, 0, 1000, 100.0), "40 of 40 documents, 1,000 of 1,000 texts embedded, 10.0/s"),
         (SyncProgress(0, 1, 30, 0.5, begun=1), "0 of 1 document, 30 of 30 texts embedded"),

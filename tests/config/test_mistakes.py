@@ -32,10 +32,7 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
             "metadata: leen",
             "1: metadata: must be 'full' or 'lean' or a list or a mapping of keys to values, not 'leen'",
         ),
-        (
-            "metadata: {nobody: lean}",
-            "1: metadata.nobody: no source feeds this collection; there are: abc",
-        ),
+        ("metadata: {nobody: lean}", "1: metadata.nobody: no source feeds this collection; there are: abc"),
         (
             "collections: {nobody: {shards: 2}}",
             "1: collections.nobody: no source feeds this collection; there are: abc",
@@ -48,10 +45,7 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ("workers: 0", "1: workers: must be at least 1 or a mapping of keys to values, not 0"),
         ("workers: 65", "1: workers: must be at most 64 or a mapping of keys to values, not 65"),
         ("workers: {count: 80}", "1: workers: with kind 'threads', count must be at most 64"),
-        (
-            "workers: {cpus: 2}",
-            "1: workers: with kind 'threads', leave out cpus; or set kind: ray",
-        ),
+        ("workers: {cpus: 2}", "1: workers: with kind 'threads', leave out cpus; or set kind: ray"),
         ("workers: {kind: rey}", "1: workers.kind: must be 'threads' or 'ray', not 'rey'"),
         (
             "workers: {kind: ray, runtime_env: {env_vars: {TOKEN: '${S:-x}'}}}",

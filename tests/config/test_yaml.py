@@ -9,11 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.config.file import load
-from ingestor.config.models import (
-    ConfigError,
-    Settings,
-    SourceSettings,
-)
+from ingestor.config.models import ConfigError, Settings, SourceSettings
 from ingestor.connectors.folder.connector import FolderOptions
 from ingestor.registry import Options
 from tests.config.written import ROOT, SOURCE, said

@@ -6,10 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from ingestor.config.check import check
-from ingestor.config.models import (
-    Config,
-    describe,
-)
+from ingestor.config.models import Config, describe
 from ingestor.config.yaml_tree import parse
 
 ROOT = Path(__file__).parents[2]
