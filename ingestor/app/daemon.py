@@ -272,7 +272,7 @@ class Loop:
             if stepped and not rested and engine.is_resting():
                 rested = True
                 self._remember_rate()
-                self._show()  # first: whoever is told of the rest has seen the end of the progress
+                self._show()  # before ``settled``: its reader has then seen the last progress
                 settled(self.shown)
             config = reloaded()
             if config is not None:

@@ -37,7 +37,7 @@ def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     if done.report is not None:
         end_sync(done.report, as_json, config)
     words = [*done.approved, "the daemon does it now" if done.approved else "no change waits for approval"]
-    console.say({"approved": list(done.approved)}, "\n".join(words), as_json)
+    console.answer({"approved": list(done.approved)}, "\n".join(words), as_json)
 
 
 def rollback(
@@ -57,7 +57,7 @@ def rollback(
     words = f"undid the last rollback of {name}" if redone else f"rolled back {name}"
     if not redone:
         words += f". {config} still has the change: revert it, or run: {command('apply', config)}"
-    console.say({"rolled_back": name}, words, as_json)
+    console.answer({"rolled_back": name}, words, as_json)
 
 
 def retry(
@@ -76,7 +76,7 @@ def retry(
     count = project.retry(document)
     when = at_once_or("sync", config, running=project.is_running())
     words = f"{counted(count, 'document')} will be retried {when}"
-    console.say({"retried": count}, words if count else "no documents to retry", as_json)
+    console.answer({"retried": count}, words if count else "no documents to retry", as_json)
 
 
 def accept(
@@ -92,7 +92,7 @@ def accept(
 
     to_read(config)[0].accept(source)
     words = f"the loss in {source} is accepted: its documents are removed at the next pass"
-    console.say({"accepted": source}, words, as_json)
+    console.answer({"accepted": source}, words, as_json)
 
 
 def pause(
@@ -110,7 +110,7 @@ def pause(
     names = to_read(config)[0].pause(source)
     again = command(f"resume {source}" if source else "resume", config)
     words = f"paused: {', '.join(names)}; to resume: {again}"
-    console.say({"paused": names}, words, as_json)
+    console.answer({"paused": names}, words, as_json)
 
 
 def resume(
@@ -125,7 +125,7 @@ def resume(
     names = project.resume(source)
     when = at_once_or("sync", config, running=project.is_running())
     words = f"resumed: {', '.join(names)}; changes since the pause are processed {when}"
-    console.say({"resumed": names}, words if names else "no source was paused", as_json)
+    console.answer({"resumed": names}, words if names else "no source was paused", as_json)
 
 
 def collections(
@@ -160,7 +160,7 @@ def collections(
     if delete is not None:
         gone = project.delete_collection(delete, not_ours=not_ours)
         words = f"collection {gone.name} is deleted, with {counted(gone.records or 0, 'record')}"
-        console.say({"deleted": gone.name, "records": gone.records}, words, as_json)
+        console.answer({"deleted": gone.name, "records": gone.records}, words, as_json)
     elif adopt is not None:
         taken = project.adopt_collection(adopt)
         when = at_once_or("sync", config, running=project.is_running())
@@ -168,6 +168,6 @@ def collections(
         words = f"collection {taken.name} is deleted, with {records}; it is written again {when}"
         if taken.elsewhere is not None:
             words = f"collection {taken.name} is adopted from {taken.elsewhere}; records are compared {when}"
-        console.say({"adopted": taken.name, "records": taken.records}, words, as_json)
+        console.answer({"adopted": taken.name, "records": taken.records}, words, as_json)
     else:
         console.show_collections(project.collections(), as_json)

@@ -57,8 +57,8 @@ def plan(
     from ingestor.cli.output.plan import show_plan
 
     project, _ = to_write(config, "warning")
-    with progress.busy("Reading what is new", as_json) as say:
-        found = project.plan(sample=sample, everything=everything, progress=say)
+    with progress.busy("Reading what is new", as_json) as note:
+        found = project.plan(sample=sample, everything=everything, progress=note)
     show_plan(found, as_json, config, machines)
     quarantined = QUARANTINED if found.documents.quarantined else SETTLED
     raise typer.Exit(quarantined if found.complete else FAILED)
@@ -256,14 +256,14 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
     def asked(method: str, path: str, body: object) -> tuple[int, Any]:
         start = command("run", config)
         try:
-            said = client().ask(method, path, body)
+            answer = client().ask(method, path, body)
         except NeedsHuman as error:  # nothing was ingested yet
             raise DaemonAway(f"{error}; or start the daemon with `{start}`") from error
         except OSError as error:
             raise DaemonAway(
                 f"the ingestor daemon does not answer ({error}): start it with `{start}`"
             ) from error
-        return said.status, said.body
+        return answer.status, answer.body
 
     async def ask(method: str, path: str, body: object = None) -> tuple[int, Any]:
         return await run_sync(asked, method, path, body)

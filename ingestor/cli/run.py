@@ -78,7 +78,7 @@ def init(
         documents = path.parent / "documents"
         documents.mkdir(exist_ok=True)
         words = f"Wrote {path}. Put documents into {documents}, or name other sources there; then: "
-    console.say({"config": str(path), "documents": str(documents)}, words + command("run", path), as_json)
+    console.answer({"config": str(path), "documents": str(documents)}, words + command("run", path), as_json)
 
 
 def _foreign_languages(folder: Path) -> str | None:

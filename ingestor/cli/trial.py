@@ -106,8 +106,8 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
     if not items:
         fail(f"{folder} has no documents; hidden and ignored files are left out", FAILED)
     order = sorted(items, key=lambda item: blake2b(item.key.encode()).digest())[:SAMPLE]  # at random
-    with progress.busy(f"Indexing a sample of {counted(len(order), 'document')}", as_json) as say:
-        reports = _index(folder, place, order, begun + BUDGET, say)
+    with progress.busy(f"Indexing a sample of {counted(len(order), 'document')}", as_json) as note:
+        reports = _index(folder, place, order, begun + BUDGET, note)
     with _project(folder, place, order) as project, progress.busy("Searching", as_json):
         status = project.status()
         problems = {failure.document: failure.reason for failure in status.failures}
@@ -196,7 +196,7 @@ def _list(project: "Project") -> "list[Item]":
 
 
 def _index(
-    folder: Path, place: Path, order: "list[Item]", deadline: float, say: Callable[[str], None]
+    folder: Path, place: Path, order: "list[Item]", deadline: float, note: Callable[[str], None]
 ) -> "list[SyncReport]":
     """Index the first documents, then the others until the deadline. Returns the report of each pass."""
     from ingestor.ports import Stop
@@ -206,7 +206,7 @@ def _index(
     stop, reports = Stop(), list[SyncReport]()
 
     def watch(progress: "SyncProgress") -> None:
-        say(f"{counted(progress.done, 'document')} done, {counted(progress.texts, 'text')} embedded")
+        note(f"{counted(progress.done, 'document')} done, {counted(progress.texts, 'text')} embedded")
         if time.monotonic() > deadline and (reports or progress.done):
             stop.set()
 

@@ -67,19 +67,19 @@ def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
 
 def approve(config: Config) -> list[str]:
     """Approve every waiting change. Returns a line of text for each."""
-    said = []
+    approved = []
     with journal_of(config) as journal, rehearsed(config, journal) as seen:
         parts, requests = Parts(config, made_by(journal)), Requests(journal)
         for found in outlook(parts, seen):
             if found.waits or Notices(journal).get("waits", found.serves):
                 requests.put("approved", found.serves, policy.named(parts.wanted(found.serves)))
                 requests.put("refused", found.serves, None)
-                said.append(f"{found.serves}: {', '.join(map(str, found.decision.changes))}")
+                approved.append(f"{found.serves}: {', '.join(map(str, found.decision.changes))}")
         for name in gone_sources(config, journal):
             requests.put("prune", name, "yes")
-            said.append(f"source {name}: its documents are removed")
+            approved.append(f"source {name}: its documents are removed")
         requests.arrange()
-    return said
+    return approved
 
 
 def roll_back(config: Config, collection: str) -> bool:

@@ -87,10 +87,10 @@ def explained(one: Event) -> Event:
     if one.after is None:
         return one
     old, new = (unpacked(each) if each else None for each in (one.before, one.after))
-    found = [] if old is None or new is None else [*changes(old, new)]
+    differences = [] if old is None or new is None else [*changes(old, new)]
     described = None if old is None or new is None else described_otherwise(old, new)
-    told = [str(each) for each in (*found, described) if each is not None]
-    return replace(one, why="; ".join(told) or "other sources or recipes", before=None, after=None)
+    reasons = [str(each) for each in (*differences, described) if each is not None]
+    return replace(one, why="; ".join(reasons) or "other sources or recipes", before=None, after=None)
 
 
 def find_documents(journal: Journal, wanted: str) -> list[Entry]:

@@ -213,9 +213,9 @@ class Figures:
         self.metadata += share * sum(len(json.dumps(dict(record.metadata))) for record in prepared.records)
 
 
-def silently(what: str) -> None:
-    """Report nothing of how far a plan is."""
-    del what
+def silently(progress: str) -> None:
+    """Report no progress."""
+    del progress
 
 
 @dataclass(slots=True)
@@ -223,9 +223,8 @@ class Rehearsal:
     """A sync of all sources, without models and Chroma. ``run`` fills in the other fields.
 
     ``journal``: a copy, which is written. Sources must embed through ``recorder``, and ask through
-    ``dry_run``. ``replaced``: live editions by the ones in building. ``reduced``: those live
-    ones that only lose documents. ``sample``: None to read all documents. ``say``: called before each listing
-    and document with a progress.
+    ``dry_run``. ``replaced``: live editions by the ones in building. ``reduced``: live editions that only
+    lose documents. ``sample``: None to read all documents. ``note``: called with a progress.
 
     ``cuts_known`` is False if a strategy cuts by vectors or answers that are not cached, or by a statistic of
     the collection, which every change moves. Texts are still ``exact`` if only compared texts are embedded.
@@ -237,7 +236,7 @@ class Rehearsal:
     count_tokens: Callable[[Sequence[str]], list[int]]
     replaced: Mapping[EditionName, EditionName] = field(default_factory=dict)
     sample: Sampling | None = None
-    say: Callable[[str], None] = silently
+    note: Callable[[str], None] = silently
     reduced: Collection[EditionName] = ()
 
     by_source: dict[str, Figures] = field(default_factory=dict)
@@ -292,7 +291,7 @@ class Rehearsal:
             self.problems.append((source.name, "paused"))
             return None
         with self._noting(source):
-            self.say(f"{source.name}: listing")
+            self.note(f"{source.name}: listing")
             old = self.replaced.get(source.collection)
             feeds = [source.feed] if old is None else [Feed(source.name, old), source.feed]
             found = listing.take(source, Scope(), [LastListing(self.journal, feed) for feed in feeds])
@@ -328,7 +327,7 @@ class Rehearsal:
         begun, known = time.monotonic(), len(self.recorder.missing)
         before = asked.calls, asked.prompt_tokens, asked.cost
         for number, entry in enumerate(unsettled.due_at(source.feed, places)):
-            self.say(f"{source.name}: {number:,} of {len(places):,} read")
+            self.note(f"{source.name}: {number:,} of {len(places):,} read")
             size += (entry.item.size or 0) if entry.item is not None else 0
             job = Job(entry, self._others(entry, source.tools.statistic))
             find_former = partial(predecessor, self.journal, source.is_moved)
@@ -388,11 +387,11 @@ def unlisted(error: Exception) -> str:
 
 
 def make_plan(
-    config: Config, sample: Sampling | None = None, say: Callable[[str], None] = silently
+    config: Config, sample: Sampling | None = None, note: Callable[[str], None] = silently
 ) -> SyncPlan:
     """Read sources, journal and Chroma; write nothing, not even a new journal.
 
-    ``sample``: of large sources some documents are read; None: all that are due. ``say``: see Rehearsal.
+    ``sample``: of large sources some documents are read; None: all that are due. ``note``: see Rehearsal.
     """
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
     with journal_or_blank(config) as now, rehearsed(config, now) as journal:
@@ -418,7 +417,7 @@ def make_plan(
         records = sum(reports.records(each.edition) for each in expected)  # now, where records are written
         beside = sum(map(reports.records, replaced.values()))  # which Chroma has loaded meanwhile
         sick, going = unusable(config, journal), leaving(config, journal)
-        rehearsal = Rehearsal(journal, recorder, dry_run, count, replaced, sample, say, reduced)
+        rehearsal = Rehearsal(journal, recorder, dry_run, count, replaced, sample, note, reduced)
         rehearsal.run(sources, going)
         staying = tuple(name for name in gone_sources(config, journal) if name not in going)
         renames, rate = renamed(config, now), journal.get("tokens_per_second")

@@ -70,7 +70,7 @@ def looped(running: Running) -> Loop:
     return loop
 
 
-def test_collections_are_examined_after_each_restart_of_chroma_whoever_noticed_it() -> None:
+def test_collections_after_restart_of_chroma_are_examined() -> None:
     running = Running("old")
     loop = looped(running)
     for restarts, checks in ((0, 0), (1, 1), (1, 1), (3, 2)):
@@ -80,7 +80,7 @@ def test_collections_are_examined_after_each_restart_of_chroma_whoever_noticed_i
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a defect in a plugin"), OSError("no such device")])
-def test_a_config_whose_plugins_fail_leaves_the_old_one_in_force(
+def test_config_with_failing_plugin_keeps_old_one_in_force(
     error: Exception, kept: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     running = Running("old", {"new": error})
@@ -95,9 +95,7 @@ def test_a_config_whose_plugins_fail_leaves_the_old_one_in_force(
     assert (running.configured, loop.running.config) == (["old", "newer"], "newer")
 
 
-def test_a_config_that_a_full_disk_kept_from_being_taken_over_is_taken_over_later(
-    kept: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_config_on_full_disk_is_applied_later(kept: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     running = Running("old", {"new": sqlite3.OperationalError("database or disk is full")})
     running.parts.config.state = Path("state")
     loop = looped(running)
@@ -111,7 +109,7 @@ def test_a_config_that_a_full_disk_kept_from_being_taken_over_is_taken_over_late
     assert running.configured == ["new"]
 
 
-def test_first_rest_is_reported_after_the_end_of_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_rest_is_reported_after_last_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     running, seen = Running("only"), list[object]()
     running.engine.__dict__ |= {"is_resting": lambda: True, "flush": lambda: None}
     running.engine.__dict__["journal"] = SimpleNamespace(wait_until=lambda at: None)

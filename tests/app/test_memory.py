@@ -10,7 +10,7 @@ from ingestor.app.daemon import give_back_memory
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has malloc_trim")
 
 
-def test_what_was_freed_behind_something_in_use_goes_back() -> None:
+def test_freed_memory_behind_used_memory_is_returned_to_system() -> None:
     blocks = [bytes(4000) for _ in range(20_000)]
     last = blocks[-1]  # the C library gives back by itself what lies behind the last block in use
     del blocks

@@ -39,7 +39,7 @@ def reloader_of(path: Path, asked: Asked) -> Reloader:
     return Reloader(path, {}, asked, load(path, {}), stamp(path))
 
 
-def test_what_is_saved_while_the_program_starts_is_taken_over(tmp_path: Path, time: list[float]) -> None:
+def test_config_saved_during_start_is_reloaded(tmp_path: Path, time: list[float]) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(CONFIG)
     seen, config = stamp(path), load(path, {})
@@ -51,7 +51,7 @@ def test_what_is_saved_while_the_program_starts_is_taken_over(tmp_path: Path, ti
     assert sources(reloader) is None, "once"
 
 
-def test_a_file_that_is_being_written_is_not_read(tmp_path: Path, time: list[float]) -> None:
+def test_config_being_written_is_not_read(tmp_path: Path, time: list[float]) -> None:
     path, asked = tmp_path / "config.yaml", Asked()
     path.write_text(MORE)
     reloader = Reloader(path, {}, asked, load(path, {}), stamp(path))
@@ -77,7 +77,7 @@ def test_reload_request_is_answered_at_once(tmp_path: Path, time: list[float]) -
     assert sources(reloader) is None
 
 
-def test_a_link_that_is_pointed_elsewhere_is_a_change(tmp_path: Path, time: list[float]) -> None:
+def test_config_link_with_new_target_is_reloaded(tmp_path: Path, time: list[float]) -> None:
     """So are configs of Kubernetes replaced: a link to a folder of them is swapped."""
     for name, text in (("one", CONFIG), ("two", MORE)):
         (tmp_path / name).mkdir()
@@ -93,7 +93,7 @@ def test_a_link_that_is_pointed_elsewhere_is_a_change(tmp_path: Path, time: list
     assert sources(reloader) == 2
 
 
-def test_what_is_read_once_and_holds_nothing_up_is_named(
+def test_key_read_at_start_only_is_named_in_log(
     tmp_path: Path, time: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     path, asked = tmp_path / "config.yaml", Asked()
@@ -106,7 +106,7 @@ def test_what_is_read_once_and_holds_nothing_up_is_named(
 
 
 @pytest.mark.parametrize("line", ["workers: 3", "parsing: {seconds: 5}", "http: false"])
-def test_what_needs_a_restart_is_named_and_not_taken_over(
+def test_key_that_needs_restart_is_named_and_not_applied(
     tmp_path: Path, time: list[float], caplog: pytest.LogCaptureFixture, line: str
 ) -> None:
     path, asked = tmp_path / "config.yaml", Asked()
@@ -118,7 +118,7 @@ def test_what_needs_a_restart_is_named_and_not_taken_over(
     assert f"config not reloaded, restart ingestor to apply the change of: {key}" in caplog.text
 
 
-def test_a_refused_file_and_a_pending_restart_are_known_until_the_file_is_right(
+def test_refused_config_and_pending_restart_are_known_until_corrected(
     tmp_path: Path, time: list[float]
 ) -> None:
     path, asked = tmp_path / "config.yaml", Asked()

@@ -61,7 +61,7 @@ def place(path: str | None, *collections: str) -> SourcePlace:
         ([source("a", "/y"), source("b", "/x")], {"a": place("/x")}, {"a": "b"}),
     ],
 )
-def test_a_source_at_a_known_place_has_another_name(
+def test_source_at_known_place_counts_as_renamed(
     config: list[SourceConfig], noted: dict[SourceName, SourcePlace], renames: dict[str, str]
 ) -> None:
     assert find_renames(config, noted) == renames
@@ -92,7 +92,7 @@ def observe(journal: Journal, name: SourceName, *keys: str) -> None:
     journal.observe(name, C, Changes(tuple(Item(key, "1", f"/{key}") for key in keys)), 0.0)
 
 
-def test_all_that_is_kept_under_the_old_name_goes_along(journal: Journal, cache: VectorCache) -> None:
+def test_renamed_source_keeps_all_rows_of_journal(journal: Journal, cache: VectorCache) -> None:
     observe(journal, A, "1", "2")
     ids = {entry.key: entry.document_id for entry in of_source(journal, A)}
     SourceRows(journal).scanned(A, 7.0, "disk", 2)
@@ -126,7 +126,7 @@ def test_all_that_is_kept_under_the_old_name_goes_along(journal: Journal, cache:
     assert parses.find(A, "1", "stamp") is None
 
 
-def test_two_sources_change_names_with_each_other(journal: Journal, cache: VectorCache) -> None:
+def test_sources_that_swap_names_keep_their_documents(journal: Journal, cache: VectorCache) -> None:
     observe(journal, A, "same", "1")
     observe(journal, B, "same", "2")
     before = {name: {e.document_id for e in of_source(journal, name)} for name in (A, B)}
@@ -140,7 +140,7 @@ def test_two_sources_change_names_with_each_other(journal: Journal, cache: Vecto
     assert unpacked(live)["sources"] == {"a": {"chunking": "b"}, "b": {"chunking": "a"}}
 
 
-def test_a_recipe_that_was_rolled_back_stays_refused(journal: Journal) -> None:
+def test_refused_recipe_of_renamed_source_stays_refused(journal: Journal) -> None:
     wanted = choices("b")
     Requests(journal).put("refused", C, policy.named(choices_of_old := in_choices(wanted, {B: A})))
     Requests(journal).put("approved", C, "something else")
@@ -152,7 +152,7 @@ def test_a_recipe_that_was_rolled_back_stays_refused(journal: Journal) -> None:
     assert Requests(journal).get("refused", C) == policy.named(wanted)
 
 
-def test_what_was_prepared_under_the_old_name_is_not_written(journal: Journal, cache: VectorCache) -> None:
+def test_document_prepared_under_old_name_is_not_written(journal: Journal, cache: VectorCache) -> None:
     """Its recipe may be another one under the new name."""
     observe(journal, A, "1")
     [entry] = of_source(journal, A)
@@ -163,9 +163,7 @@ def test_what_was_prepared_under_the_old_name_is_not_written(journal: Journal, c
     assert not valid(journal, [prepared])
 
 
-def test_what_failed_under_the_old_name_is_tried_under_the_new_one(
-    tmp_path: Path, cache: VectorCache
-) -> None:
+def test_document_failed_under_old_name_is_retried_under_new_one(tmp_path: Path, cache: VectorCache) -> None:
     world = World(tmp_path, seed=1)
     world.files.write("1.txt", "words")
     world.settle()

@@ -59,7 +59,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_json_through_the_program_without_a_config(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_chunk_without_config_prints_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(place.rglob("*"))
     words = ("docs/soil.md", "--strategy", "fixed", "--option", "size=50", "--option", "overlap=10")
     both = json.loads(called(*words, "--json", "--compare", "paragraph").stdout)
@@ -80,12 +80,12 @@ def test_json_through_the_program_without_a_config(place: Path, capsys: pytest.C
     assert alone["chunks"][1]["start"] < alone["chunks"][0]["end"], "no overlap"
 
 
-def test_a_mistake_is_told_in_a_line(place: Path) -> None:
+def test_chunk_with_mistake_prints_one_line(place: Path) -> None:
     done = called("docs/soil.md", "--strategy", "fixed", "--option", "size=0", code=2)
     assert done.stderr == "--strategy fixed: size: must be at least 4, not 0\n"
 
 
-def test_chunks_that_are_not_contiguous_have_spans(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_chunks_with_gaps_have_spans(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "config.yaml").write_text(yaml.safe_dump(CONFIG))
     chunk(place / "docs/soil.md", strategy="kmeans", option=["clusters=3"], compare=[], as_json=True)
     text = (TEXTS / "hydroponics.md").read_text("utf-8")
@@ -93,9 +93,7 @@ def test_chunks_that_are_not_contiguous_have_spans(place: Path, capsys: pytest.C
         assert "\n".join(text[start:end] for start, end in each["spans"]) == each["text"]
 
 
-def test_the_limits_of_the_config_hold_and_without_one_people_hear_where_to_raise_them(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunk_keeps_limits_of_config_or_names_them(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Limits] = []
 
     def isolation(limits: Limits) -> Isolation:
@@ -130,7 +128,7 @@ def test_the_limits_of_the_config_hold_and_without_one_people_hear_where_to_rais
         ("elsewhere.md", None, [], ("fixed", 70)),
     ],
 )
-def test_what_the_config_says_of_a_file_is_the_default(
+def test_chunk_of_configured_file_uses_its_source(
     place: Path, capsys: pytest.CaptureFixture[str],
     file: str, strategy: str | None, option: list[str], expected: tuple[str, int | None],
 ) -> None:  # fmt: skip
@@ -186,14 +184,16 @@ MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("words", "error", "message"), MISTAKES)
-def test_mistakes(place: Path, words: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_chunk_with_bad_words_names_mistake(
+    place: Path, words: dict[str, Any], error: type[Exception], message: str
+) -> None:
     (place / "binary").write_bytes(b"\x7fELF\x00\x01\x02\x03" * 9)
     given = {"file": Path("docs/soil.md"), "strategy": None, "option": [], "compare": []} | words
     with pytest.raises(error, match=re.escape(message)):
         chunk(**given)
 
 
-def test_values_are_yaml(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_values_are_read_as_yaml(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     levels = (
         "levels=[{name: all, unit: section, max_tokens: 500}, {name: few, unit: sentence, max_tokens: 30}]"
     )
@@ -204,7 +204,7 @@ def test_values_are_yaml(place: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert max(each["token_count"] for each in found) <= 30
 
 
-def test_plain_text_where_nobody_looks(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_chunk_outside_terminal_prints_plain_text(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chunk(Path("docs/soil.md"), strategy="fixed", option=["size=60"], compare=["paragraph"])
     out = capsys.readouterr().out
     assert "\x1b" not in out
@@ -239,7 +239,7 @@ def _read(terminal: int) -> bytes:
 
 
 @pytest.mark.slow
-def test_alternating_colours_on_a_terminal(place: Path) -> None:
+def test_chunk_on_terminal_alternates_colours(place: Path) -> None:
     options = ("--option", "size=100", "--option", "overlap=20")
     shown = on_a_terminal(["chunk", "docs/soil.md", "--strategy", "fixed", *options])
     numbered = re.findall(r"\x1b\[2m(\d+) +(\d+) tokens", shown)
@@ -253,7 +253,7 @@ def test_alternating_colours_on_a_terminal(place: Path) -> None:
     assert "\x1b[2;3;36m" in cards[0], "what is repeated is set apart"
 
 
-def test_marks_of_direction_turn_nothing_around(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_direction_marks_are_escaped(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "odd.txt").write_text("\u202efdp.exe\u2066 and \u200f\u061c")
     chunk(place / "odd.txt", strategy="fixed", option=[], compare=[], html=place / "page.html")
     shown = capsys.readouterr().out + (place / "page.html").read_text()
@@ -261,14 +261,14 @@ def test_marks_of_direction_turn_nothing_around(place: Path, capsys: pytest.Capt
     assert not set("\u202e\u2066\u200f\u061c") & set(shown)
 
 
-def test_control_characters_steer_no_terminal(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_escaped(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "odd.txt").write_bytes(b"red \x1b[31m and\r\nback\x07")
     chunk(place / "odd.txt", strategy="fixed", option=[], compare=[])
     out = capsys.readouterr().out
     assert "red \\u001b[31m and\nback\\u0007" in out
 
 
-def test_an_empty_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_chunk_of_empty_file_reports_no_text(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "empty.md").write_bytes(b"")
     chunk(place / "empty.md", strategy=None, option=[], compare=["changepoint"], html=place / "out.html")
     out = capsys.readouterr().out
@@ -280,7 +280,7 @@ ASKING = {"llm", "proposition"}  # need an endpoint
 
 
 @pytest.mark.parametrize("name", ["hydroponics.md", "pump.py", "scripts.txt"])
-def test_every_strategy_on_every_kind_of_file(
+def test_every_strategy_cuts_every_kind_of_file(
     place: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     (place / "config.yaml").write_text(yaml.safe_dump(CONFIG))
@@ -293,7 +293,7 @@ def test_every_strategy_on_every_kind_of_file(
     assert page.read_text("utf-8").count("<li ") == sum(len(each["chunks"]) for each in found)
 
 
-def test_no_line_of_the_list_of_commands_is_cut_off_at_80_columns() -> None:
+def test_list_of_commands_fits_80_columns() -> None:
     env = {**os.environ, "COLUMNS": "80"}
     done = subprocess.run([INGESTOR, "--help"], capture_output=True, text=True, timeout=60, env=env)
     commands = done.stdout.partition("Commands:")[2]
@@ -302,6 +302,6 @@ def test_no_line_of_the_list_of_commands_is_cut_off_at_80_columns() -> None:
 
 
 @pytest.mark.slow
-def test_chunk_of_a_folder_and_of_a_missing_file_end_alike(place: Path) -> None:
+def test_chunk_of_folder_and_missing_file_end_alike(place: Path) -> None:
     for name, what in (("docs", "a folder"), ("missing.md", "missing")):
         assert called(name, code=2).stderr == f"{name!r} is {what}: name a file, such as docs/faq.md\n"

@@ -39,11 +39,11 @@ def _called_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         (86400 * 3, "3 days"),
     ],
 )
-def test_durations(seconds: float, words: str) -> None:
+def test_duration_is_worded_by_its_length(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
-def test_a_table_aligns_by_columns_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_with_wide_characters_is_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("name", "records", "last"), [("文書", "7", "long ago"), ("a\nb", "1,234", "now")])
     assert said(capsys).splitlines() == [
         "name   records   last",
@@ -52,7 +52,7 @@ def test_a_table_aligns_by_columns_on_the_screen(capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_a_table_cuts_nothing_off(
+def test_table_on_narrow_terminal_is_not_cut(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
@@ -60,7 +60,7 @@ def test_a_table_cuts_nothing_off(
     assert said(capsys) == f"document\n{'x' * 300}\n"
 
 
-def test_a_plan_that_has_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_with_work_shows_counts_and_command(capsys: pytest.CaptureFixture[str]) -> None:
     counts = DocumentCounts(added=2, moved=1, unchanged=1200)
     plan = SyncPlan(
         documents=counts,
@@ -86,7 +86,7 @@ def test_a_plan_that_has_work(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_without_work_reports_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     counts = DocumentCounts(unchanged=3)
     show_plan(SyncPlan(documents=counts, sources={"docs": counts}), False, CONFIG)
     assert said(capsys).splitlines()[-1] == "Nothing to do."
@@ -132,12 +132,14 @@ def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
         ),
     ],
 )
-def test_a_verification(report: Verification, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_verification_shows_differences_and_remedy(
+    report: Verification, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     show_verify(report, False, CONFIG)
     assert said(capsys).splitlines() == words
 
 
-def test_a_listing_for_programs_has_no_header(capsys: pytest.CaptureFixture[str]) -> None:
+def test_listing_outside_terminal_has_no_header(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
         Listed("docs", "a b.md", "id1", "c", 12, True, "settled"),
         Listed("n", "x\ny", "id2", "c", 0, False, "due"),
@@ -150,7 +152,7 @@ def test_a_listing_for_programs_has_no_header(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
-def test_a_listing_in_json_is_one_list(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_listing_in_json_is_one_list(number: int, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [Listed("docs", f"{n}.md", f"id{n}", "c", n, True, "settled") for n in range(number)]
     show_documents(["docs"], iter(rows), True)
     assert said(capsys) == json.dumps([asdict(row) for row in rows]) + "\n"

@@ -33,7 +33,7 @@ def calls() -> Iterator[tuple[str, ast.Call]]:
                     yield f"{file.relative_to(ROOT)}:{node.lineno}", node
 
 
-def test_every_log_call_names_its_event() -> None:
+def test_every_log_call_has_an_event() -> None:
     missing = [place for place, call in calls() if "extra" not in {each.arg for each in call.keywords}]
     assert missing == []
     assert len(list(calls())) > 60
@@ -58,7 +58,7 @@ def test_messages_without_their_values_fit_a_line() -> None:
     assert {place: text for place, text in texts.items() if len(text) >= LONGEST} == {}
 
 
-def test_docs_explain_every_event_and_no_other() -> None:
+def test_docs_explain_exactly_the_events() -> None:
     rows = [
         line.split("|")[1] for line in (ROOT / "docs/log.md").read_text().splitlines() if line[:3] == "| `"
     ]

@@ -58,12 +58,12 @@ PROSE = "The library opens at nine on weekdays, and at ten on the days when the 
         ("[bold]kept[/]", 40, ["[bold]kept[/]"]),
     ],
 )
-def test_lines(text: str, width: int, shown: list[str] | None) -> None:
+def test_excerpt_joins_paragraphs_and_keeps_lines(text: str, width: int, shown: list[str] | None) -> None:
     """``shown``: None for a table that is too wide, which stays as it is."""
     assert excerpt(text, width) == (text.splitlines() if shown is None else shown)
 
 
-def test_what_is_left_out_is_left_out_at_a_word() -> None:
+def test_excerpt_is_cut_at_a_word() -> None:
     shown = excerpt(f"{PROSE} " * 20, 40)
     assert len(shown) == LINES
     kept = " ".join(shown).removesuffix(" …")
@@ -72,7 +72,7 @@ def test_what_is_left_out_is_left_out_at_a_word() -> None:
 
 
 @given(st.text(max_size=400), st.integers(20, 100))
-def test_it_fits_and_controls_nothing(text: str, width: int) -> None:
+def test_excerpt_fits_width_and_escapes_controls(text: str, width: int) -> None:
     shown = excerpt(text, width)
     assert len(shown) <= LINES
     assert all(cell_len(row) <= width for row in shown)
@@ -96,7 +96,7 @@ def with_source(source: str) -> Hit:
     return Hit(HIT.id, HIT.score, HIT.text, {**HIT.metadata, "source": source})
 
 
-def test_a_hit_says_score_place_heading_and_text(
+def test_hit_shows_score_place_heading_and_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -123,7 +123,7 @@ def test_a_hit_says_score_place_heading_and_text(
         (None, "00:01:30", "a.pdf:3-5"),
     ],
 )
-def test_a_page_is_cited_and_not_lines_of_its_extracted_text(
+def test_hit_in_pdf_cites_page_without_lines(
     page: int | None, label: str | None, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hit = with_source("a.pdf")
@@ -132,13 +132,13 @@ def test_a_page_is_cited_and_not_lines_of_its_extracted_text(
     assert capsys.readouterr().out.splitlines()[0] == f"0.568  {place}"
 
 
-def test_a_passage_cites_its_page(capsys: pytest.CaptureFixture[str]) -> None:
+def test_passage_in_pdf_cites_page(capsys: pytest.CaptureFixture[str]) -> None:
     passage = Passage("Four weeks.", "a.pdf", None, 0, 11, (3, 5), 2, (HIT.id,))
     show_passages(Answer((), (passage,), "dense", 0.1), as_json=False)
     assert capsys.readouterr().out.splitlines()[0] == "a.pdf, page 3"
 
 
-def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
+def test_answer_in_json_has_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
     show_hits(answer(HIT), as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert set(found) >= {"hits", "passages", "mode", "seconds"}
@@ -163,7 +163,7 @@ def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
         (1200, "nothing found; 1,200 new or changed documents cannot be searched yet, see `ingestor status`"),
     ],
 )
-def test_an_empty_answer_names_what_is_on_its_way(
+def test_empty_answer_names_pending_documents(
     unsearchable: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show_hits(answer(), False, unsearchable)
@@ -187,14 +187,12 @@ def test_hits_during_a_first_pass_name_documents_that_are_not_searchable_yet(
         ("not reranked: no answer", "not reranked: no answer"),
     ],
 )
-def test_what_was_not_done_as_asked_is_told(
-    capsys: pytest.CaptureFixture[str], fallback: str, told: str
-) -> None:
+def test_fallback_of_search_is_reported(capsys: pytest.CaptureFixture[str], fallback: str, told: str) -> None:
     show_hits(Answer((), (), "lexical", 0.0, fallback), False)
     assert told in capsys.readouterr().err.splitlines()
 
 
-def test_copies_are_named_below_the_text(
+def test_copies_are_named_below_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -208,7 +206,7 @@ def test_copies_are_named_below_the_text(
 
 
 @pytest.mark.parametrize("show", [show_hits, show_passages])
-def test_budget_too_small_says_what_to_raise(
+def test_budget_below_best_hit_names_option_to_raise(
     show: Callable[[Answer, bool, int], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     show(Answer((), (), "lexical", 0.1, None, 12), False, 3)

@@ -16,5 +16,5 @@ from ingestor.queries.search import rank
         (["It came without bits. Is that so?", "Is it open?"], "Is it open?"),
     ],
 )
-def test_the_question_to_try(titles: list[str], question: str | None) -> None:
+def test_suggested_question_is_best_heading(titles: list[str], question: str | None) -> None:
     assert next(iter(rank(titles)), None) == question

@@ -34,7 +34,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ingestor", "work", "/nowhere", "ingestor sync"),
     ],
 )
-def test_a_command_runs_the_program_that_was_called(
+def test_command_names_the_called_program(
     place: Path, monkeypatch: pytest.MonkeyPatch, called: str, within: str, on_path: str, said: str
 ) -> None:
     monkeypatch.chdir(within)
@@ -43,14 +43,14 @@ def test_a_command_runs_the_program_that_was_called(
     assert command("sync") == said.format(place=place)
 
 
-def test_another_config_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_with_other_config_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["ingestor"])
     assert command("plan", Path("my config.yaml")) == "ingestor plan --config 'my config.yaml'"
     assert command("plan", Path("config.yaml")) == "ingestor plan"
 
 
 @pytest.mark.parametrize("text", ["How long?", "it's", 'say "hi"', "$HOME", "`ls`", "a\\b", "wow!", ""])
-def test_a_shell_reads_a_quoted_text_as_it_is(text: str) -> None:
+def test_quoted_text_survives_a_shell(text: str) -> None:
     said = subprocess.run(
         ["sh", "-c", f"printf %s {quoted(text)}"], capture_output=True, text=True, check=True
     )

@@ -36,7 +36,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         ("token", {"token": SecretStr("s3cret")}, "token token=**********"),
     ],
 )
-def test_a_text_line_says_time_level_message_and_fields(
+def test_text_line_has_time_level_message_and_fields(
     message: str, extra: dict[str, object], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     set_up("info", "text")
@@ -46,7 +46,7 @@ def test_a_text_line_says_time_level_message_and_fields(
     assert rest == line + "\n"
 
 
-def test_json_is_one_object_a_line_whatever_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_log_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     set_up("debug", "json")
     LOG.debug("two\nlines \x1b \udcff \u2028", extra={"document": "a\nb", "token": SecretStr("s3cret")})
     try:
@@ -61,7 +61,7 @@ def test_json_is_one_object_a_line_whatever_is_said(capsys: pytest.CaptureFixtur
     assert "s3cret" not in err
 
 
-def test_a_traceback_is_indented_under_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_traceback_is_indented_under_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     set_up("info", "text")
     try:
         raise ValueError("broken")
@@ -73,14 +73,14 @@ def test_a_traceback_is_indented_under_its_line(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize(("level", "heard"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
-def test_level(level: str, heard: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_level_decides_what_is_heard(level: str, heard: int, capsys: pytest.CaptureFixture[str]) -> None:
     set_up(level, "text")
     for say in (LOG.debug, LOG.info, LOG.warning, LOG.error):
         say("x")
     assert len(said(capsys).splitlines()) == heard
 
 
-def test_the_libraries_speak_only_of_failures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_libraries_log_failures_only(capsys: pytest.CaptureFixture[str]) -> None:
     set_up("info", "text")
     logging.getLogger("httpx").info("HTTP Request: POST ...")
     logging.getLogger("chromadb.telemetry").warning("telemetry")
@@ -91,14 +91,14 @@ def test_the_libraries_speak_only_of_failures(capsys: pytest.CaptureFixture[str]
     assert said(capsys).split(maxsplit=3)[3] == "retrying\n"
 
 
-def test_it_can_be_set_up_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_set_up_twice_writes_each_line_once(capsys: pytest.CaptureFixture[str]) -> None:
     set_up("info", "text")
     set_up("info", "json")
     LOG.info("once")
     assert [json.loads(line)["message"] for line in said(capsys).splitlines()] == ["once"]
 
 
-def test_it_follows_standard_error_and_survives_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_follows_standard_error_and_survives_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     set_up("info", "text")
     later = io.StringIO()
     monkeypatch.setattr(sys, "stderr", later)

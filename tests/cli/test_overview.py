@@ -28,7 +28,7 @@ def _at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
 NOW = 1_800_000_000.0
 
 
-def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_of_healthy_daemon_has_no_trouble(capsys: pytest.CaptureFixture[str]) -> None:
     status = Status(
         running=True,
         started=NOW - 7200,
@@ -54,12 +54,12 @@ def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_service_port_that_is_missing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_without_service_port_names_reason(capsys: pytest.CaptureFixture[str]) -> None:
     status = Status(running=True, no_service="127.0.0.1:8001 is taken by another program")
     assert "service port: none (127.0.0.1:8001 is taken by another program)" in said(status, capsys)
 
 
-def test_it_does_not_run_and_there_is_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_of_stopped_daemon_with_work_names_commands(capsys: pytest.CaptureFixture[str]) -> None:
     status = Status(
         sources={"docs": SourceStatus(due=2, last_scan=NOW)}, collections={"docs": CollectionStatus()}
     )
@@ -68,7 +68,7 @@ def test_it_does_not_run_and_there_is_work(capsys: pytest.CaptureFixture[str]) -
     assert then == "To do it: ingestor run --config my.yaml, or once: ingestor sync --config my.yaml"
 
 
-def test_what_was_embedded_and_what_is_guarded_stand_below_the_tables(
+def test_status_shows_embedding_and_guard_below_tables(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     skipped = (Skipped("docs", ".png", 1, "looks like an image"),)

@@ -15,7 +15,7 @@ def live(at: float, waiting: int, done: int, texts: int) -> Live:
     return Live(at=at, waiting=waiting, tally={"added": done, "records_added": 99}, texts_stepped=texts)
 
 
-def test_a_stretch_begins_when_there_is_work_and_ends_when_there_is_none() -> None:
+def test_stretch_lasts_while_work_waits() -> None:
     seen: list[SyncProgress] = []
     meter = Meter(seen.append)
     for reading in (
@@ -121,7 +121,7 @@ def test_lines_of_work_come_every_few_seconds_and_at_its_end(caplog: pytest.LogC
     ]
 
 
-def test_the_bar_is_there_only_while_there_is_work() -> None:
+def test_bar_is_visible_only_while_work_waits() -> None:
     screen = io.StringIO()
     bar = Progress(console=Console(file=screen, force_terminal=True, width=80), auto_refresh=False)
     shown = Bar(bar)
@@ -150,7 +150,7 @@ def test_long_listing_is_logged_now_and_then(
     ]
 
 
-def test_what_takes_long_tells_now_and_then_how_far_it_is(
+def test_long_task_prints_progress_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [1000.0]

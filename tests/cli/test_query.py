@@ -29,7 +29,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_query_asks_several_collections(here: Path) -> None:
+def test_query_of_several_collections_merges_hits(here: Path) -> None:
     def found(*words: str) -> set[str]:
         said = CliRunner().invoke(app, ["query", "herons", *words, "--json"])
         assert said.exit_code == 0, said.output
@@ -42,7 +42,7 @@ def test_a_query_asks_several_collections(here: Path) -> None:
     assert str(wrong.exception) == "there is no collection 'nil'; known: docs, mail"
 
 
-def test_help_is_a_command() -> None:
+def test_help_command_shows_options_of_a_command() -> None:
     every = CliRunner().invoke(app, ["help"])
     assert every.exit_code == 0
     assert "rollback" in every.output

@@ -93,7 +93,7 @@ def test_trial_stops_at_its_budget_and_estimates_the_rest(
         (["empty"], "has no documents", 4),
     ],
 )
-def test_trial_of_nothing_is_explained(folder: Path, words: list[str], said: str, code: int) -> None:
+def test_trial_without_documents_names_reason(folder: Path, words: list[str], said: str, code: int) -> None:
     running = begin(folder, *words)
     _, err = running.communicate(timeout=500)
     assert (running.returncode, said in err, "Traceback" in err) == (code, True, False)

@@ -40,12 +40,12 @@ def test_only_sources_are_required() -> None:
         ("{other: lean}", "full"),
     ],
 )
-def test_the_profile_of_metadata_is_that_of_the_collection(metadata: str, expected: object) -> None:
+def test_metadata_profile_is_that_of_the_collection(metadata: str, expected: object) -> None:
     other = "  - {name: b, kind: folder, path: more, collection: other}\n"
     assert checked(f"metadata: {metadata}\n{SOURCE}{other}").sources[0].metadata == expected
 
 
-def test_columns_of_a_database_and_keys_of_ones_own_have_one_name() -> None:
+def test_metadata_of_database_source_names_columns() -> None:
     own = {"values": {"a": 1, "since": "2026-11-22"}, "paths": {"*.md": {"b": ["x"]}}}
     sql = "{name: a, kind: sql, collection: abc, url: 'sqlite:///a.db', query: SELECT 1, key: a, text: '{b}'"
     assert checked(f"sources: [{sql}, metadata: [c]}}]").sources[0].own == OwnMetadata()
@@ -62,7 +62,7 @@ def test_shards_are_those_of_the_collection() -> None:
     assert said(text.replace("OTHER", "abc-1-of-3")) == [wrong]
 
 
-def test_a_chroma_elsewhere() -> None:
+def test_remote_chroma_has_tenant_headers_and_quotas() -> None:
     text = "chroma: {host: HOST, tenant: acme, database: prod, headers: {X-Key: '${KEY}'}QUOTAS}\n" + SOURCE
 
     def remote(host: str, quotas: str) -> RemoteChroma:
@@ -80,7 +80,7 @@ def test_a_chroma_elsewhere() -> None:
     assert own == CLOUD.model_copy(update={"write_records": 1000, "key_bytes": None})
 
 
-def test_every_key() -> None:
+def test_config_with_every_key_is_read() -> None:
     config = checked(
         """
         state: /var/lib/x
@@ -140,7 +140,7 @@ def test_every_key() -> None:
         ),
     ],
 )
-def test_the_three_forms_of_chroma(chroma: str, expected: object) -> None:
+def test_chroma_has_three_forms(chroma: str, expected: object) -> None:
     assert checked(f"chroma: {chroma}\n{SOURCE}", {"YES": "yes", "T": "x"}).chroma == expected
 
 
@@ -166,7 +166,7 @@ def test_the_three_forms_of_chroma(chroma: str, expected: object) -> None:
         ("{strategy: sentence, max_tokens: 99}", "{max_tokens: }", "sentence", {"max_tokens": 99}),
     ],
 )
-def test_a_source_may_change_some_options_or_the_strategy(
+def test_source_changes_options_or_strategy_of_chunking(
     top: str, own: str, strategy: str, changed: dict[str, object]
 ) -> None:
     text = f"chunking: {top}\n" + SOURCE.replace("abc}", f"abc, chunking: {own}}}")
@@ -175,7 +175,7 @@ def test_a_source_may_change_some_options_or_the_strategy(
     assert chosen.options == chosen.plugin.options.model_validate(changed)
 
 
-def test_a_key_without_a_value_counts_as_left_out() -> None:
+def test_key_without_value_counts_as_left_out() -> None:
     text = """
         state:
         chroma:
@@ -201,7 +201,7 @@ def test_a_key_without_a_value_counts_as_left_out() -> None:
         (".", "/conf"),
     ],
 )
-def test_paths_begin_at_the_configs_folder_or_at_home(
+def test_relative_paths_begin_at_folder_of_config(
     written: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/home/ann")
@@ -229,25 +229,25 @@ def test_paths_begin_at_the_configs_folder_or_at_home(
         ("${ODD}", "${NAME}: [*x"),
     ],
 )
-def test_variables(written: str, value: str) -> None:
+def test_variables_are_filled_in_inside_values(written: str, value: str) -> None:
     env = {"NAME": "ann", "EMPTY": "", "ODD": "${NAME}: [*x"}
     config = checked(f"embedding: {{prompt: '{written}'}}\n{SOURCE}", env)
     assert config.embedding.options.model_dump()["prompt"] == value
 
 
-def test_variables_become_numbers_where_numbers_are_wanted() -> None:
+def test_variable_in_number_becomes_a_number() -> None:
     config = checked("workers: ${N}\ncache: {size: '${S}'}\n" + SOURCE, {"N": "5", "S": "2MB"})
     assert (config.workers.count, config.cache_size) == (5, 2_000_000)
 
 
-def test_text_that_yaml_1_1_would_change_stays_as_written() -> None:
+def test_text_of_yaml_1_1_stays_as_written() -> None:
     for written in ("yes", "no", "off", "2026-01-02", "0o17", "0x1F", "1_000", "12:30", "1e3x", "=", ".inf"):
         assert checked(f"embedding: {{prompt: {written}}}\n{SOURCE}").embedding.options.model_dump()[
             "prompt"
         ] == (written)
 
 
-def test_aliases_and_merges() -> None:
+def test_aliases_and_merges_are_resolved() -> None:
     config = checked(
         """
         sources:
@@ -262,13 +262,13 @@ def test_aliases_and_merges() -> None:
 @pytest.mark.parametrize(
     "file", ["config.yaml", "ingestor/templates/config.yaml", "deploy/docker/config.yaml"]
 )
-def test_the_configs_that_come_with_the_program(file: str) -> None:
+def test_configs_in_repository_are_valid(file: str) -> None:
     config = load(ROOT / file, {})
     assert config.warnings == ()
     assert config.sources[0].connector.plugin.kind == "folder"
 
 
-def test_types_of_a_source_go_before_those_of_all(tmp_path: Path) -> None:
+def test_types_of_source_precede_those_of_top_level(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     source = "{name: a, kind: folder, path: docs, collection: abc"
     file.write_text(
@@ -282,6 +282,6 @@ def test_types_of_a_source_go_before_those_of_all(tmp_path: Path) -> None:
     assert [choice.plugin.kind for choice in second.parsing] == ["text"]
 
 
-def test_workers_are_a_number_or_a_mapping() -> None:
+def test_workers_take_a_number_or_a_mapping() -> None:
     assert checked("workers: 3\n" + SOURCE).workers == Workers(count=3)
     assert checked("workers: {kind: ray, count: 100, embedders: 0}\n" + SOURCE).workers.embedders == 0

@@ -29,18 +29,18 @@ def tables() -> ModuleType:
     return module
 
 
-def test_the_tables_are_up_to_date() -> None:
+def test_config_tables_are_up_to_date() -> None:
     text = PAGE.read_text("utf-8")
     assert tables().page(text) == text, "run: .venv/bin/python docs/config_tables.py"
 
 
-def test_a_table_out_of_date_is_noticed() -> None:
+def test_outdated_config_table_is_reported() -> None:
     text = PAGE.read_text("utf-8")
     assert "| `workers` |  |" in text
     assert tables().page(text.replace("| `workers` |  |", "| `workers` | `3` |")) == text
 
 
-def test_every_section_of_the_config_has_its_table() -> None:
+def test_every_section_of_config_has_a_table() -> None:
     models = {
         name
         for name, value in (vars(config_models) | vars(servers)).items()
@@ -53,7 +53,7 @@ def test_every_section_of_the_config_has_its_table() -> None:
 @pytest.mark.parametrize(
     "model", [Settings, SourceSettings, Supervised, RemoteChroma, find("connectors", "folder").options]
 )
-def test_every_key_says_what_it_means(model: type[config_models.Options]) -> None:
+def test_every_key_has_a_description(model: type[config_models.Options]) -> None:
     assert [name for name, field in model.model_fields.items() if not field.description] == []
 
 
@@ -61,7 +61,7 @@ EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_examples_can_be_used(example: str, tmp_path: Path) -> None:
+def test_examples_of_docs_are_valid_configs(example: str, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     example = re.sub(r"file:/run/secrets/\w+", "'${T:-t0ken}'", example)
     if example.startswith("parsing:"):
@@ -71,7 +71,7 @@ def test_the_examples_can_be_used(example: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", [ROOT / "config.yaml", TEMPLATE])
-def test_the_samples_run_as_they_are(file: Path) -> None:
+def test_sample_configs_are_valid(file: Path) -> None:
     found = load(file, {})
     assert found.state == file.parent / ".ingestor"
     assert found.chroma == Supervised(path=file.parent / "chroma", port=8000)
@@ -81,7 +81,7 @@ def test_the_samples_run_as_they_are(file: Path) -> None:
     assert getattr(source.connector.options, "path") == file.parent / "documents"  # noqa: B009 (any connector's)
 
 
-def test_the_template_shows_every_key_of_the_top_level() -> None:
+def test_template_shows_every_top_level_key() -> None:
     text = TEMPLATE.read_text("utf-8")
     assert [key for key in Settings.model_fields if not re.search(rf"^(# )?{key}:", text, re.MULTILINE)] == []
 
@@ -91,7 +91,7 @@ COMMENTED = [at for at, line in enumerate(TEMPLATE_LINES) if re.match(r" *# \w+:
 
 
 @pytest.mark.parametrize("at", COMMENTED)
-def test_commented_lines_of_the_template_are_valid(at: int, tmp_path: Path) -> None:
+def test_commented_lines_of_template_are_valid(at: int, tmp_path: Path) -> None:
     line = TEMPLATE_LINES[at].replace("# ", "", 1)
     lines = [*TEMPLATE_LINES[:at], line, *TEMPLATE_LINES[at + 1 :]]
     file = tmp_path / "config.yaml"
@@ -100,7 +100,7 @@ def test_commented_lines_of_the_template_are_valid(at: int, tmp_path: Path) -> N
     assert yaml.safe_load(file.read_text()) != yaml.safe_load(TEMPLATE.read_text("utf-8"))
 
 
-def test_the_other_forms_of_chroma_in_the_template_can_be_used(tmp_path: Path) -> None:
+def test_forms_of_chroma_in_template_are_valid(tmp_path: Path) -> None:
     forms = re.findall(r"^  #   (\{.*\})$", TEMPLATE.read_text("utf-8"), re.MULTILINE)
     file = tmp_path / "config.yaml"
     kinds = []

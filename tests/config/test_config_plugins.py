@@ -57,14 +57,14 @@ def options(keys: str, folder: Path = Path("/conf"), **env: str) -> Any:
     return found.sources[0].connector.options
 
 
-def test_every_path_in_the_options_begins_at_the_configs_folder() -> None:
+def test_path_in_options_begins_at_folder_of_config() -> None:
     found = options("login: {user: u, password: '${P:-p}', keys: [k, /abs]}\n    folders: {x: y}")
     assert found.path == Path("/conf/mail")
     assert found.login.keys == (Path("/conf/k"), Path("/abs"))
     assert found.folders == {"x": Path("/conf/y")}
 
 
-def test_a_secret_may_be_anywhere_and_is_never_shown(tmp_path: Path) -> None:
+def test_secret_in_any_option_is_never_shown(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret\n")
     found = options("login: {user: u, password: 'file:password'}", tmp_path)
     assert found.login.password.get_secret_value() == "s3cret"
@@ -83,7 +83,7 @@ def test_a_secret_may_be_anywhere_and_is_never_shown(tmp_path: Path) -> None:
         (b"\xff", "can't be read: not UTF-8 text"),
     ],
 )
-def test_a_secret_that_can_not_be_had(content: bytes | None, reason: str, tmp_path: Path) -> None:
+def test_unreadable_secret_is_reported_by_place(content: bytes | None, reason: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "password").write_bytes(content)
     said = result("login: {user: u, password: 'file:password'}", tmp_path)
@@ -109,11 +109,11 @@ def test_a_secret_that_can_not_be_had(content: bytes | None, reason: str, tmp_pa
          "No module named 'heavy'"),
     ],
 )  # fmt: skip
-def test_mistakes_inside_options_are_located(keys: str, said: str) -> None:
+def test_mistake_inside_options_is_located(keys: str, said: str) -> None:
     assert result(keys) == [f"c:5: {said}"]
 
 
-def test_null_is_a_value_and_an_empty_key_is_none() -> None:
+def test_null_is_a_value_and_empty_key_is_left_out() -> None:
     assert options("count: null").count is None
     assert options("count:").count == 5
     assert options("rate: '${R}'", R="2.5").rate == 2.5

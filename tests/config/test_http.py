@@ -24,7 +24,7 @@ from tests.config.written import SOURCE, checked, said
         ("7", "1: http: must be"),
     ],
 )
-def test_a_service_port_that_is_refused(http: str, message: str) -> None:
+def test_service_port_with_bad_options_is_refused(http: str, message: str) -> None:
     (problem,) = said(f"http: {http}\n{SOURCE}")
     assert problem.startswith(message)
 
@@ -43,14 +43,14 @@ def test_a_service_port_that_is_refused(http: str, message: str) -> None:
         ("http: {host: '::', token: '${T:-sixteen-letters-}', port: 9}", 9, "http://[::1]:9", True),
     ],
 )
-def test_how_readers_reach_the_service_port(top: str, port: int, url: str, asked: bool) -> None:
+def test_readers_ask_service_where_they_reach_it(top: str, port: int, url: str, asked: bool) -> None:
     config = checked(f"{top}\n{SOURCE}")
     assert config.http is not None
     assert (config.http.port, config.http.url) == (port, url)
     assert readers_ask_service(config.http, config.chroma) is asked
 
 
-def test_a_config_older_than_the_service_port_stays_valid() -> None:
+def test_config_older_than_service_port_stays_valid() -> None:
     config = checked(f"chroma: {{path: c, port: 8001}}\n{SOURCE}")
     assert config.http is None
     assert "no service port: 8001 is also the port of chroma" in str(config.warnings[0])

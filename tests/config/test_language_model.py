@@ -44,7 +44,7 @@ def test_language_model_takes_a_secret_key_and_numbers_as_prices() -> None:
         ({"base_url": "http://a", "model": "m", "api_key": "sk"}, "language_model.api_key", "plain text"),
     ],
 )
-def test_mistakes_are_told_at_their_place(section: dict[str, Any], key: str, message: str) -> None:
+def test_language_model_with_mistake_names_its_line(section: dict[str, Any], key: str, message: str) -> None:
     found = checked(language_model=section)
     assert not isinstance(found, Config)
     assert [(each.key, message in each.message) for each in found] == [(key, True)], found

@@ -157,7 +157,7 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ),
     ],
 )
-def test_a_bad_top_level(top: str, message: str) -> None:
+def test_bad_top_level_is_reported(top: str, message: str) -> None:
     message = message.replace("{chunkers}", ", ".join(kinds("chunkers")))
     message = message.replace("{embedders}", ", ".join(kinds("embedders")))
     assert said(f"{top}\n{SOURCE}") == [message]
@@ -247,7 +247,7 @@ def test_a_bad_top_level(top: str, message: str) -> None:
         ({"path": "~nobody-of-this-name"}, "sources[0]: can't be used: Could not determine home directory."),
     ],
 )
-def test_a_bad_source(keys: dict[str, object], message: str) -> None:
+def test_bad_source_is_reported(keys: dict[str, object], message: str) -> None:
     groups: tuple[Group, ...] = ("connectors", "parsers")
     for group in groups:
         message = message.replace(f"{{{group}}}", ", ".join(kinds(group)))
@@ -263,7 +263,7 @@ def test_source_requires_its_keys(key: str) -> None:
     assert said(f"sources:\n  -\n    {empty}\n") == [f"6: sources[0].{key}: is required"]
 
 
-def test_all_that_is_wrong_is_said_at_once_by_line() -> None:
+def test_all_mistakes_are_reported_in_order_of_lines() -> None:
     text = """\
         state: 7
         wokers: 3

@@ -30,7 +30,7 @@ CONFIG = dedent(
 )
 
 
-def test_a_block_takes_the_place_of_the_old_one() -> None:
+def test_rewritten_block_replaces_the_old_one() -> None:
     assert places(CONFIG, ["a", "b"]) == ["a", TOP]
     assert with_chunking(CONFIG, {"a": BLOCK, TOP: BLOCK}, "measured") == dedent(
         """\
@@ -59,14 +59,14 @@ def test_a_block_takes_the_place_of_the_old_one() -> None:
     )
 
 
-def test_sources_of_other_collections_keep_the_top_level() -> None:
+def test_rewrite_keeps_top_level_for_other_collections() -> None:
     assert places(CONFIG + "  - name: c\n    collection: other\n", ["b"]) == ["b"]
     assert with_chunking(CONFIG, {"b": BLOCK}, "measured").endswith(
         "    collection: docs\n    # measured\n    chunking:\n      strategy: fixed\n      size: 80\n"
     )
 
 
-def test_a_config_that_says_no_chunking_gets_one_above_its_sources() -> None:
+def test_rewrite_without_chunking_adds_block_above_sources() -> None:
     sources = "# from where\nsources:\n- name: a\n  settings: |\n    x\n\n  kind: folder"
     text = f"state: s\n{sources}"
     assert with_chunking(text, {TOP: BLOCK}, "measured") == f"state: s\n# measured\n{BLOCK}{sources}\n"
@@ -84,6 +84,6 @@ def test_a_config_that_says_no_chunking_gets_one_above_its_sources() -> None:
         ("- a", "no keys"),
     ],
 )
-def test_other_forms_are_refused(text: str, message: str) -> None:
+def test_rewrite_of_braces_is_refused(text: str, message: str) -> None:
     with pytest.raises(NotRewritable, match=message):
         with_chunking(text, dict.fromkeys(places(text, ["a"]) and ["a"], BLOCK), "measured")

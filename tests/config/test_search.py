@@ -16,7 +16,7 @@ from tests.config.written import SOURCE, checked, said
         ("{modle: m}", "1: search.rerank: unknown key 'modle'; did you mean 'model'?"),
     ],
 )
-def test_a_reranker_that_is_refused(rerank: str, message: str) -> None:
+def test_reranker_with_bad_options_is_refused(rerank: str, message: str) -> None:
     problem, *_ = said(f"search: {{rerank: {rerank}}}\n{SOURCE}")
     assert problem.startswith(message), problem
 

@@ -23,7 +23,7 @@ def test_secrets_are_read_from_files_and_never_shown(tmp_path: Path, content: st
 @pytest.mark.parametrize(
     "token", ["'${T}'", "'Bearer ${T}'", "'${UNSET:-anybody}'", "file:token", "'file:${F}'", "''"]
 )
-def test_a_secret_is_written_as_a_variable_or_a_file(tmp_path: Path, token: str) -> None:
+def test_secret_as_variable_or_file_is_accepted(tmp_path: Path, token: str) -> None:
     (tmp_path / "token").write_text("s3cret")
     file = tmp_path / "config.yaml"
     file.write_text(f"chroma: {{host: db, token: {token}}}\n{SOURCE}")
@@ -59,14 +59,14 @@ PLAIN = "is a secret and must not be in plain text: write ${NAME} and set that v
         ),
     ],
 )
-def test_a_secret_in_plain_text_is_an_error_that_does_not_tell_it(config: str, problem: str) -> None:
+def test_secret_in_plain_text_is_refused_without_quoting_it(config: str, problem: str) -> None:
     assert said(config) == [problem]
 
 
 @pytest.mark.parametrize(
     "value", ["*s3cret", "!s3cret", "!!s3cret", "!s3!cret", "'${s3-cret'", "'a${s3 cret}'"]
 )
-def test_a_secret_that_is_no_yaml_is_not_told_either(value: str) -> None:
+def test_secret_that_breaks_yaml_is_not_quoted(value: str) -> None:
     (problem,) = said(f"chroma:\n  host: db\n  token: {value}\n{SOURCE}")
     assert problem.startswith("3: ") and "s3" not in problem
 

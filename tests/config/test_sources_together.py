@@ -9,7 +9,7 @@ from tests.config.test_mistakes import COLLECTION
 from tests.config.written import checked, said, source
 
 
-def test_sources_need_names_of_their_own() -> None:
+def test_sources_with_one_name_are_refused() -> None:
     text = """
         sources:
           - {name: a, kind: folder, path: x, collection: abc}
@@ -33,7 +33,7 @@ def two(first: str, second: str, collection: str = "abc") -> str:
 
 
 @pytest.mark.parametrize("path", ["x", "./x/", "y/../x", "/conf/x"])
-def test_folder_feeds_a_collection_once(path: str) -> None:
+def test_folder_listed_twice_for_a_collection_is_refused(path: str) -> None:
     same = "lists the same documents for the same collection as sources[0] (a): remove one of them"
     assert said(two("path: x", f"path: {path}")) == [f"3: sources[1]: {same}"]
     assert checked(two("path: x", f"path: {path}", "other")).warnings == ()
@@ -50,7 +50,7 @@ def test_folder_feeds_a_collection_once(path: str) -> None:
         ("path: x", "path: y", False),
     ],
 )
-def test_folders_that_overlap_in_a_collection_are_warned_of(first: str, second: str, warned: bool) -> None:
+def test_overlapping_folders_of_a_collection_give_a_warning(first: str, second: str, warned: bool) -> None:
     safe = "state: .state\nchroma: {host: db}\n"
     warning = (
         "sources[1].path: overlaps with sources[0] (a), which feeds the same collection: "
@@ -72,14 +72,14 @@ def pushes(folder: str, port: int) -> str:
 
 
 @pytest.mark.parametrize(("port", "who"), [(8100, "sources[0]"), (8000, "chroma")])
-def test_no_two_listen_on_one_port(port: int, who: str) -> None:
+def test_two_listeners_on_one_port_are_refused(port: int, who: str) -> None:
     assert said(pushes("y", port)) == [
         f"4: sources[1].port: {port} is also the port of {who}: choose another"
     ]
 
 
 @pytest.mark.parametrize(("folder", "port"), [("x", 8100), ("y", 8101)])
-def test_endpoint_that_feeds_two_collections_is_accepted(folder: str, port: int) -> None:
+def test_endpoint_of_two_collections_is_accepted(folder: str, port: int) -> None:
     assert len(checked(pushes(folder, port)).sources) == 2
 
 
@@ -121,7 +121,7 @@ CHROMA = own("/conf/docs/x/chroma", "chroma.path", "exclude it (exclude: ['/x/ch
         ("chroma: {host: db}", {"path": "."}, []),
     ],
 )
-def test_a_source_must_not_list_what_the_program_writes(
+def test_source_that_lists_own_files_is_refused(
     places: str, keys: dict[str, object], expected: list[str]
 ) -> None:
     text = f"{places}\n{source(**keys)}"
@@ -131,7 +131,7 @@ def test_a_source_must_not_list_what_the_program_writes(
         assert checked(text).sources[0].name == "a"
 
 
-def test_the_folders_options_know_what_the_folder_lists(tmp_path: Path) -> None:
+def test_folder_options_match_the_listing(tmp_path: Path) -> None:
     """``takes``, which the check of our own files rests on, agrees with a real listing."""
     names = ["a.md", "b.txt", ".h.md", "x/a.md", "x/.h/a.md", "x/y/b.txt", "x/y/~$a.md", "z/a.md", "z/k.md"]
     for name in names:

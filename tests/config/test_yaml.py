@@ -85,7 +85,7 @@ from tests.config.written import ROOT, SOURCE, said
         ),
     ],
 )
-def test_bad_yaml(text: str, message: str) -> None:
+def test_bad_yaml_is_reported_by_line(text: str, message: str) -> None:
     assert said(text) == [message]
 
 
@@ -99,7 +99,7 @@ def failure(file: Path) -> str:
     return str(caught.value).replace(str(file), "FILE")
 
 
-def test_files_that_are_no_config(tmp_path: Path) -> None:
+def test_file_without_config_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     assert failure(file) == "FILE: does not exist; `ingestor init` writes one, --config names another"
     assert failure(tmp_path) == "FILE: can't be read: Is a directory"
@@ -111,7 +111,7 @@ def test_files_that_are_no_config(tmp_path: Path) -> None:
     assert failure(file) == "FILE:1: workers: must be at least 1 or a mapping of keys to values, not 0"
 
 
-def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+def test_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_bytes(b"\xef\xbb\xbf" + SOURCE.replace("\n", "\r\n").encode())
     assert load(file, {}).state == tmp_path / ".ingestor"
@@ -223,7 +223,7 @@ _TEXTS = st.one_of(
 
 
 @given(text=_TEXTS)
-def test_no_text_raises_but_a_config_error(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_text_raises_config_error_only(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.getbasetemp() / "any.yaml"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:

@@ -67,7 +67,7 @@ def copy(tmp_path: Path, journal: Journal) -> Iterator[Journal]:
 FEED = Feed(SOURCE, EDITION)
 
 
-def test_all_that_a_sync_would_read_is_due_once(journal: Journal, copy: Journal) -> None:
+def test_documents_of_next_sync_are_due_once(journal: Journal, copy: Journal) -> None:
     entries = [*Unsettled(copy).due_at(FEED, range(6))]
     assert [entry.key for entry in entries] == DUE
     assert [entry.item and entry.item.version for entry in entries] == ["2", "2", "1", "1", "1", "1"]
@@ -77,7 +77,7 @@ def test_all_that_a_sync_would_read_is_due_once(journal: Journal, copy: Journal)
     assert [each.key for each in Unsettled(journal).due_at(FEED, range(6))] == ["never done"]
 
 
-def test_due_documents_are_found_by_their_place(copy: Journal) -> None:
+def test_due_documents_are_found_by_place(copy: Journal) -> None:
     entries = [*Unsettled(copy).due_at(FEED, range(6))]
     for places in ([], [0], [1, 4], [3, 4, 5], [*range(6)]):
         assert [*Unsettled(copy).due_at(FEED, places)] == [entries[at] for at in places]

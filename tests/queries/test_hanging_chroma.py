@@ -81,7 +81,7 @@ def test_query_beside_a_hanging_chroma_names_it(config: Config) -> None:
         search(config, Question("harbour", "docs", 5))
 
 
-def test_reader_beside_no_chroma_is_not_told_that_it_hangs(config: Config, silent_port: int) -> None:
+def test_query_without_chroma_does_not_report_a_hang(config: Config, silent_port: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     rest = Client("127.0.0.1", port, timeout=0.2)

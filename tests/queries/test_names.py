@@ -33,18 +33,18 @@ def journal(tmp_path: Path) -> Journal:
         (WINDOWS, WINDOWS),
     ],
 )
-def test_a_document_is_found_by_each_of_its_spellings(journal: Journal, wanted: str, key: str) -> None:
+def test_document_is_found_by_each_spelling(journal: Journal, wanted: str, key: str) -> None:
     assert [entry.key for entry in find_documents(journal, wanted)] == [key]
     journal.close()
 
 
 @pytest.mark.parametrize("wanted", ["notes/new", "mail/box.mbox", r"\ud800", r"\u0000"])
-def test_no_other_document_is_found(journal: Journal, wanted: str) -> None:
+def test_document_with_other_name_is_not_found(journal: Journal, wanted: str) -> None:
     with pytest.raises(BadRequest, match="no document"):
         find_documents(journal, wanted)
     journal.close()
 
 
 @pytest.mark.parametrize("text", ["a\nb\tc", "bell \x07", "to the left \u202e.md", "plain"])
-def test_what_was_escaped_is_read_back(text: str) -> None:
+def test_escaped_name_is_read_back(text: str) -> None:
     assert raw(line(text)) == text

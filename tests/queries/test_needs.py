@@ -7,14 +7,14 @@ import pytest
 from ingestor.queries.needs import disk, memory, write_seconds
 
 
-def test_what_records_need() -> None:
+def test_needs_of_records_follow_their_size() -> None:
     assert memory(245_000, 1024) == pytest.approx(1e9, rel=0.15), "Chroma's rule, and the links"
     found = disk(1000, 400_000, 1000, 384)
     assert found.total == found.chroma + found.journal + found.cache
     assert found.chroma > found.cache > found.journal
 
 
-def test_writing_takes_longer_the_more_records_there_are() -> None:
+def test_write_time_grows_with_records() -> None:
     assert write_seconds(0, 500) == 0
     assert write_seconds(800, 0) == pytest.approx(8 * write_seconds(100, 300))
     each = [write_seconds(1, before) for before in (999, 2_000, 4_000, 8_000)]

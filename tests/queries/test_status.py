@@ -14,7 +14,7 @@ from tests.state.journals import of_collection
 SOURCE = SourceName("s")
 
 
-def test_a_new_collection_is_done_when_nothing_is_left_to_read(tmp_path: Path) -> None:
+def test_new_collection_is_done_when_all_documents_are_read(tmp_path: Path) -> None:
     """Documents that no parser reads are done: the switch does not wait for them."""
     journal = Journal(tmp_path / "journal.sqlite3", synchronous="OFF")
     new = Editions(journal).build(CollectionName("docs"), "{}", 0.0)

@@ -19,7 +19,9 @@ def config(tmp_path: Path) -> Config:
 @pytest.mark.parametrize(
     ("unreachable", "repairs", "left"), [([0], 1, 0), ([1, 0], 2, 0), ([3, 1, 0], 3, 0), ([2, 2, 2], 3, 2)]
 )
-def test_repairs(config: Config, unreachable: list[int], repairs: int, left: int) -> None:
+def test_verify_with_repair_repeats_until_search_reaches_all(
+    config: Config, unreachable: list[int], repairs: int, left: int
+) -> None:
     seen = iter([Verification(unreachable=number) for number in unreachable])
     with (
         patch.object(verification, "_mend", return_value=Verification(missing=1)) as mended,
@@ -30,7 +32,7 @@ def test_repairs(config: Config, unreachable: list[int], repairs: int, left: int
     assert (report.unreachable, report.repaired) == (left, True)
 
 
-def test_what_a_repair_cannot_help_is_not_tried_again(config: Config) -> None:
+def test_repair_without_effect_is_not_repeated(config: Config) -> None:
     with (
         patch.object(verification, "_mend", return_value=Verification()) as mended,
         patch.object(verification, "_verify", return_value=Verification(unsettled=1)),

@@ -44,7 +44,7 @@ DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "wor
 GAP = "   "
 
 
-def say(value: object, words: str, as_json: bool) -> None:
+def answer(value: object, words: str, as_json: bool) -> None:
     print(json.dumps(value) if as_json else words)
 
 

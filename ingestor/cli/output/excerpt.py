@@ -44,7 +44,7 @@ def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
     if as_json:
         print(json.dumps(as_parsed(answer)))
         return
-    _tell_fallback(answer)
+    _print_fallback(answer)
     for hit in answer.hits:
         out.print(Text.assemble((f"{hit.score:5.3f}  ", "bold green"), (line(_place(hit.metadata)), "cyan")))
         if heading := heading_of(hit.metadata):
@@ -52,9 +52,9 @@ def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
         text = below_header(hit.document, hit.metadata.get("table_header"))
         for shown in excerpt(text, min(out.width, WIDEST) - len(INDENT)):
             out.print(Text(INDENT + shown))
-        _tell_copies(hit.also_in, INDENT)
+        _print_copies(hit.also_in, INDENT)
         out.print()
-    _tell_unseen(answer, unsearchable, bool(answer.hits))
+    _print_unseen(answer, unsearchable, bool(answer.hits))
 
 
 def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
@@ -62,7 +62,7 @@ def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
     if as_json:
         print(json.dumps(as_parsed(answer)))
         return
-    _tell_fallback(answer)
+    _print_fallback(answer)
     for passage in answer.passages:
         lines = (
             {} if passage.lines is None else {"start_line": passage.lines[0], "end_line": passage.lines[1]}
@@ -72,18 +72,18 @@ def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
         if passage.heading_path:
             out.print(Text(line(passage.heading_path), "bold"))
         out.print(Text(escape_invisible(below_header(passage.text, passage.table_header))))
-        _tell_copies(passage.also_in, "")
+        _print_copies(passage.also_in, "")
         out.print()
-    _tell_unseen(answer, unsearchable, bool(answer.passages))
+    _print_unseen(answer, unsearchable, bool(answer.passages))
 
 
-def _tell_copies(copies: Sequence[Copy], indent: str) -> None:
+def _print_copies(copies: Sequence[Copy], indent: str) -> None:
     names = dict.fromkeys(_place({"source": copy.source}) for copy in copies)
     if names:
         print_wrapped(Text(f"also in {line(', '.join(names))}", "dim"), indent)
 
 
-def _tell_unseen(answer: Answer, unsearchable: int, has_hits: bool) -> None:
+def _print_unseen(answer: Answer, unsearchable: int, has_hits: bool) -> None:
     """Report that nothing is found, and documents that cannot be searched yet."""
     changed = (
         f"{counted(unsearchable, 'new or changed document')} cannot be searched yet, see `ingestor status`"
@@ -97,7 +97,7 @@ def _tell_unseen(answer: Answer, unsearchable: int, has_hits: bool) -> None:
         print("nothing found" + (f"; {changed}" if unsearchable else ""))
 
 
-def _tell_fallback(answer: Answer) -> None:
+def _print_fallback(answer: Answer) -> None:
     if answer.fallback:
         before = "" if answer.fallback.startswith(NOT_RERANKED) else "search by vectors only: "
         print(before + line(answer.fallback), file=sys.stderr)
