@@ -75,7 +75,7 @@ class Signals:
                 signal.signal(number, handler)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        """An early second signal is ignored: a supervisor may send one twice."""
+        """Stop. A second SIGINT interrupts, unless it comes early: a supervisor may send one twice."""
         if self.stop and number == signal.SIGINT and monotonic() - self._stopped > IMPATIENCE:
             raise KeyboardInterrupt
         if not self.stop:
@@ -93,7 +93,7 @@ class Signals:
 
 
 def _has_terminal() -> bool:
-    """Whether the process has a controlling terminal; the kernel removes it before it sends SIGHUP."""
+    """Return whether the process has a controlling terminal, which the kernel removes before SIGHUP."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -122,7 +122,7 @@ class ReloadSignal(Protocol):
 
 
 class Reloader:
-    """Notices a changed config file, and reads it; a bad one is reported and the old one stays in force.
+    """Reloads a changed config file. A bad one is reported, and the old config stays in force.
 
     Call ``changed`` regularly. ``seen``: the stamp of the file before ``config`` was read.
     """
@@ -177,7 +177,7 @@ class Reloader:
 
 
 def stamp(path: Path) -> Stamp:
-    """Differs when the file was changed, replaced (also by way of a symlink) or removed."""
+    """Return a mark of the file that differs after a change, a removal, or another target of a symlink."""
     try:
         found = path.stat()
     except OSError:
@@ -228,7 +228,7 @@ class Loop:
         self._meter = Meter(lambda stretch: setattr(self, "stretch", stretch))
 
     def now(self) -> float:
-        """POSIX seconds."""
+        """Return POSIX seconds."""
         return self.running.ports.clock()
 
     def sync(self) -> None:
@@ -253,7 +253,7 @@ class Loop:
         self._show()
 
     def go_without_service(self, reason: str) -> None:
-        """Before ``run``, where the service port could not be opened: readers are not sent to it."""
+        """Send no readers to the service port, which could not be opened. Call this before ``run``."""
         self.no_service = reason
         parts = self.running.parts
         self.running = replace(self.running, parts=replace(parts, unserved=True))
@@ -334,7 +334,7 @@ class Loop:
         )
 
     def live(self) -> Live:
-        """The current progress, for other processes and for the screen."""
+        """Return the current progress, for other processes and for the screen."""
         engine, embedded = self.running.engine, self.running.embedding.counts()
         sources = [document.entry.source for document in engine.flight.documents()]
         stepped, left = embedded.known
@@ -414,7 +414,7 @@ class Loop:
         return True
 
     def _mind_the_clock(self) -> None:
-        """After the clock was put back: retry now what was scheduled by the wrong clock."""
+        """Retry at once what was scheduled by the wrong clock, after the clock was put back."""
         before, self._now = self._now, self.now()
         if self._now > before - PUT_BACK:
             return

@@ -33,7 +33,7 @@ Renames = Mapping[SourceName, SourceName]  # the new name by the old one
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """Where a source's documents are: by this a renamed source is found.
+    """Place of a source's documents, by which a renamed source is found.
 
     ``origin``: a fingerprint of its connector and the connector's options, without secrets and tuning; None
     if it was never stored.
@@ -48,7 +48,7 @@ def origin(source: SourceConfig) -> Fingerprint:
 
 
 def find_renames(sources: Collection[SourceConfig], noted: Mapping[SourceName, SourcePlace]) -> Renames:
-    """New source names by old ones.
+    """Return new source names by old ones.
 
     ``noted``: sources that have documents; of several at one place the first counts. A new name is free if no
     documents are under it, or if these are handed over themselves: two sources can swap names.
@@ -72,7 +72,7 @@ def find_renames(sources: Collection[SourceConfig], noted: Mapping[SourceName, S
 
 
 def in_choices(choices: Choices, renames: Renames) -> Choices:
-    """The choices of a collection with the new names of its sources."""
+    """Return the choices of a collection with the new names of its sources."""
     sources = choices["sources"]
     kept = {name: made for name, made in sources.items() if name not in renames}
     return {
@@ -82,18 +82,18 @@ def in_choices(choices: Choices, renames: Renames) -> Choices:
 
 
 def renamed(config: Config, journal: Journal) -> Renames:
-    """New source names by old ones, for sources whose documents are not handed over yet."""
+    """Return new source names by old ones, for sources whose documents are not handed over yet."""
     return find_renames(config.sources, _noted(journal))
 
 
 def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
-    """Sources with documents in the journal that left the config, renamed ones not included."""
+    """Return sources with documents that left the config, without renamed ones."""
     staying = {source.name for source in config.sources} | renamed(config, journal).keys()
     return [name for name in sources_of(journal) if name not in staying]
 
 
 def leaving(config: Config, journal: Journal) -> list[SourceName]:
-    """Sources that left the config and whose documents are removed now."""
+    """Return sources that left the config and whose documents are removed now."""
     gone = gone_sources(config, journal)
     return [name for name in gone if config.prune or Requests(journal).get("prune", name)]
 

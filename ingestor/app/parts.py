@@ -72,7 +72,7 @@ def build(choice: Choice):  # type: ignore[no-untyped-def]
 
 
 def _isolated(choice: Choice) -> bool | Literal["large"]:
-    """Whether this parser always runs in a confined process, or with large documents."""
+    """Return whether this parser runs in a confined process: always, never, or with large documents."""
     found: bool | Literal["large"] = getattr(choice.plugin.build, "isolated", False)
     return found
 
@@ -100,7 +100,7 @@ def here(config: Config) -> Home:
 
 
 class SourceRoot(NamedTuple):
-    """Where a source's documents are. A listing teaches ``containers`` what ``connector`` has.
+    """Place of a source's documents. A listing teaches ``containers`` what ``connector`` has.
 
     A place outlives changes of the config that leave its ``setting`` alone, since no new listing may follow.
     """
@@ -218,7 +218,7 @@ class Parts:
         return self.models.reranker(self.config.search.rerank)
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
-        """(n, dimensions) float32: embedded as queries, if the model distinguishes them from documents.
+        """Embed queries, as such if the model distinguishes them from documents: (n, dimensions) float32.
 
         Raises what the embedder raises, and BadVectors.
         """

@@ -140,7 +140,7 @@ class Running:
         return policy.cost(self.embedding.counts().tokens, self.parts.config.rechunk)
 
     def reconfigured(self, config: Config) -> "Running":
-        """The same state under another config. Raises NeedsHuman if its embedder cannot be loaded."""
+        """Return the same state under another config. Raises NeedsHuman if its embedder cannot be loaded."""
         fresh = replace(self, parts=replace(self.parts, config=config, made=made_by(self.journal)))
         assert fresh.parts.embedder_recipe
         return fresh
@@ -331,7 +331,7 @@ def _engine(
 
 
 def _is_ours(config: Config) -> Callable[[str], bool]:
-    """Whether a file name in the state folder is one of ours."""
+    """Return a test whether a file name in the state folder is one of ours."""
     files = (path(config).name for path in (journal_path, cache_path, lexical_path, chroma_log_path))
     begins = (*files, "live.", running_config.NAME, run_status.CHECK_PREFIX, EVALUATION)
     whole = (lock_path(config), getattr(config.chroma, "path", None))
@@ -348,5 +348,5 @@ def _end_chunking(tokens: Tokens) -> None:
 
 
 def unknown(journal: Journal, name: EditionName) -> Model:
-    """The model of an edition that cannot be kept in step: records are only removed from it."""
+    """Return the model of an edition that cannot be kept in step: it only loses records."""
     return Model(Fingerprint(Editions(journal).row(name).embedder or ""), known=False)

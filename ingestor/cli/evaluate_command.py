@@ -44,7 +44,7 @@ from ingestor.units import counted
 def request_of(
     config: Config, collection: str | None, strategies: Sequence[str], budget: str, search: str, **others: Any
 ) -> EvaluationRequest:
-    """``others``: fields of the request. Raises BadRequest and ConfigError for words that make no sense."""
+    """Read the words of a command. ``others``: fields of the request. Raises BadRequest and ConfigError."""
     name = _collection(config, collection)
     chosen = tuple(named(config, name, strategies))
     return EvaluationRequest(name, chosen, budgets=_budgets(budget), modes=_modes(search), **others)
@@ -136,7 +136,7 @@ _BESIDE = ("parsing", "rerank", "search")
 
 
 def named(config: Config, collection: CollectionName, lists: Sequence[str]) -> list[Strategy]:
-    """Each once. Raises BadRequest and ConfigError."""
+    """Return each named strategy once. Raises BadRequest and ConfigError."""
     words = [word for each in lists for word in _STRATEGY.findall(each)]
     own = {source.name: source.chunking for source in config.sources if source.collection == collection}
     return distinct([_strategy(config, own, word) for word in words])

@@ -47,7 +47,7 @@ def set_up(level: str, form: str) -> None:
 
 
 def is_json() -> bool:
-    """Whether lines of the log are JSON objects."""
+    """Return whether lines of the log are JSON objects."""
     return any(isinstance(handler.formatter, Json) for handler in logging.getLogger().handlers)
 
 

@@ -241,7 +241,7 @@ def mcp(config: ConfigOption = CONFIG) -> None:
 
 
 def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[tuple[int, Any]]]:
-    """How the tools ask the daemon: see service.client.Ask."""
+    """Return the function by which the tools ask the daemon: see service.client.Ask."""
     from anyio.to_thread import run_sync
 
     from ingestor.ports import NeedsHuman

@@ -44,7 +44,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     gc.set_threshold(_ALLOCATIONS)
     # So httpx leaves out its own command line, whose imports (click, pygments, rich) take as long as its own.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
 
 
 def command(words: str, config: Path = CONFIG) -> str:
-    """``.venv/bin/ingestor sync --config other.yaml``: with path and options only as needed."""
+    """Return a command to paste, as ``.venv/bin/ingestor sync --config other.yaml``."""
     called = Path(sys.argv[0])
     found, program = shutil.which(called.name), called.name
     if called.is_file() and not (found is not None and called.samefile(found)):
@@ -47,7 +47,7 @@ def command(words: str, config: Path = CONFIG) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text as one shell word, in double quotes if possible."""
+    """Return the text as one shell word, in double quotes if possible."""
     return shlex.quote(text) if re.search(r'[\\"$`!]', text) else f'"{text}"'
 
 

@@ -67,7 +67,7 @@ class _Types(Options):
 
 
 def check(tree: ConfigTree, folder: Path) -> Config | tuple[Problem, ...]:
-    """The config that the tree means, or its problems by line. ``folder``: where relative paths begin."""
+    """Return the config of a tree, or its problems by line. ``folder``: where relative paths begin."""
     result = Check(tree, folder, list(tree.problems))
     config = None
     if isinstance(tree.data, dict):
@@ -200,7 +200,7 @@ def _workers(check: Check, settings: Settings | None) -> Workers | None:
 
 
 def _filled_places(check: Check, value: object, at: Where) -> Iterator[Where]:
-    """Places beneath ``at`` that hold variables."""
+    """Yield the places beneath ``at`` that hold variables."""
     inner: Iterable[tuple[str | int, object]] = ()
     if isinstance(value, dict):
         inner = value.items()
@@ -267,7 +267,7 @@ def _of_connector(data: Mapped) -> set[str]:
 
 
 def _chunking(check: Check, own: Mapped, at: Where, chunking: Choice | None, base: Mapped) -> Choice | None:
-    """A source's chunking: the top level's, the same with other options, or another strategy."""
+    """Check a source's chunking: the top level's, the same with other options, or another strategy."""
     if "strategy" in own:
         return check.choice("chunkers", own, at, "strategy")
     if own and chunking:
@@ -288,7 +288,7 @@ def parsers_of(check: Check, data: Mapped, at: Where) -> tuple[Choice, ...]:
 
 
 def types_of(check: Check, data: Mapped, at: Where) -> tuple[tuple[str, str], ...]:
-    """The file name patterns of ``data``, the ``parsing`` of a source, with their content types."""
+    """Return file name patterns with their content types. ``data``: the ``parsing`` of a source."""
     own = check.model(_Types, {"types": data["types"]}, at) if "types" in data else None
     return tuple(own.types.items()) if own else ()
 
@@ -324,7 +324,7 @@ def _shards(check: Check, settings: Settings | None, sources: Mapping[int, Sourc
 
 
 def _overlaps(check: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Problem]:
-    """A warning for any two folders that overlap in one collection; the same source twice is a fault."""
+    """Yield a warning for two folders that overlap in a collection; report one source given twice."""
     for (i, one), (j, other) in combinations(sources.items(), 2):
         if one.collection != other.collection:
             continue

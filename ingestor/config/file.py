@@ -10,12 +10,12 @@ from ingestor.config.yaml_tree import parse
 
 
 def load(path: Path, env: Mapping[str, str]) -> Config:
-    """The config in that file. Raises ConfigError with all its problems."""
+    """Return the config of the file. Raises ConfigError with all its problems."""
     return check_text(path, read(path), env)
 
 
 def check_text(path: Path, text: str, env: Mapping[str, str]) -> Config:
-    """The config, if the file held this text. Raises ConfigError."""
+    """Return the config, as if the file held this text. Raises ConfigError."""
     file = path.absolute()
     result = check(parse(text, env), file.parent)
     if isinstance(result, Config):

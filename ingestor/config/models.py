@@ -32,7 +32,7 @@ DEFAULT_EMBEDDER = "sentence-transformers"
 
 
 def _collection_name(name: str) -> str:
-    """Chroma's own rule, measured on 1.5.9, so that a bad name fails here and not at the first write."""
+    """Apply Chroma's rule (1.5.9), so that a bad name fails here and not at the first write."""
     if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]", name):
         raise ValueError(
             "must be 3 to 512 characters of a-z A-Z 0-9 . _ - that start and end with a letter or digit"
@@ -411,7 +411,7 @@ class Config:
 
 
 def readers_ask_service(http: Http | None, chroma: Chroma) -> bool:
-    """Whether readers' questions are embedded by the service port."""
+    """Return whether readers' questions are embedded by the service port."""
     if http is None or isinstance(chroma, Embedded):
         return False
     if http.readers != "auto":
@@ -430,5 +430,5 @@ class ConfigError(IngestorError):
 
 
 def describe(file: str, problems: Iterable[Problem]) -> str:
-    """``config.yaml:12: sources[0].path: ...``, a line for each problem."""
+    """Return a line for each problem, as ``config.yaml:12: sources[0].path: ...``."""
     return "\n".join(f"{file}:{p.line}: {p}" if p.line else f"{file}: {p}" for p in problems)

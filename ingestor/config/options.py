@@ -43,7 +43,7 @@ class Check:
     def choice(
         self, group: Group, data: Mapped, at: Where, selector: str, default: str = "", own: Iterable[str] = ()
     ) -> Choice | None:
-        """The plugin that ``selector`` names, with the rest of the data as its options.
+        """Return the plugin that ``selector`` names, with the rest of the data as its options.
 
         ``own``: keys beside the options that are not options.
         """
@@ -70,7 +70,7 @@ class Check:
         return None if options is None else Choice(plugin, options)
 
     def model(self, model: type[M], data: Mapped, at: Where, own: Iterable[str] = ()) -> M | None:
-        """The data as that model, with absolute paths and secrets read; None if a check fails."""
+        """Return the data as that model, with absolute paths and secrets read; None if a check fails."""
         for name in data.keys() & model.model_fields.keys():
             if isinstance(data[name], bool) and is_number(model.model_fields[name].annotation):
                 self.fault((*at, name), "must be a number, not true or false")  # pydantic takes it for 1 or 0
@@ -83,7 +83,7 @@ class Check:
         return None
 
     def locate(self, model: M, at: Where) -> M:
-        """The model with absolute paths, and secrets read from the files that they name."""
+        """Return the model with absolute paths, and secrets read from the files that they name."""
         if "secrets" in type(model).model_fields:
             self._report_misplaced(dict(model), at)
         values = {name: (value, self._value(value, (*at, name))) for name, value in model}
@@ -126,7 +126,7 @@ class Check:
             return path
 
     def _secret(self, secret: SecretStr, at: Where) -> SecretStr:
-        """``file:NAME`` is replaced by the content of that file without the line end."""
+        """Read a secret: of ``file:NAME`` the content of that file without the line end."""
         kind, _, name = secret.get_secret_value().partition(":")
         if kind != "file":
             if secret and at in self.tree.lines and not self.tree.is_filled(at):  # else written elsewhere
@@ -193,7 +193,7 @@ def problems_of(
     at: Where,
     also: Collection[str] = (),
 ) -> list[Problem]:
-    """The errors that ``model`` raised on the tree at ``at``, those of one value joined.
+    """Return the errors of a model on the tree at ``at``, joined for each value.
 
     ``also``: keys that are allowed there besides the model's own.
     """
@@ -208,7 +208,7 @@ def problems_of(
 
 
 def _place(error: ErrorDetails, tree: ConfigTree, at: Where) -> Where:
-    """The place of an error in the tree, without pydantic's own marks of unions and validators."""
+    """Return the place of an error in the tree, without pydantic's marks of unions and validators."""
     *steps, last = error["loc"] or [""]
     where = at
     for step in steps:
@@ -225,7 +225,7 @@ def unknown(what: str, name: str, known: Iterable[str], label: str) -> str:
 
 
 def is_number(annotation: Any) -> bool:
-    """Whether a field of that type accepts a number."""
+    """Return whether a field of that type accepts a number."""
     return annotation in (int, float) or any(is_number(part) for part in get_args(annotation))
 
 
@@ -305,7 +305,7 @@ def _advice(kinds: set[str], value: object) -> str:
 
 
 def _fields(model: type[BaseModel], steps: Where) -> set[str]:
-    """The keys of the model at ``steps`` below ``model``."""
+    """Return the keys of the model at ``steps`` below ``model``."""
     for step in steps:
         field = model.model_fields.get(str(step)) if isinstance(step, str) else None
         inner = _models(field.annotation) if field else [model]

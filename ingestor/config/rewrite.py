@@ -30,7 +30,7 @@ def places(text: str, sources: Iterable[str]) -> list[str]:
 
 
 def with_chunking(text: str, chunking: Mapping[str, str], comment: str) -> str:
-    """The text with these blocks at these ``places``. A block is YAML with the one key ``chunking``.
+    """Return the text with these blocks at these ``places``: YAML with the one key ``chunking``.
 
     ``comment``: one line, put above each block. Raises NotRewritable.
     """
@@ -47,7 +47,7 @@ def with_chunking(text: str, chunking: Mapping[str, str], comment: str) -> str:
 
 
 def _range(mapping: yaml.MappingNode, place: str, lines: list[str]) -> tuple[int, int, int]:
-    """Lines to replace, from the first up to the end, and the column of the mapping's keys."""
+    """Return the first line to replace, the end, and the column of the mapping's keys."""
     if mapping.flow_style or not mapping.value:
         raise NotRewritable("its keys are written in braces {...}")
     column = mapping.start_mark.column
@@ -68,7 +68,7 @@ def _range(mapping: yaml.MappingNode, place: str, lines: list[str]) -> tuple[int
 
 
 def _end(key: yaml.Node, value: yaml.Node) -> int:
-    """The line behind the last one of a value; a block's own end would include comments behind it."""
+    """Return the line behind the last one of a value. A block's own end would include comments."""
     return max(node.end_mark.line - (not node.end_mark.column) for node in (key, *_leaves(value))) + 1
 
 

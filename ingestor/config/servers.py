@@ -68,7 +68,7 @@ class Supervised(Options):
 
     @property
     def rights(self) -> list[tuple[str | None, str]]:
-        """Tokens and what each may, read or write; None stands for everybody."""
+        """Return tokens and what each may, read or write; None stands for everybody."""
         first = [ReaderToken(token=self.token)] if self.token else []
         return [
             (each.token.get_secret_value() if each.token else None, each.may)
@@ -154,7 +154,7 @@ class Http(Options):
 
     @property
     def url(self) -> str:
-        """The address for readers, without a slash at its end."""
+        """Return the address for readers, without a slash at its end."""
         host = local_address(self.host)
         own = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         return (self.public_url or own).rstrip("/")
@@ -199,5 +199,5 @@ class Search(Options):
 
 
 def local_address(host: str) -> str:
-    """The address for a client on this machine: loopback, if the server listens on every address."""
+    """Return the address for a client on this machine: loopback for every address."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound

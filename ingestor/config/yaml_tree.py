@@ -47,7 +47,7 @@ class ConfigTree:
     broken: set[Where] = field(default_factory=set)  # values that could not be read
 
     def line(self, where: Where) -> int:
-        """Line of the key or item, else of the nearest one that holds it."""
+        """Return the line of the key or item, else of the nearest one that holds it."""
         while where and where not in self.lines:
             where = where[:-1]
         return self.lines.get(where, 0)
@@ -56,17 +56,17 @@ class ConfigTree:
         return Problem(self.line(where), key_of(where), message)
 
     def is_filled(self, where: Where) -> bool:
-        """Whether the value there holds a variable."""
+        """Return whether the value there holds a variable."""
         return any(not match["escaped"] for match in _VARIABLE.finditer(self.raw.get(where, "")))
 
 
 def key_of(where: Where) -> str:
-    """``("sources", 0, "path")`` -> ``sources[0].path``."""
+    """Return ``sources[0].path`` for ``("sources", 0, "path")``."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in where).lstrip(".")
 
 
 def parse(text: str, env: Mapping[str, str]) -> ConfigTree:
-    """The tree of a YAML text; on a syntax error it holds that one problem and no data."""
+    """Parse a YAML text. After a syntax error the tree holds that one problem and no data."""
     tree = ConfigTree()
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -132,7 +132,7 @@ class _Reader:
         return result
 
     def entries(self, node: yaml.MappingNode, where: Where, above: tuple[yaml.Node, ...]) -> Iterator[_Entry]:
-        """The entries of a mapping: its own, then other ones that are merged in with ``<<``."""
+        """Yield the entries of a mapping: its own, then those that ``<<`` merges in."""
         seen: dict[str, int] = {}
         bases: list[yaml.Node] = []
         for key, value in node.value:
@@ -171,7 +171,7 @@ class _Reader:
         return self.filled(text, where)
 
     def filled(self, text: str, where: Where) -> str:
-        """The text with its variables filled in."""
+        """Fill the variables of a text in."""
         result = _VARIABLE.sub(lambda match: self.variable(match, where), text)
         if result != text:
             self.tree.raw[where] = text
@@ -195,7 +195,7 @@ class _Reader:
 
 
 def _is_left_out(node: yaml.Node) -> bool:
-    """``key:`` without a value, for example if its content is commented out. ``null`` is a value."""
+    """Return whether a key has no value, for example if its content is commented out."""
     return node.tag == "null" and node.value == ""
 
 

@@ -33,12 +33,12 @@ HEARTBEAT = 3.0  # seconds
 
 
 class BadRequest(IngestorError):
-    """The command names something that does not exist or cannot be done; the message says what to do."""
+    """Error: the command names what does not exist or cannot be done. The message has the remedy."""
 
 
 @contextmanager
 def journal_of(config: Config) -> Iterator[Journal]:
-    """The journal. Raises NeedsHuman if there is none yet. Works beside a running daemon."""
+    """Open the journal, also beside a running daemon. Raises NeedsHuman if there is none yet."""
     if not has_file(journal_path(config)):
         raise NeedsHuman(
             f"no documents were indexed yet: {config.state} holds no journal; run: ingestor sync"
@@ -49,7 +49,7 @@ def journal_of(config: Config) -> Iterator[Journal]:
 
 @contextmanager
 def journal_or_blank(config: Config) -> Iterator[Journal]:
-    """The journal, or an empty one if nothing was ingested yet. For commands that only read."""
+    """Open the journal for reading, or an empty one if nothing was ingested yet."""
     if journal_path(config).exists():
         with journal_of(config) as journal:
             yield journal
@@ -62,7 +62,7 @@ def journal_or_blank(config: Config) -> Iterator[Journal]:
 
 
 def is_running(config: Config) -> bool:
-    """Whether a daemon or a sync holds the state folder."""
+    """Return whether a daemon or a sync holds the state folder."""
     return has_file(lock_path(config)) and held(lock_path(config))
 
 
@@ -77,7 +77,7 @@ def has_file(path: Path) -> bool:
 
 @contextmanager
 def collections_of(config: Config, journal: Journal, patience: float | None = None) -> Iterator[Collections]:
-    """Chroma for reading: the server of a running daemon or sync, else one for this command alone.
+    """Open Chroma for reading: the server of a running daemon or sync, else one for this command.
 
     ``patience``: seconds to wait while Chroma starts or another command uses it; PATIENCE if None. Raises
     Locked after that, NeedsHuman if Chroma cannot be shared.
@@ -114,7 +114,7 @@ def check_answers(chroma: Chroma) -> None:
 
 
 def as_served(config: Config) -> Config:
-    """The config with Chroma's address and secret now, as the lock on Chroma's folder says.
+    """Return the config with Chroma's present address and secret, from the lock on Chroma's folder.
 
     Raises Locked if Chroma does not listen just now.
     """
@@ -147,7 +147,7 @@ def collection_of(config: Config, wanted: str | None) -> CollectionName:
 
 
 def live_editions(journal: Journal) -> list[Edition]:
-    """The editions that readers see."""
+    """Return the editions that readers see."""
     return [edition for edition in Editions(journal).all() if edition.role == "live"]
 
 

@@ -127,7 +127,7 @@ def _require(config: Config, journal: Journal, edition: Edition) -> None:
 
 
 def _done_by_daemon(config: Config, journal: Journal, serves: CollectionName) -> bool:
-    """Whether the running daemon has done it; False when none runs (any more)."""
+    """Return whether the running daemon carried the request out; False when none runs any more."""
     until = time.monotonic() + PATIENCE
     while Requests(journal).get("roll back", serves):
         if not is_running(config):

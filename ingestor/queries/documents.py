@@ -62,7 +62,7 @@ def shown(config: Config, document: str) -> Shown:
 
 
 def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -> T:
-    """Chroma's answer. Asked once more if Chroma went away: the daemon may just have ended."""
+    """Ask Chroma, once more if it went away: the daemon may just have ended."""
     from ingestor.chroma.client import Unreachable
 
     with suppress(Unreachable), collections_of(config, journal) as collections:
@@ -127,7 +127,7 @@ def _spellings(wanted: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The documents to list: of a source, of a collection, in a state, by key. None: all.
+    """Selection of documents by source, collection, state and key. None selects all.
 
     ``pattern``: a shell pattern of the whole key, or without ``*``, ``?`` and ``[`` a part of it.
     """
@@ -146,7 +146,7 @@ class Wanted:
 
 
 def listed(journal: Journal, wanted: Wanted) -> tuple[Sequence[SourceName], Iterator[Listed]]:
-    """The sources that are meant, and their documents.
+    """Return the selected sources, and their documents.
 
     Raises BadRequest if the source or the collection has none.
     """

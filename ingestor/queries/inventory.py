@@ -51,7 +51,7 @@ class CollectionInfo:
 
     @property
     def unused(self) -> bool:
-        """Whether no source of ours feeds it, nor did."""
+        """Return whether the collection is ours, and no source feeds it."""
         return self.owner == "this ingestor" and not (self.in_config or self.documents)
 
 
@@ -62,7 +62,7 @@ class _Shard:
 
 
 def list_collections(config: Config) -> list[CollectionInfo]:
-    """All collections, by name."""
+    """Return all collections, by name."""
     with _opened(config) as (journal, collections):
         return _infos(config, journal, collections)
 
@@ -114,7 +114,7 @@ def adopt(config: Config, name: str) -> CollectionInfo:
 
 
 def _kept(found: CollectionInfo, config: Config) -> str | None:
-    """Why a collection of ours must not be deleted, or None."""
+    """Return why a collection of ours must not be deleted, or None."""
     if found.role == "building":
         return f"collection {found.name!r} is being built: it takes the place of the one that readers see"
     if found.role == "previous":
@@ -134,7 +134,7 @@ def _kept(found: CollectionInfo, config: Config) -> str | None:
 
 
 def _guarded(found: CollectionInfo, not_ours: bool) -> str | None:
-    """Why a collection that is not ours must not be deleted, or None."""
+    """Return why a collection that is not ours must not be deleted, or None."""
     if not_ours:
         return None
     whose = "another ingestor wrote" if found.owner == "another ingestor" else "no ingestor wrote"
@@ -163,7 +163,7 @@ def _infos(config: Config, journal: Journal, collections: Collections) -> list[C
 
 
 def _names(config: Config) -> list[str]:
-    """Names in Chroma of all collections that the config names, and of their shards."""
+    """Return the names in Chroma of all collections of the config, and of their shards."""
     fed = dict.fromkeys((source.collection, source.shards) for source in config.sources)
     return [name for whole, shards in fed for name in shard_names(whole, shards)]
 
@@ -198,14 +198,14 @@ def _one(config: Config, journal: Journal, found: Described, shard: _Shard | Non
 
 @contextmanager
 def _opened(config: Config) -> Iterator[tuple[Journal, Collections]]:
-    """Journal and Chroma. Without a journal (new or lost state) nothing in Chroma is ours."""
+    """Open journal and Chroma. Without a journal (new or lost state) nothing in Chroma is ours."""
     files.make(config.state, lambda name: False)  # for the server's log
     with journal_or_blank(config) as journal, collections_of(config, journal) as collections:
         yield journal, collections
 
 
 def unusable(config: Config, journal: Journal) -> dict[str, str]:
-    """Collections that differ in Chroma from the journal, or cannot be read, with the reason. Reads only."""
+    """Return collections that differ from the journal or cannot be read, with the reason. Reads only."""
     kept = Reports(journal)
     editions = [one for one in Editions(journal).all() if one.role in ("live", "staging") and one.uuids]
     path = getattr(config.chroma, "path", None)
@@ -228,7 +228,7 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
 
 
 def _strange(collections: Collections, names: Sequence[str]) -> str | None:
-    """Why a new collection, of these shards, could not be created, or None."""
+    """Return why a new collection of these shards could not be created, or None."""
     try:
         for name in names:
             collections.existing(ChromaName(name))

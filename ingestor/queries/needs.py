@@ -13,7 +13,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Bytes."""
+    """Disk space by file, in bytes."""
 
     chroma: int
     journal: int
@@ -26,8 +26,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """``memory``: bytes that Chroma takes for all vectors of the collections, old and new, and of those
-    that are replaced by another one.
+    """Needs of a sync. ``memory``: bytes that Chroma takes for all vectors of old and new collections.
 
     ``read_seconds``: to read and cut the documents, one after the other. ``write_seconds``: of Chroma's
     processor. ``embed_seconds``: None if no rate is known. ``written``, ``stored``: price of the new records,
@@ -43,7 +42,7 @@ class Needs:
     stored: float = 0.0
 
     def on(self, machines: int) -> float:
-        """Seconds on so many machines like this one: Chroma writes on one of them."""
+        """Estimate seconds on so many machines like this one: Chroma writes on one of them."""
         return max((self.read_seconds + (self.embed_seconds or 0.0)) / machines, self.write_seconds)
 
 
@@ -60,7 +59,7 @@ def disk(records: int, text: int, embedded: int, dimensions: int) -> Disk:
 
 
 def memory(records: int, dimensions: int) -> int:
-    """Chroma's own rule, dimensions x 4 bytes a record, and the links of our graph."""
+    """Estimate Chroma's memory: dimensions x 4 bytes a record, and the links of our graph."""
     return records * (4 * dimensions + _LINKS)
 
 

@@ -46,7 +46,7 @@ LONGEST = 60  # characters of a question
 
 
 def search(config: Config, question: Question, searching: Searching | None = None) -> Answer:
-    """The answer to a question: the daemon's, if one runs and answers, else our own.
+    """Answer a question: by the daemon, if one runs and answers, else by this process.
 
     ``searching``: what stays open after the answer; None: everything is closed. Raises BadRequest for an
     unknown collection, empty text or bad filter, NeedsHuman and Transient.
@@ -84,13 +84,13 @@ def search(config: Config, question: Question, searching: Searching | None = Non
 
 
 def unsearchable(config: Config) -> int:
-    """Number of documents whose last change readers do not see yet, without quarantined ones."""
+    """Return the number of documents whose last change readers do not see yet, without quarantined ones."""
     with journal_of(config) as journal:
         return Reports(journal).due()
 
 
 class Searching:
-    """Chroma and the configured embedder, opened by the first question of this process and open until closed.
+    """Chroma and the configured embedder, opened by the first question and open until closed.
 
     Threads take turns. While Chroma is open here, no other process can write to it.
     """
@@ -107,7 +107,7 @@ class Searching:
             self._release()
 
     def answer(self, question: Question) -> Answer:
-        """Answer from one collection. Asked once more if Chroma went away: the daemon may just have ended."""
+        """Answer from one collection. Retry once if Chroma went away: the daemon may just have ended."""
         from ingestor.chroma.client import Unreachable
 
         with self._turn:

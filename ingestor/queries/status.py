@@ -106,7 +106,7 @@ class Status:
 
     @property
     def sound(self) -> bool:
-        """Whether the daemon runs, no source is held and every collection answers."""
+        """Return whether the daemon runs, no source is held and every collection answers."""
         held = any(source.held for source in self.sources.values())
         sick = any(collection.healthy is False for collection in self.collections.values())
         return self.running and not held and not sick
@@ -267,7 +267,7 @@ def with_edition(
 
 
 def undone(journal: Journal, edition: Edition) -> bool:
-    """Whether a previous edition was left by a rollback."""
+    """Return whether a previous edition was left by a rollback."""
     left = Requests(journal).get("refused", edition.serves)
     return edition.choices is not None and left == named(unpacked(edition.choices))
 

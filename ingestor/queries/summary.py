@@ -102,7 +102,7 @@ class SyncReport:
 
 
 def unconfigured(running: Running) -> dict[SourceName, int]:
-    """The number of documents of each source that left the config."""
+    """Return the number of documents of each source that left the config."""
     gone = gone_sources(running.parts.config, running.journal)
     counts = {name: Reports(running.journal).number(name) for name in gone}
     return {name: number for name, number in counts.items() if number}
@@ -153,7 +153,7 @@ def report_sync(
 
 
 def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[str]:
-    """Documents by state: settled in the live edition; else in it, or in the one that replaces it."""
+    """Count documents by state: settled in the live edition; else in it, or in its replacement."""
     states, editions, reports = Counter[str](), Editions(running.journal).all(), Reports(running.journal)
     replacing = {each.serves: each.name for each in editions if each.role == "staging"}
     replaced = {
@@ -175,7 +175,7 @@ def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[s
 
 
 def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str, str]:
-    """Sources that were not listed whole, with the reason."""
+    """Return sources that were not listed whole, with the reason."""
     scanner = running.engine.scanner
     unlisted = dict.fromkeys(scanner.unlisted(), "the listing did not complete")
     unfinished = {

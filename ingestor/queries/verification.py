@@ -1,4 +1,4 @@
-"""The command ``verify``. Only ``--repair`` changes anything; it needs the daemon stopped."""
+"""The command ``verify``. ``--repair`` alone changes anything, and needs the daemon stopped."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -70,7 +70,7 @@ class Findings:
 
     @property
     def rebuild(self) -> str | None:
-        """Why all records must go into a new collection, or None. Replacing many in place loses others."""
+        """Return why all records must go into a new collection. Replacing many in place loses others."""
         if self.unreachable:
             return f"search does not find {counted(len(self.unreachable), 'record')} "
         if len(self.stale) > FEW_STALE * self.checked:
@@ -159,7 +159,7 @@ def _examine_page(
 def _other_vector(
     record: Record, known: Known, vectors: Mapping[Digest, Vector], embedder: Fingerprint
 ) -> bool:
-    """Whether the vector differs from the cached one, if that is made of the text alone.
+    """Return whether the vector differs from the cached one, if that is made of the text alone.
 
     Only for records of whose vector the journal has no digest.
     """
@@ -211,7 +211,7 @@ class Verification:
 
     @property
     def damaged(self) -> bool:
-        """Whether ``--repair`` would help."""
+        """Return whether ``--repair`` would help."""
         counts = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable, self.words)
         return any(counts) or bool(self.settings or self.broken)
 
@@ -265,7 +265,7 @@ def _verify(config: Config) -> Verification:
 
 
 def _model(parts: Parts, edition: Edition) -> Model:
-    """The embedder of an edition, as its collection should name it."""
+    """Return the embedder of an edition, as its collection should name it."""
     made_by = parts.by(unpacked(edition.choices)) if edition.choices else parts
     return made_by.model if made_by is not None else Model(Fingerprint(edition.embedder or ""), known=False)
 
@@ -330,7 +330,7 @@ def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verif
 
 
 def _mend(config: Config) -> Verification:
-    """Under the lock: doubt wrong records, delete orphans, and write again in one pass."""
+    """Doubt wrong records, delete orphans, and write again in one pass, under the lock."""
     report = Verification()
     with opened(config, serve=False) as running:
         for edition in live_editions(running.journal):

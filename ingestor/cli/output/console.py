@@ -221,14 +221,14 @@ def counted_kinds(counts: Mapping[str, int]) -> str:
 
 
 def listing_words(listing: RunningListing, now: float) -> str:
-    """``is being listed for 12 s: 1,204 documents found, the last one a/b.md``."""
+    """Return words such as ``is being listed for 12 s: 1,204 documents found, the last one a/b.md``."""
     found = f"{counted(listing.seen, 'document')} found" if listing.seen else "nothing found yet"
     last = f", the last one {line(listing.at)}" if listing.at else ""
     return f"is being listed for {duration(max(0.0, now - listing.since))}: {found}{last}"
 
 
 def duration(seconds: float) -> str:
-    """``0.4 s``, ``42 s``, ``12 min``, ``3.5 h``, ``4 days``."""
+    """Return words such as ``0.4 s``, ``42 s``, ``12 min``, ``3.5 h``, ``4 days``."""
     if seconds < 90:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     if seconds < 5400:

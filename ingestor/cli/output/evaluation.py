@@ -69,7 +69,7 @@ def show(evaluation: Evaluation) -> None:
 
 
 def show_check(found: Checked) -> None:
-    """Recall now, how far it fell, and the questions that fell most."""
+    """Print recall now, how far it fell, and the questions that fell most."""
     out = Console(highlight=False, soft_wrap=True)
     asked, mean = found.inspection, found.mean
     for each in found.refused[:3]:
@@ -119,7 +119,7 @@ def _facts(found: Evaluation) -> Iterator[str]:
 
 
 def _refusals(refused: Sequence[RefusedQuestion]) -> Iterator[str]:
-    """The first of a file's lines; those of a language model by their reasons."""
+    """Yield refused questions: the first lines of a file, or reasons of a language model with counts."""
     lines = [each for each in refused if each.line]
     for each in lines[:3]:
         yield f"question skipped: line {each.line}: {each.reason}"

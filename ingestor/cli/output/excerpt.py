@@ -58,7 +58,7 @@ def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
 
 
 def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
-    """Whole passages, each with its citation: a context for a prompt."""
+    """Print whole passages, each with its citation: a context for a prompt."""
     if as_json:
         print(json.dumps(as_parsed(answer)))
         return
@@ -130,7 +130,7 @@ def show_chunks(found: Shown, as_json: bool, config: Path) -> None:
 
 
 def excerpt(text: str, width: int) -> list[str]:
-    """The beginning of a text in at most ``LINES`` lines of ``width`` columns, cut at words.
+    """Return the beginning of a text in at most ``LINES`` lines of ``width`` columns, cut at words.
 
     Wrapped paragraphs are joined; lists, headings and code keep their lines; tables get columns.
     """
@@ -184,7 +184,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _wrapped(paragraph: str, width: int) -> list[str]:
-    """Wrapped by terminal columns; a Chinese character takes two. A table's row loses its padding first."""
+    """Wrap by terminal columns; a Chinese character takes two. A table's row loses its padding first."""
     row = Text(paragraph.expandtabs(4))
     if row.cell_len > width and paragraph.startswith("|"):
         row = Text(_PADDING.sub(r"\1\2", row.plain))

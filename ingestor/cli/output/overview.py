@@ -65,7 +65,7 @@ def _of_the_run(status: Status, verbose: bool) -> Iterator[str]:
 
 
 def _head(status: Status, now: float) -> Text:
-    """Whether it runs, and what is left to do."""
+    """Return whether a daemon runs, and what is left to do."""
     work = ", ".join(_work(status, now))
     if not status.running:
         return Text.assemble(("not running", "yellow"), f"; {work or 'nothing is left to do'}")
@@ -76,7 +76,7 @@ def _head(status: Status, now: float) -> Text:
 
 
 def _work(status: Status, now: float) -> Iterator[str]:
-    """Everything that is left to do."""
+    """Yield what is left to do."""
     due = sum(source.due for source in status.sources.values())
     bad = sum(source.quarantined for source in status.sources.values())
     if due:
@@ -96,7 +96,7 @@ def _work(status: Status, now: float) -> Iterator[str]:
 
 
 def _unlisted(source: SourceStatus) -> str | None:
-    """Why the journal may be out of date about a source, or None."""
+    """Return why the journal may be out of date about a source, or None."""
     states = {
         "is held": source.held,
         "is paused": source.paused is not None,
@@ -109,7 +109,7 @@ def _unlisted(source: SourceStatus) -> str | None:
 
 
 def _troubles(status: Status, now: float, config: Path) -> Iterator[Text]:
-    """Lines about what needs attention."""
+    """Yield lines about what needs attention."""
     if status.config_restart:
         old = f"the config of {_clock(status.config_since)}" if status.config_since else "the previous config"
         words = f", which takes effect at a restart; until then {old} stays in force"
@@ -150,7 +150,7 @@ def _source_troubles(name: str, source: SourceStatus, now: float, config: Path) 
 
 
 def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
-    """Lines about collections whose config changed."""
+    """Yield lines about collections whose config changed."""
     for name, collection in status.collections.items():
         if collection.waits:
             words = f"{line(collection.waits)}. To approve it: {command('apply', config)}"
@@ -171,7 +171,7 @@ def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
 
 
 def _sick(status: Status) -> dict[str, list[str]]:
-    """Unhealthy collections by reason, so that an unreachable server is reported once."""
+    """Return unhealthy collections by reason, so that an unreachable server is reported once."""
     reasons: dict[str, list[str]] = {}
     for name, collection in status.collections.items():
         if collection.healthy is False:

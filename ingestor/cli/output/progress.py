@@ -120,7 +120,7 @@ class ProgressLines:
 
 
 def work_words(stretch: SyncProgress) -> str:
-    """Documents and texts that are done of those that are known, the rate, and the time left."""
+    """Return the documents and texts done, of how many, the rate, and the time left."""
     parts = [f"{stretch.done:,} of {counted(stretch.done + stretch.waiting, 'document')}"]
     if stretch.texts + stretch.left:
         parts.append(f"{stretch.texts:,} of {counted(stretch.texts + stretch.left, 'text')} embedded")
@@ -134,7 +134,7 @@ def work_words(stretch: SyncProgress) -> str:
 
 
 def _listing(stretch: SyncProgress) -> str:
-    """Progress of long listings; "" if there are none."""
+    """Return the progress of long listings; "" if there are none."""
     long = {name: one for name, one in stretch.listing.items() if stretch.at - one.since >= EVERY}
     return "; ".join(f"{name} {listing_words(one, stretch.at)}" for name, one in long.items())
 
