@@ -33,12 +33,12 @@ from ingestor.units import counted
 
 def show(
     file: Path,
+    *,
     strategy: str | None,
     option: Sequence[str],
     compare: Sequence[str],
     html: Path | None,
     config: Path | None,
-    *,
     as_json: bool,
 ) -> None:
     """Run ``ingestor chunk``. ``option``: KEY=VALUE; ``compare``: NAME:KEY=VALUE.

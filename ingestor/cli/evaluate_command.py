@@ -79,10 +79,10 @@ def run_check(
     config: Config,
     collection: str | None,
     questions: Path,
+    *,
     sample: int,
     budget: str,
     tolerance: float,
-    *,
     accept: bool,
     as_json: bool,
 ) -> bool:

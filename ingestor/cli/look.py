@@ -298,7 +298,15 @@ def chunk(
     """
     from ingestor.cli.chunk_command import show
 
-    show(file, strategy, option, compare, html, config, as_json=as_json)
+    show(
+        file,
+        strategy=strategy,
+        option=option,
+        compare=compare,
+        html=html,
+        config=config,
+        as_json=as_json,
+    )
 
 
 def evaluate(
@@ -383,7 +391,14 @@ def evaluate(
     checked = read_config(config, "error")
     if check is not None:
         passed = run_check(
-            checked, collection, check, sample, budget, tolerance, accept=accept, as_json=as_json
+            checked,
+            collection,
+            check,
+            sample=sample,
+            budget=budget,
+            tolerance=tolerance,
+            accept=accept,
+            as_json=as_json,
         )
         raise typer.Exit(SETTLED if passed else FAILED)
     request = request_of(

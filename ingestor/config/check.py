@@ -84,7 +84,7 @@ def _config(check: Check, data: Mapped) -> Config | None:
     settings = check.model(Settings, data, ())
     chroma = _chroma(check, _section(data, "chroma"))
     embedding = check.choice(
-        "embedders", _section(data, "embedding"), ("embedding",), "kind", DEFAULT_EMBEDDER
+        "embedders", _section(data, "embedding"), ("embedding",), "kind", default=DEFAULT_EMBEDDER
     )
     base = {"strategy": DEFAULT_STRATEGY, **_section(data, "chunking")}
     chunking = check.choice("chunkers", base, ("chunking",), "strategy")
@@ -92,7 +92,7 @@ def _config(check: Check, data: Mapped) -> Config | None:
     sources = {
         index: source
         for index, given in _source_data(data)
-        if (source := _source(check, given, ("sources", index), settings, chunking, base))
+        if (source := _source(check, given, ("sources", index), settings, chunking=chunking, base=base))
     }
     _names(check, data)
     _check_fed(check, data, "metadata")
@@ -222,7 +222,7 @@ def _check_token(check: Check, token: str, host: str, at: Where) -> None:
 
 
 def _source(
-    check: Check, data: Mapped, at: Where, defaults: Settings | None, chunking: Choice | None, base: Mapped
+    check: Check, data: Mapped, at: Where, defaults: Settings | None, *, chunking: Choice | None, base: Mapped
 ) -> SourceConfig | None:
     """Check a source and fill in defaults. ``chunking``, ``base``: top level, checked and as written."""
     common = SourceSettings.model_fields.keys() - _of_connector(data)

@@ -41,14 +41,21 @@ class Check:
             self.problems.append(self.tree.problem(where, message))
 
     def choice(
-        self, group: Group, data: Mapped, at: Where, selector: str, default: str = "", own: Iterable[str] = ()
+        self,
+        group: Group,
+        data: Mapped,
+        at: Where,
+        kind: str,
+        *,
+        default: str = "",
+        own: Iterable[str] = (),
     ) -> Choice | None:
-        """Return the plugin that ``selector`` names, with the rest of the data as its options.
+        """Return the plugin that ``kind`` names, with the rest of the data as its options.
 
         ``own``: keys beside the options that are not options.
         """
-        keys = {selector, *own}
-        plugin = self.plugin(group, data.get(selector, default), (*at, selector))
+        keys = {kind, *own}
+        plugin = self.plugin(group, data.get(kind, default), (*at, kind))
         options = {key: value for key, value in data.items() if key not in keys}
         return self.options(plugin, options, at, keys) if plugin else None
 
@@ -200,11 +207,19 @@ def problems_of(
     at_one_place: dict[Where, list[ErrorDetails]] = defaultdict(list)
     for error in errors:
         at_one_place[_place(error, tree, at)].append(error)
-    return [
-        _problem(where, found, model, tree, at, also)
-        for where, found in at_one_place.items()
-        if where not in tree.broken
-    ]
+    problems = []
+    for where, found in at_one_place.items():
+        if where in tree.broken:
+            continue
+        if found[0]["type"] == "extra_forbidden":
+            allowed = {*_fields(model, where[len(at) : -1]), *(also if where[:-1] == at else ())}
+            message = unknown("key", str(where[-1]), allowed, "allowed")
+            problems.append(Problem(tree.line(where), tree.problem(where[:-1], "").key, message))
+        elif found[0]["type"] == "missing":
+            problems.append(tree.problem(where, "is required"))
+        else:
+            problems.append(tree.problem(where, _message(found, tree.raw.get(where))))
+    return problems
 
 
 def _place(error: ErrorDetails, tree: ConfigTree, at: Where) -> Where:
@@ -232,24 +247,6 @@ def is_number(annotation: Any) -> bool:
 def short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:56]}...{text[-1]}"
-
-
-def _problem(
-    where: Where,
-    errors: list[ErrorDetails],
-    model: type[BaseModel],
-    tree: ConfigTree,
-    at: Where,
-    also: Collection[str],
-) -> Problem:
-    first = errors[0]
-    if first["type"] == "extra_forbidden":
-        allowed = {*_fields(model, where[len(at) : -1]), *(also if where[:-1] == at else ())}
-        message = unknown("key", str(where[-1]), allowed, "allowed")
-        return Problem(tree.line(where), tree.problem(where[:-1], "").key, message)
-    if first["type"] == "missing":
-        return tree.problem(where, "is required")
-    return tree.problem(where, _message(errors, tree.raw.get(where)))
 
 
 def _message(errors: list[ErrorDetails], raw: str | None) -> str:

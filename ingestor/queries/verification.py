@@ -84,27 +84,21 @@ class Findings:
 
 
 def examine(
-    journal: Journal,
-    shards: Sequence[Index],
-    collection: EditionName,
-    cache: VectorCache,
-    embedder: Fingerprint,
-    words: Words,
+    journal: Journal, shards: Sequence[Index], edition: Edition, cache: VectorCache, words: Words
 ) -> Findings:
     """Compare journal, collection and lexical index, record by record. Raises Transient if Chroma is away.
 
-    Every record is read once, and searched by its own vector.
-
-    ``shards``: of the collection, in their order.
+    Every record is read once, and searched by its own vector. ``shards``: of the edition, in their order.
     """
     found, present = Findings(), [KeySet() for _ in shards]
+    embedder = Fingerprint(edition.embedder or "")
     try:
-        for page in pages(kept_records(journal, collection), PAGE):
+        for page in pages(kept_records(journal, edition.name), PAGE):
             for number, wanted in _by_shard(page, len(shards)):
                 records = shards[number].read([*wanted], vectors=True)
                 present[number].update(record.id for record in records)
                 found.words += words.differing(records)
-                _examine_page(found, wanted, records, shards[number], cache, embedder)
+                _examine_page(found, wanted, records, shards[number], cache=cache, embedder=embedder)
                 for id_ in wanted.keys() - {record.id for record in records}:
                     row, known = wanted[id_]
                     found.rows.add(row)
@@ -136,6 +130,7 @@ def _examine_page(
     expected: Expected,
     records: Sequence[Record],
     index: Index,
+    *,
     cache: VectorCache,
     embedder: Fingerprint,
 ) -> None:
@@ -281,8 +276,7 @@ def _examine(
                 broken=f"missing in Chroma; had {counted(records, 'record')}" if records else None
             )
         with words_of(reading(lexical), edition.uuids) as words:
-            recipe = Fingerprint(edition.embedder or "")
-            return examine(journal, index.parts, edition.name, cache, recipe, words)
+            return examine(journal, index.parts, edition, cache, words)
     except Torn as error:
         return Findings(broken=str(error))
     except Transient:

@@ -19,7 +19,7 @@ from ingestor.chroma.server import ChromaServer
 from ingestor.embedders.hashing import HashingEmbedder
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import reading
-from ingestor.model import CollectionName, Fingerprint, Record, RecordId, Vector, Vectors
+from ingestor.model import CollectionName, Record, RecordId, Vector, Vectors
 from ingestor.ports import Index
 from ingestor.queries.verification import Findings, examine
 from ingestor.state.cache import VectorCache
@@ -64,9 +64,8 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
         index = catalog(client, Ownership(journal.owner)).existing(live.shown)
         assert index is not None
         some = frozenset(sorted(index.ids())[:hidden])
-        recipe = Fingerprint(live.embedder or "")
         with words_of(reading(state / "lexical.sqlite3"), live.uuids) as words:
-            found = examine(journal, [Approximate(index, some, depth)], live.name, cache, recipe, words)  # type: ignore[arg-type]
+            found = examine(journal, [Approximate(index, some, depth)], live, cache, words)  # type: ignore[arg-type]
     cache.close()
     journal.close()
     return found, some
