@@ -225,7 +225,11 @@ class Loop:
 
     def __post_init__(self) -> None:
         self.started, self.turned = self.now(), self.running.ports.ticks()
-        self._meter = Meter(lambda stretch: setattr(self, "stretch", stretch))
+
+        def note(stretch: SyncProgress) -> None:
+            self.stretch = stretch
+
+        self._meter = Meter(note)
 
     def now(self) -> float:
         """Return POSIX seconds."""

@@ -420,10 +420,11 @@ def embedder_setup(parts: Parts) -> Setup:
 def _for_nodes(config: Config, source: SourceConfig | None = None) -> Config:
     """Return the config without all that a process on a node does not need."""
     chroma = config.chroma
-    remote = isinstance(chroma, RemoteChroma)
     return replace(
         config,
-        chroma=RemoteChroma(host=chroma.host, quotas=chroma.quotas) if remote else Embedded(),
+        chroma=RemoteChroma(host=chroma.host, quotas=chroma.quotas)
+        if isinstance(chroma, RemoteChroma)
+        else Embedded(),
         embedding=replace(config.embedding, options=_without_secrets(config.embedding.options)),
         sources=() if source is None else (replace(source, connector=None),),  # type: ignore[arg-type]
         parsing=config.parsing.model_copy(update={"processes": 1}),

@@ -167,10 +167,17 @@ def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Pr
     """Write a config of the folder, or of some of its documents, with its state in the temporary place."""
     from ingestor.project import Project
 
-    source = {"name": "documents", "kind": "folder", "path": str(folder), "collection": "docs"}
-    source |= {"exclude": [f"{PREFIX}*/"], "settle": "0s", "watch": "off"}  # type: ignore[dict-item]
+    source: dict[str, object] = {
+        "name": "documents",
+        "kind": "folder",
+        "path": str(folder),
+        "collection": "docs",
+        "exclude": [f"{PREFIX}*/"],
+        "settle": "0s",
+        "watch": "off",
+    }
     if only is not None:
-        source["include"] = ["/" + _SPECIAL.sub(r"\\\1", item.key) for item in only]  # type: ignore[assignment]
+        source["include"] = ["/" + _SPECIAL.sub(r"\\\1", item.key) for item in only]
     config = {
         "state": str(place / "state"),
         "chroma": {"path": str(place / "chroma"), "embedded": True},
