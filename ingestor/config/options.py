@@ -208,17 +208,17 @@ def problems_of(
     for error in errors:
         at_one_place[_place(error, tree, at)].append(error)
     problems = []
-    for where, found in at_one_place.items():
+    for where, faults in at_one_place.items():
         if where in tree.broken:
             continue
-        if found[0]["type"] == "extra_forbidden":
+        if faults[0]["type"] == "extra_forbidden":
             allowed = {*_fields(model, where[len(at) : -1]), *(also if where[:-1] == at else ())}
             message = unknown("key", str(where[-1]), allowed, "allowed")
             problems.append(Problem(tree.line(where), tree.problem(where[:-1], "").key, message))
-        elif found[0]["type"] == "missing":
+        elif faults[0]["type"] == "missing":
             problems.append(tree.problem(where, "is required"))
         else:
-            problems.append(tree.problem(where, _message(found, tree.raw.get(where))))
+            problems.append(tree.problem(where, _message(faults, tree.raw.get(where))))
     return problems
 
 

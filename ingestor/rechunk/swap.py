@@ -69,9 +69,9 @@ class Swaps:
         """
         self._judged.clear()
         self._max_loss = max_loss
-        return [setup for now in collections for setup in self._arranged(now, settings)]
+        return [setup for now in collections for setup in self._arrange_one(now, settings)]
 
-    def _arranged(self, now: CollectionSituation, settings: Rechunk) -> list[EditionSetup]:
+    def _arrange_one(self, now: CollectionSituation, settings: Rechunk) -> list[EditionSetup]:
         decision, serves = policy.decide(now, settings), now.editions[0].serves
         for name in now.wanted["sources"]:  # forget approved removals of sources that are in the config again
             self._requests.put("prune", name, None)
