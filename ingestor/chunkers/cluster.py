@@ -2,7 +2,8 @@
 
 The text is cut into pieces of at most ``min_tokens``, these are embedded, and of all ways to put up to
 max_tokens / min_tokens neighbours together the best one is taken. [ClusterSemanticChunker: Smith & Troynikov,
-Chroma technical report, 2024; the published code's fall-back to a chunk of any length is not repeated.]
+Chroma technical report, 2024; the published code's fall-back to a chunk of any length is not repeated.] A
+chunk of a word or two, which the method makes of what a long sentence leaves, joins a neighbour.
 
 ``scope: collection`` measures against all documents of the collection, as published: a document that comes or
 goes moves the mean for all. Only documents whose cuts that changes are cut again, and always those, so that
