@@ -115,7 +115,7 @@ print(agent.invoke({{"messages": [("user", {QUESTION!r})]}})["messages"][-1].con
 def test_typescript_reader_is_typed_and_cites_the_passage(project: Project) -> None:
     packages = [
         "chromadb@3.5.0",
-        "@chroma-core/huggingface-server@3.5.0",
+        "@chroma-core/huggingface-server@0.1.8",
         "tsx@4",
         "typescript@5",
         "@types/node@20",
