@@ -71,46 +71,6 @@ def test_tool_of_a_langchain_agent_cites_the_passage(project: Project) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_langchain_agent_answers_from_what_the_tool_finds(project: Project) -> None:
-    """A scripted model calls the tool, and answers with what the tool returned."""
-    python = readers("chromadb==1.5.9", "langchain-chroma==1.1.0", "langchain==1.5.2")
-    program = f"""
-from langchain.agents import create_agent
-from langchain_agent import search_tool
-from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-
-
-class Scripted(BaseChatModel):
-    @property
-    def _llm_type(self):
-        return "scripted"
-
-    def bind_tools(self, tools, **options):
-        return self
-
-    def _generate(self, messages, stop=None, run_manager=None, **options):
-        last = messages[-1]
-        if isinstance(last, ToolMessage):
-            answer = AIMessage("According to [1]: " + last.content.split("\\n\\n[2]")[0])
-        else:
-            call = {{"name": "search", "args": {{"question": last.content}}, "id": "1"}}
-            answer = AIMessage("", tool_calls=[call])
-        return ChatResult(generations=[ChatGeneration(message=answer)])
-
-
-agent = create_agent(Scripted(), [search_tool({project.port})])
-print(agent.invoke({{"messages": [("user", {QUESTION!r})]}})["messages"][-1].content)
-"""
-    done = subprocess.run([python, "-c", program], cwd=EXAMPLES, capture_output=True, text=True, timeout=3000)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("According to [1]: [1] ")
-    assert ANSWER in done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 def test_typescript_reader_is_typed_and_cites_the_passage(project: Project) -> None:
     packages = [
