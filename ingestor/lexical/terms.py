@@ -1,9 +1,9 @@
 """Text to the terms that are indexed, and by which it is found. Pure.
 
 - Words are lower-cased and stemmed by the record's language, with Snowball's algorithms [Porter 2001].
+  Words with joiners, such as Persian, are also indexed without them.
 - Names, numbers and code are kept whole and in parts: ``chroma.get_or_create`` gives itself,
   ``chroma``, ``get_or_create``, ``get``, ``or`` and ``create``; ``§ 12`` gives ``§12`` and ``12``.
-- Words with joiners, such as Persian, are also indexed without them.
 - Korean, and scripts without spaces such as Chinese and Thai, give overlapping pairs of characters.
   Chinese characters are also indexed alone.
 
