@@ -13,9 +13,9 @@ from xml.etree.ElementTree import Element
 
 from pypdfium2 import raw
 
+from ingestor.parsers.pdf.drawn import Box
 from ingestor.parsers.pdf.lines import Line, Word
 from ingestor.parsers.pdf.page import PageText
-from ingestor.parsers.pdf.rules import Box
 from ingestor.parsers.shared.package import xml
 from ingestor.ports import BadDocument
 

@@ -160,12 +160,10 @@ def headings(pages: Sequence[PageLines], outline: Sequence[Bookmark], leading: f
     own = _own(pages, outline)
     if sum(map(len, tagged)) >= max(len(own), _TAGGED):
         return tagged
-    if not own:
-        return _by_setting(pages, leading)
-    outlined = _by_outline(pages, own)
-    return (
-        _with_others(outlined, _by_setting(pages, leading)) if len(own) < _SPARSE * len(pages) else outlined
-    )
+    if own and len(own) >= _SPARSE * len(pages):
+        return _by_outline(pages, own)
+    others = _by_setting(pages, leading)
+    return _with_others(_by_outline(pages, own), others) if own else others
 
 
 # --- as the document states --------------------------------------------------------------------------------
@@ -206,18 +204,15 @@ def _by_outline(pages: Sequence[PageLines], outline: Iterable[Bookmark]) -> list
     for bookmark in outline:
         lines, taken = pages[bookmark.page].lines, placed[bookmark.page]
         places = _places(lines, keys[bookmark.page], _key(bookmark.title))
-        if free := [place for place in places if not any(h.count for h in taken.get(place[0], ()))]:
-            at, count = max(
-                free, key=lambda place: (max(line.size for line in lines[place[0] : sum(place)]), -place[0])
-            )
-            heading = PdfHeading(prose(lines[at : at + count]), bookmark.level, count)
-        else:
-            top = bookmark.top or 0.0
-            below = next((n for n, line in enumerate(lines) if line.baseline <= top), 0) if top else 0
-            at = max(max(taken, default=0), below)
-            heading = PdfHeading(bookmark.title, bookmark.level, 0)
+        free = [place for place in places if not any(h.count for h in taken.get(place[0], ()))]
+        at, count = max(
+            free,
+            key=lambda place: (max(line.size for line in lines[place[0] : sum(place)]), -place[0]),
+            default=(max(taken, default=0), 0),
+        )
+        title = prose(lines[at : at + count]) if count else bookmark.title
         if lines:
-            taken.setdefault(at, []).append(heading)
+            taken.setdefault(at, []).append(PdfHeading(title, bookmark.level, count))
     return placed
 
 
@@ -270,31 +265,30 @@ def _by_setting(pages: Sequence[PageLines], leading: float) -> list[Headings]:
     )
     if letter or not _is_some(pages, (title.text for title in chosen)):
         return placed  # a single line in bold is the subject of a letter
-    whole = list(_with_labels(chosen))
+    whole = _with_labels(chosen)
     for title, level in zip(whole, _levels(whole), strict=True):
         words = prose(pages[title.page].lines[title.at : title.at + title.count]).split()
         placed[title.page][title.at] = [PdfHeading(" ".join(words), level, title.count)]
     return placed
 
 
-def _with_labels(titles: Iterable[Title]) -> Iterator[Title]:
-    """Yield the titles, each with the label above it, such as "Chapter 1", as one title."""
-    label: Title | None = None
+def _with_labels(titles: Iterable[Title]) -> list[Title]:
+    """Return the titles, each with the label above it, such as "Chapter 1", as one title."""
+    found: list[Title] = []
     for title in titles:
-        if label and (label.page, label.at + label.count) == (title.page, title.at) and (
-            title.style.size >= label.style.size
-        ):  # fmt: skip
-            count = label.count + title.count
-            yield replace(title, at=label.at, count=count, text=f"{label.text} {title.text}")
-            label = None
-            continue
-        if label:
-            yield label
-        label = title if _CHAPTER.match(title.text) and not _NAMED.match(title.text) else None
-        if not label:
-            yield title
-    if label:
-        yield label
+        label = found[-1] if found else None
+        if (
+            label
+            and _CHAPTER.match(label.text)
+            and not _NAMED.match(label.text)
+            and (label.page, label.at + label.count) == (title.page, title.at)
+            and title.style.size >= label.style.size
+        ):
+            text = f"{label.text} {title.text}"
+            found[-1] = replace(title, at=label.at, count=label.count + title.count, text=text)
+        else:
+            found.append(title)
+    return found
 
 
 def _body(pages: Sequence[PageLines], leading: float) -> BodyStyle:
@@ -439,14 +433,10 @@ def may_be_title(line: Line) -> bool:
 
 
 def style_of(line: Line) -> FontStyle:
-    upper = _is_upper(line.text)
+    upper = line.text.isupper() and sum(map(str.isalpha, line.text)) >= 4
     size = line.tallest if upper else line.size
     family = _FAMILY.sub("", line.font)
     return FontStyle(round(2 * size) / 2, line.bold, line.italic, line.caps or upper, family)
-
-
-def _is_upper(text: str) -> bool:
-    return text.isupper() and sum(map(str.isalpha, text)) >= 4
 
 
 def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float) -> int:

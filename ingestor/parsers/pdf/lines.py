@@ -35,6 +35,7 @@ SOFT = "\xad"  # where a line's end divides a word
 _DIVIDED = re.compile(rf"([^\W\d_]+){SOFT}([^\W\d_]+)")
 _PLAIN_WORD = re.compile(rf"[^\W\d_]+(?:[-{SOFT}][^\W\d_]+)*")
 _PART = 3  # letters of a part of a compound
+_CLOSED = re.compile("some|any|every|there|where|here|how|who|what|when|with", re.IGNORECASE)  # "some-times"
 _WITHOUT_SPACES = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uff60]")
 
 
@@ -100,12 +101,11 @@ class PageLines:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """An entry of the outline; ``level`` 1 is the outermost, ``page`` counts from 0, ``top``: its place."""
+    """An entry of the outline; ``level`` 1 is the outermost, ``page`` counts from 0."""
 
     title: str
     level: int
     page: int
-    top: float | None = None
 
 
 # --- where lines stand -------------------------------------------------------------------------------------
@@ -224,26 +224,35 @@ def _joint(above: Line, line: Line, widest: float) -> str:
 class Divisions:
     """Words of a document that lines' ends divide: one word, or a compound with a hyphen of its own.
 
-    A compound is known by itself, or by its parts where the joined word is unknown.
+    The document's other words decide: they have the joined word or the compound, else both parts, or most
+    divided words are compounds. A part of a longer compound keeps its hyphen.
     """
 
     def __init__(self, pages: Iterable[PageLines]) -> None:
-        lines = [line for page in pages for line in page.lines]
-        texts = (
-            " ".join(cell for row in line.rows for cell in row) if line.rows else line.text for line in lines
-        )
-        self._words = Counter[str]()
-        for line, text in zip(lines, texts, strict=True):
-            words = _PLAIN_WORD.findall(text.casefold())
+        text, self._words, self._compounds = "", Counter[str](), 0
+        for line in (line for page in pages for line in page.lines):
+            own = " ".join(cell for row in line.rows for cell in row) if line.rows else line.text
+            words = _PLAIN_WORD.findall(own.casefold())
             self._words.update(words[: len(words) - line.hyphen])
+            text += own + (SOFT if line.hyphen else "\n")
+        for word in _DIVIDED.finditer(text):
+            joined, compound = self._counts(word)
+            self._compounds += (compound > joined) - (joined > compound)
 
     def mend(self, text: str) -> str:
         """Return a text without soft hyphens, and with those that compounds have."""
         return _DIVIDED.sub(self._joined, text).replace(SOFT, "") if SOFT in text else text
 
     def _joined(self, word: "re.Match[str]") -> str:
-        one, other = word[1], word[2]
-        first, second = one.casefold(), other.casefold()
-        joined, compound = self._words[first + second], self._words[f"{first}-{second}"]
-        parts = min(len(one), len(other)) >= _PART and self._words[first] and self._words[second]
-        return f"{one}-{other}" if compound > joined or (parts and not joined) else one + other
+        one, other, text, (begin, end) = word[1], word[2], word.string, word.span()
+        joined, compound = self._counts(word)
+        beside = "-" in (text[begin - 1 : begin], text[end : end + 1])
+        known = min(len(one), len(other)) >= _PART and not _CLOSED.fullmatch(one)
+        known = known and all(self._words[part.casefold()] for part in (one, other))
+        alike = joined == compound and (known or self._compounds > 0)
+        return f"{one}-{other}" if compound > joined or beside or alike else one + other
+
+    def _counts(self, word: "re.Match[str]") -> tuple[int, int]:
+        """Return how often the document has the joined word and the compound."""
+        first, second = word[1].casefold(), word[2].casefold()
+        return self._words[first + second], self._words[f"{first}-{second}"]

@@ -67,8 +67,7 @@ class PdfParser:
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted or too long."""
         from ingestor.parsers.pdf.forms import form_in_xml  # slow to import, as the next ones
-        from ingestor.parsers.pdf.furniture import without_furniture
-        from ingestor.parsers.pdf.layout import compose
+        from ingestor.parsers.pdf.layout import compose, without_furniture
         from ingestor.parsers.pdf.title import title_of
 
         document = opened(blob.data)
@@ -161,24 +160,24 @@ def read_pages(document: "PdfDocument", ocr: bool) -> Read:
 
 
 def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read: Read) -> PageLines:
-    from ingestor.parsers.pdf import forms, rules, structure, tables
-    from ingestor.parsers.pdf import page as pages
+    from ingestor.parsers.pdf import drawn, forms, structure, tables
+    from ingestor.parsers.pdf import words as by_words
 
     textpage = page.get_textpage()
-    text = pages.read(page, textpage)
+    text = by_words.read(page, textpage)
     read.words += words(" ".join(word.text for line in text.lines for word in line).replace(SOFT, ""))
     read.characters += len(text.chars)
     read.unmapped += text.unmapped
     fields, comments = forms.fields_and_comments(document, page, text)
-    upright = [word for line in text.lines if not pages.is_slanted(text, line[0]) for word in line]
+    upright = [word for line in text.lines if not by_words.is_slanted(text, line[0]) for word in line]
     told = structure.tags(page)
     mark = {word.first: structure.marked(text.handle, word.first) for word in upright} if told.known else {}
     filled = forms.placed(fields, upright)
     if filled.values:
         text.lines = [[filled.filled(word) for word in line] for line in text.lines]
         upright = [filled.filled(word) for word in upright]
-    nets = rules.grids(*rules.edges(rules.segments(page, text.upright)))
-    found = tables.apart([*tables.tagged(upright, told.cells, mark), *tables.ruled(text, upright, nets)])
+    grids = drawn.grids(*drawn.edges(drawn.segments(page, text.upright)))
+    found = drawn.apart([*drawn.tagged(upright, told.cells, mark), *drawn.ruled(text, upright, grids)])
     lines = (*tables.arranged(text, text.lines, found), *filled.lines)
     if told.headings:
         lines = tuple(_tagged(line, mark, told.headings) for line in lines)
@@ -241,4 +240,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=11, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=12, options=PdfOptions, build=PdfParser)

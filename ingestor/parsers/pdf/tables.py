@@ -1,26 +1,21 @@
-"""Rows and tables of a PDF's page: by its tags, by drawn lines, by figures and texts that stand in columns.
+"""The lines of a PDF's page in the order in which they are read, and tables of figures and texts in columns.
 
 A table becomes one line with rows. Words are taken from the lines that they stand in, so none is lost or
 read twice. Before that, lines that stand beside each other are put in the order in which they are read.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING
 
+from ingestor.parsers.pdf.drawn import NUMBER, PageTable, Row, header_rows
 from ingestor.parsers.pdf.lines import LEADER, Line, Word, is_columns, is_level, is_units, parts
-from ingestor.parsers.pdf.page import PageText, line_of, split
+from ingestor.parsers.pdf.page import PageText
+from ingestor.parsers.pdf.words import line_of
 
-if TYPE_CHECKING:
-    from ingestor.parsers.pdf.rules import Grid
-    from ingestor.parsers.pdf.structure import Cell
-
-Row = tuple[str, ...]
 _PART = 0.9  # sizes of the type between two parts of a line
 _CLEAR = 0.5  # sizes of the type: a gutter between columns of texts
 _EDGE = 4.0  # points between the ends of figures of one column
@@ -32,129 +27,12 @@ _HEADER = 6  # lines above the first row of figures
 _LEAST = 3  # rows of a table of texts, and lines side by side
 _CELL = 60  # characters of a cell of such a table, on average
 _PROSE = 18  # characters of a line of a column of prose, on average
-_CUT = 0.3  # share of a drawn table's lines that go on outside of it, at most
 _GAP = 12.0  # points: wider than prose has between words
 _GUTTER = 4  # lines that a gutter between columns of prose divides
 _FIGURE = re.compile(
     r"[^\w\s]{0,3}\d[\d.,:/'’]*[%)\]]{0,2}(?:\(\w{1,2}\))?[*†‡]?|[-–—]+%?|\(?[$€£¥]\)?|[%)]+|N/?[AM]|nm|\("
 )
-_NUMBER = re.compile(r"\d|^[-–—]+$")
-_DATED = re.compile(r"(?:19|20)\d\d")
 _MARK = re.compile(r"[•‣▪■●○◦∙·–—*▶►➢❖◆✓\uf0b7\uf0a7-]|\(?\w{1,4}[.)]")
-
-
-# --- tables of tags and of drawn lines ---------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class PageTable:
-    rows: list[Row]
-    header: int
-    words: list[Word]
-
-
-def tagged(
-    words: Sequence[Word], cells: Mapping[int, "Cell"], mark: Mapping[int, int]
-) -> Iterator[PageTable]:
-    """Yield the tables of a page's tags; ``mark``: the marked content of a word, by its first character."""
-    of: dict[int, list[tuple[Cell, Word]]] = defaultdict(list)
-    for word in words:
-        if cell := cells.get(mark.get(word.first, -1)):
-            of[cell.table].append((cell, word))
-    for placed in of.values():
-        said: dict[tuple[int, int], list[Word]] = defaultdict(list)
-        for cell, word in placed:
-            said[cell.row, cell.column].append(word)
-        wide = max(column for _, column in said) + 1
-        numbers = sorted({row for row, _ in said})
-        if wide < 2 or len(numbers) < 2:
-            continue
-        rows = [tuple(_joined(said.get((row, column), ())) for column in range(wide)) for row in numbers]
-        heads = {cell.row for cell, _ in placed} - {cell.row for cell, _ in placed if not cell.head}
-        header = next((at for at, row in enumerate(numbers) if row not in heads), len(numbers))
-        yield PageTable(rows, header if 0 < header < len(rows) else header_rows(rows), [w for _, w in placed])
-
-
-def apart(tables: Iterable[PageTable]) -> list[PageTable]:
-    """Return tables that share no word: where tags and lines tell of one table, that with more words."""
-    taken, found = set[int](), list[PageTable]()
-    for table in sorted(tables, key=lambda table: -len(table.words)):
-        own = {word.first for word in table.words}
-        if not own & taken:
-            found.append(table)
-            taken |= own
-    return found
-
-
-def ruled(text: PageText, words: Sequence[Word], grids: Iterable["Grid"]) -> Iterator[PageTable]:
-    """Yield the tables that are drawn with lines, if enough of their cells hold words."""
-    for grid in grids:
-        left, bottom, right, top = grid.box
-        inside = [
-            word for word in words
-            if bottom <= word.baseline + 1.5 <= top and left <= (word.left + word.right) / 2 <= right
-        ]  # fmt: skip
-        levels = {round(word.baseline) for word in inside}
-        cut = {round(word.baseline) for word in words if word.right < left or word.left > right}
-        if len(levels & cut) > _CUT * len(levels):
-            continue  # rules below figures, whose labels stand outside
-        rows: list[Row] = []
-        for boxes in grid.rows:
-            low, high = next((box[1], box[3]) for box in boxes if box)
-            rows += _cells(text, boxes, [word for word in inside if low <= word.baseline + 1.5 < high])
-        filled = sum(bool(cell) for row in rows for cell in row)
-        if rows and filled >= max(4, 0.3 * len(rows) * len(rows[0])):
-            yield PageTable(rows, header_rows(rows), inside)
-
-
-def _cells(text: PageText, boxes: Sequence[tuple[float, ...] | None], words: Iterable[Word]) -> list[Row]:
-    """Return the rows between two rules: one, or one for each line of short entries."""
-    held: list[list[Word]] = [[] for _ in boxes]
-    begins = [(at, box[0]) for at, box in enumerate(boxes) if box]
-    for word in words:
-        wall = next((x for _, x in begins[1:] if word.left + 1 < x < word.right - 1), None)
-        for part in (word,) if wall is None else split(text, word, wall):
-            middle = (part.left + part.right) / 2
-            held[max((at for at, x in begins if x <= middle), default=begins[0][0])].append(part)
-    levels: list[float] = []
-    for baseline in sorted({word.baseline for cell in held for word in cell}, reverse=True):
-        if not levels or levels[-1] - baseline > 4:
-            levels.append(baseline)
-    lines = [
-        tuple(_joined([word for word in cell if level - 4 <= word.baseline <= level]) for cell in held)
-        for level in levels
-    ]
-    said = [cell for line in lines for cell in line if cell]
-    own = (
-        len(begins) == len(boxes)
-        and len(lines) >= _LEAST
-        and all(line[0] for line in lines)
-        and len(said) >= 0.8 * len(lines) * len(boxes)
-        and sum(map(len, said)) <= 30 * len(said)
-    )
-    return lines if own else [tuple(map(_joined, held))]
-
-
-def _joined(words: Iterable[Word]) -> str:
-    return "".join(word.text + ("" if word.divided else " ") for word in words).strip()
-
-
-def header_rows(rows: Sequence[Row]) -> int:
-    """Count the rows at the top that name columns, years and units."""
-    count = 0
-    for row in rows[:_HEADER]:
-        said = [cell for cell in row if cell]
-        rest = said[1:] if len(said) > 1 else said
-        if any(_NUMBER.search(cell) and not is_columns(cell) and not _DATED.search(cell) for cell in rest):
-            break
-        count += 1
-    if count == len(rows[:_HEADER]):  # a table of texts
-        return 1 if len(rows) > 2 and all(rows[0][1:]) else 0
-    while count and sum(map(bool, rows[count - 1])) == 1 and rows[count - 1][0]:
-        if is_units(rows[count - 1][0]) or is_columns(rows[count - 1][0]):
-            break
-        count -= 1  # a label: "Current assets:"
-    return count
 
 
 # --- lines in the order in which they are read -------------------------------------------------------------
@@ -340,10 +218,10 @@ def _figures(line: Line) -> _Figures | None:
     wide = [
         n for n in range(max(at, 1), len(words)) if words[n].left - words[n - 1].right > _PART * line.size
     ]
-    if at and wide and _NUMBER.search(" ".join(word.text for word in words[wide[0] :])):
+    if at and wide and NUMBER.search(" ".join(word.text for word in words[wide[0] :])):
         at = wide[0]  # what stands close behind the label belongs to it: "(Note 14)"
     tail = words[at:]
-    numbers = [word for word in tail if _NUMBER.search(word.text)]
+    numbers = [word for word in tail if NUMBER.search(word.text)]
     if not numbers or line.rows or line.slanted:
         return None
     label = words[:at]
@@ -359,7 +237,7 @@ def _figures(line: Line) -> _Figures | None:
             cells[-1] += word.text
         else:
             cells.append(word.text)
-        open_ = not _NUMBER.search(word.text) and not closes
+        open_ = not NUMBER.search(word.text) and not closes
     said = LEADER.sub(" ", " ".join(word.text for word in label)).strip()
     return _Figures((said, *cells), tuple(word.right for word in numbers), tail[0].left)
 

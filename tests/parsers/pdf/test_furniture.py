@@ -3,7 +3,7 @@ from itertools import product
 import pytest
 
 from ingestor.model import Blob
-from ingestor.parsers.pdf.furniture import without_furniture
+from ingestor.parsers.pdf.layout import without_furniture
 from ingestor.parsers.pdf.lines import Line, PageLines
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
 from tests.parsers.files import pdf

@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Document
-from ingestor.parsers.pdf.furniture import without_furniture
-from ingestor.parsers.pdf.layout import compose
+from ingestor.parsers.pdf.layout import compose, without_furniture
 from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, Word
 from ingestor.parsers.pdf.title import title_of
 from tests.parsers.laws import blocks_cover_text
@@ -65,12 +64,23 @@ def test_lines_become_paragraphs(said: list[str | Line], expected: list[tuple[st
         ("the in", "formation", "in a formation, more information", "the information"),
         ("a pre", "view", "The preview; the pre-view; a preview", "a preview"),
         ("Jean", "Paul", "", "Jean-Paul"),
+        ("sold over-the", "counter", "", "sold over-the-counter"),
+        ("all available", "for-sale", "", "all available-for-sale"),
+        ("found some", "where", "some say where", "found somewhere"),
     ],
 )
 def test_word_that_a_line_end_divides_is_joined_as_the_document_writes_it(
     before: str, after: str, elsewhere: str, read: str
 ) -> None:
     assert composed(at(before, 0, hyphen=True), after, at(elsewhere or "-", 8))[0] == ("paragraph", read)
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "read"), [("a long-term loan", "a co-brand"), ("longterm", "a cobrand")]
+)
+def test_divided_word_of_unknown_parts_is_joined_as_most_divided_words_are(elsewhere: str, read: str) -> None:
+    lines = at("any long", 0, hyphen=True), at("term of a co", 1, hyphen=True), "brand", at(elsewhere, 8)
+    assert composed(*lines)[0][1].endswith(read)
 
 
 @pytest.mark.parametrize("place", [1, 2])

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.parsers.pdf.rules import Edge, edges, grids
+from ingestor.parsers.pdf.drawn import Edge, edges, grids
 
 
 def test_a_net_is_a_grid_of_cells() -> None:

@@ -1,9 +1,9 @@
 import pytest
 
 from ingestor.model import Blob
+from ingestor.parsers.pdf.characters import UNKNOWN, meanings
 from ingestor.parsers.pdf.page import possible
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
-from ingestor.parsers.pdf.unmapped import UNKNOWN, meanings
 from tests.parsers.files import numbered
 from tests.parsers.laws import obeys_laws
 

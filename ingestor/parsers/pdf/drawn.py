@@ -1,10 +1,12 @@
-"""Tables of a PDF's page that are drawn with lines: where they are, and the boxes of their cells.
+"""Tables of a PDF's page that its tags name, or that are drawn with lines. Pure but for ``segments``.
 
-A table is a net of horizontal and vertical lines that cross, with two rows and two columns or more. Where a
-line between two cells is missing they are one cell.
+A drawn table is a net of horizontal and vertical lines that cross, with two rows and two columns or more. If
+a line between two cells is missing they are one cell.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import byref, c_float
 from dataclasses import dataclass
 from itertools import pairwise, repeat
@@ -14,8 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pypdfium2 import raw
 
+from ingestor.parsers.pdf.lines import Word, is_columns, is_units
+from ingestor.parsers.pdf.page import PageText
+from ingestor.parsers.pdf.words import split
+
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage
+
+    from ingestor.parsers.pdf.structure import Cell
 
 _NEAR = 3.0  # points within which lines meet, or are one
 _SHORTEST = 6.0  # points; what is shorter is no line
@@ -25,6 +33,13 @@ _MOST_SEGMENTS = 5000  # of all its paths but simple ones
 _SIMPLE = 5  # segments: of a line or a rectangle
 _THIN = 2.5  # points: a line that is an area
 
+_CUT = 0.3  # share of a drawn table's lines that go on outside of it, at most
+_LEAST = 3  # lines between two rules that are rows by themselves
+_HEADER = 6  # rows of a header at most
+NUMBER = re.compile(r"\d|^[-–—]+$")
+_DATED = re.compile(r"(?:19|20)\d\d")
+
+Row = tuple[str, ...]
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
@@ -185,3 +200,117 @@ def _of_path(
         if raw.FPDFPathSegment_GetClose(segment):
             yield (*point, *begin)
         last = point
+
+
+# --- cells ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class PageTable:
+    rows: list[Row]
+    header: int
+    words: list[Word]
+
+
+def tagged(
+    words: Sequence[Word], cells: Mapping[int, "Cell"], mark: Mapping[int, int]
+) -> Iterator[PageTable]:
+    """Yield the tables of a page's tags; ``mark``: the marked content of a word, by its first character."""
+    of: dict[int, list[tuple[Cell, Word]]] = defaultdict(list)
+    for word in words:
+        if cell := cells.get(mark.get(word.first, -1)):
+            of[cell.table].append((cell, word))
+    for placed in of.values():
+        said: dict[tuple[int, int], list[Word]] = defaultdict(list)
+        for cell, word in placed:
+            said[cell.row, cell.column].append(word)
+        wide = max(column for _, column in said) + 1
+        numbers = sorted({row for row, _ in said})
+        if wide < 2 or len(numbers) < 2:
+            continue
+        rows = [tuple(_joined(said.get((row, column), ())) for column in range(wide)) for row in numbers]
+        heads = {cell.row for cell, _ in placed} - {cell.row for cell, _ in placed if not cell.head}
+        header = next((at for at, row in enumerate(numbers) if row not in heads), len(numbers))
+        yield PageTable(rows, header if 0 < header < len(rows) else header_rows(rows), [w for _, w in placed])
+
+
+def apart(tables: Iterable[PageTable]) -> list[PageTable]:
+    """Return tables that share no word: where tags and lines tell of one table, that with more words."""
+    taken, found = set[int](), list[PageTable]()
+    for table in sorted(tables, key=lambda table: -len(table.words)):
+        own = {word.first for word in table.words}
+        if not own & taken:
+            found.append(table)
+            taken |= own
+    return found
+
+
+def ruled(text: PageText, words: Sequence[Word], grids: Iterable["Grid"]) -> Iterator[PageTable]:
+    """Yield the tables that are drawn with lines, if enough of their cells hold words."""
+    for grid in grids:
+        left, bottom, right, top = grid.box
+        inside = [
+            word for word in words
+            if bottom <= word.baseline + 1.5 <= top and left <= (word.left + word.right) / 2 <= right
+        ]  # fmt: skip
+        levels = {round(word.baseline) for word in inside}
+        cut = {round(word.baseline) for word in words if word.right < left or word.left > right}
+        if len(levels & cut) > _CUT * len(levels):
+            continue  # rules below figures, whose labels stand outside
+        rows: list[Row] = []
+        for boxes in grid.rows:
+            low, high = next((box[1], box[3]) for box in boxes if box)
+            rows += _cells(text, boxes, [word for word in inside if low <= word.baseline + 1.5 < high])
+        filled = sum(bool(cell) for row in rows for cell in row)
+        if rows and filled >= max(4, 0.3 * len(rows) * len(rows[0])):
+            yield PageTable(rows, header_rows(rows), inside)
+
+
+def _cells(text: PageText, boxes: Sequence[tuple[float, ...] | None], words: Iterable[Word]) -> list[Row]:
+    """Return the rows between two rules: one, or one for each line of short entries."""
+    held: list[list[Word]] = [[] for _ in boxes]
+    begins = [(at, box[0]) for at, box in enumerate(boxes) if box]
+    for word in words:
+        wall = next((x for _, x in begins[1:] if word.left + 1 < x < word.right - 1), None)
+        for part in (word,) if wall is None else split(text, word, wall):
+            middle = (part.left + part.right) / 2
+            held[max((at for at, x in begins if x <= middle), default=begins[0][0])].append(part)
+    levels: list[float] = []
+    for baseline in sorted({word.baseline for cell in held for word in cell}, reverse=True):
+        if not levels or levels[-1] - baseline > 4:
+            levels.append(baseline)
+    lines = [
+        tuple(_joined([word for word in cell if level - 4 <= word.baseline <= level]) for cell in held)
+        for level in levels
+    ]
+    said = [cell for line in lines for cell in line if cell]
+    own = (
+        len(begins) == len(boxes)
+        and len(lines) >= _LEAST
+        and all(line[0] for line in lines)
+        and len(said) >= 0.8 * len(lines) * len(boxes)
+        and sum(map(len, said)) <= 30 * len(said)
+    )
+    return lines if own else [tuple(map(_joined, held))]
+
+
+def _joined(words: Iterable[Word]) -> str:
+    return "".join(word.text + ("" if word.divided else " ") for word in words).strip()
+
+
+def header_rows(rows: Sequence[Row]) -> int:
+    """Count the rows at the top that name columns, years and units."""
+    count = 0
+    for row in rows[:_HEADER]:
+        said = [cell for cell in row if cell]
+        rest = said[1:] if len(said) > 1 else said
+        if any(NUMBER.search(cell) and not is_columns(cell) and not _DATED.search(cell) for cell in rest):
+            break
+        count += 1
+    if count == len(rows[:_HEADER]):  # a table of texts
+        return 1 if len(rows) > 2 and all(rows[0][1:]) else 0
+    while count and sum(map(bool, rows[count - 1])) == 1 and rows[count - 1][0]:
+        if is_units(rows[count - 1][0]) or is_columns(rows[count - 1][0]):
+            break
+        count -= 1  # a label: "Current assets:"
+    return count

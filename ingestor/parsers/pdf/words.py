@@ -1,0 +1,293 @@
+"""The words and lines of a PDF's page, by the gaps between its characters.
+
+A space as narrow as the gaps inside a word goes, and a gap as wide as a space becomes one.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from operator import attrgetter
+from statistics import median_low
+from typing import TYPE_CHECKING
+from unicodedata import category, combining
+
+from pypdfium2 import raw
+
+from ingestor.parsers.pdf.characters import RTL, plain_word, reading_order
+from ingestor.parsers.pdf.lines import SOFT, Line, Word
+from ingestor.parsers.pdf.page import (
+    GONE,
+    HYPHENS,
+    JOIN,
+    SPLIT,
+    SYLLABIC,
+    TRACKED,
+    WORD,
+    PageText,
+    baselines,
+    font,
+    object_of,
+    painted_again,
+    place_of,
+    placed,
+    size_of,
+)
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfPage, PdfTextPage
+
+_LINE = re.compile(r"[^\r\n]+")
+_PLAIN = str.maketrans(
+    {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xAD: None, 0: None}
+    | dict.fromkeys(range(0xDC00, 0xE000))
+)
+_ARABIC = re.compile("[\u0600-\u08ff\ufb50-\ufdff\ufe70-\ufefc]")
+_VIRAMA, _FINAL = 9, "\u0bcd\u0d4d"  # combining class, and those that may end a word
+_TIGHT = 0.08  # sizes of the type: the widest usual gap beside which gaps tell words apart
+_SYLLABLE = 0.16  # sizes of the type: the widest gap between two syllables
+_BESIDE_BLANK = 0.05  # sizes of the type: the widest such gap if a piece of no ink stands in it
+_SINGLE = re.compile(r"(?:(?<!\S)[^\W\d_]\s+){4}[^\W\d_](?!\S)")  # letters in a row that stand alone
+_LETTERS = 5  # of them: a word set wide
+_LETTER_GAP = 0.28  # sizes of the type: more is the space between words
+_WORD_GAP = 1.4  # times the gap between such letters
+_UPRIGHT = 0.03  # radians from a quarter turn
+
+
+def read(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
+    """Return a page with its words."""
+    text = placed(page, textpage)
+    text.lines = list(_lines(text))
+    words = [word for line in text.lines for word in line]
+    if len({(word.text[:3], word.left // 4, word.baseline // 4) for word in words}) < len(words):
+        everything = (at for line in text.lines for word in line for at in range(word.first, word.last + 1))
+        text.hide(list(painted_again(text, everything)))
+        text.lines = list(_lines(text))
+    return text
+
+
+# --- words -------------------------------------------------------------------------------------------------
+
+
+def _is_divided(text: PageText, before: int, after: int) -> bool:
+    """Tell whether a word ends between two characters, by all that is painted from one to the other."""
+    end, widest = text.rights[before], _SYLLABLE
+    if text.pieces:
+        one, other = (text.pieces.places.get(object_of(text.handle, at) or 0, -1) for at in (before, after))
+        if 0 <= one < other:
+            end = max(end, *text.pieces.ends[one:other])
+            widest = _BESIDE_BLANK if any(at in text.pieces.blank for at in range(one, other)) else widest
+    return place_of(text, after)[0] - end > widest * size_of(text.handle, before)
+
+
+def _lines(text: PageText) -> Iterator[list[Word]]:
+    """Yield the words of each line; where pdfium puts two lines into one, those of each."""
+    chars, ascii_ = text.chars, text.chars.isascii()
+    rtl = 0 if ascii_ else len(RTL.findall(chars))
+    mostly = 2 * rtl > sum(map(str.isalpha, chars)) if rtl else False
+    plain = (ascii_ or chars.translate(_PLAIN) == chars) and GONE not in chars
+    for run in _LINE.finditer(chars):
+        begin, end = run.span()
+        spans = [span.span() for span in WORD.finditer(chars, begin, end)]
+        if GONE in run[0]:
+            spans = [span for span in spans if chars[slice(*span)].strip(GONE)]
+        if not spans:
+            continue
+        if rtl and (RTL.search(chars, begin, end) or _ARABIC.search(chars, begin, end)):
+            words = _logical(text, spans, mostly)
+        elif (
+            text.odd[end] > text.odd[begin]
+            or any(mark in run[0] for mark in HYPHENS)
+            or not (ascii_ or run[0].isascii() or not any(category(c)[0] == "M" for c in run[0]))
+            or _SINGLE.search(chars, begin, end)
+        ):
+            words = [_word(text, group) for group in _grouped(text, spans)]
+        else:
+            words = [
+                Word(
+                    chars[a:b] if plain else chars[a:b].translate(_PLAIN),
+                    text.lefts[a], text.rights[b - 1], y, a, b - 1,
+                )
+                for (a, b), y in zip(spans, baselines(text, [a for a, _ in spans]), strict=True)
+            ]  # fmt: skip
+        begin = 0
+        for at in range(1, len(words) + 1):
+            if at == len(words) or _is_below(text, words[at - 1], words[at]):
+                line = words[begin:at]
+                if not rtl and any(after.right < word.left for word, after in pairwise(line)):
+                    line.sort(key=attrgetter("left"))  # written from its end
+                yield line
+                begin = at
+
+
+def _is_below(text: PageText, word: Word, after: Word) -> bool:
+    """Tell whether pdfium has put a word on the line of another one that stands lower or higher."""
+    step = abs(after.baseline - word.baseline) / (text.sizes[word.first] or 1.0)
+    return step > 1 or (step > 0.5 and after.left < word.right)
+
+
+def _word(text: PageText, spans: Sequence[tuple[int, int]]) -> Word:
+    first, last = spans[0][0], spans[-1][1] - 1
+    letters = text.chars[first : spans[0][1]].translate(_PLAIN)
+    for (_, before), (start, end) in pairwise(spans):
+        joint = (SOFT if text.chars[start].islower() else "-") if text.chars[before] in HYPHENS else ""
+        letters += joint + text.chars[start:end].translate(_PLAIN)
+    after = text.chars[last + 1 : last + 2]
+    return Word(
+        letters, text.lefts[first], text.rights[last], place_of(text, first)[1], first, last,
+        after in tuple(HYPHENS),
+    )  # fmt: skip
+
+
+def _grouped(text: PageText, spans: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    """Yield the parts of each word: pdfium's words, joined and split by the gaps between letters."""
+    chars, lefts, rights = text.chars, text.lefts, text.rights
+    inside = [lefts[at + 1] - rights[at] for start, end in spans for at in range(start, end - 1)]
+    size = text.sizes[spans[0][0]]
+    usual = max(median_low(inside), 0.0) if len(inside) > 2 else 0.0
+    wide = max(inside, default=0.0) - usual > 0.8 * SPLIT * size
+    group: list[tuple[int, int]] = []
+    letters = _set_wide(text, spans)
+    for at, (start, end) in enumerate(spans):
+        before = spans[at - 1][1] if at else 0
+        made = before + 1 == start and chars[before] == " " and lefts[before] == rights[before]
+        gap = lefts[start] - rights[before - 1] if group else 0.0
+        joined = group and (
+            at in letters
+            or (before + 1 == start and chars[before] in HYPHENS)
+            or (combining(chars[before - 1]) == _VIRAMA and chars[before - 1] not in _FINAL)
+            or category(chars[start]).startswith("M")
+            or (
+                made
+                and usual <= TRACKED * size
+                and inside
+                and -JOIN * size <= gap <= 1.25 * usual + JOIN * size
+                and chars[start].isalpha()
+                and chars[before - 1].isalpha()
+                and not text.pieces
+            )
+            or (made and SYLLABIC.match(chars[before - 1]) and not _is_divided(text, before - 1, start))
+        )
+        if group and not joined:
+            yield group
+            group = []
+        for place in range(start, end - 1) if text.pieces or (wide and usual <= _TIGHT * size) else ():
+            one, other = chars[place], chars[place + 1]
+            if text.pieces and SYLLABIC.match(one):
+                bound = combining(one) == _VIRAMA and one not in _FINAL
+                apart = not bound and category(other)[0] == "L" and _is_divided(text, place, place + 1)
+            else:
+                gap = lefts[place + 1] - rights[place] - usual
+                apart = wide and gap > SPLIT * text.sizes[place] and one.isalpha() and other.isalpha()
+            if apart:
+                yield [*group, (start, place + 1)]
+                group, start = [], place + 1
+        group.append((start, end))
+    if group:
+        yield group
+
+
+def _set_wide(text: PageText, spans: Sequence[tuple[int, int]]) -> set[int]:
+    """Return the letters that belong to the word before: words set with space between their letters."""
+    within, run = set[int](), list[int]()
+    for at, (start, end) in enumerate([*spans, (0, 0)]):
+        if end - start == 1 and text.chars[start].isalpha():
+            run.append(at)
+            continue
+        if len(run) >= _LETTERS:
+            gaps = [text.lefts[spans[b][0]] - text.rights[spans[a][0]] for a, b in pairwise(run)]
+            usual = median_low(gaps)
+            if 0 < usual <= _LETTER_GAP * text.sizes[spans[run[0]][0]]:
+                within |= {b for b, gap in zip(run[1:], gaps, strict=True) if gap <= _WORD_GAP * usual}
+        run = []
+    return within
+
+
+def _logical(text: PageText, spans: Sequence[tuple[int, int]], mostly: bool) -> list[Word]:
+    """Return the words of a line with Hebrew or Arabic, in the order in which they are read.
+
+    ``mostly``: whether the page is read from right to left.
+    """
+    chars, lefts, rights = text.chars, text.lefts, text.rights
+    own = {at: number for number, span in enumerate(spans) for at in range(*span) if chars[at] != GONE}
+    bases = [at for at in own if not combining(chars[at])]
+    if not bases:
+        return []
+    back = [-1 if lefts[first] > lefts[end - 1] else 1 for first, end in spans]
+    bases.sort(key=lambda at: (lefts[at], back[own[at]] * at))  # letters of a ligature stand at one place
+    above: dict[int, str] = {}
+    for mark in (at for at in own if combining(chars[at])):
+        base = min(bases, key=lambda at: abs(lefts[at] + rights[at] - lefts[mark] - rights[mark]))
+        above[base] = above.get(base, "") + chars[mark]
+    seen: list[int | None] = [bases[0]]
+    end, size = rights[bases[0]], size_of(text.handle, bases[0])
+    for before, at in pairwise(bases):
+        bracket = chars[before] in "()[]{}«»" or chars[at] in "()[]{}«»"
+        widest = 0.2 if bracket else 0.5 if own[before] == own[at] else 0.1
+        if lefts[at] - end > widest * size:
+            seen.append(None)
+        seen.append(at)
+        end = max(end, rights[at])
+    signs = [" " if at is None else chars[at] for at in seen]
+    kinds = [bool(RTL.search(word)) for word in "".join(signs).split() if any(map(str.isalpha, word))]
+    order = [seen[at] for at in reading_order(signs, mostly or 2 * sum(kinds) >= len(kinds))]
+    words, places = list[Word](), list[int]()
+    for place in [*order, None]:
+        if place is not None:
+            places.append(place)
+        elif places:
+            word = "".join(chars[at] + above.get(at, "") for at in places).translate(_PLAIN)
+            left, edge = min(lefts[at] for at in places), max(rights[at] for at in places)
+            baseline = place_of(text, places[0])[1]
+            words.append(Word(plain_word(word), left, edge, baseline, min(places), max(places)))
+            places = []
+    return words
+
+
+def split(text: PageText, word: Word, wall: float) -> tuple[Word, ...]:
+    """Return two words that pdfium has put together, since one ends at the wall where the other begins."""
+    if word.first < 0 or word.first == word.last:
+        return (word,)
+    before = object_of(text.handle, word.first)
+    for at in range(word.first + 1, word.last + 1):
+        now = object_of(text.handle, at)
+        if now != before and text.lefts[at] >= wall - 2:
+            return _word(text, [(word.first, at)]), _word(text, [(at, word.last + 1)])
+        before = now
+    return (word,)
+
+
+# --- lines --------------------------------------------------------------------------------------------------
+
+
+def line_of(text: PageText, words: Sequence[Word]) -> Line:
+    """Return a line of these words, set as its first, its middle and its last character are."""
+    handle, last = text.handle, words[-1].last
+    hyphen = words[-1].divided or raw.FPDFText_IsHyphen(handle, last) == 1
+    places = (words[0].first, words[len(words) // 2].first, last)
+    fonts = [font(handle, at) for at in places]  # one of them may be the mark of a note: smaller, and raised
+    sizes = [size_of(handle, at) for at in places]
+    whole = " ".join(word.text for word in words)
+    return Line(
+        whole.removesuffix("-") if hyphen else whole,
+        min(word.left for word in words),
+        max(word.right for word in words),
+        median_low([words[0].baseline, words[len(words) // 2].baseline, words[-1].baseline]),
+        median_low(sizes),
+        bold=sum(font.bold for font in fonts) >= 2 and (fonts[2].bold or fonts[2].mono),
+        mono=sum(font.mono for font in fonts) >= 2,
+        hyphen=hyphen,
+        italic=sum(font.italic for font in fonts) >= 2,
+        caps=fonts[1].caps,
+        math=fonts[1].math,
+        font=fonts[1].name,
+        even=fonts[0] == fonts[1] == fonts[2],
+        slanted=is_slanted(text, words[len(words) // 2]),
+        largest=max(sizes),
+        words=tuple(words),
+    )
+
+
+def is_slanted(text: PageText, word: Word) -> bool:
+    turn = float(raw.FPDFText_GetCharAngle(text.handle, word.first)) % (math.pi / 2)
+    return _UPRIGHT < turn < math.pi / 2 - _UPRIGHT
