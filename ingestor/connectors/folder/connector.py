@@ -21,16 +21,17 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
+import yaml
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from ingestor.connectors.folder import sidecar
 from ingestor.connectors.folder.beneath import file, identity, real_path
 from ingestor.connectors.folder.inotify import Entered
 from ingestor.connectors.folder.walk import Selection, Symlinks, Walk
 from ingestor.connectors.shared.gitignore import rules
 from ingestor.connectors.shared.keys import cover, escape, key_of, names_of
 from ingestor.connectors.shared.patterns import NOT_DOCUMENTS, Pattern
-from ingestor.model import Blob, Hint, Item
+from ingestor.connectors.shared.typed import scalar, text
+from ingestor.model import Blob, Hint, Item, Scalar
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Transient
 from ingestor.registry import Options, Plugin, added, tuning
 from ingestor.units import Duration, Size
@@ -42,10 +43,13 @@ log = logging.getLogger(__name__)
 
 EVERY = 10.0  # seconds between two readings of a file that grows all the time
 OF_LINES = {"", ".csv", ".err", ".jsonl", ".log", ".md", ".ndjson", ".out", ".rst", ".text", ".tsv", ".txt"}
+_LARGEST_SIDECAR = 64 * 1024  # bytes
 _NAMED = 10  # paths that an error message lists
 _UNKNOWN = 100  # subtrees named by one PartialScan
 _TICK = 100_000_000  # ns: a second write so soon after the first may leave the same timestamps
 _COARSE_TICK = 2_000_000_000  # ns, on file systems that keep whole seconds
+
+_Values = tuple[tuple[str, Scalar | tuple[str, ...]], ...]
 
 
 def _require_path(path: object) -> object:
@@ -192,7 +196,7 @@ class Folder:
         version = f"{_version(status)} {version}" if version else _version(status)
         return Item(key, version, f"{self._uri}/{key}", status.st_size, status.st_mtime, values)
 
-    def _sidecar(self, root: int, key: str) -> tuple[str, sidecar.Values, str]:
+    def _sidecar(self, root: int, key: str) -> tuple[str, _Values, str]:
         """Return the version of the file beside a document, its values, and the reason if there are none.
 
         Raises OSError.
@@ -203,7 +207,7 @@ class Folder:
         try:
             with file(root, path) as descriptor:
                 version = _version(os.fstat(descriptor))
-                return version, sidecar.values_of(os.read(descriptor, sidecar.LARGEST + 1)), ""
+                return version, _sidecar_values(os.read(descriptor, _LARGEST_SIDECAR + 1)), ""
         except ValueError as error:
             return version, (), str(error)
         except OSError as error:
@@ -402,6 +406,35 @@ def _unreadable(item: Item, error: OSError) -> Transient:
     if isinstance(error, PermissionError):
         return Transient(f"{item.uri} can't be read: give this user read access, or exclude it")
     return Transient(f"{item.uri} can't be read: {error.strerror}")
+
+
+def _sidecar_values(data: bytes) -> _Values:
+    """Return the keys of a YAML or JSON file with their values. Raises ValueError with the reason.
+
+    Lists of texts stay lists. Other values are typed as columns of databases are.
+    """
+    if len(data) > _LARGEST_SIDECAR:
+        raise ValueError(f"has more than {_LARGEST_SIDECAR:,} bytes")
+    try:
+        values = yaml.safe_load(data.decode("utf-8-sig"))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ValueError(f"line {line}: {error.problem or 'is no YAML'}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, OverflowError, RecursionError) as error:
+        raise ValueError("is neither YAML nor JSON in UTF-8") from error
+    if values is None:
+        return ()
+    if not isinstance(values, dict):
+        raise ValueError("must hold keys and values, such as `team: library`")
+    return tuple(
+        (text(str(key)), _sidecar_value(value)) for key, value in values.items() if value not in (None, [])
+    )
+
+
+def _sidecar_value(value: object) -> Scalar | tuple[str, ...]:
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return tuple(map(text, value))
+    return scalar(value)
 
 
 PLUGIN = Plugin(kind="folder", version=1, options=FolderOptions, build=Folder)

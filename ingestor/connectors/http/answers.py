@@ -1,4 +1,4 @@
-"""Responses of web servers: their headers, and the values that the web and feed connectors share. Pure."""
+"""Responses of web servers: headers, robots.txt, and values that the web and feed connectors share. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
+from protego import Protego
+
 from ingestor.model import Scalar
 
 Headers = Mapping[str, str]  # by lower-case name; several of one name are joined by ", "
 
+AGENT = "ingestor"  # our name in robots.txt and in meta elements
+_LONGEST_ROBOTS = 500_000  # bytes that are read, as the RFC says
+_LONGEST_DELAY = 60.0  # seconds; a longer crawl delay counts as this
 _SAME_MOMENT = 3.0  # seconds in which a page may change again without another Last-Modified
 _DAY = 86400.0
 _LINK = re.compile(r"<([^<>]*)>([^<]*)")
@@ -80,6 +85,27 @@ def robots_words(headers: Headers, agent: str) -> set[str]:
         if meant:
             words.add(part.strip())
     return words
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RobotsRules:
+    """``delay``: seconds between two requests, as the site asks for; ``sitemaps`` as it names them."""
+
+    parsed: Protego
+    sitemaps: tuple[str, ...] = ()
+    delay: float = 0.0
+
+    def allow(self, url: str) -> bool:
+        return self.parsed.can_fetch(url, AGENT)
+
+
+def robots_rules(data: bytes) -> RobotsRules:
+    """Parse a robots.txt (RFC 9309)."""
+    parsed = Protego.parse(data[:_LONGEST_ROBOTS].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
+    delay, rate = parsed.crawl_delay(AGENT) or 0.0, parsed.request_rate(AGENT)
+    if rate is not None and rate.requests:
+        delay = max(delay, rate.seconds / rate.requests)
+    return RobotsRules(parsed, tuple(parsed.sitemaps), min(delay, _LONGEST_DELAY))
 
 
 def canonical_link(headers: Headers) -> str | None:

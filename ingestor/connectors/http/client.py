@@ -14,10 +14,18 @@ import httpcore
 
 from ingestor import __version__
 from ingestor.connectors.http.address import Allowed
-from ingestor.connectors.http.answers import NOTHING, Headers, HttpAnswer, Validators, retry_after
+from ingestor.connectors.http.answers import (
+    AGENT,
+    NOTHING,
+    Headers,
+    HttpAnswer,
+    RobotsRules,
+    Validators,
+    retry_after,
+    robots_rules,
+)
 from ingestor.connectors.http.body import ACCEPTED, Body, Broken, TooLarge
 from ingestor.connectors.http.network import AddressRefused, Judging, Outside
-from ingestor.connectors.http.robots import AGENT, RobotsRules, rules
 from ingestor.connectors.http.url import normal, origin, port_of
 from ingestor.ports import Transient
 
@@ -242,6 +250,6 @@ class RobotsCache:
             raise Transient(
                 f"{url} can't be read (HTTP {answer.status}): no page of the site is read until then"
             )
-        parsed = rules(answer.data if answer.status == 200 else b"")
+        parsed = robots_rules(answer.data if answer.status == 200 else b"")
         self._client.delays[urlsplit(url).netloc] = parsed.delay
         return parsed

@@ -9,7 +9,7 @@ unchanged inside another SELECT; nothing is written.
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -20,7 +20,6 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, SecretStr
 
 from ingestor.connectors.shared.keys import cover, is_covered
-from ingestor.connectors.shared.template import Template, columns, fill, fill_text
 from ingestor.connectors.shared.typed import scalar
 from ingestor.connectors.sql.database import Database
 from ingestor.connectors.sql.polling import LIMIT, Mark, Rows, poll
@@ -36,6 +35,8 @@ _BY_NAME = {"int": int, "str": str, "UUID": UUID}  # types of keys; a version be
 _UNLIKE = re.compile(r"[%\\\[]")  # special characters of LIKE in some database
 _HAS_PASSWORD = re.compile(r"://[^/:]*:[^@]+@|(?:password|passwd|pwd)(?:=|%3d)", re.IGNORECASE)
 _Row = Mapping[str, Any]
+_COLUMN = re.compile(r"\{(\w+(?:\.\w+)*)\}")  # in a template, as in ``# {title}``
+_Lookup = Callable[[str], object]
 
 
 def _address(url: str) -> str:
@@ -52,6 +53,14 @@ def _select(query: str) -> str:
         raise ValueError("must be a SELECT")
     return query
 
+
+def _template(text: str) -> str:
+    if not _columns(text):
+        raise ValueError("must name a column in braces, as in {title}")
+    return text
+
+
+_Template = Annotated[str, AfterValidator(_template)]
 
 _MOST_ROWS = 5_000_000  # of one listing
 _LISTING = 3600.0  # seconds
@@ -78,9 +87,9 @@ class SqlOptions(Options):
         "found between full scans",
     )
     poll: Duration = tuning(10.0, gt=0, description="time between checks of `cursor`")
-    text: Template = Field(description="template of the document, with columns in braces: `# {title}`")
+    text: _Template = Field(description="template of the document, with columns in braces: `# {title}`")
     file_name: str = Field(default="{key}.md", description="file name; its ending sets the format")
-    uri: Template | None = Field(
+    uri: _Template | None = Field(
         default=None, description="address of the row for people: `https://tickets.example.org/{id}`"
     )
     metadata: list[str] = Field(default=[], description="columns to copy into the metadata")
@@ -93,7 +102,7 @@ class Sql:
     def __init__(self, options: SqlOptions) -> None:
         self._options = options
         self.database = Database(options.url, options.password)
-        shown = [*options.metadata, *columns(options.uri or "")]
+        shown = [*options.metadata, *_columns(options.uri or "")]
         versioned = [options.key, *([options.version] if options.version else []), *shown]
         self._listed = list(dict.fromkeys(versioned)) if options.version else None  # None: all columns
         self._kinds: set[str] = set()  # types of the keys so far
@@ -154,8 +163,8 @@ class Sql:
                 raise Stale(f"{item.uri} vanished since it was listed")
             if self._item(rows[0]).version != item.version:
                 raise Stale(f"{item.uri} changed since it was listed")
-            data = fill(self._options.text, rows[0].__getitem__)
-            name = fill_text(self._options.file_name, {"key": item.key, **rows[0]}.__getitem__)
+            data = _fill(self._options.text, rows[0].__getitem__)
+            name = _fill_text(self._options.file_name, {"key": item.key, **rows[0]}.__getitem__)
         limit = self._options.max_size
         if len(data) > limit:
             raise BadDocument(f"{item.uri} has {len(data):,} bytes; max_size is {limit:,}: raise it")
@@ -208,7 +217,7 @@ class Sql:
         known = self._key(key)
         changed = row[options.version] if options.version else None
         shown = {name: row[name] for name in self._listed or row}
-        uri = fill_text(options.uri, row.__getitem__) if options.uri else f"{options.url}/{key}"
+        uri = _fill_text(options.uri, row.__getitem__) if options.uri else f"{options.url}/{key}"
         extra = tuple((name, scalar(row[name])) for name in options.metadata)
         return Item(known, f"{type(key).__name__} {_digest(shown)}", uri, None, _seconds(changed), extra)
 
@@ -261,6 +270,30 @@ def _values(text: str, kinds: set[str]) -> Iterator[object]:
 
 def _plain(row: _Row) -> dict[str, Any]:
     return {name: bytes(value) if isinstance(value, memoryview) else value for name, value in row.items()}
+
+
+def _columns(template: str) -> list[str]:
+    """The names of the columns in a template, in order."""
+    return _COLUMN.findall(template)
+
+
+def _fill(template: str, value: _Lookup) -> bytes:
+    """The filled template in UTF-8; of a template that is one column alone, its bytes, if it holds bytes."""
+    alone = _COLUMN.fullmatch(template)
+    content = value(alone[1]) if alone else None
+    return content if isinstance(content, bytes) else _fill_text(template, value).encode()
+
+
+def _fill_text(template: str, value: _Lookup) -> str:
+    """The filled template as text, without lone surrogates."""
+    text = _COLUMN.sub(lambda column: _as_text(value(column[1])), template)
+    return text.encode("utf-8", "replace").decode()
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)
 
 
 def _digest(row: _Row) -> str:

@@ -7,6 +7,7 @@ from html import unescape
 from pathlib import PurePosixPath
 
 from ingestor.connectors.http.answers import (
+    AGENT,
     HttpAnswer,
     Page,
     canonical_link,
@@ -16,7 +17,6 @@ from ingestor.connectors.http.answers import (
     robots_words,
     validators,
 )
-from ingestor.connectors.http.robots import AGENT
 from ingestor.connectors.http.url import file_name, normal, origin
 from ingestor.connectors.web.page import PageLinks, links_of
 from ingestor.connectors.web.sitemap import Sitemap

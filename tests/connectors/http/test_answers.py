@@ -12,11 +12,11 @@ from ingestor.connectors.http.answers import (
     day_of_change,
     honest_type,
     retry_after,
+    robots_rules,
     robots_words,
     validators,
 )
 from ingestor.connectors.http.body import Body, TooLarge
-from ingestor.connectors.http.robots import rules
 
 NOW = "Sat, 01 Feb 2025 10:00:00 GMT"
 AT = 1738404000.0
@@ -133,7 +133,7 @@ Sitemap: https://x.test/map.xml
 
 
 def test_a_robots_txt() -> None:
-    found = rules(ROBOTS)
+    found = robots_rules(ROBOTS)
     allowed_paths = [
         path
         for path in ("/", "/private/a", "/private/open", "/a.php", "/a.php?x")
@@ -155,9 +155,9 @@ def test_a_robots_txt() -> None:
     ],
 )
 def test_whom_a_robots_txt_means(text: bytes, path: str, expected: bool) -> None:
-    assert rules(text).allow(f"https://x.test{path}") is expected
+    assert robots_rules(text).allow(f"https://x.test{path}") is expected
 
 
 def test_delays_are_bounded() -> None:
-    assert rules(b"User-agent: *\nCrawl-delay: 86400").delay == 60.0
-    assert rules(b"User-agent: *\nRequest-rate: 1/5").delay == 5.0
+    assert robots_rules(b"User-agent: *\nCrawl-delay: 86400").delay == 60.0
+    assert robots_rules(b"User-agent: *\nRequest-rate: 1/5").delay == 5.0
