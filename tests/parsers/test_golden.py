@@ -51,16 +51,34 @@ def shown(document: Document) -> str:
 
 
 def _block(text: str, block: Block) -> str:
-    names = ("level", "title", "number", "page", "language", "symbol", "figure")
-    facts = {name: getattr(block, name) for name in names}
+    facts = {name: getattr(block, name) for name in Block.__slots__ if name not in ("kind", "start", "end")}
     said = "".join(f" {name}={value!r}" for name, value in facts.items() if value not in (None, 0))
-    lines = "".join(f"    {line}".rstrip() + "\n" for line in text[block.start : block.end].split("\n"))
+    lines = "".join(
+        f"    {line}".rstrip() + "\n" for line in re.split(r"\r\n?|\n", text[block.start : block.end])
+    )
     return f"\n{block.kind}{said}\n{lines}"
 
 
 TEXTS = [
     name for name in FILES if not detect.is_binary(detect.parser_of(Blob((FOLDER / name).read_bytes(), name)))
 ]
+
+
+# A bare carriage return ends no line of TOML.
+WITH_TOML = {name for name in TEXTS if name.endswith((".toml", ".ini", "hugo.md"))}
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [(name, end) for name in TEXTS for end in (b"\r\n", b"\r") if end == b"\r\n" or name not in WITH_TOML],
+)
+def test_blocks_are_the_same_with_any_line_ends(name: str, end: bytes) -> None:
+    data = (FOLDER / name).read_bytes().replace(b"\r\n", b"\n")
+    plugin = find("parsers", detect.parser_of(Blob(data, name)))
+    first, other = (
+        plugin.build(plugin.options()).parse(Blob(each, name)) for each in (data, data.replace(b"\n", end))
+    )
+    assert shown(other) == shown(first)
 
 
 @pytest.mark.parametrize("name", TEXTS)

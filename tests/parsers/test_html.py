@@ -1,8 +1,12 @@
+"""Pages: modes, encodings, tangles. What else is found is in the golden files."""
+
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestor.model import Blob, Block, Document
+from ingestor.model import Blob, Document
 from ingestor.parsers.html.parser import PLUGIN, HtmlOptions
 from ingestor.parsers.html.tags import check_all, is_plain, words
 from ingestor.ports import BadDocument
@@ -11,24 +15,7 @@ from tests.parsers.laws import obeys_laws, texts
 
 MAIN = PLUGIN.build(HtmlOptions())
 FULL = PLUGIN.build(HtmlOptions(mode="full"))
-PAGE = """\
-<!DOCTYPE html>
-<html lang="en_US"><head><title>A  study</title><style>p {}</style>
-<meta name="author" content="Ada Bo"><meta property="article:published_time" content="2024-01-02"></head>
-<body><nav>Home | About</nav><header>
-<h1>1. Hello <b>world</b><a class="headerlink" href="#x">¶</a></h1></header>
-<p>One<br>two   three <a href="x">link</a>.</p>loose text <i>it</i>
-<ul><li>a<ul><li>b<li>c</ul><li>d <p>e</p></ul><ol><li>x<li>y</ol>
-<table><caption>Cap</caption><tr><th>A<th>B<tr><td>1|2<td><p>two</p><p>three</p><tr><td colspan=2>wide</table>
-<div class="highlight-python notranslate"><pre><span>def</span> f():
-    return 1
-
-</pre></div>
-<blockquote><p>first</p><p>second</p></blockquote>
-<dl><dt class="sig" id="m.f">f(x)</dt><dd>does f</dd></dl>
-<script>no()</script><div style="display: none">hidden</div><p hidden>too</p>
-<h2>1.1 Sub</h2><div>end</div><footer>Imprint</footer></body></html>
-"""
+PAGE = (Path(__file__).parent / "golden/study.html").read_text("utf-8")
 
 
 def parse(source: str | bytes, parser: object = MAIN, declared: str | None = None) -> Document:
@@ -39,38 +26,6 @@ def parse(source: str | bytes, parser: object = MAIN, declared: str | None = Non
 
 def kinds(document: Document) -> list[tuple[str, str]]:
     return [(b.kind, t) for b, t in zip(document.blocks, texts(document), strict=True)]
-
-
-def test_every_kind_of_block() -> None:
-    assert kinds(parse(PAGE)) == [
-        ("heading", "1. Hello world"),
-        ("paragraph", "One\ntwo three link."),
-        ("paragraph", "loose text it"),
-        ("list", "- a\n  - b\n  - c\n- d e"),
-        ("list", "1. x\n2. y"),
-        ("paragraph", "Cap"),
-        ("table", "| A | B |\n| --- | --- |\n| 1\\|2 | two three |\n| wide |  |"),
-        ("code", "def f():\n    return 1"),
-        ("quote", "first"),
-        ("quote", "second"),
-        ("definition", "f(x)"),
-        ("paragraph", "does f"),
-        ("heading", "1.1 Sub"),
-        ("paragraph", "end"),
-    ]
-
-
-def test_blocks_and_document_have_their_facts() -> None:
-    document = parse(PAGE)
-    assert (document.title, document.language) == ("A study", "en-US")
-    assert document.extra == (("author", "Ada Bo"), ("date", "2024-01-02"))
-    headings = [block for block in document.blocks if block.kind == "heading"]
-    assert [(b.level, b.title, b.number) for b in headings] == [
-        (1, "1. Hello world", "1"),
-        (2, "1.1 Sub", "1.1"),
-    ]
-    assert [b.language for b in document.blocks if b.kind == "code"] == ["python"]
-    assert [b.symbol for b in document.blocks if b.kind == "definition"] == ["m.f"]
 
 
 def test_full_mode_takes_what_surrounds_the_content() -> None:
@@ -142,20 +97,6 @@ def test_links_keep_their_addresses_where_that_is_asked_for() -> None:
     shown += ["- [Ada](mailto:ada@x.org)"]
     assert texts(document) == shown
     assert texts(parse(LINKS)) == ["A head", "See the site, b, c.org,", "block", "- Ada"]
-
-
-def test_a_layout_table_is_walked_through() -> None:
-    page = "<table><tr><td><table><tr><td>menu<td>x</table></td><td><h1>T</h1><p>text</p></td></tr></table>"
-    assert kinds(parse(page)) == [
-        ("paragraph", "menu"), ("paragraph", "x"), ("heading", "T"), ("paragraph", "text"),
-    ]  # fmt: skip
-
-
-def test_a_list_of_code_is_walked_through() -> None:
-    page = "<ol><li>Do:<pre><code class='language-c++'>a;</code></pre></li><li>b</li></ol>"
-    document = parse(page)
-    assert kinds(document) == [("paragraph", "1. Do:"), ("code", "a;"), ("paragraph", "2. b")]
-    assert document.blocks[1].language == "c++"
 
 
 @pytest.mark.parametrize(
@@ -231,12 +172,6 @@ def test_absurd_pages_are_read(source: str) -> None:
     obeys_laws(MAIN, Blob(source.encode(), "a.html"), sound=False)
 
 
-def test_code_keeps_its_indentation() -> None:
-    document = parse("<pre>\n  one\n    two\n\n</pre>")
-    assert document.text == "  one\n    two"
-    assert document.blocks == (Block("code", 0, 13),)
-
-
 TAGS = words("p div b i a ul ol li table tr td th pre code h1 h2 h6 blockquote br dl dt dd nav main svg span")
 tags = st.sampled_from([f"<{tag}>" for tag in sorted(TAGS)] + [f"</{tag}>" for tag in sorted(TAGS)])
 odd = st.sampled_from(
@@ -254,42 +189,6 @@ def test_laws_hold_for_any_markup(source: str, main: bool) -> None:
 @given(st.binary(max_size=300))
 def test_laws_hold_for_any_bytes(data: bytes) -> None:
     obeys_laws(MAIN, Blob(data, "a.html"), sound=False)
-
-
-JSDOC = """<body><div id="main"><h1 class="page-title">Class: Harbour</h1><section>
-<header><h2>Harbour</h2></header>
-<article><div class="container-overview"><h3>new Harbour(name)</h3><p>{}</p></div></article></section></div>
-<nav><h2>Index</h2><ul><li>Harbour</li></ul></nav><footer>Made by JSDoc</footer></body>"""
-
-
-def test_the_title_before_the_article_is_kept() -> None:
-    words = "A harbour has ships. " * 10
-    assert kinds(parse(JSDOC.format(words))) == [
-        ("heading", "Class: Harbour"),
-        ("heading", "Harbour"),
-        ("heading", "new Harbour(name)"),
-        ("paragraph", words.strip()),
-    ]
-    alone = f"<body><h1>Site</h1><div>Advert</div><article><h1>A</h1><p>{words}</p></article></body>"
-    article = ("paragraph", words.strip())
-    assert kinds(parse(alone)) == [("heading", "Site"), ("heading", "A"), article]
-    assert kinds(parse(alone.replace("<h1>A</h1>", ""))) == [("heading", "Site"), article]
-
-
-def test_a_picture_with_its_caption_is_a_figure() -> None:
-    document = parse(
-        '<p>Before</p><figure><img src="../a%20b.png" alt="A lighthouse">'
-        "<figcaption>Figure 1: The <i>harbour</i></figcaption></figure>"
-        "<figure><pre>code</pre><figcaption>Listing 1</figcaption></figure>"
-        '<figure><img src="x.png"></figure>'
-    )
-    assert kinds(document) == [
-        ("paragraph", "Before"),
-        ("figure", "A lighthouse Figure 1: The harbour"),
-        ("code", "code"),
-        ("paragraph", "Listing 1"),
-    ]
-    assert document.blocks[1].figure == "../a%20b.png"
 
 
 AROUND = ("page-header", "site-header", "navbar", "menu", "sidebar", "footer", "related", "breadcrumb")

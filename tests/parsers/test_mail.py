@@ -12,25 +12,6 @@ from ingestor.registry import Options
 from tests.parsers.laws import obeys_laws, texts
 
 PARSER = PLUGIN.build(Options())
-PLAIN = """\
-From: =?utf-8?q?J=C3=B6rg?= <joerg@example.org>
-To: Ada <ada@example.org>, bo@example.org
-Subject: =?utf-8?b?R3LDvMOfZQ==?=
- and more
-Date: Tue, 02 Jan 2024 03:04:05 +0100
-Content-Type: text/plain; charset=iso-8859-1
-Content-Transfer-Encoding: 8bit
-
-Hallo,
-schöne Grüße.
-
-Ada wrote:
-> first
-> second
-
-> third
-End
-""".encode("latin-1")
 
 
 def parse(data: bytes) -> Document:
@@ -41,26 +22,6 @@ def parse(data: bytes) -> Document:
 
 def kinds(document: Document) -> list[tuple[str, str]]:
     return [(b.kind, t) for b, t in zip(document.blocks, texts(document), strict=True)]
-
-
-def test_a_plain_mail() -> None:
-    document = parse(PLAIN)
-    assert kinds(document) == [
-        ("heading", "Grüße and more"),
-        ("paragraph", "From: Jörg <joerg@example.org>\nTo: Ada <ada@example.org>, bo@example.org"),
-        ("paragraph", "Hallo,\nschöne Grüße."),
-        ("paragraph", "Ada wrote:"),
-        ("quote", "> first\n> second"),
-        ("quote", "> third"),
-        ("paragraph", "End"),
-    ]
-    assert (document.title, document.content_type) == ("Grüße and more", "message/rfc822")
-    assert dict(document.extra) == {
-        "author": "Jörg",
-        "from": "Jörg <joerg@example.org>",
-        "to": "Ada <ada@example.org>, bo@example.org",
-        "date": "2024-01-02T03:04:05+01:00",
-    }
 
 
 @pytest.mark.parametrize(
@@ -203,9 +164,3 @@ def test_laws_hold_for_any_lines(lines: list[str]) -> None:
 @given(st.binary(max_size=200))
 def test_laws_hold_for_any_bytes(data: bytes) -> None:
     obeys_laws(PARSER, Blob(data, "a.eml"), sound=False)
-
-
-def test_utf_7_is_decoded() -> None:
-    head = b"Subject: =?utf-7?q?Gr+APwA3w-e?=\nContent-Type: text/plain; charset=utf-7\n\n"
-    document = parse(head + b"Sch+APY-ne Gr+APwA3w-e, 1 +- 2 +AD0- 3\n")
-    assert kinds(document) == [("heading", "Grüße"), ("paragraph", "Schöne Grüße, 1 + 2 = 3")]

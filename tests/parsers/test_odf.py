@@ -47,18 +47,6 @@ def test_flat_file_reads_as_the_packed_one() -> None:
     assert parse((GOLDEN / "running-text.fodt").read_bytes()).blocks == packed.blocks
 
 
-def test_words_of_a_hidden_sheet_are_counted_one_by_one() -> None:
-    styles = '<style:style style:name="H"><style:table-properties table:display="false"/></style:style>'
-    cells = "<table:table-cell><text:p>word</text:p></table:table-cell>" * 50
-    sheet = '<table:table table:style-name="H"><table:table-row>{}</table:table-row></table:table>'
-    assert parse(odf("spreadsheet", sheet.format(cells), styles)).left_out == (("hidden sheets", 50),)
-
-
-def test_formula_whose_object_is_missing_leaves_the_sentence() -> None:
-    frame = '<draw:frame><draw:object xlink:href="./Object 1"/></draw:frame>'
-    assert parse(odf("text", f"<text:p>As {frame} shows.</text:p>")).text.split() == ["As", "shows."]
-
-
 def test_encrypted_document_is_refused() -> None:
     parts = {"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": b"\x8f\x01garbage",
              "META-INF/manifest.xml": "<m><manifest:encryption-data/></m>"}  # fmt: skip

@@ -40,23 +40,6 @@ def test_text_is_what_word_shows(source: bytes, expected: list[str]) -> None:
     assert texts(read(source)) == expected
 
 
-def test_styles_make_headings() -> None:
-    styles = rb"{\stylesheet{\s3 Title;}{\s4\sbasedon5 Mine;}{\s5\outlinelevel2 Other;}{\s6 heading 2;}}"
-    document = read(
-        styles + rb"\pard\s3 Top\par\pard\s4 Sub\par\pard\s6 {\listtext 1.2\tab}Part\par\pard text\par"
-    )
-    assert [(block.kind, block.level, block.number) for block in document.blocks] == [
-        ("heading", 1, None), ("heading", 3, None), ("heading", 2, "1.2"), ("paragraph", 0, None),
-    ]  # fmt: skip
-
-
-def test_facts_about_the_document_are_decoded() -> None:
-    info = rb"{\info{\title Stra\'dfe \u8364?}{\author Ada}{\creatim\yr2024\mo1\dy31\hr12\min5}}"
-    document = read(info + rb"x\par")
-    assert document.title == "Straße €"
-    assert document.extra == (("author", "Ada"), ("created", "2024-01-31T12:05:00"))
-
-
 WORDS = (
     rb"\par |{|}|\'e9|\u-10000?|\bin9 |a|\cell|\row|\*|\field|{\footnote |{\stylesheet{\s1 heading 1;}}|\s1 "
     rb"|\fldinst |{\listtext 1\tab}|\ansicpg932 |\'8a|{\info{\title |\v |\super 2|\shptxt |\intbl |\u-556?|\tab "

@@ -47,19 +47,6 @@ def test_small_json_is_one_block() -> None:
     assert document.blocks[0].language == "json"
 
 
-@pytest.mark.parametrize("indentation", [None, 2])
-def test_large_json_is_opened(indentation: int | None) -> None:
-    users = [{"name": f"n{i}", "text": LONG} for i in range(3)]
-    tree = {
-        "users": users,
-        "small": {"x": 1},
-        "other": {"deep": {"y": LONG, "z": {"w": LONG}}, "v": [LONG] * 4},
-    }
-    document = parse("a.json", json.dumps(tree, indent=indentation))
-    assert symbols(document) == ["users[0]", "users[1]", "users[2]", "small", "other.deep", "other.v"]
-    assert texts(document)[3].startswith('"small"')
-
-
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
@@ -81,11 +68,6 @@ def test_decoded_line_breaks_move_no_line() -> None:
     assert [outline(document).line(document.text.index(said)) for said in ("one", "two", "ü")] == [1, 1, 2]
 
 
-def test_every_line_of_json_lines_is_a_block() -> None:
-    document = parse("a.jsonl", '{"a": 1}\n\n{"a": 2}\r\n')
-    assert texts(document) == ['{"a": 1}', '{"a": 2}']
-
-
 XML = f"""\
 <?xml version="1.0" encoding="iso-8859-1"?>
 <!DOCTYPE catalog [<!ENTITY x "y">]>
@@ -96,22 +78,6 @@ XML = f"""\
 <shelf><part>{LONG * 2}</part><part><![CDATA[</part>]]>{LONG * 2}</part><leer/></shelf>
 </catalog>
 """
-
-
-def test_xml_is_opened_by_elements() -> None:
-    document = parse("a.xml", XML.encode("latin-1"))
-    assert symbols(document) == [
-        None, "catalog/title[1]", "catalog/book[2]", "catalog/book[3]", "catalog/shelf[4]/part[1]",
-        "catalog/shelf[4]/part[2]", "catalog/shelf[4]/leer[3]",
-    ]  # fmt: skip
-    assert (document.title, document.language) == ("Bücher & mehr", "de")
-
-
-def test_an_entity_is_never_expanded_and_nothing_is_fetched() -> None:
-    bomb = (
-        '<!DOCTYPE a [<!ENTITY b "' + "x" * 1000 + '"><!ENTITY c SYSTEM "file:///etc/passwd">]><a>&b;&c;</a>'
-    )
-    assert parse("a.xml", bomb).text == bomb
 
 
 YAML = f"""\
@@ -132,31 +98,6 @@ deep:
   y: {LONG * 2}
 url: http://x
 """
-
-
-def test_yaml_is_opened_by_indentation() -> None:
-    document = parse("a.yaml", YAML)
-    assert symbols(document) == ["a", "list[0]", "list[1]", "deep.x", "deep.y", "url"]
-    assert texts(document)[2].startswith("# About two.\n- name: two")
-
-
-def test_tables_of_toml_are_blocks() -> None:
-    source = f"""\
-top = '''
-[no.table]
-'''
-{LONG}
-
-# About b.
-[a.b]
-x = 1
-[["c".d]]
-{"y = 2" * 20}
-[e]
-"""
-    document = parse("a.toml", source.replace(LONG, f"z = '{LONG}'"))
-    assert symbols(document) == [None, "a.b", "c.d", "e"]
-    assert symbols(parse("a.ini", "; c\n[one]\nx=1\n" + "y=1\n" * 30 + "[two]\n")) == ["one", "two"]
 
 
 @pytest.mark.parametrize(

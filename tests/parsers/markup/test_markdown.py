@@ -1,5 +1,3 @@
-import textwrap
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,99 +11,11 @@ from tests.examples import examples
 from tests.parsers.laws import obeys_laws, texts
 
 PARSER = PLUGIN.build(Options())
-SOURCE = textwrap.dedent(
-    """\
-    ---
-    title: A study
-    author: [Ada, {name: Bo}]
-    date: 2024-01-02
-    tags:
-      - one
-      - two
-    lang: en
-    ---
-
-    # 1. Hello *world* `x_y` &amp; [link][a] ![alt](x.png) {#id}
-
-    A paragraph
-     of two lines.
-    Setext
-    heading
-    ===
-    - item
-      - nested
-
-            code
-      lazy
-
-    1) first
-    2) second
-
-    ```{.python title=x}
-    # not a heading
-    ```
-
-        indented code
-
-    > quote
-    lazy
-
-    | a | b |
-    |---|---|
-    | 1 | 2 |
-
-    [a]: http://example.org
-    <div>
-    # html
-    </div>
-
-    ***
-    ## 2.1 Sub ##
-    """
-)
 
 
 def parse(source: str) -> Document:
     document: Document = PARSER.parse(Blob(source.encode(), "a.md"))
     return document
-
-
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
-def test_every_kind_of_block_with_its_exact_text(newline: str) -> None:
-    document = parse(SOURCE.replace("\n", newline))
-    found = [
-        (b.kind, t.replace(newline, "\n")) for b, t in zip(document.blocks, texts(document), strict=True)
-    ]
-    assert found == [
-        ("front_matter", SOURCE[: SOURCE.index("\n\n#")]),
-        ("heading", "# 1. Hello *world* `x_y` &amp; [link][a] ![alt](x.png) {#id}"),
-        ("heading", "A paragraph\n of two lines.\nSetext\nheading\n==="),
-        ("list", "- item\n  - nested\n\n        code\n  lazy"),
-        ("list", "1) first\n2) second"),
-        ("code", "```{.python title=x}\n# not a heading\n```"),
-        ("code", "    indented code"),
-        ("quote", "> quote\nlazy"),
-        ("table", "| a | b |\n|---|---|\n| 1 | 2 |"),
-        ("definition", "[a]: http://example.org"),
-        ("html", "<div>\n# html\n</div>"),
-        ("rule", "***"),
-        ("heading", "## 2.1 Sub ##"),
-    ]
-
-
-def test_headings_know_level_title_and_number() -> None:
-    headings = [b for b in parse(SOURCE).blocks if b.kind == "heading"]
-    assert [(b.level, b.title, b.number) for b in headings] == [
-        (1, "1. Hello world x_y & link alt", "1"),
-        (1, "A paragraph of two lines. Setext heading", None),
-        (2, "2.1 Sub", "2.1"),
-    ]
-
-
-def test_front_matter_tells_of_the_document() -> None:
-    document = parse(SOURCE)
-    assert (document.title, document.language) == ("A study", "en")
-    assert document.extra == (("author", "Ada, Bo"), ("date", "2024-01-02"), ("tags", "one, two"))
 
 
 @pytest.mark.parametrize(
@@ -170,19 +80,6 @@ def test_a_list_is_one_block_however_deep_it_is() -> None:
     assert [b.kind for b in document.blocks] == ["list", "paragraph", "paragraph"]
 
 
-def test_each_definition_of_a_link_is_a_block() -> None:
-    document = parse("é\n\n[a]: b\n[c]: d\n  'e'\n\n[A]: again\n\n> [f]: g\n\nend\n\n[a]: c")
-    assert [(b.kind, document.text[b.start : b.end]) for b in document.blocks] == [
-        ("paragraph", "é"),
-        ("definition", "[a]: b"),
-        ("definition", "[c]: d\n  'e'"),
-        ("definition", "[A]: again"),
-        ("quote", "> [f]: g"),
-        ("paragraph", "end"),
-        ("definition", "[a]: c"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("source", "title"),
     [
@@ -218,14 +115,6 @@ newlines = st.sampled_from(["\n", "\r\n", "\r"])
 def sources(marks: list[str]) -> st.SearchStrategy[str]:
     line = st.lists(st.sampled_from(marks), max_size=4).map("".join)
     return st.lists(st.tuples(line, newlines).map("".join)).map("".join)
-
-
-def test_notes_are_told_from_paragraphs() -> None:
-    document = obeys_laws(
-        PARSER, Blob(b"Said[^1] and [^2]: so.\n\n[^1]: A *note*\n    that goes on.\n", "a.md")
-    )
-    assert document is not None
-    assert [block.kind for block in document.blocks] == ["paragraph", "footnote"]
 
 
 @examples(300)

@@ -6,20 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.core.completeness import shortfall
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.docx import PLUGIN, DocxOptions
 from ingestor.ports import BadDocument
 from tests.examples import examples
-from tests.parsers.files import W, docx, paragraph, relations, zipped
+from tests.parsers.files import W, docx, paragraph, zipped
 from tests.parsers.laws import obeys_laws, texts
 
 PARSER = PLUGIN.build(DocxOptions())
-CHUNK = '<w:altChunk r:id="c"/>'
-MHT = (
-    'MIME-Version: 1.0\r\nContent-Type: multipart/related; boundary="b"\r\n\r\n--b\r\n'
-    "Content-Type: text/html; charset=utf-8\r\n\r\n<html><body><p>Twelve chairs</p></body></html>\r\n--b--\r\n"
-)
 
 
 def parse(data: bytes, **options: bool) -> Document:
@@ -32,20 +26,6 @@ def found(document: Document) -> list[tuple[str, str]]:
     return [(block.kind, text) for block, text in zip(document.blocks, texts(document), strict=True)]
 
 
-def with_chunk(name: str, content: str | bytes) -> bytes:
-    """A document whose middle is a part in another format."""
-    body = paragraph("Before") + CHUNK + paragraph("After")
-    names = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
-    return zipped(
-        {
-            "_rels/.rels": relations(("r1", "officeDocument", "word/document.xml")),
-            "word/_rels/document.xml.rels": relations(("c", "aFChunk", name)),
-            "word/document.xml": f"<w:document {W} {names}><w:body>{body}</w:body></w:document>",
-            f"word/{name}": content,
-        }
-    )
-
-
 def test_comments_follow_their_block_where_they_are_asked_for() -> None:
     noted = '<w:p><w:r><w:t>A claim.</w:t><w:commentReference w:id="7"/></w:r></w:p>' + paragraph("More.")
     comment = '<w:comment w:id="7" w:author="Bo"><w:p><w:r><w:t>Says who?</w:t></w:r></w:p></w:comment>'
@@ -54,50 +34,6 @@ def test_comments_follow_their_block_where_they_are_asked_for() -> None:
     assert found(parse(file, comments=True)) == [
         ("paragraph", "A claim."), ("comment", "Bo: Says who?"), ("paragraph", "More."),
     ]  # fmt: skip
-
-
-def test_large_first_letter_belongs_to_its_word() -> None:
-    letter = '<w:framePr w:dropCap="drop" w:lines="3" w:wrap="around"/>'
-    word = paragraph("nce upon a time there was a king in a far land")
-    assert texts(parse(docx(paragraph("O", "", letter) + word))) == [
-        "Once upon a time there was a king in a far land"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("a.html", "<h1>Offer</h1><p>Twelve chairs</p>", ["Offer", "Twelve chairs"]),
-        ("a.rtf", r"{\rtf1 Twelve chairs\par}", ["Twelve chairs"]),
-        ("a.txt", "Twelve chairs", ["Twelve chairs"]),
-        (
-            "a.html",
-            "<nav>Home</nav><main>Twelve chairs</main><footer>Imprint</footer>",
-            ["Home", "Twelve chairs", "Imprint"],
-        ),
-        ("a.mht", MHT, ["Twelve chairs"]),
-        ("a.docx", docx(paragraph("Twelve chairs")), ["Twelve chairs"]),
-    ],
-)
-def test_part_in_another_format_is_read_in_its_place(
-    name: str, content: str | bytes, expected: list[str]
-) -> None:
-    assert texts(parse(with_chunk(name, content))) == ["Before", *expected, "After"]
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        with_chunk("a.bin", "x"),
-        with_chunk("a.docx", with_chunk("b.txt", "deeper")),
-        docx(CHUNK + paragraph("x")),
-    ],
-)
-def test_part_that_is_not_read_makes_the_document_incomplete(data: bytes) -> None:
-    document = parse(data)
-    missing = shortfall(document)
-    assert missing is not None
-    assert "a part in another format" in missing.reason
 
 
 def test_noncharacters_of_a_document_are_dropped() -> None:
@@ -164,11 +100,3 @@ def test_absurd_numbers_are_no_defect(digits: str) -> None:
     )
     pattern = f'<w:abstractNum w:abstractNumId="1"><w:lvl w:ilvl="{digits}"><w:numFmt w:val="aiueo"/></w:lvl></w:abstractNum>'
     assert parse(docx(paragraph("text", "", levels), numbering=pattern)).text.endswith("text")
-
-
-def test_styles_that_inherit_from_each_other_in_a_circle_are_read() -> None:
-    based = "".join(
-        f'<w:style w:styleId="{a}"><w:name w:val="{a}"/><w:basedOn w:val="{b}"/></w:style>'
-        for a, b in ("AB", "BA", "CC")
-    )
-    assert texts(parse(docx(paragraph("x", "A") + paragraph("y", "C"), styles=based))) == ["x", "y"]

@@ -1,7 +1,5 @@
 """Presentations: options, order of slides, damage. What else is found is in the golden files."""
 
-# ruff: noqa: E501 - markup reads better in one line
-
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.pptx import PLUGIN, PptxOptions
 from ingestor.ports import BadDocument
-from tests.parsers.files import A, P, R, pptx, relations, shape, zipped
+from tests.parsers.files import P, R, pptx, zipped
 from tests.parsers.laws import obeys_laws, texts
 
 PARSER = PLUGIN.build(PptxOptions())
@@ -28,31 +26,6 @@ def test_comments_end_their_slide_where_they_are_asked_for() -> None:
     document = parse(file, comments=True)
     last = document.blocks[-1]
     assert (last.kind, last.page, texts(document)[-1]) == ("comment", 0, "Is this so?")
-
-
-def test_hidden_and_empty_slides_keep_their_pages() -> None:
-    trees = [shape("one"), "", shape("three")]
-    ids = "".join(f'<p:sldId r:id="r{at}"/>' for at in (2, 1, 0))
-    slides = {
-        f"ppt/slides/s{at}.xml": f'<p:sld {P} {A} {R} show="0"><p:cSld><p:spTree>{tree}</p:spTree></p:cSld></p:sld>'
-        for at, tree in enumerate(trees)
-    }
-    targets = [(f"r{at}", "slide", f"slides/s{at}.xml") for at in range(3)]
-    document = parse(
-        zipped(
-            {
-                "_rels/.rels": relations(("r1", "officeDocument", "ppt/presentation.xml")),
-                "ppt/presentation.xml": f"<p:presentation {P} {R}><p:sldIdLst>{ids}</p:sldIdLst></p:presentation>",
-                "ppt/_rels/presentation.xml.rels": relations(*targets),
-                **slides,
-            }
-        )
-    )
-    pages = [
-        (block.page, block.page_label, text)
-        for block, text in zip(document.blocks, texts(document), strict=True)
-    ]
-    assert pages == [(0, "1", "three"), (2, "3", "one")]
 
 
 def test_presentation_without_slides_is_empty() -> None:

@@ -36,15 +36,6 @@ def test_strict_open_xml_reads_as_the_usual_one(usual: bytes) -> None:
     assert read(strict(usual)) == document
 
 
-def test_dates_and_booleans_of_strict_sheets() -> None:
-    cells = (
-        '<c t="d"><v>2024-01-02T00:00:00</v></c><c t="d"><v>2024-01-02T03:04:05</v></c>'
-        '<c t="b"><v>true</v></c>'
-    )
-    document = read(strict(xlsx({"a": f"<row>{cells}</row>"})))
-    assert "| 2024-01-02 | 2024-01-02 03:04:05 | TRUE |" in document.text
-
-
 def rezipped(data: bytes, *names: str) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}

@@ -4,13 +4,16 @@ from pathlib import Path
 from unicodedata import category, combining
 
 import pytest
+from pypdfium2 import PdfDocument
 
 from ingestor.model import Blob, Document
+from ingestor.parsers.pdf import structure
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
 from tests.parsers.files import numbered
 from tests.parsers.laws import obeys_laws, texts
 
 PARSER = PLUGIN.build(PdfOptions())
+GOLDEN = Path(__file__).parents[1] / "golden"
 HELVETICA = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>"
 WIDE, HIGH = 600, 800
 
@@ -168,7 +171,7 @@ def test_combining_marks_stay_with_their_letters() -> None:
 
 @pytest.mark.parametrize("name", ["hindi.pdf", "scripts.pdf"])
 def test_no_space_stands_before_a_mark_or_after_a_joining_one(name: str) -> None:
-    data = (Path(__file__).parents[1] / "golden" / name).read_bytes()
+    data = (GOLDEN / name).read_bytes()
     words = PARSER.parse(Blob(data, name)).text.split()
     assert len(words) > 20
     assert not [word for word in words if category(word[0])[0] == "M"]
@@ -202,6 +205,12 @@ def test_table_written_column_by_column_has_rows() -> None:
         for row, cells in enumerate(rows)
     ]
     assert drawn(said(*cells)).text.splitlines() == [" ".join(row) for row in rows]
+
+
+def test_cell_that_spans_rows_keeps_the_columns_of_those_below() -> None:
+    found = structure.tags(PdfDocument(GOLDEN / "row-span.pdf")[0])
+    places = sorted((cell.row, cell.column) for cell in found.cells.values() if not cell.head)
+    assert places == [(1, 0), (1, 1), (1, 2), (2, 1), (2, 2)]
 
 
 def test_values_of_fields_without_a_form_are_read() -> None:

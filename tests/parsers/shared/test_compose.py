@@ -1,8 +1,9 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Document
-from ingestor.parsers.shared.compose import Composer, clean, markdown_table
+from ingestor.parsers.shared.compose import Composer, bare_row, clean, markdown_table
 from tests.parsers.laws import blocks_cover_text
 
 TEXTS = st.text(st.characters() | st.sampled_from("\r\n\x0b\u2028\ud800\x00 "))
@@ -41,3 +42,17 @@ def test_pages_and_headings() -> None:
         "iii",
     )
     assert composer.title == "A title"
+
+
+@pytest.mark.parametrize(
+    ("cells", "line"),
+    [
+        (["Net sales", "$", "79,268", "", "$", "94,665"], "Net sales $79,268 $94,665"),
+        (["Loss", "(484", ")", "5.0", "%"], "Loss (484) 5.0%"),
+        (["", "", ""], ""),
+        (["Price in $", "of (small) ships"], "Price in $ of (small) ships"),
+        (["Total", "—", "$", "—"], "Total — $—"),
+    ],
+)
+def test_signs_stand_at_their_numbers(cells: list[str], line: str) -> None:
+    assert bare_row(cells) == line
