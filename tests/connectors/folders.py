@@ -1,6 +1,8 @@
 """A folder that tests change, and ways to run a piece of Python with less power than a test may have."""
 
+import contextlib
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -8,9 +10,30 @@ import textwrap
 from pathlib import Path
 
 from ingestor.connectors.folder.connector import Folder, FolderOptions
-from tests.connectors.on_disk import OnDisk
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class OnDisk:
+    """What worlds of documents that are files below a folder have in common."""
+
+    root: Path
+
+    def put(self, key: str, data: bytes) -> None:
+        path = self.root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    def delete(self, key: str) -> None:
+        (self.root / key).unlink()
+
+    def move(self, old: str, new: str) -> None:
+        (self.root / new).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / old).rename(self.root / new)
+
+    def fail(self) -> None:
+        """From now on there is no such folder."""
+        self.root.rename(self.root.with_name("aside"))
 
 
 class FolderWorld(OnDisk):
@@ -69,3 +92,32 @@ def plant(world: FolderWorld, *keys: str) -> None:
 
 def selected(world: FolderWorld, **options: object) -> set[str]:
     return FolderWorld(world.root, **options).keys()
+
+
+def turmoil(world: FolderWorld, chance: random.Random, steps: int) -> None:
+    """Files written, saved atomically and deleted; directories moved within, out and in, and deleted."""
+    aside = world.root.with_name("aside")
+    aside.mkdir(exist_ok=True)
+    for step in range(steps):
+        key = f"d{chance.randrange(8)}/e{chance.randrange(3)}/f{chance.randrange(40)}.md"
+        folder, action = key[: chance.choice([2, 5])], chance.random()
+        here, there = world.root / folder, aside / folder.replace("/", "-")
+        other = world.root / f"d{chance.randrange(8)}/e{chance.randrange(3)}"
+        if action < 0.6:
+            world.put(key, b"%d" % step)
+        elif action < 0.85:
+            world.put(f"{key}.tmp", b"%d" % step)
+            world.move(f"{key}.tmp", key)
+        elif action < 0.9:
+            with contextlib.suppress(FileNotFoundError):
+                world.delete(key)
+        elif action < 0.93 and here.exists() and not other.exists() and here not in other.parents:
+            other.parent.mkdir(exist_ok=True)
+            here.rename(other)
+        elif action < 0.97 and here.exists() and not there.exists():
+            here.rename(there)
+        elif there.exists() and not here.exists():
+            here.parent.mkdir(exist_ok=True)
+            there.rename(here)
+        elif action > 0.99:
+            shutil.rmtree(here, ignore_errors=True)

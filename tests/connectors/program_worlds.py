@@ -1,11 +1,13 @@
-"""A loader of LangChain that lists what a test changes."""
+"""Code and a loader of LangChain that list what a test changes."""
 
 import csv
 from pathlib import Path
 from typing import Any
 
 from ingestor.connectors.programs import loading
+from ingestor.connectors.programs.loading import PythonOptions, build_python
 from ingestor.ports import Connector
+from tests.connectors.folders import OnDisk
 
 
 class PageWorld:
@@ -45,3 +47,17 @@ def table_world(folder: Path) -> PageWorld:
     arguments = {"file_path": str(file), "source_column": "path", "content_columns": ["body"]}
     source = {"loader": "CSVLoader", "arguments": arguments}
     return PageWorld(loading.build_langchain(loading.LangchainOptions.model_validate(source)), file, source)
+
+
+class ShelfWorld(OnDisk):
+    """The ``World`` of the connector laws, as a folder that code lists."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True)
+        self.source: dict[str, object] = {
+            "call": "tests.connectors.loaders:files_below",
+            "arguments": {"folder": str(root)},
+            "folder": Path(__file__).parents[2],
+        }
+        self.connector = build_python(PythonOptions.model_validate(self.source))

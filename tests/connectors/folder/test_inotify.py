@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.connectors.folder.inotify import Inotify
-from tests.connectors.folders import FolderWorld
-from tests.connectors.turmoil import turmoil
+from tests.connectors.folders import FolderWorld, turmoil
 
 if sys.platform != "linux":
     pytest.skip("inotify is Linux's", allow_module_level=True)

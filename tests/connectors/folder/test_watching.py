@@ -18,9 +18,8 @@ from ingestor.connectors.folder.inotify import Entered
 from ingestor.connectors.folder.watching import ChangedKeys
 from ingestor.model import Item
 from ingestor.ports import Transient
-from tests.connectors.folders import FolderWorld, run_python, runs
+from tests.connectors.folders import FolderWorld, run_python, runs, turmoil
 from tests.connectors.laws import Hints, covers, listed, watching
-from tests.connectors.turmoil import turmoil
 from tests.waiting import wait
 
 

@@ -67,26 +67,6 @@ def test_a_change_that_was_taken_back_is_another_version_of_the_same_bytes(world
     assert before.extra != after.extra
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_incremental_history_equals_that_of_a_new_clone(world: GitWorld, seed: int) -> None:
-    """With branches merged in whose commits are older than what was seen before."""
-    world.put("a.md", b"one")
-    world.put("b.md", b"two")
-    for step in range(4):
-        git(world.root, "branch", f"aside{step}")
-        listed(world.connector)
-        world.put("a.md" if (seed >> step % 2) & 1 else "c.md", f"{step}".encode())
-        listed(world.connector)
-        git(world.root, "checkout", "--quiet", f"aside{step}")
-        world.put(f"d{step}.md", b"aside")
-        world.put("b.md", f"aside {step}".encode())
-        git(world.root, "checkout", "--quiet", "main")
-        git(world.root, "merge", "--quiet", "--no-edit", f"aside{step}")
-    fresh = GitOptions(url=str(world.root), cache=world.root.with_name("other"))
-    assert listed(world.connector) == listed(Git(fresh))
-
-
 def test_a_forced_push_forgets_what_is_no_longer_there(world: GitWorld) -> None:
     world.put("a.md", b"one")
     world.put("a.md", b"two")

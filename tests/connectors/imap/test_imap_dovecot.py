@@ -1,20 +1,16 @@
 """Against a real mail server: they run where dovecot is installed."""
 
 import imaplib
-import socket
-from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from ingestor.connectors.imap.connector import Imap, ImapOptions
 from ingestor.core.listings.comparison import VersionTable
-from ingestor.model import Blob
 from ingestor.pipeline.containers import Containers, Downloads
-from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
+from ingestor.ports import NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, World, fetched, listed
-from tests.connectors.mailboxes import PASSWORD, MailWorld, mail_world
+from tests.connectors.mailboxes import MailWorld, mail_world
 from tests.pipeline.packed import mailed, unpack
 
 pytestmark = pytest.mark.slow
@@ -65,18 +61,6 @@ class TestLaws(ConnectorLaws):
         item.key.encode("utf-8")
         assert dict(item.extra)["folder"] == name
         assert fetched(world.connector, item).data == b"here"
-
-
-def test_unchanged_message_is_not_read(world: MailWorld, asked: list[str]) -> None:
-    for number in range(20):
-        world.put(f"{number % 3}/{number}.md", MAIL)
-    before = listed(world.bare)
-    asked.clear()
-    assert listed(world.bare) == before
-    assert Counter(line.split()[0] for line in asked) == {"LIST": 1, "EXAMINE": 4, "UID": 3}, "INBOX is empty"
-    assert not any("BODY" in line for line in asked)
-    world.bare.fetch(next(iter(before.values())))
-    assert len([line for line in asked if "BODY" in line]) == 1
 
 
 ALTERNATIVE = (
@@ -173,17 +157,6 @@ def test_odd_mails_come_as_they_are(world: MailWorld, data: bytes) -> None:
     assert item.size == len(data)
 
 
-def test_a_large_message(world: MailWorld, asked: list[str]) -> None:
-    data = MAIL + (b"y" * 998 + b"\r\n") * 30_000
-    world.put("a.md", data)
-    [item] = listed(world.bare).values()
-    asked.clear()
-    with pytest.raises(BadDocument, match=r"30,0\d\d,\d\d\d bytes; max_size is 20,000,000"):
-        other(world, max_size="20MB").fetch(item)
-    assert asked == []
-    assert world.bare.fetch(item).data == data
-
-
 def test_the_certificate_is_looked_at(world: MailWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.put("a.md", MAIL)
     ways: list[dict[str, object]] = [{"tls": True, "port": world.server.tls_port}, {"tls": "starttls"}]
@@ -197,61 +170,3 @@ def test_the_certificate_is_looked_at(world: MailWorld, monkeypatch: pytest.Monk
         assert connector.fetch(item).data == MAIL
     with pytest.raises(NeedsHuman, match="can't be trusted"):
         listed(other(world, host="localhost", **ways[0]))
-
-
-@pytest.mark.parametrize("who", [{"password": "wr0ng-Päss"}, {"username": "eve"}])
-def test_a_wrong_password(world: MailWorld, who: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG")
-    with pytest.raises(NeedsHuman, match=r"AUTHENTICATIONFAILED.*check `username` and `password`") as raised:
-        listed(other(world, **who))
-    assert not any(secret in str(raised.value) + caplog.text for secret in (PASSWORD, "wr0ng"))
-
-
-def test_connections_that_are_cut_and_a_server_that_comes_back(world: MailWorld) -> None:
-    for number in range(5):
-        world.put(f"{number}.md", MAIL)
-    items = list(listed(world.bare).values())
-    world.bare.fetch(items[0])
-    world.server.server.kill()
-    for _ in range(2):
-        with pytest.raises(Transient, match="can't be read now"):
-            listed(world.bare)
-        with pytest.raises(Transient, match="can't be read now"):
-            world.bare.fetch(items[1])
-    world.server.server.start()
-    assert listed(world.bare).keys() == {item.key for item in items}
-    assert world.bare.fetch(items[1]).data == MAIL
-
-
-def test_a_connection_that_dies_while_a_message_comes(world: MailWorld) -> None:
-    world.put("a.md", MAIL * 100_000)
-    [item] = listed(world.bare).values()
-    with world.bare._sessions.one() as session:
-        sound = session._imap
-    read = sound.read
-
-    def cut(size: int) -> bytes:
-        data = read(1000)
-        sound.sock.shutdown(socket.SHUT_RDWR)
-        return data + read(size - 1000)
-
-    sound.read = cut  # type: ignore[method-assign]
-    with pytest.raises(Transient, match="can't be read now"):
-        world.bare.fetch(item)
-    assert world.bare.fetch(item).data == MAIL * 100_000
-
-
-def test_many_threads(world: MailWorld, asked: list[str]) -> None:
-    """The server takes six connections of a user; the world has one of them."""
-    for number in range(60):
-        world.put(f"{number % 4}/{number}.md", MAIL + f"{number}\r\n".encode())
-    items = list(listed(world.connector).items())
-    asked.clear()
-
-    def fetch(named: tuple[str, object]) -> tuple[str, Blob]:
-        return named[0], world.connector.fetch(named[1])  # type: ignore[arg-type]
-
-    with ThreadPoolExecutor(16) as pool:
-        for name, blob in pool.map(fetch, items):
-            assert blob.data == MAIL + name.split("/")[1].replace(".md", "\r\n").encode()
-    assert len([line for line in asked if line.startswith("AUTHENTICATE")]) <= 3

@@ -10,7 +10,7 @@ from ingestor.connectors.programs.loading import Loading, PythonOptions, build_p
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, listed
 from tests.connectors.loaders import LoadedDocument
-from tests.connectors.shelves import ShelfWorld
+from tests.connectors.program_worlds import ShelfWorld
 from tests.waiting import wait
 
 HERE = "tests.connectors.loaders"

@@ -7,7 +7,7 @@ import pytest
 
 from ingestor.connectors.programs import loading
 from ingestor.connectors.programs.loading import Loading
-from ingestor.ports import NeedsHuman, Transient
+from ingestor.ports import Transient
 from tests.connectors.laws import listed
 
 pytestmark = pytest.mark.slow
@@ -70,40 +70,3 @@ def test_a_reader_from_its_own_package(tmp_path: Path) -> None:
     assert items.keys() == {"river", "house"}
     assert dict(items["river"].extra)["file_name"] == "river.md"
     assert b"A river" in connector.fetch(items["river"]).data
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("CSVLaoder", {}, "CSVLaoder does not exist; did you mean CSVLoader"),
-        (
-            "CSVLoader",
-            {"arguments": {"file_path": "x", "colour": "red"}},
-            "'colour'.* may hold: file_path",
-        ),
-        ("CSVLoader", {}, "missing a required argument: 'file_path'"),
-        ("langchain_nowhere:Loader", {}, "pip install langchain-nowhere"),
-    ],
-)
-def test_a_loader_that_needs_a_person(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(NeedsHuman, match=message):
-        list(loader(name, **options).scan())
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("NotionPageReader", {}, "pip install llama-index-readers-notion"),  # known by name, not installed
-        ("llama_index.readers.slack:SlackReader", {}, "pip install llama-index-readers-slack"),
-        ("NoSuchReader", {}, "no installed reader of LlamaIndex is called NoSuchReader: install its package"),
-        ("SimpleDirectoryReader", {"arguments": {"folder": "x"}}, "'folder'; .* may hold: input_dir, "),
-        (
-            "StringIterableReader",
-            {"load": {"texts": ["a"]}},
-            r"no key .*its metadata has nothing",
-        ),
-    ],
-)
-def test_a_reader_that_needs_a_person(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(NeedsHuman, match=message):
-        list(reader(name, **options).scan())

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from ingestor.connectors.remote.files import Files, FilesOptions
-from ingestor.ports import NeedsHuman, Transient
 from tests.connectors.laws import ConnectorLaws, fetched, listed
 from tests.connectors.stores import StoreWorld, in_s3, s3_server
 
@@ -63,30 +62,3 @@ def test_an_object_with_the_name_of_a_folder(server: dict[str, Any]) -> None:
     assert listed(world.connector).keys() == {"both", "both/in.md", "bother"}
     assert {item.key for item in world.connector.scan_under("both")} == {"both", "both/in.md"}
     assert not list(world.connector.scan_under("nothing"))
-
-
-@pytest.mark.parametrize(
-    ("change", "kind"),
-    [
-        ({"url": "s3://no-such-bucket-here"}, NeedsHuman),
-        (
-            {
-                "options": {
-                    "endpoint_url": "http://127.0.0.1:1",
-                    "key": "k",
-                    "config_kwargs": {"retries": {"max_attempts": 1}},
-                }
-            },
-            Transient,
-        ),
-        ({"options": {"nonsense": 1, "client_kwargs": {"nonsense": 2}}}, NeedsHuman),
-    ],
-)
-def test_trouble(server: dict[str, Any], change: dict[str, Any], kind: type[Exception]) -> None:
-    world = in_s3(server)
-    source = {**world.source, "secrets": {"secret": "hidden-secret"}, **change}
-    if "options" not in change:
-        source["options"] = {key: value for key, value in server.items() if key != "secret"}
-    with pytest.raises(kind) as caught:
-        list(Files(FilesOptions.model_validate(source)).scan())
-    assert "hidden-secret" not in str(caught.value)

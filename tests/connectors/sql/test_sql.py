@@ -25,8 +25,11 @@ def database() -> None:
     pytest.importorskip("sqlalchemy")
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+def against_sqlite(test: Any) -> Any:
+    return pytest.mark.slow(pytest.mark.usefixtures("database")(test))
+
+
+@against_sqlite
 class TestLaws(ConnectorLaws):
     @pytest.fixture(
         params=[{"version": "version"}, {"version": None}, {"cursor": "version", "poll": "50ms"}],
@@ -36,8 +39,7 @@ class TestLaws(ConnectorLaws):
         return DatabaseWorld(tmp_path, **request.param)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_text_is_read_of_what_is_fetched_alone(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path)
     world.put("a.md", b"one")
@@ -51,8 +53,7 @@ def test_text_is_read_of_what_is_fetched_alone(tmp_path: Path) -> None:
     assert statements[1].startswith("SELECT *") and statements[1].endswith('WHERE "Key" = ?')
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_change_of_shown_columns_changes_the_version(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path, uri="https://example.org/{number}")
     world.put("a.md", b"one")
@@ -66,8 +67,7 @@ def test_change_of_shown_columns_changes_the_version(tmp_path: Path) -> None:
         world.connector.fetch(before)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_templates_and_whole_numbers_as_keys(tmp_path: Path) -> None:
     options = {"key": "number", "file_name": "{key}.md", "text": "# {Key}\n\n{body}{at}\n"}
     world = DatabaseWorld(tmp_path, **options)
@@ -120,8 +120,7 @@ def put_many(world: DatabaseWorld, count: int, version: int) -> None:
     world.do(f"{columns} {counted} SELECT 'many' || n, 'x', ?, 'Ada' FROM n", count, version)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_a_poll_reads_what_was_written_alone(tmp_path: Path) -> None:
     world = polled(tmp_path)
     for name in "abcdefgh":
@@ -146,8 +145,7 @@ def test_a_poll_reads_what_was_written_alone(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_rows_written_with_the_same_value_are_hinted_at_once_each(tmp_path: Path) -> None:
     world = polled(tmp_path)
     world.put("a", b"one")
@@ -161,8 +159,7 @@ def test_rows_written_with_the_same_value_are_hinted_at_once_each(tmp_path: Path
         assert hints.unders() == ["b", "c", "d", "e"]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_rows_without_a_value_are_left_to_listings(tmp_path: Path) -> None:
     world = polled(tmp_path)
     world.put("a", b"one")
@@ -178,8 +175,7 @@ def test_rows_without_a_value_are_left_to_listings(tmp_path: Path) -> None:
     assert listed(world.connector).keys() == {"a", "b", "many1", "many2", "many3"}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_a_table_emptied_and_filled_again_with_a_column_that_starts_anew(tmp_path: Path) -> None:
     world = polled(tmp_path)
     put_many(world, 5, 900)
@@ -192,8 +188,7 @@ def test_a_table_emptied_and_filled_again_with_a_column_that_starts_anew(tmp_pat
         assert hints.unders() == ["a"]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_the_newest_row_is_missed_when_it_goes(tmp_path: Path) -> None:
     world = polled(tmp_path)
     world.put("a", b"one")
@@ -206,8 +201,7 @@ def test_the_newest_row_is_missed_when_it_goes(tmp_path: Path) -> None:
         assert hints.unders() == ["b", "a"]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_many_rows_written_at_once_have_all_listed_once(tmp_path: Path) -> None:
     world = polled(tmp_path)
     with watching(world.connector) as hints:
@@ -220,8 +214,7 @@ def test_many_rows_written_at_once_have_all_listed_once(tmp_path: Path) -> None:
         assert hints.unders() == ["many1"]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_two_may_watch_at_once(tmp_path: Path) -> None:
     world = polled(tmp_path)
     with watching(world.connector) as one, watching(world.connector) as other:
@@ -230,8 +223,7 @@ def test_two_may_watch_at_once(tmp_path: Path) -> None:
         other.await_cover("a")
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_a_watch_goes_on_when_the_table_comes_back(tmp_path: Path) -> None:
     world = polled(tmp_path)
     world.do("ALTER TABLE documents RENAME TO away")
@@ -243,8 +235,7 @@ def test_a_watch_goes_on_when_the_table_comes_back(tmp_path: Path) -> None:
         hints.await_cover("a")
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 @pytest.mark.parametrize("key", ["number", "Key"])
 def test_a_part_that_is_one_row(tmp_path: Path, key: str) -> None:
     world = polled(tmp_path, key=key)
@@ -256,8 +247,7 @@ def test_a_part_that_is_one_row(tmp_path: Path, key: str) -> None:
         assert part == {name: item for name, item in whole.items() if covers(under, name)}, under
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_a_part_before_anything_was_listed(tmp_path: Path) -> None:
     world = polled(tmp_path)
     for name in ("a", "a/b", "b"):
@@ -286,8 +276,7 @@ def test_a_key_comes_back_as_it_was(key: object) -> None:
     assert _BY_NAME[item.version.split()[0]](item.key) == key
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -342,8 +331,7 @@ def test_key_of_two_rows_is_reported_and_keeps_its_document(tmp_path: Path) -> N
         world.connector.fetch(found["b"])
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 @pytest.mark.parametrize("template", ["text", "file_name"])
 def test_a_template_that_names_no_column_needs_a_person(tmp_path: Path, template: str) -> None:
     """With a version column only what is fetched shows it."""
@@ -354,8 +342,7 @@ def test_a_template_that_names_no_column_needs_a_person(tmp_path: Path, template
         world.connector.fetch(item)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_a_query_may_end_with_a_comment(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path, query="SELECT * FROM documents -- all of them")
     world.put("a.md", b"one")
@@ -363,8 +350,7 @@ def test_a_query_may_end_with_a_comment(tmp_path: Path) -> None:
     assert world.connector.fetch(item).data == b"one"
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_a_database_that_is_busy_is_asked_later(tmp_path: Path) -> None:
     import sqlite3
 
@@ -380,8 +366,7 @@ def test_a_database_that_is_busy_is_asked_later(tmp_path: Path) -> None:
     assert listed(world.connector).keys() == {"a.md"}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_too_large_a_document(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path, max_size=10)
     world.put("a.md", b"x" * 11)
@@ -389,8 +374,7 @@ def test_too_large_a_document(tmp_path: Path) -> None:
         world.connector.fetch(listed(world.connector)["a.md"])
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_rows_without_end_need_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingestor.connectors.sql.connector._MOST_ROWS", 500)
     query = (
@@ -402,8 +386,7 @@ def test_rows_without_end_need_a_person(tmp_path: Path, monkeypatch: pytest.Monk
         listed(world.connector)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_a_row_of_many_megabytes_costs_itself_alone(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path, max_size=1_000_000)
     world.put("large.md", b"x" * 60_000_000)
@@ -414,8 +397,7 @@ def test_a_row_of_many_megabytes_costs_itself_alone(tmp_path: Path) -> None:
     assert world.connector.fetch(items["a.md"]).data == b"sound"
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("database")
+@against_sqlite
 def test_a_key_of_many_megabytes_needs_a_person(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path)
     world.put("k" * 10_000_000, b"x")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ingestor.connectors.sql.connector import PLUGIN, Sql, SqlOptions
-from ingestor.ports import NeedsHuman, Stale, Transient
+from ingestor.ports import NeedsHuman, Transient
 from tests.connectors.databases import PostgresWorld, watched
 from tests.connectors.laws import ConnectorLaws, fetched, listed, watching
 from tests.connectors.proxy import Proxy, before
@@ -127,14 +127,6 @@ def test_a_listing_shows_one_moment(versioned: PostgresWorld, change: str) -> No
     versioned.do(change.format(versioned.table))
     assert {item.key: item for item in (first, *scan)} == before
     assert listed(versioned.connector) != before
-
-
-def test_a_row_that_changed_since_it_was_listed_is_stale(versioned: PostgresWorld) -> None:
-    versioned.put("a.md", b"one")
-    item = listed(versioned.connector)["a.md"]
-    versioned.put("a.md", b"two")
-    with pytest.raises(Stale):
-        versioned.connector.fetch(item)
 
 
 def test_the_server_is_killed_and_comes_back(versioned: PostgresWorld, server: Running) -> None:

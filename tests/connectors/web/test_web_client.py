@@ -84,23 +84,6 @@ def test_address_not_public_can_be_allowed(server: Site, victim: Site, host: str
     assert victim.connections == 1
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["http://169.254.169.254/latest/meta-data/", "http://[fd00:ec2::254]/", "http://10.0.0.1/", "http://192.168.1.1/",
-     "http://100.64.0.1/", "http://[fe80::1]/", "http://[64:ff9b::a9fe:a9fe]/", "http://[2002:7f00:1::]/",
-     "http://metadata.test/"],
-)  # fmt: skip
-def test_addresses_that_nobody_should_ask_for(server: Site, url: str) -> None:
-    connected: list[str] = []
-    with client_of(server, names=outside(metadata_test=["169.254.169.254"])) as client:
-        client._backend._system.connect_tcp = lambda host, *more: connected.append(host)  # type: ignore[assignment,return-value,method-assign]
-        with pytest.raises(
-            AddressRefused, match=r"is not a public address: to allow it, add it to `allow_private`"
-        ):
-            client.get(url)
-    assert connected == []
-
-
 @pytest.mark.parametrize("port", [22, 25, 6379, 8080])
 def test_other_ports_are_not_asked(server: Site, port: int) -> None:
     with client_of(server) as client, pytest.raises(AddressRefused, match="port"):
