@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from ingestor.embedders import model_files
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
 from ingestor.ports import NeedsHuman
 from ingestor.registry import find
+from tests.embedders.laws import EmbedderLaws, in_batches
 from tests.embedders.lazily import Lazily
 
 models = Lazily("tests.embedders.models")
@@ -55,16 +55,17 @@ def embedder(request):
 
 
 @pytest.fixture(scope="module")
+def texts():
+    return TEXTS
+
+
+@pytest.fixture(scope="module")
 def vectors(embedder):
     return embedder.embed(TEXTS)
 
 
-def budget(embedder, tokens):
-    """The same model in batches of another size."""
-    options = embedder._options.model_copy(update={"batch_tokens": tokens})
-    other = PLUGIN.build(options)
-    other._loaded = embedder._model
-    return other
+class TestLaws(EmbedderLaws):
+    pass
 
 
 @pytest.mark.slow
@@ -78,7 +79,7 @@ def test_law_holds_for_real_documents_in_random_batches(embedder):
     for number, tokens in [(1, 300), (2, 1500), (1, 5000)]:
         with threads(number):
             chosen = rng.permutation(120)[: rng.integers(40, 100)]
-            found = budget(embedder, tokens).embed([texts[n] for n in chosen])
+            found = in_batches(embedder, tokens).embed([texts[n] for n in chosen])
             assert np.array_equal(found, expected[chosen])
 
 
@@ -91,53 +92,14 @@ def test_texts_cover_the_edges_of_padded_lengths_and_of_the_window(embedder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tokens", [1, 50, 10_000])
-def test_size_of_batches_changes_no_bit(embedder, vectors, tokens):
-    assert np.array_equal(budget(embedder, tokens).embed(TEXTS), vectors)
-
-
-def test_order_and_mates_change_no_bit(embedder, vectors):
-    rng = np.random.default_rng(5)
-    for size in (len(TEXTS), 8):
-        chosen = rng.permutation(len(TEXTS))[:size]
-        mates = ["".join(rng.choice(list(SENTENCE), n)) for n in rng.integers(1, 60, 8)]
-        found = embedder.embed([*(TEXTS[n] for n in chosen), *mates, TEXTS[chosen[0]]])
-        assert np.array_equal(found[:size], vectors[chosen])
-        assert np.array_equal(found[-1], found[0])
-
-
-@pytest.mark.slow
 def test_number_of_threads_changes_no_bit(embedder, vectors):
     with threads(2):
         assert np.array_equal(embedder.embed(TEXTS), vectors)
 
 
-@pytest.mark.slow
-def test_callers_in_several_threads_change_no_bit(embedder, vectors):
-    with ThreadPoolExecutor(3) as pool:
-        parts = list(
-            pool.map(embedder.embed, [TEXTS[start : start + 3] for start in range(0, len(TEXTS), 3)])
-        )
-    assert np.array_equal(np.vstack(parts), vectors)
-
-
-@pytest.mark.slow
-def test_questions_between_parts_change_no_bit(embedder, vectors):
-    """Nor does it disturb the next texts that nobody wanted the rest."""
-    found, question = np.zeros_like(vectors), embedder.embed([TEXTS[5]])
-    for part in embedder.embed_gradually(TEXTS):
-        found[list(part.positions)] = part.vectors
-        assert np.array_equal(embedder.embed([TEXTS[5]]), question)
-    assert np.array_equal(found, vectors)
-    unwanted = embedder.embed_gradually(TEXTS)
-    next(unwanted)
-    unwanted.close()
-    assert np.array_equal(embedder.embed(TEXTS), vectors)
-
-
 def test_batches_filled_up_to_one_size_change_no_bit(embedder, vectors, monkeypatch):
     monkeypatch.setattr(embedder._model, "_fill", True)
-    assert np.array_equal(budget(embedder, 128).embed(TEXTS), vectors)
+    assert np.array_equal(in_batches(embedder, 128).embed(TEXTS), vectors)
 
 
 def test_padding_to_the_longest_of_a_mixed_batch_would_break_the_law(embedder):

@@ -239,6 +239,7 @@ def test_same_question_has_the_same_key_wherever_it_is_asked(more: dict[str, Any
     [
         ("https://api.example.com/v1/", "https://api.example.com/v1"),
         ("http://[::1]:8080/v1/chat/completions", "http://[::1]:8080/v1"),
+        ("https://api.example.com/v1/embeddings", "https://api.example.com/v1"),
     ],
 )
 def test_addresses(given: str, kept: str) -> None:
@@ -250,6 +251,7 @@ def test_addresses(given: str, kept: str) -> None:
     [
         ("api.example.com/v1", "must be an address such as https://"),
         ("ftp://example.com", "must be an address such as https://"),
+        ("http://example.com:99999/v1", "Port out of range"),
         ("http://", "must be an address such as https://"),
         ("https://me:secret@example.com/v1", "a key belongs in api_key"),
         ("https://example.com/v1?key=secret", "a key belongs in api_key"),

@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from ingestor.embedders.exact import pad_length
 from ingestor.embedders.openvino import relative_buckets
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
 from ingestor.ports import NeedsHuman
+from tests.embedders.laws import EmbedderLaws
 from tests.embedders.lazily import Lazily
 
 models = Lazily("tests.embedders.models")
@@ -160,40 +160,14 @@ def test_relative_positions_are_those_of_the_library():
 # --- functions of their text alone -------------------------------------------------------------------------
 
 
-def other(embedder, **options):
-    """The same model in batches of another size."""
-    made = PLUGIN.build(embedder._options.model_copy(update=options))
-    made._loaded = embedder._model
-    return made
-
-
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize("tokens", [50, *(pytest.param(tokens, marks=SLOW) for tokens in (1, 10_000))])
-def test_size_of_batches_changes_no_bit(embedder, texts, vectors, tokens):
-    assert np.array_equal(other(embedder, batch_tokens=tokens).embed(texts), vectors)
-
-
-def test_order_and_mates_change_no_bit(embedder, texts, vectors):
-    rng = np.random.default_rng(5)
-    for size in (len(texts), 8):
-        chosen = rng.permutation(len(texts))[:size]
-        found = embedder.embed([*(texts[n] for n in chosen), *passages(8, 60), texts[chosen[0]]])
-        assert np.array_equal(found[:size], vectors[chosen])
-        assert np.array_equal(found[-1], found[0])
+class TestLaws(EmbedderLaws):
+    pass
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("threads", [2, *(pytest.param(threads, marks=SLOW) for threads in (3, 0))])
+@pytest.mark.parametrize("threads", [2, 3, 0])
 def test_number_of_threads_changes_no_bit(precision, texts, vectors, threads):
     assert np.array_equal(build(precision=precision, threads=threads).embed(texts), vectors)
-
-
-def test_callers_in_several_threads_change_no_bit(embedder, texts, vectors):
-    parts = [texts[start : start + 9] for start in range(0, len(texts), 9)]
-    with ThreadPoolExecutor(3) as pool:
-        assert np.array_equal(np.vstack(list(pool.map(embedder.embed, parts))), vectors)
 
 
 @pytest.mark.parametrize("family", ["xlm-roberta", "mpnet"])
@@ -204,20 +178,6 @@ def test_law_holds_for_each_family(tmp_path, precision, family):
     assert np.array_equal(np.vstack([first.embed([text]) for text in texts]), expected)
     two = build(model=first._options.model, precision=precision, threads=2, batch_tokens=64)
     assert np.array_equal(two.embed(texts[::-1])[::-1], expected)
-
-
-@pytest.mark.slow
-def test_questions_between_parts_change_no_bit(embedder, texts, vectors):
-    """Nor does it disturb the next texts that nobody wanted the rest."""
-    found, question = np.zeros_like(vectors), embedder.embed([texts[5]])
-    for part in embedder.embed_gradually(texts):
-        found[list(part.positions)] = part.vectors
-        assert np.array_equal(embedder.embed([texts[5]]), question)
-    assert np.array_equal(found, vectors)
-    unwanted = embedder.embed_gradually(texts)
-    next(unwanted)
-    unwanted.close()
-    assert np.array_equal(embedder.embed(texts), vectors)
 
 
 def test_padding_to_the_longest_of_a_batch_would_break_the_law(embedder):

@@ -1,0 +1,52 @@
+"""What holds for every engine: a vector is a function of its text alone, to the last bit.
+
+A subclass of ``EmbedderLaws`` has the fixtures ``embedder``, ``texts`` and ``vectors``, those of the texts.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from ingestor.embedders.sentence_transformers import PLUGIN
+
+
+def in_batches(embedder, tokens):
+    """The same model in batches of another size."""
+    made = PLUGIN.build(embedder._options.model_copy(update={"batch_tokens": tokens}))
+    made._loaded = embedder._model
+    return made
+
+
+class EmbedderLaws:
+    @pytest.mark.parametrize("tokens", [50, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 10_000))])
+    def test_size_of_batches_changes_no_bit(self, embedder, texts, vectors, tokens):
+        assert np.array_equal(in_batches(embedder, tokens).embed(texts), vectors)
+
+    def test_order_and_mates_change_no_bit(self, embedder, texts, vectors):
+        rng = np.random.default_rng(5)
+        for size in (len(texts), 8):
+            chosen = rng.permutation(len(texts))[:size]
+            mates = ["".join(rng.choice(list("The mill's wheel turns. "), n)) for n in rng.integers(1, 60, 8)]
+            found = embedder.embed([*(texts[n] for n in chosen), *mates, texts[chosen[0]]])
+            assert np.array_equal(found[:size], vectors[chosen])
+            assert np.array_equal(found[-1], found[0])
+
+    @pytest.mark.slow
+    def test_callers_in_several_threads_change_no_bit(self, embedder, texts, vectors):
+        parts = [texts[start : start + 3] for start in range(0, len(texts), 3)]
+        with ThreadPoolExecutor(3) as pool:
+            assert np.array_equal(np.vstack(list(pool.map(embedder.embed, parts))), vectors)
+
+    @pytest.mark.slow
+    def test_questions_between_parts_change_no_bit(self, embedder, texts, vectors):
+        """An answer that is broken off leaves the next texts as they are, too."""
+        found, question = np.zeros_like(vectors), embedder.embed([texts[5]])
+        for part in embedder.embed_gradually(texts):
+            found[list(part.positions)] = part.vectors
+            assert np.array_equal(embedder.embed([texts[5]]), question)
+        assert np.array_equal(found, vectors)
+        unwanted = embedder.embed_gradually(texts)
+        next(unwanted)
+        unwanted.close()
+        assert np.array_equal(embedder.embed(texts), vectors)
