@@ -151,12 +151,6 @@ class Project:
         assert fine, f"{words} exited {done.returncode}: {done.stderr}\n{done.stdout}"
         return json.loads(done.stdout)
 
-    def json_lines(self, *words: str) -> list[Any]:
-        """Of a command that prints more than one object."""
-        done = self.call(*words, "--json")
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
     def start(self, *, as_people_do: bool = False) -> Daemon:
         """The daemon; ``as_people_do``: in a Python that has imported nothing yet."""
         self.runs += 1

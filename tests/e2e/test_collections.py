@@ -40,44 +40,6 @@ def inventory(ask: Ask) -> dict[str, dict[str, object]]:
     return {found["name"]: found for found in answered(ask("collections", "--json"))}
 
 
-@pytest.mark.slow
-def test_a_state_that_moves_to_a_shared_chroma_finds_its_name_taken(
-    project: Project, ask: Ask, tmp_path: Path
-) -> None:
-    """The way out that is advised works: another name, and nothing is waited for any more."""
-    write(project, 20)
-    assert ask("sync").code == 0
-    colleague = Project(tmp_path / "colleague")
-    write(colleague, 2, "secrets")
-    with shared_server(tmp_path / "shared") as shared, client_of(shared) as client:
-        share(colleague, shared)
-        colleague.json("sync")
-        theirs = names(client)["docs"]
-        share(project, shared)
-        held = answered(ask("sync", "--json"), 4)
-        assert "give your sources another `collection` in the config" in held["held"]["docs"]
-        assert answered(ask("collections", "--json"))[0]["owner"] == "another ingestor"
-
-        project.source = {"collection": "mine"}
-        project.configure()
-        done = answered(ask("sync", "--json"))
-        assert (done["documents"]["added"], done["documents"]["failed"], done["unusable"]) == (20, 0, {})
-        assert done["embedded"] == NONE_EMBEDDED
-        assert answered(ask("sync", "--json"))["documents"]["unchanged"] == 20
-        assert answered(ask("verify", "--json"))["checked"] == 20
-        assert names(client)["docs"] == theirs
-        assert colleague.json("verify")["checked"] == 2
-
-        found = inventory(ask)
-        assert (found["docs"]["owner"], found["docs"]["role"]) == ("another ingestor", None)
-        assert (found["mine"]["owner"], found["mine"]["role"]) == ("this ingestor", "live")
-
-    project.settings, project.source = {}, {}  # back to the old Chroma and name: what is there is unknown
-    project.configure()
-    assert answered(ask("sync", "--json"))["embedded"] == NONE_EMBEDDED
-    assert answered(ask("verify", "--json"))["checked"] == 20
-
-
 def names(client: Client) -> dict[str, str]:
     return {name: uuid for uuid, name in client.names().items()}
 

@@ -23,9 +23,6 @@ from tests.hostile import documents, misbehaving
 from tests.parsers.files import docx, epub, odf, paragraph, pdf, pptx, shape, xlsx
 from tests.waiting import wait
 
-SAMPLE = {  # quick ones of every kind
-    *("laughs.docx", "garbage.pdf", "small-told.zip", "deep.eml", "lone-16.txt", "name-not-utf-8", "pipe"),
-}
 SOON = 30.0  # seconds in which all ordinary documents of a family are searchable
 STOPPED = 10.0  # seconds
 
@@ -46,18 +43,6 @@ def hostile(tmp_path: Path) -> Iterator[Project]:
     yield hostile
     for folder, _, _ in os.walk(hostile.docs):
         Path(folder).chmod(0o700)
-
-
-@pytest.mark.slow
-def test_a_sample_of_hostile_inputs(hostile: Project) -> None:
-    found = families()
-    assert tuple(found) == NAMES
-    assert sum(map(len, found.values())) >= 150
-    for each in found.values():
-        assert len({case.name for case in each}) == len(each), "no input stands twice in a family"
-    cases = [case for each in found.values() for case in each if case.name in SAMPLE]
-    assert {case.name for case in cases} == SAMPLE
-    survives(hostile, list({case.name: case for case in cases}.values()), restarted=False)
 
 
 @pytest.mark.slow

@@ -239,21 +239,6 @@ def test_a_sync_and_a_query_need_nothing_that_the_slim_image_lacks(small: Projec
     assert "yeast" in done.stdout.splitlines()[0][:600], done.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.torch
-def test_an_upgrade_keeps_the_engine_of_a_collection(small: Project, ask: Ask) -> None:
-    small.settings["embedding"] = {"engine": "torch", "precision": "float32", "threads": 1}
-    small.configure()
-    answered(ask("sync", "--json"))
-    made = recipes(small)
-    small.settings["embedding"] = {"threads": 1}
-    small.configure()
-    assert answered(ask("plan", "--json"))["embed"]["texts"] == 0
-    (small.docs / "3.txt").write_text("Bees make honey.")
-    assert answered(ask("sync", "--json"))["embedded"]["texts"] == 1
-    assert recipes(small) == made
-
-
 @pytest.mark.torch
 @pytest.mark.parametrize("played", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_chosen_engine_is_announced_and_goes_by_swap(

@@ -1,9 +1,7 @@
 """One pass at a time: what a sync does, costs and prints, also for renamed, copied and sampled documents."""
 
-import os
 import shutil
 import sqlite3
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -198,46 +196,6 @@ def ids(project: Project) -> dict[str, str]:
     return {each["document"]: each["document_id"] for each in project.json("ls")}
 
 
-# --- A changed chunker needs no source and no parser: what was read is remembered ---
-WORDS = "one two three four five six seven eight nine ten eleven twelve. " * 20
-
-
-def swapped_behind_the_back(path: Path, content: str) -> None:
-    """Other content, though what the source goes by (size, time) stays: only who reads it would notice."""
-    before = path.stat()
-    assert len(content.encode()) == before.st_size
-    path.write_text(content)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-@pytest.mark.slow
-def test_a_changed_chunker_fetches_nothing(project: Project) -> None:
-    source = {"name": "docs", "kind": "files", "url": f"file://{project.docs}", "collection": "docs"}
-    project.settings["sources"] = [source]
-    paths = [project.docs / f"{number}.md" for number in range(3)]
-    for path in paths:
-        path.write_text(f"# {path.stem}\n\n{WORDS}")
-    project.configure()
-    project.json("sync")
-    before = project.records()
-    for path in paths:
-        swapped_behind_the_back(path, path.read_text().replace("one two", "two one"))
-    project.settings["chunking"] = {"strategy": "recursive", "size": 20}
-    project.configure()
-    plan = project.json("plan")
-    done = project.json("sync")
-    assert done["documents"]["rebuilt"] == 3
-    assert done["embedded"]["texts"] == plan["embed"]["texts"]
-    records = project.records()
-    assert len(records) > 2 * len(before)
-    assert not any("two one" in record[1] for record in records)
-
-    paths[0].write_text(f"# again\n\n{WORDS}{WORDS}")  # what is another now is read
-    paths[1].unlink()
-    assert project.json("sync")["documents"]["changed"] == 1
-    assert any("again" in record[1] for record in project.records())
-
-
 # --- A source with another name in the config ---
 
 
@@ -326,26 +284,6 @@ def test_a_renamed_source_with_another_strategy_is_a_changed_strategy(named_docs
     assert ask("apply").code == 0
     assert answered(ask("status", "--json"))["sources"]["handbook"]["settled"] == 6
     assert named_docs.essence() == named_docs.fresh().essence()
-
-
-@pytest.mark.slow
-def test_apply_approves_what_a_rename_and_a_strategy_change_at_once(named_docs: Project, ask: Ask) -> None:
-    named_docs.source = {"name": "handbook"}
-    named_docs.settings |= {
-        "chunking": {"strategy": "recursive", "size": 30},
-        "rechunk": {"approve": "above 1 chunks"},
-    }
-    named_docs.configure()
-    assert ask("apply").code == 0
-    assert named_docs.essence() == named_docs.fresh().essence()
-
-
-@pytest.mark.slow
-def test_a_renamed_source_with_other_options_is_a_new_one(named_docs: Project, ask: Ask) -> None:
-    named_docs.source = {"name": "handbook", "exclude": ["5.md"]}
-    named_docs.configure()
-    assert answered(ask("sync", "--json"))["documents"]["added"] == 5
-    assert "source docs is no longer in the config" in ask("status").out
 
 
 @pytest.mark.slow
