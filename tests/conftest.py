@@ -3,8 +3,10 @@
 import gc
 import logging
 import os
+import re
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -36,6 +38,14 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no module that has slow tests alone where they are not asked for."""
+    if config.option.markexpr != "not slow" or not collection_path.name.startswith("test_"):
+        return None
+    found = re.search(r"^pytestmark = .*pytest\.mark\.slow", collection_path.read_text("utf-8"), re.MULTILINE)
+    return True if found else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -168,7 +168,10 @@ def test_benchmarks_of_the_evaluation_run_on_corpora_of_its_form(
     assert "changepoint" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["retrieval", "drift", "hybrid", "evaluate"])
+@pytest.mark.parametrize(
+    "name",
+    ["retrieval", *(pytest.param(name, marks=pytest.mark.slow) for name in ("drift", "hybrid", "evaluate"))],
+)
 def test_missing_data_is_said_with_the_way_to_get_it(name: str, tmp_path: Path) -> None:
     done = benchmark(name, INGESTOR_CHUNKING_EVAL=str(tmp_path))
     assert done.returncode == 1

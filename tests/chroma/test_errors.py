@@ -71,7 +71,14 @@ def two_collections(tmp_path_factory):
     return folder / "db"
 
 
-@pytest.mark.parametrize("damage", ["cut the map", "cut the links", "lose the vectors", "lose all"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "cut the links",
+        "lose the vectors",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("cut the map", "lose all")),
+    ],
+)
 def test_torn_collection_is_noticed_and_can_be_made_anew(tmp_path, two_collections, damage):
     """Torn as kill -9 or a full disk tears it: files that are cut off or not there."""
     shutil.copytree(two_collections, tmp_path / "db")

@@ -41,6 +41,7 @@ def place(quotas: Quotas = CLOUD, patience: float = 5.0, **headers: str) -> Plac
     return Place("acme", "prod", headers, quotas, patience)
 
 
+@pytest.mark.slow  # TestServed holds the laws by default, and the tests below hold the quotas
 class TestWithinQuotas(IndexLaws):
     """The laws hold behind the quotas, and no request breaks one."""
 

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -18,8 +18,10 @@ LOGGING = ("debug", "info", "warning", "error", "exception", "critical", "log")
 LONGEST = 100  # characters of a line without its time, level and values
 
 
-def calls() -> Iterator[tuple[str, ast.Call]]:
-    """All calls of loggers, with their place; connectors, which know the plugin API alone, name no events."""
+@cache
+def calls() -> list[tuple[str, ast.Call]]:
+    """List all calls of loggers with their place, but for those of connectors, which name no events."""
+    found = list[tuple[str, ast.Call]]()
     files = sorted((ROOT / "ingestor").rglob("*.py"))
     for file in (each for each in files if not each.is_relative_to(ROOT / "ingestor/connectors")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
@@ -30,13 +32,14 @@ def calls() -> Iterator[tuple[str, ast.Call]]:
             ):
                 owner = ast.unparse(node.func.value)
                 if owner in ("log", "_log") or "getLogger" in owner:
-                    yield f"{file.relative_to(ROOT)}:{node.lineno}", node
+                    found.append((f"{file.relative_to(ROOT)}:{node.lineno}", node))
+    return found
 
 
 def test_every_log_call_has_an_event() -> None:
     missing = [place for place, call in calls() if "extra" not in {each.arg for each in call.keywords}]
     assert missing == []
-    assert len(list(calls())) > 60
+    assert len(calls()) > 60
 
 
 def messages() -> Iterator[tuple[str, ast.expr]]:

@@ -60,7 +60,9 @@ def test_trial_answers_estimates_and_leaves_nothing(folder: Path) -> None:
     assert set(folder.rglob("*")) == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM, signal.SIGKILL]
+)
 def test_trial_that_is_ended_leaves_nothing(folder: Path, number: signal.Signals) -> None:
     running = begin(folder, "notes")
     wait(lambda: any((folder / "tmp").glob(f"{trial.PREFIX}*/state")) or running.poll() is not None)

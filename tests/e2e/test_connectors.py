@@ -10,12 +10,11 @@ import pytest
 from tests.connectors.databases import DatabaseWorld, PostgresWorld
 from tests.connectors.laws import World
 from tests.connectors.mailboxes import mail_world
-from tests.connectors.program_worlds import table_world
+from tests.connectors.program_worlds import ShelfWorld, table_world
 from tests.connectors.proxy import before
 from tests.connectors.pushing import PushedWorld, endpoints
 from tests.connectors.repositories import GitWorld, over_http
 from tests.connectors.servers import postgres_server
-from tests.connectors.shelves import ShelfWorld
 from tests.connectors.sites import FeedWorld, SiteWorld, site
 from tests.connectors.stores import ServedWorld, in_s3, s3_server
 from tests.e2e.project import Project, running

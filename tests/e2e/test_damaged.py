@@ -233,7 +233,7 @@ def backed_up(project: Project, ask: Ask) -> Project:
 
 
 @pytest.mark.usefixtures("embedded")
-@pytest.mark.parametrize("older", ["state", "chroma"])
+@pytest.mark.parametrize("older", ["chroma", pytest.param("state", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shards", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_sync_after_restore_of_one_side_is_exact(project: Project, ask: Ask, older: str, shards: int) -> None:
     project.settings = {"collections": {"docs": {"shards": shards}}}

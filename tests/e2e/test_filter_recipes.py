@@ -78,6 +78,8 @@ def remove_sidecar(project: Project) -> None:
 
 
 def test_changed_keys_are_patched_without_embedding(samples: Project, ask: Ask) -> None:
+    for folder in ("cooperative", "growing", "history"):
+        shutil.rmtree(samples.docs / folder)
     samples.settings["chunking"] = {"strategy": "changepoint"}
     samples.configure()
     assert ask("sync").code == 0
@@ -102,6 +104,8 @@ def test_a_field_of_another_type_is_left_out_and_named(samples: Project, ask: As
 def test_documents_are_listed_by_part_of_the_key_pattern_state_and_collection(
     samples: Project, ask: Ask
 ) -> None:
+    for folder in ("cooperative", "growing", "history", "operations"):
+        shutil.rmtree(samples.docs / folder)
     (samples.docs / "kitchen/photo.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     ask("sync")
 

@@ -15,6 +15,7 @@ from tests.e2e.in_process import Ask
 from tests.e2e.project import Daemon, Project, free_port, running
 from tests.waiting import wait
 
+pytestmark = pytest.mark.timeout(900)
 PAGE = """# Pumps
 
 ## Faults
@@ -69,7 +70,6 @@ def search(of: Project, query: str, **more: Any) -> httpx.Response:
     return httpx.post(address, json={"query": query, **more}, timeout=60, trust_env=False)
 
 
-@pytest.mark.timeout(900)
 def test_questions_are_answered_while_it_ingests_and_swaps(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     with running(here) as daemon:
@@ -106,7 +106,6 @@ def test_questions_are_answered_while_it_ingests_and_swaps(tmp_path: Path) -> No
     assert "Traceback" not in daemon.said()
 
 
-@pytest.mark.timeout(900)
 def test_the_command_asks_the_daemon_and_does_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,7 +134,6 @@ def test_the_command_asks_the_daemon_and_does_without(
     assert asked == []
 
 
-@pytest.mark.timeout(900)
 def test_a_query_beside_a_daemon_loads_no_model(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     with running(here):

@@ -26,6 +26,7 @@ from tests.endpoint import Reply, embedding, serving
 from tests.environments import readers
 from tests.waiting import wait
 
+pytestmark = pytest.mark.timeout(900)
 ROOT = Path(__file__).parent.parent.parent
 LOADERS = ROOT / "tests/connectors/loaders.py"
 
@@ -69,7 +70,6 @@ def read(of: Project, python: Path, question: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.timeout(900)
 def test_a_daemon_is_seen_and_asked(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     with running(here) as daemon:
@@ -88,7 +88,6 @@ def test_a_daemon_is_seen_and_asked(tmp_path: Path) -> None:
     assert "the service port listens at http://127.0.0.1:" in daemon.said()
 
 
-@pytest.mark.timeout(900)
 def test_a_port_in_use_is_told_and_documents_are_indexed_all_the_same(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     place = f"127.0.0.1:{here.settings['http']['port']}"
@@ -116,7 +115,6 @@ def stored_function(of: Project) -> Any:
     return [each["configuration_json"]["embedding_function"] for each in found.json()] if found else None
 
 
-@pytest.mark.timeout(900)
 def test_a_chroma_that_is_stopped_is_seen(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     with running(here):
@@ -132,7 +130,6 @@ def test_a_chroma_that_is_stopped_is_seen(tmp_path: Path) -> None:
         wait(lambda: figure(here, "ingestor_chroma_up") == 1)
 
 
-@pytest.mark.timeout(900)
 def test_a_listing_that_hangs_is_seen(tmp_path: Path) -> None:
     shutil.copy(LOADERS, tmp_path)
     arguments = {"pids": str(tmp_path / "pid")}
@@ -151,7 +148,6 @@ def test_a_listing_that_hangs_is_seen(tmp_path: Path) -> None:
         assert status(here, "/healthz") == 200, "a restart would not help"
 
 
-@pytest.mark.timeout(900)
 def test_an_embedding_server_that_hangs_is_seen(tmp_path: Path) -> None:
     def script(body: Any) -> Reply:
         return Reply(hang=True) if "bridge" in str(body) else embedding(body)
@@ -174,7 +170,6 @@ def test_an_embedding_server_that_hangs_is_seen(tmp_path: Path) -> None:
             wait(lambda: (figure(here, lag) or 0) > first)
 
 
-@pytest.mark.timeout(900)
 def test_a_source_that_waits_for_a_person_is_seen(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     held = 'ingestor_source_held{source="docs"}'
@@ -204,7 +199,6 @@ print(json.dumps([others, found]))
 """
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_reader_with_chroma_alone_asks_in_words(tmp_path: Path) -> None:
@@ -272,7 +266,6 @@ async def call(client: Any, tool: str, **given: Any) -> Any:
     return said.structured_content
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
 def test_an_assistant_searches_lists_and_reads(tmp_path: Path) -> None:
     here = make_known(tmp_path)
@@ -308,7 +301,6 @@ def test_an_assistant_searches_lists_and_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
 def test_without_a_daemon_an_assistant_is_told_what_to_do(tmp_path: Path) -> None:
     here = make_known(tmp_path)
@@ -324,7 +316,6 @@ def test_without_a_daemon_an_assistant_is_told_what_to_do(tmp_path: Path) -> Non
     assisted(here, work)
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
 def test_without_a_service_port_there_is_no_server(tmp_path: Path) -> None:
     here = make_known(tmp_path)
@@ -334,7 +325,6 @@ def test_without_a_service_port_there_is_no_server(tmp_path: Path) -> None:
     assert (done.returncode, "http: false" in done.stderr) == (2, True), done.stderr
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
 def test_without_the_package_the_command_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -27,7 +27,10 @@ _LATER = (
 
 for package in (ingestor.app, ingestor.cli, ingestor.page, ingestor.queries, ingestor.service):
     for module in walk_packages(package.__path__, f"{package.__name__}."):
-        import_module(module.name)
+        if not module.name.endswith(
+            "assistant_tools"
+        ):  # MCP's SDK takes a second, and few tests have assistants
+            import_module(module.name)
 for name in _LATER.split():
     import_module(name)
 for kind in kinds("parsers"):
