@@ -196,7 +196,7 @@ def _later() -> None:
 
 
 class ConnectorLaws:
-    def test_an_empty_source_lists_nothing(self, world: World) -> None:
+    def test_empty_source_lists_nothing(self, world: World) -> None:
         assert listed(world.connector) == {}
 
     def test_each_item_is_listed_once_with_what_is_known_of_it(self, world: World) -> None:
@@ -216,7 +216,7 @@ class ConnectorLaws:
         assert listed(world.connector) == first
 
     @pytest.mark.parametrize("data", [b"longer than before", b"two", b""])
-    def test_an_edit_gives_another_version_and_only_there(self, world: World, data: bytes) -> None:
+    def test_edit_gives_another_version_and_only_there(self, world: World, data: bytes) -> None:
         world.put("a.md", b"one")
         world.put("b.md", b"one")
         before = listed(world.connector)
@@ -278,7 +278,7 @@ class ConnectorLaws:
         assert contents == sorted(SPECIAL_NAMES)
         assert listed(world.connector) == items
 
-    def test_a_source_that_cant_be_reached_raises(self, world: World) -> None:
+    def test_source_that_cant_be_reached_raises(self, world: World) -> None:
         world.put("a.md", b"one")
         world.fail()
         with pytest.raises((Transient, NeedsHuman)):
@@ -353,7 +353,7 @@ class ConnectorLaws:
         assert items.keys() == expected.keys()
         assert {key: fetched(world.connector, item).data for key, item in items.items()} == expected
 
-    def test_a_part_is_listed_as_in_the_whole(self, world: World) -> None:
+    def test_part_is_listed_as_in_the_whole(self, world: World) -> None:
         if not isinstance(world.connector, Scoped):
             pytest.skip("not Scoped")
         for key in ("sub/a.md", "sub/deep/b.md", "subway/c.md", "d.md"):
@@ -363,7 +363,7 @@ class ConnectorLaws:
             part = {item.key: item for item in world.connector.scan_under(under)}
             assert part == {key: item for key, item in whole.items() if covers(under, key)}, under
 
-    def test_a_part_of_a_source_that_cant_be_reached_raises(self, world: World) -> None:
+    def test_part_of_a_source_that_cant_be_reached_raises(self, world: World) -> None:
         if not isinstance(world.connector, Scoped):
             pytest.skip("not Scoped")
         world.put("sub/a.md", b"one")

@@ -58,7 +58,7 @@ def _azurite(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("test", TESTS)
-def test_against_real_servers(python: Path, test: str) -> None:
+def test_connectors_pass_against_real_servers(python: Path, test: str) -> None:
     command = [python, "-m", "pytest", "-v", "-m", "slow", "-p", "no:cacheprovider", "-W", "default", test]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)

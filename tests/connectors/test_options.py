@@ -29,7 +29,7 @@ def test_every_connector_is_in_the_table_and_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_examples_are_sound(example: str, tmp_path: Path) -> None:
+def test_examples_are_sound(example: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("s3cret")
     (tmp_path / "config.yaml").write_text(re.sub(r"file:/\S+/\w+", "file:secret", example))
     config = load(tmp_path / "config.yaml", dict.fromkeys(re.findall(r"\$\{(\w+)\}", example), "s3cret"))

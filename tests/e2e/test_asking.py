@@ -81,7 +81,7 @@ def test_what_was_asked_once_is_not_asked_again(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_look_asks_nothing_once_there_is_a_cache(project: Project) -> None:
+def test_second_look_asks_nothing_once_there_is_a_cache(project: Project) -> None:
     def look(name: str, *options: str) -> int:
         before = endpoint.calls
         found = project.json("chunk", str(project.docs / name), *options)
@@ -120,7 +120,7 @@ TROUBLE: dict[str, tuple[Callable[[], Reply], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TROUBLE)
-def test_a_trouble_is_told_and_passes(name: str, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trouble_is_told_and_passes(name: str, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     reply, words = TROUBLE[name]
     mended: list[bool] = []
     with serving(lambda body: answer(body) if mended else reply()) as endpoint:
@@ -140,7 +140,7 @@ def test_a_trouble_is_told_and_passes(name: str, project: Project, monkeypatch: 
         nowhere(project)
 
 
-def test_a_key_may_stand_in_a_file_also_within_auto(project: Project, tmp_path: Path) -> None:
+def test_key_may_stand_in_a_file_also_within_auto(project: Project, tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
     pick = {"strategy": "llm", "model": "tiny", "window": 200, "api_key": f"file:{tmp_path / 'key'}"}
     with serving(answer) as endpoint:
@@ -153,7 +153,7 @@ def test_a_key_may_stand_in_a_file_also_within_auto(project: Project, tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_daemon_that_asks_ends_when_told_to(project: Project) -> None:
+def test_daemon_that_asks_ends_when_told_to(project: Project) -> None:
     def throttled(body: dict[str, Any]) -> Reply:
         return refused(429, "slow down", retry_after="25")
 

@@ -83,7 +83,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_told_in_a_few_words(project: Project, ask: Ask, name: str) -> None:
+def test_mistake_is_told_in_a_few_words(project: Project, ask: Ask, name: str) -> None:
     make, words, code, message = MISTAKES[name]
     journal(project).parent.mkdir()
     Journal(journal(project)).close()
@@ -91,7 +91,7 @@ def test_a_mistake_is_told_in_a_few_words(project: Project, ask: Ask, name: str)
     assert_told(ask(*words.split()), code, *message)
 
 
-def test_a_port_that_is_taken_is_told_with_who_has_it(project: Project, ask: Ask) -> None:
+def test_port_that_is_taken_is_told_with_who_has_it(project: Project, ask: Ask) -> None:
     with socket.create_server(("127.0.0.1", project.port)):
         assert_told(ask("run"), 4, str(project.port), "taken", str(os.getpid()), "chroma.port")
 
@@ -173,7 +173,7 @@ def fill(project: Project, ask: Ask, documents: int = 12) -> None:
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_lost_state_leaves_collections_alone_and_a_lost_cache_does_no_harm(
+def test_lost_state_leaves_collections_alone_and_a_lost_cache_does_no_harm(
     project: Project, ask: Ask
 ) -> None:
     fill(project, ask)
@@ -195,7 +195,7 @@ def test_a_lost_state_leaves_collections_alone_and_a_lost_cache_does_no_harm(
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_stranger_s_collection_is_left_alone(project: Project, ask: Ask) -> None:
+def test_stranger_s_collection_is_left_alone(project: Project, ask: Ask) -> None:
     with chromadb.PersistentClient(project.folder / "chroma") as client:
         client.create_collection("docs").add(["a"], documents=["a"], embeddings=[[1.0] * 64])
     (project.docs / "a.txt").write_text("words")
@@ -206,7 +206,7 @@ def test_a_stranger_s_collection_is_left_alone(project: Project, ask: Ask) -> No
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_sudden_loss_is_held_until_it_is_accepted(project: Project, ask: Ask) -> None:
+def test_sudden_loss_is_held_until_it_is_accepted(project: Project, ask: Ask) -> None:
     fill(project, ask)
     aside = project.folder / "aside"
     project.docs.rename(aside)
@@ -237,7 +237,7 @@ def test_a_sudden_loss_is_held_until_it_is_accepted(project: Project, ask: Ask) 
     assert answered(ask("verify", "--json"))["checked"] == 0
 
 
-def test_a_chroma_of_someone_else_on_the_port_is_not_taken_for_ours(
+def test_chroma_of_someone_else_on_the_port_is_not_taken_for_ours(
     project: Project, ask: Ask, tmp_path: Path
 ) -> None:
     with server(tmp_path / "theirs", project.port) as theirs:
@@ -247,7 +247,7 @@ def test_a_chroma_of_someone_else_on_the_port_is_not_taken_for_ours(
             assert [*client.collections()] == []
 
 
-def test_a_chroma_elsewhere_that_is_down_is_a_failure_though_nothing_changed(
+def test_chroma_elsewhere_that_is_down_is_a_failure_though_nothing_changed(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project.docs / "a.md").write_text("# A\n\nA house.\n")
@@ -272,7 +272,7 @@ def test_what_answers_at_chroma_s_address_may_be_no_chroma(project: Project, ask
 
 
 @pytest.mark.usefixtures("embedded")
-def test_files_that_vanish_or_change_between_listing_and_reading(
+def test_files_changed_between_listing_and_reading_are_read_later(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(project, ask)
@@ -297,7 +297,7 @@ def test_files_that_vanish_or_change_between_listing_and_reading(
 
 
 @pytest.mark.slow
-def test_a_text_of_thirty_megabytes_takes_a_few_times_its_size(project: Project) -> None:
+def test_text_of_thirty_megabytes_takes_a_few_times_its_size(project: Project) -> None:
     """Beyond what the program takes for a small one."""
     project.settings = {"chunking": {"strategy": "recursive", "size": 2000}}
     project.configure()
@@ -364,7 +364,7 @@ def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Proje
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_document_whose_name_promises_a_parser_is_a_failure(synced: Project, ask: Ask) -> None:
+def test_document_whose_name_promises_a_parser_is_a_failure(synced: Project, ask: Ask) -> None:
     (synced.docs / "report.pdf").write_bytes(b"\x00\x01\x02")
     answer = ask("sync", "--json")
     assert answer.code == 3

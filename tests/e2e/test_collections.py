@@ -45,7 +45,7 @@ def names(client: Client) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_lost_state_asks_before_it_embeds_and_can_adopt(project: Project, ask: Ask) -> None:
+def test_lost_state_asks_before_it_embeds_and_can_adopt(project: Project, ask: Ask) -> None:
     write(project, 20)
     assert ask("sync").code == 0
     assert inventory(ask)["docs"] == {
@@ -126,7 +126,7 @@ def test_what_a_source_left_behind_goes_with_apply_before_its_collection(project
 
 @pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
-def test_the_collection_before_a_swap_is_kept(project: Project, ask: Ask) -> None:
+def test_collection_before_a_swap_is_kept(project: Project, ask: Ask) -> None:
     write(project, 3, "words " * 100)
     ask("sync")
     project.settings = {"chunking": {"strategy": "recursive", "size": 20}, "rechunk": "swap"}
@@ -139,7 +139,7 @@ def test_the_collection_before_a_swap_is_kept(project: Project, ask: Ask) -> Non
 
 
 @pytest.mark.slow
-def test_a_daemon_goes_on_by_itself_when_its_collection_is_adopted(project: Project) -> None:
+def test_daemon_goes_on_by_itself_when_its_collection_is_adopted(project: Project) -> None:
     write(project, 3)
     project.json("sync")
     shutil.rmtree(project.folder / "state")
@@ -299,7 +299,7 @@ def keys(project: Project) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_changed_profile_is_announced_and_writes_metadata_alone(profiled: Project, ask: Ask) -> None:
+def test_changed_profile_is_announced_and_writes_metadata_alone(profiled: Project, ask: Ask) -> None:
     count = len(profiled.records())
     assert {"file_size", "recipe", "relationships"} <= keys(profiled)
     profiled.settings |= {"metadata": {"docs": "lean"}}

@@ -109,7 +109,7 @@ def _killed(project: Project, cut: Cut) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", MAKES)
-def test_killed_and_cut_off_in_the_middle(kind: str, tmp_path: Path) -> None:
+def test_sync_killed_and_cut_off_recovers(kind: str, tmp_path: Path) -> None:
     with MAKES[kind](tmp_path) as cut:
         world = cut.world
         for number in range(DOCUMENTS):
@@ -190,7 +190,7 @@ def _ends(daemon: Daemon) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["s3", "http", "sftp", "git", "postgres"])
-def test_a_listing_that_gets_no_answer(kind: str, mute: Proxy, tmp_path: Path) -> None:
+def test_listing_that_gets_no_answer(kind: str, mute: Proxy, tmp_path: Path) -> None:
     for package in NEEDS.get(kind, ()):
         pytest.importorskip(package)
     project = _unanswered(tmp_path / "project", _sources(mute.port, tmp_path / "clone")[kind])
@@ -211,7 +211,7 @@ def _says(path: Path, text: str) -> bool:
 
 
 @pytest.mark.slow
-def test_a_document_that_does_not_come(tmp_path: Path) -> None:
+def test_document_that_does_not_come(tmp_path: Path) -> None:
     pytest.importorskip("s3fs")
     pytest.importorskip("moto")
     with in_s3(tmp_path) as world:
@@ -235,7 +235,7 @@ def test_a_document_that_does_not_come(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("silent", [READ, OPENDIR], ids=["reading", "listing"])
-def test_a_file_system_that_hangs(tmp_path: Path, silent: int) -> None:
+def test_hanging_file_system_holds_up_no_other_source(tmp_path: Path, silent: int) -> None:
     mount = tmp_path / "mount"
     mount.mkdir()
     source = {"kind": "folder", "collection": "docs", "settle": "200ms"}

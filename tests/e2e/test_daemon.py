@@ -46,7 +46,7 @@ def test_changes_arrive_and_stopping_is_clean(project: Project, daemon: Daemon) 
     assert project.essence() == project.fresh().essence()
 
 
-def test_a_changed_config_is_taken_over_and_a_bad_one_is_not(project: Project, daemon: Daemon) -> None:
+def test_changed_config_is_taken_over_and_a_bad_one_is_not(project: Project, daemon: Daemon) -> None:
     (project.docs / "a.txt").write_text(long_document(40))
     wait(lambda: project.settled(1))
     before = project.json("status")["collections"]["docs"]["records"]
@@ -60,7 +60,7 @@ def test_a_changed_config_is_taken_over_and_a_bad_one_is_not(project: Project, d
     assert daemon.stop(signal.SIGINT) == 0
 
 
-def test_a_second_daemon_is_refused_and_harms_nothing(project: Project, daemon: Daemon) -> None:
+def test_second_daemon_is_refused_and_harms_nothing(project: Project, daemon: Daemon) -> None:
     (project.docs / "a.txt").write_text("some words")
     wait(lambda: project.settled(1))
     second = project.call("run")
@@ -190,7 +190,7 @@ def hold_the_laws(project: Project, times: int, cuts: Cuts, swap_every: int) -> 
 
 
 @pytest.mark.timeout(290)
-def test_kill_nine(project: Project) -> None:
+def test_daemon_killed_holds_the_laws(project: Project) -> None:
     cuts = [{"strategy": "recursive", "size": size} for size in (60, 45)]
     found = hold_the_laws(project, 3, (cuts[0], cuts[1]), swap_every=3)
     assert found["swaps"] == 1
@@ -199,7 +199,7 @@ def test_kill_nine(project: Project) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(5400)
 @pytest.mark.parametrize("embedded", [False, True], ids=["supervised", "embedded"])
-def test_kill_nine_two_hundred_times(
+def test_daemon_killed_two_hundred_times_holds_the_laws(
     tmp_path: Path, embedded: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With the real model, and a strategy whose cuts depend on the whole collection."""
@@ -245,7 +245,7 @@ def test_nothing_is_done_for_a_paused_source_until_it_is_resumed(tmp_path: Path)
     assert project.essence() == project.fresh().essence()
 
 
-def test_a_source_that_is_not_in_the_config(tmp_path: Path) -> None:
+def test_source_that_is_not_in_the_config(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.json("sync")
     done = project.call("pause", "notes")
@@ -254,7 +254,7 @@ def test_a_source_that_is_not_in_the_config(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_change_of_the_config_waits_while_paused_and_a_daemon_hears_of_both(tmp_path: Path) -> None:
+def test_change_of_the_config_waits_while_paused_and_a_daemon_hears_of_both(tmp_path: Path) -> None:
     project = Project(tmp_path)
     write(project, *"abcdefgh")
     with running(project) as daemon:
@@ -295,7 +295,7 @@ def processes_of(folder: Path) -> list[str]:
 @pytest.mark.timeout(580)
 @pytest.mark.parametrize("number", BEFORE, ids=lambda number: number.name)
 @pytest.mark.parametrize("offset", range(4))
-def test_a_signal_during_the_start_ends_it_in_order(
+def test_signal_during_the_start_ends_it_in_order(
     project: Project, number: signal.Signals, offset: int
 ) -> None:
     (project.docs / "a.txt").write_text("Basil grows here.\n")

@@ -94,7 +94,7 @@ def test_damage_anywhere_ends_no_command_with_a_traceback(kept: Path, tmp_path: 
 
 # Not a database; malformed for writers; malformed at once.
 @pytest.mark.parametrize("share", [0, 0.8, pytest.param(0.01, marks=pytest.mark.slow)])
-def test_a_damaged_database_is_told_with_a_remedy_that_helps(
+def test_damaged_database_is_told_with_a_remedy_that_helps(
     project: Project, ask: Ask, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(3):
@@ -159,7 +159,7 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
 @pytest.mark.slow
 @pytest.mark.timeout(280)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_torn_collection_is_written_anew(project: Project, daemon: Daemon, damage: str) -> None:
+def test_torn_collection_is_written_anew(project: Project, daemon: Daemon, damage: str) -> None:
     """Nobody writes meanwhile: that Chroma died is all that the daemon has to go by."""
     name, harm = DAMAGES[damage]
     for n in range(4):

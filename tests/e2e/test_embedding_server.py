@@ -91,7 +91,7 @@ def test_every_text_is_sent_once_and_its_vector_arrives(remote: Project, server:
     assert not documents_sent(server)
 
 
-def test_the_key_is_nowhere_in_our_files(remote: Project, ask: Ask) -> None:
+def test_key_is_nowhere_in_our_files(remote: Project, ask: Ask) -> None:
     printed = [ask(command, "--json") for command in ("plan", "sync", "status", "verify")]
     assert not [answer for answer in printed if KEY in answer.out + answer.err]
     files = [file for file in remote.folder.rglob("*") if file.is_file()]
@@ -99,7 +99,7 @@ def test_the_key_is_nowhere_in_our_files(remote: Project, ask: Ask) -> None:
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
 
 
-def test_a_plan_sends_no_text_and_knows_the_price(remote: Project, server: Endpoint, ask: Ask) -> None:
+def test_plan_sends_no_text_and_knows_the_price(remote: Project, server: Endpoint, ask: Ask) -> None:
     plan = answered(ask("plan", "--json"))
     assert not documents_sent(server)
     assert plan["embed"]["texts"] == DOCUMENTS
@@ -107,7 +107,7 @@ def test_a_plan_sends_no_text_and_knows_the_price(remote: Project, server: Endpo
     assert "cost " in ask("plan").out
 
 
-def test_the_end_of_a_sync_and_the_status_tell_the_cost(remote: Project, ask: Ask) -> None:
+def test_end_of_a_sync_and_the_status_tell_the_cost(remote: Project, ask: Ask) -> None:
     printed = re.search(r"12 texts, (\d+) tokens, cost (0\.\d+)", ask("sync").out)
     assert printed is not None
     status = json.loads(ask("status", "--json").out)
@@ -116,7 +116,7 @@ def test_the_end_of_a_sync_and_the_status_tell_the_cost(remote: Project, ask: As
     assert f"{printed[1]} tokens, cost {printed[2]}" in ask("status").out
 
 
-def test_a_model_that_moves_is_not_asked_again(remote: Project, server: Endpoint, ask: Ask) -> None:
+def test_model_that_moves_is_not_asked_again(remote: Project, server: Endpoint, ask: Ask) -> None:
     ask("sync")
     documents_sent(server)
     with serving(embedding) as other:
@@ -150,7 +150,7 @@ def test_verify_asks_no_server(remote: Project, server: Endpoint, mood: dict[str
     assert not server.bodies
 
 
-def test_a_server_that_is_away_loses_nothing(
+def test_server_that_is_away_loses_nothing(
     remote: Project, mood: dict[str, Any], ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemon, "PATIENCE", 1.0)
@@ -166,7 +166,7 @@ def test_a_server_that_is_away_loses_nothing(
     assert json.loads(ask("sync", "--json").out)["documents"]["changed"] == 3
 
 
-def test_a_server_that_refuses_every_text_empties_nothing(
+def test_server_that_refuses_every_text_empties_nothing(
     remote: Project, mood: dict[str, Any], ask: Ask
 ) -> None:
     ask("sync")
@@ -179,7 +179,7 @@ def test_a_server_that_refuses_every_text_empties_nothing(
     assert answered(ask("sync", "--json"))["documents"]["changed"] == 1
 
 
-def test_a_question_is_embedded_by_the_server(remote: Project, server: Endpoint, ask: Ask) -> None:
+def test_question_is_embedded_by_the_server(remote: Project, server: Endpoint, ask: Ask) -> None:
     to(remote, server.base_url, query_prompt="query: ")
     ask("sync")
     text = "Document 3 tells of the number 9."
@@ -257,7 +257,7 @@ def expected(project: Project, flavour: str) -> dict[str, list[float]]:
     return {text: plain_vector(text, f"{flavour}none-that-readers-could-load").tolist() for text in texts}
 
 
-def test_a_changed_option_embeds_everything_again_and_nothing_mixes(plain: Project, ask: Ask) -> None:
+def test_changed_option_embeds_everything_again_and_nothing_mixes(plain: Project, ask: Ask) -> None:
     assert texts_embedded(ask("sync", "--json")) == DOCUMENTS
     vectors, told = plain_in_chroma(plain)
     assert vectors == expected(plain, "sweet")
@@ -267,7 +267,7 @@ def test_a_changed_option_embeds_everything_again_and_nothing_mixes(plain: Proje
     assert plain_in_chroma(plain)[0] == expected(plain, "sour")
 
 
-def test_a_text_that_the_model_can_not_take_costs_its_own_document_alone(plain: Project, ask: Ask) -> None:
+def test_text_that_the_model_can_not_take_costs_its_own_document_alone(plain: Project, ask: Ask) -> None:
     (plain.docs / "bad.txt").write_text("This document is poison.")
     answer = json.loads(ask("sync", "--json").out)
     assert (answer["documents"]["added"], answer["documents"]["quarantined"]) == (DOCUMENTS, 1)
@@ -297,7 +297,7 @@ def built() -> list[str]:
     return found
 
 
-def test_a_question_finds_what_is_wrong_before_it_loads_the_model(plain: Project, ask: Ask) -> None:
+def test_question_finds_what_is_wrong_before_it_loads_the_model(plain: Project, ask: Ask) -> None:
     assert ask("sync").code == 0
     assert built()
 

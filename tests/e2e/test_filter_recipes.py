@@ -93,7 +93,7 @@ def test_changed_keys_are_patched_without_embedding(samples: Project, ask: Ask) 
 
 
 @pytest.mark.slow
-def test_a_field_of_another_type_is_left_out_and_named(samples: Project, ask: Ask) -> None:
+def test_field_of_another_type_is_left_out_and_named(samples: Project, ask: Ask) -> None:
     samples.source["metadata"]["front_matter"] = {"chair": "number"}
     samples.configure()
     assert ask("sync").code == 0

@@ -202,7 +202,7 @@ def terminal(project: Project) -> Iterator[Terminal]:
 
 
 @pytest.mark.slow
-def test_a_daemon_ends_with_its_terminal(project: Project, terminal: Terminal) -> None:
+def test_daemon_ends_with_its_terminal(project: Project, terminal: Terminal) -> None:
     wait(lambda: terminal.shows("a.md: 1 record written") and terminal.shows("Watching for changes"))
     terminal.close()
     assert terminal.process.wait(60) == 0
@@ -212,7 +212,7 @@ def test_a_daemon_ends_with_its_terminal(project: Project, terminal: Terminal) -
 
 
 @pytest.mark.slow
-def test_a_hang_up_while_the_terminal_is_there_reloads(terminal: Terminal) -> None:
+def test_hang_up_while_the_terminal_is_there_reloads(terminal: Terminal) -> None:
     wait(lambda: terminal.shows("Watching for changes"))
     terminal.process.send_signal(signal.SIGHUP)
     wait(lambda: terminal.shows("config reloaded"))
@@ -220,7 +220,7 @@ def test_a_hang_up_while_the_terminal_is_there_reloads(terminal: Terminal) -> No
     assert terminal.process.wait(60) == 0
 
 
-def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+def test_hang_up_that_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with Signals().heard():
@@ -254,7 +254,7 @@ def test_what_the_screen_says_can_be_pasted_and_no_log_crosses_the_bar(
     assert "docs/a.md:" in answer.stdout and "The library opens at nine." in answer.stdout
 
 
-def test_a_stranger_begins_in_an_empty_folder(tmp_path: Path) -> None:
+def test_stranger_begins_in_an_empty_folder(tmp_path: Path) -> None:
     said = subprocess.run([INGESTOR, "init"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert "ingestor run" in said.stdout
     config = (tmp_path / "config.yaml").read_text().replace("port: 8000", f"port: {free_port()}")

@@ -48,7 +48,7 @@ def hostile(tmp_path: Path) -> Iterator[Project]:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("family", NAMES)
-def test_hostile_inputs(hostile: Project, family: str) -> None:
+def test_hostile_inputs_survive_to_the_end(hostile: Project, family: str) -> None:
     survives(hostile, families()[family])
 
 

@@ -52,7 +52,7 @@ finally:
 
 
 @pytest.mark.parametrize("command", ["status", "ls"])
-def test_a_command_without_arrays_imports_no_numpy(synced: Project, ask: Ask, command: str) -> None:
+def test_command_without_arrays_imports_no_numpy(synced: Project, ask: Ask, command: str) -> None:
     for name in range(3):  # equal texts: some are found by a twin's vector alone
         (synced.docs / f"{name}.txt").write_text("some words")
     assert ask("sync").code == 0
@@ -73,7 +73,7 @@ def test_a_command_without_arrays_imports_no_numpy(synced: Project, ask: Ask, co
 # --- plan --------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_sees_what_chroma_lost(synced: Project, ask: Ask) -> None:
+def test_plan_sees_what_chroma_lost(synced: Project, ask: Ask) -> None:
     assert ask("plan").code == 0
     in_chroma(synced.folder / "chroma", "docs", "collection.delete(collection.get()['ids'][:1])")
     less = ask("plan")
@@ -87,7 +87,7 @@ def test_a_plan_sees_what_chroma_lost(synced: Project, ask: Ask) -> None:
     assert not (synced.folder / "chroma").exists(), "plan must touch nothing"
 
 
-def test_a_plan_sees_that_a_source_is_missing(synced: Project, ask: Ask) -> None:
+def test_plan_sees_that_a_source_is_missing(synced: Project, ask: Ask) -> None:
     synced.docs.rename(synced.folder / "elsewhere")
     answer = ask("plan")
     assert answer.code == 4
@@ -109,7 +109,7 @@ def test_plan_without_a_listed_source_names_each_and_shows_no_table(project: Pro
     assert "unchanged" not in answer.out
 
 
-def test_a_source_that_fails_as_nobody_foresaw_hides_no_other(
+def test_source_that_fails_as_nobody_foresaw_hides_no_other(
     synced: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (synced.folder / "broken").mkdir()
@@ -156,7 +156,7 @@ def test_verify_names_what_is_not_in_step(synced: Project, ask: Ask, monkeypatch
     assert found["examples"] == ["docs: unsettled: new.txt", f"docs: unsettled: {kept}: no right"]
 
 
-def test_a_plan_finds_documents_that_moved_to_another_source(synced: Project, ask: Ask) -> None:
+def test_plan_finds_documents_that_moved_to_another_source(synced: Project, ask: Ask) -> None:
     folder = {"kind": "folder", "settle": "0s", "collection": "docs"}
     paths = {"docs": "./docs", "other": "./other"}
     synced.settings = {"sources": [{"name": name, "path": path, **folder} for name, path in paths.items()]}
@@ -171,7 +171,7 @@ def test_a_plan_finds_documents_that_moved_to_another_source(synced: Project, as
     assert synced_now["documents"]["removed"] == 0
 
 
-def test_a_plan_says_that_a_sync_would_ask(project: Project, ask: Ask) -> None:
+def test_plan_says_that_a_sync_would_ask(project: Project, ask: Ask) -> None:
     for number in range(30):
         (project.docs / f"{number}.txt").write_text(f"words of {number}")
     assert ask("sync").code == 0
@@ -204,7 +204,7 @@ def test_plan_of_a_rebuild_names_the_hold_for_what_an_edition_without_its_model_
     assert "29 of 30" in json.loads(ask("sync", "--json").out)["held"]["docs"]
 
 
-def test_a_plan_leaves_it_to_what_runs(synced: Project, ask: Ask) -> None:
+def test_plan_leaves_it_to_what_runs(synced: Project, ask: Ask) -> None:
     serve(synced)
     (synced.docs / "c.txt").write_text("more words")
     assert "To do it: " in ask("plan").out
@@ -231,7 +231,7 @@ def test_plan_of_another_file_beside_a_daemon_names_the_file_that_is_followed(
     assert same.out.splitlines()[-1] == "Nothing was changed. The running ingestor will do it."
 
 
-def test_a_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> None:
+def test_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> None:
     """A sync of the samples with the real model gave 175; with one vector for all texts, 80 were planned."""
     project = Project(tmp_path / "real", {"embedding": {}, "chunking": {}}, {"path": str(SAMPLES)})
     parts = Parts(load(project.config, {}))
@@ -250,7 +250,7 @@ def test_a_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_disk_that_a_plan_speaks_of_is_about_as_full_afterwards(synced: Project, ask: Ask) -> None:
+def test_disk_that_a_plan_speaks_of_is_about_as_full_afterwards(synced: Project, ask: Ask) -> None:
     """Though there are few records by which to tell how much one takes."""
     before = _size(synced)
     for number in range(12):
@@ -323,14 +323,14 @@ def test_init_of_a_folder_names_its_documents(
     assert not (tmp_path / "documents").exists()
 
 
-def test_a_rollback_where_nothing_is_kept_says_what_is_kept_and_how_long(synced: Project, ask: Ask) -> None:
+def test_rollback_where_nothing_is_kept_says_what_is_kept_and_how_long(synced: Project, ask: Ask) -> None:
     answer = ask("rollback")
     assert answer.code == 2
     assert "nothing to roll back for 'docs'" in answer.err
     assert answer.err.endswith("a replaced collection is kept for 1 hour (rechunk.grace)\n")
 
 
-def test_a_rollback_says_what_it_did_and_how_to_go_on(synced: Project, ask: Ask) -> None:
+def test_rollback_says_what_it_did_and_how_to_go_on(synced: Project, ask: Ask) -> None:
     synced.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
     synced.configure()
     assert ask("sync").code == 0
@@ -354,7 +354,7 @@ def test_unknown_name_is_answered_with_known_ones(synced: Project, ask: Ask) -> 
     assert "is not held for a loss" in ask("accept", "docs").err
 
 
-def test_a_plan_tells_no_rate_of_a_few_texts(project: Project, ask: Ask) -> None:
+def test_plan_tells_no_rate_of_a_few_texts(project: Project, ask: Ask) -> None:
     (project.docs / "a.txt").write_text("some words")
     few = plan_of(ask)
     assert (few["tokens_per_second"], few["seconds"]) == (None, None)
@@ -363,7 +363,7 @@ def test_a_plan_tells_no_rate_of_a_few_texts(project: Project, ask: Ask) -> None
     assert plan_of(ask)["tokens_per_second"] > 0
 
 
-def test_a_value_that_an_option_does_not_take_is_told_plainly(ask: Ask) -> None:
+def test_value_that_an_option_does_not_take_is_told_plainly(ask: Ask) -> None:
     answer = ask("query", "words", "--mode", "sparse")
     assert (answer.code, "Value error" in answer.err) == (2, False)
     assert "Invalid value for '--mode': 'sparse' is not one of 'hybrid', 'dense', 'lexical'" in answer.err
@@ -379,7 +379,7 @@ def test_init_says_which_folder_is_missing(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.slow
-def test_a_rollback_to_a_collection_that_is_gone_says_so(synced: Project, ask: Ask) -> None:
+def test_rollback_to_a_collection_that_is_gone_says_so(synced: Project, ask: Ask) -> None:
     synced.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
     synced.configure()
     assert ask("sync").code == 0
@@ -472,7 +472,7 @@ def test_what_is_kept_of_a_config_is_no_secret(synced: Project, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("path", ["nowhere/config.yaml", "file/config.yaml"])
-def test_a_mistake_is_told_without_the_number_that_the_system_has_for_it(
+def test_mistake_is_told_without_the_number_that_the_system_has_for_it(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")

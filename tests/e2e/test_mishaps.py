@@ -29,7 +29,7 @@ def as_others(project: Project) -> None:
 
 
 @pytest.mark.parametrize("ready", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_state_folder_that_can_not_be_written(project: Project, ready: bool) -> None:
+def test_state_folder_that_can_not_be_written(project: Project, ready: bool) -> None:
     as_others(project)
     (project.docs / "a.txt").write_text("Some words.")
     if ready:
@@ -83,7 +83,7 @@ WAITS = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(280)
-def test_a_full_disk_is_waited_out(project: Project, cramped: tuple[str, Path]) -> None:
+def test_full_disk_is_waited_out(project: Project, cramped: tuple[str, Path]) -> None:
     which, disk = cramped
     add(project, range(FIRST))
     with running(project) as daemon:
@@ -112,9 +112,7 @@ def test_a_full_disk_is_waited_out(project: Project, cramped: tuple[str, Path]) 
 
 
 @pytest.mark.slow
-def test_a_start_on_a_full_disk_is_refused_in_a_few_words(
-    project: Project, cramped: tuple[str, Path]
-) -> None:
+def test_start_on_a_full_disk_is_refused_in_a_few_words(project: Project, cramped: tuple[str, Path]) -> None:
     _, disk = cramped
     add(project, range(FIRST))
     ballast = fill(disk)
@@ -183,7 +181,7 @@ def group() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_a_document_that_takes_all_memory_of_the_group(
+def test_document_that_takes_all_memory_of_the_group(
     tmp_path: Path, group: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", installed(tmp_path / "plugins", "rtf"))
@@ -212,7 +210,7 @@ def cloud(tmp_path: Path) -> Iterator[tuple[int, Cloud]]:
             yield found
 
 
-def test_a_text_that_the_server_does_not_take_stops_no_other(
+def test_text_that_the_server_does_not_take_stops_no_other(
     project: Project, ask: Ask, cloud: tuple[int, Cloud]
 ) -> None:
     port, seen = cloud

@@ -50,7 +50,7 @@ def one_synced(project: Project, ask: Ask) -> Project:
     return project
 
 
-def test_a_sync_serves_those_who_look_meanwhile(one_synced: Project, ask: Ask) -> None:
+def test_sync_serves_those_who_look_meanwhile(one_synced: Project, ask: Ask) -> None:
     """It has Chroma for itself, and on a port of its own."""
     with opened(load(one_synced.config, {}), serve=False):
         assert json.loads(ask("query", "words", "--json").out)["hits"][0]["document"] == "some words"
@@ -113,7 +113,7 @@ def test_embedded_chroma_is_read_while_a_sync_runs(one_synced: Project, ask: Ask
 
 
 @pytest.mark.slow
-def test_an_interrupted_sync_does_not_say_that_all_is_settled(project: Project) -> None:
+def test_interrupted_sync_does_not_say_that_all_is_settled(project: Project) -> None:
     (project.docs / "a.txt").write_text("some words")
     config = load(project.config, {})
     (project.folder / "chroma").mkdir()
@@ -131,7 +131,7 @@ def test_an_interrupted_sync_does_not_say_that_all_is_settled(project: Project) 
 
 @pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
-def test_a_source_that_feeds_another_collection_now_leaves_the_old_one(one_synced: Project, ask: Ask) -> None:
+def test_source_that_feeds_another_collection_now_leaves_the_old_one(one_synced: Project, ask: Ask) -> None:
     """Nothing feeds the old one any more, so nobody knows its model."""
     one_synced.source = {"collection": "elsewhere"}
     one_synced.configure()
@@ -155,13 +155,13 @@ def test_words_that_are_no_text_in_this_terminal(
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_document_with_a_name_that_is_no_text_is_found_by_it(project: Project, ask: Ask) -> None:
+def test_document_with_a_name_that_is_no_text_is_found_by_it(project: Project, ask: Ask) -> None:
     Path(os.fsdecode(os.fsencode(project.docs) + b"/bad\xff.txt")).write_text("some words")
     assert ask("sync").code == 0
     assert "some words" in ask("show", "bad\udcff.txt").out
 
 
-def test_a_state_folder_that_goes_ends_the_daemon(project: Project, daemon: Daemon) -> None:
+def test_state_folder_that_goes_ends_the_daemon(project: Project, daemon: Daemon) -> None:
     """It would write on into files that nobody finds again."""
     (project.docs / "a.txt").write_text("some words")
     wait(lambda: project.settled(1))
@@ -173,7 +173,7 @@ def test_a_state_folder_that_goes_ends_the_daemon(project: Project, daemon: Daem
 
 @pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
-def test_a_plan_counts_the_memory_of_a_collection_that_is_replaced(project: Project, ask: Ask) -> None:
+def test_plan_counts_the_memory_of_a_collection_that_is_replaced(project: Project, ask: Ask) -> None:
     for name in "abc":
         (project.docs / f"{name}.txt").write_text(f"some words of {name}, and more of them")
     assert ask("sync").code == 0
@@ -187,7 +187,7 @@ def test_a_plan_counts_the_memory_of_a_collection_that_is_replaced(project: Proj
 
 
 @pytest.mark.slow
-def test_a_plan_knows_of_a_swap_under_way(project: Project, ask: Ask) -> None:
+def test_plan_knows_of_a_swap_under_way(project: Project, ask: Ask) -> None:
     for name in "abc":
         (project.docs / f"{name}.txt").write_text(f"some words of {name}, and more of them")
     assert ask("sync").code == 0
@@ -205,7 +205,7 @@ def test_a_plan_knows_of_a_swap_under_way(project: Project, ask: Ask) -> None:
 
 @pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
-def test_a_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -> None:
+def test_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -> None:
     (project.docs / "a.txt").write_text("some words")
     (project.folder / "more").mkdir()
     (project.folder / "more" / "b.txt").write_text("other words")
@@ -229,9 +229,7 @@ def test_a_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -
     assert json.loads(ask("sync", "--json").out)["unconfigured"] == {}
 
 
-def test_a_clock_that_is_put_back_holds_up_nothing(
-    project: Project, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_clock_that_is_put_back_holds_up_nothing(project: Project, caplog: pytest.LogCaptureFixture) -> None:
     ahead = [86400.0]
     ports = Ports(clock=lambda: time.time() + ahead[0])
     project.source = {"watch": "off", "scan_every": "1h"}
@@ -259,7 +257,7 @@ def test_a_clock_that_is_put_back_holds_up_nothing(
     assert "the clock went back by 86" in caplog.text
 
 
-def test_a_disk_that_fills_during_a_swap_is_waited_out(
+def test_disk_that_fills_during_a_swap_is_waited_out(
     project: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (project.docs / "a.txt").write_text("some words")
@@ -277,7 +275,7 @@ def test_a_disk_that_fills_during_a_swap_is_waited_out(
     assert "is not writable, will retry: database or disk is full" in caplog.text
 
 
-def test_a_second_interruption_need_not_be_patient() -> None:
+def test_second_interruption_need_not_be_patient() -> None:
     """In a process of its own: a signal that is heard late ends whatever runs then."""
     program = """
         import signal
@@ -314,7 +312,7 @@ def test_what_an_interrupted_sync_left_did_not_fail(project: Project) -> None:
     assert (found.documents.failed, found.documents.due) == (0, 15)
 
 
-def test_a_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Project, ask: Ask) -> None:
+def test_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Project, ask: Ask) -> None:
     (synced.docs / "photo.png").write_bytes(PICTURE)
     (synced.docs / "report.pdf").write_bytes(PICTURE)
     ask("sync")
@@ -345,7 +343,7 @@ def test_a_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Pro
     assert (behind.failed, behind.due) == (1, 2), "a.txt, which is done in the new collection alone"
 
 
-def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_under_way_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a sync that is ended meanwhile, too."""
     for name in "abc":
         (project.docs / f"{name}.txt").write_text("some words")

@@ -79,9 +79,7 @@ def test_look_hastens_another_source(project: Project, daemon: Daemon, caller: C
 
 
 @pytest.mark.slow
-def test_a_changed_config_is_served_on_the_same_port(
-    project: Project, daemon: Daemon, caller: Caller
-) -> None:
+def test_changed_config_is_served_on_the_same_port(project: Project, daemon: Daemon, caller: Caller) -> None:
     wait(caller.is_answered)
     caller.put("a.md", PAGE.encode())
     config = project.config.read_text()

@@ -75,7 +75,7 @@ def in_step(project: Project, size: int) -> bool:
         pytest.param("in_place", [30, 90], marks=pytest.mark.slow),
     ],
 )
-def test_a_changed_config_is_taken_over_while_it_runs(
+def test_changed_config_is_taken_over_while_it_runs(
     project: Project, mode: str, sizes: list[int], tmp_path: Path
 ) -> None:
     write_documents(project, Random(1), range(DOCUMENTS))
@@ -144,7 +144,7 @@ def test_rolling_back_gives_readers_what_they_had_and_apply_goes_on(project: Pro
 
 @pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
-def test_a_config_that_was_rolled_back_is_followed_after_another_one(project: Project) -> None:
+def test_config_that_was_rolled_back_is_followed_after_another_one(project: Project) -> None:
     write_documents(project, Random(5), range(2))
     reconfigure(project, rechunk="swap")
     project.json("sync")
@@ -228,7 +228,7 @@ def recipes(project: Project) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_sync_and_a_query_need_nothing_that_the_slim_image_lacks(small: Project, tmp_path: Path) -> None:
+def test_sync_and_a_query_need_nothing_that_the_slim_image_lacks(small: Project, tmp_path: Path) -> None:
     forbidding = tmp_path / "forbidding"
     forbidding.mkdir()
     (forbidding / "sitecustomize.py").write_text(FORBIDDEN)
@@ -241,7 +241,7 @@ def test_a_sync_and_a_query_need_nothing_that_the_slim_image_lacks(small: Projec
 
 @pytest.mark.torch
 @pytest.mark.parametrize("played", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_a_chosen_engine_is_announced_and_goes_by_swap(
+def test_chosen_engine_is_announced_and_goes_by_swap(
     small: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, played: bool
 ) -> None:
     """``played``: torch's part is played by OpenVINO, for torch takes long to load."""

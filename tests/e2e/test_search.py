@@ -106,9 +106,7 @@ def test_questions_are_answered_while_it_ingests_and_swaps(tmp_path: Path) -> No
     assert "Traceback" not in daemon.said()
 
 
-def test_the_command_asks_the_daemon_and_does_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_asks_the_daemon_and_does_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = make_served(tmp_path, token="file:" + str(tmp_path / "token"))
     (tmp_path / "token").write_text("t0ken-of-the-port")
     asked: list[Any] = []
@@ -134,7 +132,7 @@ def test_the_command_asks_the_daemon_and_does_without(
     assert asked == []
 
 
-def test_a_query_beside_a_daemon_loads_no_model(tmp_path: Path) -> None:
+def test_query_beside_a_daemon_loads_no_model(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     with running(here):
         wait(lambda: here.settled(3))

@@ -70,7 +70,7 @@ def read(of: Project, python: Path, question: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_daemon_is_seen_and_asked(tmp_path: Path) -> None:
+def test_daemon_is_seen_and_asked(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     with running(here) as daemon:
         settled = 'ingestor_documents{collection="docs",source="docs",state="settled"}'
@@ -88,7 +88,7 @@ def test_a_daemon_is_seen_and_asked(tmp_path: Path) -> None:
     assert "the service port listens at http://127.0.0.1:" in daemon.said()
 
 
-def test_a_port_in_use_is_told_and_documents_are_indexed_all_the_same(tmp_path: Path) -> None:
+def test_port_in_use_is_told_and_documents_are_indexed_all_the_same(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     place = f"127.0.0.1:{here.settings['http']['port']}"
     with socket.create_server(("127.0.0.1", here.settings["http"]["port"])), running(here) as daemon:
@@ -115,7 +115,7 @@ def stored_function(of: Project) -> Any:
     return [each["configuration_json"]["embedding_function"] for each in found.json()] if found else None
 
 
-def test_a_chroma_that_is_stopped_is_seen(tmp_path: Path) -> None:
+def test_chroma_that_is_stopped_is_seen(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     with running(here):
         wait(lambda: status(here, "/readyz") == 200)
@@ -130,7 +130,7 @@ def test_a_chroma_that_is_stopped_is_seen(tmp_path: Path) -> None:
         wait(lambda: figure(here, "ingestor_chroma_up") == 1)
 
 
-def test_a_listing_that_hangs_is_seen(tmp_path: Path) -> None:
+def test_listing_that_hangs_is_seen(tmp_path: Path) -> None:
     shutil.copy(LOADERS, tmp_path)
     arguments = {"pids": str(tmp_path / "pid")}
     hanging = {"kind": "python", "call": "loaders:hanging", "folder": str(tmp_path), "arguments": arguments}
@@ -148,7 +148,7 @@ def test_a_listing_that_hangs_is_seen(tmp_path: Path) -> None:
         assert status(here, "/healthz") == 200, "a restart would not help"
 
 
-def test_an_embedding_server_that_hangs_is_seen(tmp_path: Path) -> None:
+def test_embedding_server_that_hangs_is_seen(tmp_path: Path) -> None:
     def script(body: Any) -> Reply:
         return Reply(hang=True) if "bridge" in str(body) else embedding(body)
 
@@ -170,7 +170,7 @@ def test_an_embedding_server_that_hangs_is_seen(tmp_path: Path) -> None:
             wait(lambda: (figure(here, lag) or 0) > first)
 
 
-def test_a_source_that_waits_for_a_person_is_seen(tmp_path: Path) -> None:
+def test_source_that_waits_for_a_person_is_seen(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     held = 'ingestor_source_held{source="docs"}'
     for n in range(6):
@@ -201,7 +201,7 @@ print(json.dumps([others, found]))
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_a_reader_with_chroma_alone_asks_in_words(tmp_path: Path) -> None:
+def test_reader_with_chroma_alone_asks_in_words(tmp_path: Path) -> None:
     """With the real model, which this process has and the reader's has not. Makes an environment: slow."""
     python = readers("chromadb==1.5.9")
     here = make_served(tmp_path)
@@ -267,7 +267,7 @@ async def call(client: Any, tool: str, **given: Any) -> Any:
 
 
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
-def test_an_assistant_searches_lists_and_reads(tmp_path: Path) -> None:
+def test_assistant_searches_lists_and_reads(tmp_path: Path) -> None:
     here = make_known(tmp_path)
 
     async def work(client: Any) -> None:

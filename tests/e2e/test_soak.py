@@ -272,7 +272,9 @@ def hold_the_laws(life: Life) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(int(MINUTES * 60) + 3000)
-def test_half_an_hour(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_daemon_under_change_for_half_an_hour_holds_the_laws(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """SOAK_MINUTES changes how long it takes."""
     life = made(tmp_path, {"port": free_port()}, seed=1)
     until = time.monotonic() + MINUTES * 60

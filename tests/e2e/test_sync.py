@@ -14,7 +14,7 @@ from tests.waiting import wait
 pytestmark = pytest.mark.usefixtures("embedded")
 
 
-def test_the_keys_of_sync_are_stable(project: Project) -> None:
+def test_keys_of_sync_are_stable(project: Project) -> None:
     (project.docs / "a.md").write_text("# Title\n\nSome words.\n")
     result = project.json("sync")
     assert result["documents"] | {"failed": 0} == {
@@ -147,7 +147,7 @@ def test_plan_says_how_sure_it_is_of_what_it_says(
 
 
 @pytest.mark.slow
-def test_a_sample_stands_for_all(project: Project, ask: Ask) -> None:
+def test_sample_stands_for_all(project: Project, ask: Ask) -> None:
     for n in range(400):
         (project.docs / f"{n}.md").write_text(
             f"# Title {n}\n\n" + f"Words of number {n} stand here. " * (n % 40)
@@ -216,7 +216,7 @@ def but_names(record: Any) -> Any:
     return id_, text, {k: v for k, v in metadata.items() if k not in ("source_name", "recipe")}, vector
 
 
-def test_a_renamed_source_keeps_its_documents(named_docs: Project, ask: Ask) -> None:
+def test_renamed_source_keeps_its_documents(named_docs: Project, ask: Ask) -> None:
     before = named_docs.records()
     named_docs.source = {"name": "handbook"}
     named_docs.configure()
@@ -267,7 +267,7 @@ def test_plan_of_renamed_source_with_collective_strategy_announces_patches_only(
 
 
 @pytest.mark.slow
-def test_a_renamed_source_with_another_strategy_is_a_changed_strategy(named_docs: Project, ask: Ask) -> None:
+def test_renamed_source_with_another_strategy_is_a_changed_strategy(named_docs: Project, ask: Ask) -> None:
     named_docs.source = {"name": "handbook"}
     named_docs.settings |= {
         "chunking": {"strategy": "recursive", "size": 30},
@@ -287,7 +287,7 @@ def test_a_renamed_source_with_another_strategy_is_a_changed_strategy(named_docs
 
 
 @pytest.mark.slow
-def test_the_place_of_a_source_is_learnt_after_an_upgrade(named_docs: Project, ask: Ask) -> None:
+def test_place_of_a_source_is_learnt_after_an_upgrade(named_docs: Project, ask: Ask) -> None:
     with sqlite3.connect(named_docs.folder / "state" / "journal.sqlite3") as db:
         db.execute("UPDATE sources SET origin = NULL")
     db.close()
@@ -299,7 +299,7 @@ def test_the_place_of_a_source_is_learnt_after_an_upgrade(named_docs: Project, a
 
 
 @pytest.mark.slow
-def test_a_daemon_hands_documents_over_when_its_config_changes(named_docs: Project) -> None:
+def test_daemon_hands_documents_over_when_its_config_changes(named_docs: Project) -> None:
     """Also of a document whose source is renamed while it waits for another try."""
     with running(named_docs) as daemon:
         wait(lambda: named_docs.settled(6))

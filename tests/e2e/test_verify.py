@@ -289,7 +289,7 @@ def reconfigure(project: Project, chunking: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_a_collection_that_search_misses_records_of_is_rebuilt_once_a_day(
+def test_collection_that_search_misses_records_of_is_rebuilt_once_a_day(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(3):

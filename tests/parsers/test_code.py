@@ -76,7 +76,7 @@ def test_functions_and_classes_are_blocks() -> None:
         ("a.sh", "f() { echo; }", "f"),
     ],
 )
-def test_symbols_of_every_language(name: str, source: str, symbol: str) -> None:
+def test_code_in_every_language_gives_its_symbol(name: str, source: str, symbol: str) -> None:
     blob = Blob(source.encode(), name)
     assert parser_kind(content_type(blob)) == "code"
     document = parse(name, source)

@@ -50,7 +50,7 @@ LONG = "word " * 50
         ("<aside>only an aside</aside>", "only an aside"),  # better than nothing
     ],
 )
-def test_the_main_content_is_found(body: str, text: str) -> None:
+def test_main_content_is_found(body: str, text: str) -> None:
     assert parse(f"<body>{body}").text == text.strip()
 
 
@@ -116,7 +116,7 @@ def test_links_keep_their_addresses_where_that_is_asked_for() -> None:
         ("<p>Größe".encode("utf-16"), None),
     ],
 )
-def test_encodings(data: bytes, declared: str | None) -> None:
+def test_page_is_decoded_by_its_declared_encoding(data: bytes, declared: str | None) -> None:
     assert parse(data, declared=declared).text == "Größe"
 
 
@@ -144,7 +144,7 @@ def test_tangles_are_refused_at_once(source: str, reason: str) -> None:
 
 @settings(max_examples=50)
 @given(st.lists(st.sampled_from(("div", "/div", "b", "/b", "p", "/p", "svg", "path/"))), st.integers(1, 1200))
-def test_the_quick_look_at_tags_lets_no_tangle_through(tags: list[str], times: int) -> None:
+def test_quick_look_at_tags_lets_no_tangle_through(tags: list[str], times: int) -> None:
     names = [tag.removesuffix("/") for tag in tags] * times
     if is_plain(names, {name: name for name in names}):
         check_all("".join(f"<{tag}>" for tag in tags) * times)

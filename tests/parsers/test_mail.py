@@ -35,7 +35,7 @@ def kinds(document: Document) -> list[tuple[str, str]]:
         ("=?utf-8?q?=ff?=", "\ufffd"),
     ],
 )
-def test_subjects(written: str, subject: str) -> None:
+def test_subject_is_decoded(written: str, subject: str) -> None:
     assert parse(f"Subject: {written}\n\nx".encode()).title == subject
 
 
@@ -59,7 +59,7 @@ def made(**parts: str) -> EmailMessage:
         (made(), []),
     ],
 )
-def test_the_best_body(message: EmailMessage, expected: list[tuple[str, str]]) -> None:
+def test_body_is_the_best_alternative(message: EmailMessage, expected: list[tuple[str, str]]) -> None:
     assert kinds(parse(message.as_bytes()))[1:] == expected
 
 
@@ -73,18 +73,18 @@ def test_the_best_body(message: EmailMessage, expected: list[tuple[str, str]]) -
         ("us-ascii", "plain"),
     ],
 )
-def test_character_sets(charset: str, text: str) -> None:
+def test_body_in_each_character_set_is_decoded(charset: str, text: str) -> None:
     head = f"Subject: S\nContent-Type: text/plain; charset={charset}\n\n".encode()
     assert parse(head + text.encode(charset)).text == f"S\n\n{text}"
 
 
-def test_a_wrong_character_set_is_not_believed() -> None:
+def test_wrong_character_set_is_not_believed() -> None:
     head = b"Subject: S\nContent-Type: text/plain; charset=us-ascii\n\n"
     assert parse(head + "Größe".encode()).text == "S\n\nGröße"
     assert parse(head.replace(b"us-ascii", b"no-such") + "Größe".encode()).text == "S\n\nGröße"
 
 
-def test_attachments() -> None:
+def test_attachments_are_separated_from_the_text() -> None:
     message = made(plain="text", html='<img src="cid:1">')
     message.add_attachment(b"%PDF-", maintype="application", subtype="pdf", filename="größe.pdf")
     message.add_attachment("notes", filename="notes.txt")

@@ -27,7 +27,7 @@ def test_outputs_can_be_left_out() -> None:
     assert "output" not in [block.kind for block in parse(NOTEBOOK, outputs=False).blocks]
 
 
-def test_notebooks_of_version_3() -> None:
+def test_notebook_of_version_3_is_read() -> None:
     old = {"worksheets": [{"cells": [
         {"cell_type": "heading", "level": 2, "source": "Old"},
         {"cell_type": "code", "input": ["x"], "language": "julia"},

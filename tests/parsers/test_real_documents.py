@@ -39,7 +39,7 @@ def pairs() -> Iterator[tuple[Path, Path]]:
 
 @pytest.mark.slow
 @needs_corpus
-def test_a_manual_has_the_same_headings_as_source_and_as_page() -> None:
+def test_manual_has_the_same_headings_as_source_and_as_page() -> None:
     found = [(titles("rst", source), titles("html", page)) for source, page in pairs()]
     if not found:
         pytest.skip("Python's manual is not in the corpus")

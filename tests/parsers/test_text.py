@@ -47,7 +47,7 @@ def test_code_and_prose_are_told_apart(name: str, content_type: str, block: Bloc
     assert document.blocks == (block,)
 
 
-def test_a_line_of_megabytes_is_one_paragraph() -> None:
+def test_line_of_megabytes_is_one_paragraph() -> None:
     document = PARSER.parse(Blob(b"word " * 1_000_000, "a.txt"))
     assert document.blocks == (Block("paragraph", 0, 4_999_999),)
 

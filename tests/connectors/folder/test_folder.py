@@ -75,7 +75,7 @@ nothing:
 """
 
 
-def test_a_sidecar_describes_the_file_beside_it_and_is_no_document(described: Folder) -> None:
+def test_sidecar_describes_the_file_beside_it_and_is_no_document(described: Folder) -> None:
     a, b = sorted(described.scan(), key=lambda item: item.key, reverse=True)
     assert (a.key, b.key, b.extra) == ("ref/a.pdf", "b.md", ())
     assert dict(a.extra) == {
@@ -93,7 +93,7 @@ def test_a_sidecar_describes_the_file_beside_it_and_is_no_document(described: Fo
 @pytest.mark.parametrize(
     "change", [lambda path: path.write_text("team: it"), Path.unlink, lambda path: path.chmod(0o600)]
 )
-def test_a_changed_sidecar_changes_the_version_and_is_hinted_at(
+def test_changed_sidecar_changes_the_version_and_is_hinted_at(
     described: Folder, tmp_path: Path, change: Callable[[Path], object]
 ) -> None:
     before = {item.key: item for item in described.scan()}
@@ -118,7 +118,7 @@ def test_a_changed_sidecar_changes_the_version_and_is_hinted_at(
         (b"a: 2026-99-99", "neither YAML nor JSON"),
     ],
 )
-def test_a_wrong_sidecar_is_an_error_of_its_document_alone(
+def test_wrong_sidecar_is_an_error_of_its_document_alone(
     described: Folder, tmp_path: Path, content: bytes, says: str
 ) -> None:
     (tmp_path / "ref/a.pdf.meta.yaml").write_bytes(content)
@@ -151,7 +151,7 @@ def test_bad_options_are_refused(options: dict[str, object], says: str) -> None:
         FolderOptions.model_validate(options)
 
 
-def test_options_as_people_write_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_with_units_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     options = FolderOptions.model_validate(
         {"path": "~/notes", "max_size": "2MB", "watch": False, "settle": "500ms", "poll": "1m"}
@@ -166,7 +166,7 @@ def test_options_as_people_write_them(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "raw", [b"two\nlines.md", b"caf\xe9.md", b"\xff\xfe/\xe9\n.md", b"a\\\xe9", rb"\xE9", b" "]
 )
-def test_names_that_are_not_plain_text(world: FolderWorld, raw: bytes) -> None:
+def test_names_not_plain_text_are_listed_and_fetched(world: FolderWorld, raw: bytes) -> None:
     path = Path(os.fsdecode(os.fsencode(world.root) + b"/" + raw))
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"here")
@@ -190,7 +190,7 @@ def test_only_regular_files_are_documents(world: FolderWorld) -> None:
         assert selected(world, symlinks="follow") == {"a.md"}
 
 
-def test_a_fifo_that_took_the_place_of_a_file_does_not_block(world: FolderWorld) -> None:
+def test_fifo_that_took_the_place_of_a_file_does_not_block(world: FolderWorld) -> None:
     plant(world, "a.md")
     [item] = world.connector.scan()
     world.delete("a.md")
@@ -199,7 +199,7 @@ def test_a_fifo_that_took_the_place_of_a_file_does_not_block(world: FolderWorld)
         world.connector.fetch(item)
 
 
-def test_a_very_deep_folder(world: FolderWorld) -> None:
+def test_file_below_longest_path_is_fetched(world: FolderWorld) -> None:
     here, depth = Path.cwd(), 200
     os.chdir(world.root)
     for _ in range(depth):  # 200 * 60 characters: no single path may be that long
@@ -211,7 +211,7 @@ def test_a_very_deep_folder(world: FolderWorld) -> None:
     assert fetched(world.connector, item).data == b"deep"
 
 
-def test_a_file_over_the_limit_is_listed_and_refused_unread(world: FolderWorld) -> None:
+def test_file_over_the_limit_is_listed_and_refused_unread(world: FolderWorld) -> None:
     with (world.root / "big.md").open("wb") as stream:
         stream.truncate(10**12)
     [item] = world.connector.scan()
@@ -245,7 +245,7 @@ def test_every_way_to_touch_a_file_gives_another_version(world: FolderWorld) -> 
         seen.add(version)
 
 
-def test_a_rename_keeps_all_but_the_change_time(world: FolderWorld) -> None:
+def test_rename_keeps_all_but_the_change_time(world: FolderWorld) -> None:
     plant(world, "a.md")
     before = listed(world.connector)["a.md"]
     world.move("a.md", "b.md")
@@ -254,7 +254,7 @@ def test_a_rename_keeps_all_but_the_change_time(world: FolderWorld) -> None:
     assert (after.size, after.modified) == (before.size, before.modified)
 
 
-def test_a_file_written_to_just_now_is_not_read_yet(world: FolderWorld) -> None:
+def test_file_written_to_just_now_is_not_read_yet(world: FolderWorld) -> None:
     plant(world, "a.md")
     [item] = world.connector.scan()
     with pytest.raises(Transient, match="still being written"):
@@ -262,7 +262,7 @@ def test_a_file_written_to_just_now_is_not_read_yet(world: FolderWorld) -> None:
     assert fetched(world.connector, item).data == b"x"
 
 
-def test_a_file_that_grows_while_it_is_read_is_refused(
+def test_file_that_grows_while_it_is_read_is_refused(
     world: FolderWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.put("a.md", b"x" * 1000)
@@ -280,7 +280,7 @@ def test_a_file_that_grows_while_it_is_read_is_refused(
         world.connector.fetch(item)
 
 
-def test_a_file_that_grows_all_the_time_is_read_up_to_its_last_line(
+def test_file_that_grows_all_the_time_is_read_up_to_its_last_line(
     world: FolderWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     seconds, path = [0.0], world.root / "app.log"
@@ -311,18 +311,18 @@ def test_a_file_that_grows_all_the_time_is_read_up_to_its_last_line(
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.html", "a.pdf"])
-def test_a_file_of_a_format_that_is_not_of_lines_is_read_whole_or_not_at_all(
+def test_file_of_a_format_that_is_not_of_lines_is_read_whole_or_not_at_all(
     world: FolderWorld, name: str
 ) -> None:
     assert _read_after_growth(world, name, b"[\n1\n", b"2\n") is None
 
 
 @pytest.mark.parametrize("change", [b" at all", b"a\n\0\n"])
-def test_a_file_without_lines_or_with_zeros_is_not_read_in_part(world: FolderWorld, change: bytes) -> None:
+def test_file_without_lines_or_with_zeros_is_not_read_in_part(world: FolderWorld, change: bytes) -> None:
     assert _read_after_growth(world, "a.txt", b"none", change) is None
 
 
-def test_a_file_that_is_rewritten_all_the_time_is_not_read_in_part(world: FolderWorld) -> None:
+def test_file_that_is_rewritten_all_the_time_is_not_read_in_part(world: FolderWorld) -> None:
     assert _read_after_growth(world, "a.txt", b"", b"line\n", rewritten=True) is None
 
 
@@ -347,7 +347,7 @@ def _read_after_growth(
     return found
 
 
-def test_a_file_that_is_read_in_several_parts_is_read_whole(
+def test_file_that_is_read_in_several_parts_is_read_whole(
     world: FolderWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.put("a.md", b"0123456789" * 100)
@@ -389,7 +389,7 @@ def test_file_under_steady_writes_is_never_read_in_part(world: FolderWorld) -> N
 # -- what can't be seen is unknown
 
 
-def test_a_missing_folder_asks_for_help(world: FolderWorld) -> None:
+def test_missing_folder_asks_for_help(world: FolderWorld) -> None:
     [item] = [Item("a.md", "1", "a.md")]
     world.fail()
     for attempt in (world.keys, world.connector.identity, lambda: world.connector.fetch(item)):
@@ -397,13 +397,13 @@ def test_a_missing_folder_asks_for_help(world: FolderWorld) -> None:
             attempt()
 
 
-def test_a_file_in_place_of_the_folder_asks_for_help(world: FolderWorld) -> None:
+def test_file_in_place_of_the_folder_asks_for_help(world: FolderWorld) -> None:
     plant(world, "a.md")
     with pytest.raises(NeedsHuman, match="not a folder"):
         list(Folder(FolderOptions(path=world.root / "a.md")).scan())
 
 
-def test_a_folder_that_is_deleted_while_it_is_listed_does_not_list_as_empty(world: FolderWorld) -> None:
+def test_folder_that_is_deleted_while_it_is_listed_does_not_list_as_empty(world: FolderWorld) -> None:
     plant(world, "sub/a.md", "b.md")
     scan = world.connector.scan()
     next(scan)
@@ -412,7 +412,7 @@ def test_a_folder_that_is_deleted_while_it_is_listed_does_not_list_as_empty(worl
         list(scan)
 
 
-def test_a_folder_that_is_replaced_while_it_is_listed_is_listed_again(world: FolderWorld) -> None:
+def test_folder_that_is_replaced_while_it_is_listed_is_listed_again(world: FolderWorld) -> None:
     plant(world, "sub/a.md", "b.md")
     scan = world.connector.scan()
     next(scan)
@@ -422,7 +422,7 @@ def test_a_folder_that_is_replaced_while_it_is_listed_is_listed_again(world: Fol
         list(scan)
 
 
-def test_a_part_that_fails_is_unknown_and_the_rest_is_listed(
+def test_part_that_fails_is_unknown_and_the_rest_is_listed(
     world: FolderWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(world, "a/x.md", "b/x.md", "b/c/y.md", "d.md")
@@ -479,7 +479,7 @@ def test_unreadable_file_is_unknown(world: FolderWorld) -> None:
     ]
 
 
-def test_a_folder_this_user_may_not_read_asks_for_help(world: FolderWorld) -> None:
+def test_folder_this_user_may_not_read_asks_for_help(world: FolderWorld) -> None:
     _open_to_all(world.root)
     world.root.chmod(0o000)
     said = run_as_nobody(

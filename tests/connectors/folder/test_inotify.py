@@ -63,7 +63,7 @@ def test_directory_not_scanned_is_not_watched(world: FolderWorld) -> None:
         list(inotify.read())
 
 
-def test_a_directory_that_two_paths_lead_to_is_told_by_both(world: FolderWorld) -> None:
+def test_directory_that_two_paths_lead_to_is_told_by_both(world: FolderWorld) -> None:
     world.put("docs/a.md", b"x")
     (world.root / "link").symlink_to("docs")
     with closing(Inotify(world.connector._enter)) as inotify:

@@ -23,23 +23,23 @@ MOUNTINFO = """\
         (os.makedev(0, 4), None),
     ],
 )
-def test_parse(device: int, expected: tuple[str, str] | None) -> None:
+def test_mount_of_a_device_is_parsed(device: int, expected: tuple[str, str] | None) -> None:
     assert parse(MOUNTINFO, device) == expected
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "fuse.sshfs", "fuse"])
-def test_remote_file_systems(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_file_system_is_remote(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingestor.connectors.folder.beneath._find_mount", lambda device: (kind, "source"))
     assert is_remote(str(tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "fuseblk"])
-def test_local_file_systems(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_file_system_is_not_remote(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingestor.connectors.folder.beneath._find_mount", lambda device: (kind, "source"))
     assert not is_remote(str(tmp_path))
 
 
-def test_the_identity_stays_while_the_same_file_system_is_mounted(tmp_path: Path) -> None:
+def test_identity_stays_while_the_same_file_system_is_mounted(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     roots = [os.open(path, os.O_RDONLY) for path in (tmp_path, tmp_path / "sub")]
     assert identity(roots[0]) == identity(roots[1])
@@ -63,7 +63,7 @@ print([said.index(one) for one in said])
 """
 
 
-def test_the_identity_is_that_of_what_is_mounted(tmp_path: Path) -> None:
+def test_identity_is_that_of_what_is_mounted(tmp_path: Path) -> None:
     private = ("unshare", "--mount", "--propagation", "private")
     if not runs(*private):
         pytest.skip("may not mount here")

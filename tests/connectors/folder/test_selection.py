@@ -36,7 +36,9 @@ from tests.connectors.laws import fetched, listed
         ({"include": ["*.md"], "exclude": ["a.*"]}, "docs/b.md docs/sub/c.md"),
     ],
 )
-def test_include_and_exclude(world: FolderWorld, options: dict[str, object], expected: str) -> None:
+def test_include_and_exclude_select_files(
+    world: FolderWorld, options: dict[str, object], expected: str
+) -> None:
     plant(world, "a.md", "a.txt", "docs/b.md", "docs/sub/c.md", "docs/sub/d.txt")
     assert selected(world, **options) == set(expected.split())
 
@@ -78,7 +80,7 @@ def test_temporary_files_of_programs_are_no_documents(world: FolderWorld, name: 
         ({".gitignore": "[broken\n\\\n"}, "a.md a.log top sub/a.md sub/a.log sub/top keep/a.md"),
     ],
 )
-def test_ignore_files(world: FolderWorld, files: dict[str, str], expected: str) -> None:
+def test_ignore_files_hide_what_they_match(world: FolderWorld, files: dict[str, str], expected: str) -> None:
     plant(world, "a.md", "a.log", "top", "sub/a.md", "sub/a.log", "sub/top", "keep/a.md")
     for key, text in files.items():
         world.put(key, text.encode())
@@ -95,7 +97,7 @@ def test_exclude_has_the_last_word_over_ignore_files(world: FolderWorld) -> None
     assert selected(world, exclude=["!a.md"]) == {"a.md"}
 
 
-def test_an_ignore_file_may_hold_bytes_that_are_no_text(world: FolderWorld) -> None:
+def test_ignore_file_may_hold_bytes_that_are_no_text(world: FolderWorld) -> None:
     root = os.fsencode(world.root)
     for name in (b"caf\xe9.md", b"a.md"):
         Path(os.fsdecode(root + b"/" + name)).touch()
@@ -122,7 +124,7 @@ def test_files_beside_an_ignore_file_too_large_are_unknown(
     assert raised.value.unknown == ("sub",)
 
 
-def test_a_huge_ignore_file_is_not_read(world: FolderWorld) -> None:
+def test_huge_ignore_file_is_not_read(world: FolderWorld) -> None:
     plant(world, "a.md")
     with (world.root / ".gitignore").open("wb") as file:
         file.truncate(10**12)
@@ -139,7 +141,7 @@ def test_ignore_files_below_each_other_have_a_limit_together(world: FolderWorld)
     assert raised.value.unknown == ("d/d/d/d",)
 
 
-def test_a_link_to_an_ignore_file_is_not_followed(
+def test_link_to_an_ignore_file_is_not_followed(
     world: FolderWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "patterns").write_text("*.md\n")
@@ -182,7 +184,9 @@ INSIDE = REAL | {"file.md", "absolute.md", "chain.md", "climb.md", "folder/b.md"
     ("policy", "expected"),
     [("skip", REAL), ("inside", INSIDE), ("follow", INSIDE | {"out.md", "out/secret.md"})],
 )
-def test_symbolic_links(tmp_path: Path, world: FolderWorld, policy: str, expected: set[str]) -> None:
+def test_symbolic_links_follow_their_policy(
+    tmp_path: Path, world: FolderWorld, policy: str, expected: set[str]
+) -> None:
     linked(tmp_path, world)
     linking = FolderWorld(world.root, symlinks=policy)
     items = listed(linking.connector)
@@ -218,7 +222,7 @@ def test_links_to_each_other_do_not_multiply(world: FolderWorld) -> None:
     assert len(world.keys()) == 12 + 12 * 11
 
 
-def test_a_folder_of_links_into_a_hidden_one_as_kubernetes_mounts_it(world: FolderWorld) -> None:
+def test_kubernetes_mount_lists_its_links_once(world: FolderWorld) -> None:
     plant(world, "..2026_11_21/a.md")
     (world.root / "..data").symlink_to("..2026_11_21")
     (world.root / "a.md").symlink_to("..data/a.md")
@@ -227,7 +231,7 @@ def test_a_folder_of_links_into_a_hidden_one_as_kubernetes_mounts_it(world: Fold
 
 @pytest.mark.parametrize("policy", ["skip", "inside"])
 @pytest.mark.parametrize("swapped", ["docs", "docs/a.md"])
-def test_a_link_swapped_in_after_the_listing_leads_nowhere(
+def test_link_swapped_in_after_the_listing_leads_nowhere(
     tmp_path: Path, world: FolderWorld, policy: str, swapped: str
 ) -> None:
     plant(world, "docs/a.md")

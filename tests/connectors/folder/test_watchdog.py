@@ -30,7 +30,7 @@ def test_changes_are_told(tmp_path: Path) -> None:
     assert set(threading.enumerate()) == before
 
 
-def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+def test_missing_folder_is_an_error(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with pytest.raises(OSError):
         Watchdog(str(tmp_path / "missing"))

@@ -96,7 +96,7 @@ def test_edit_gives_a_narrow_hint_and_an_excluded_file_none(world: FolderWorld) 
         assert hints.unders() == ["docs/3.md"]
 
 
-def test_a_storm_of_atomic_saves_is_covered(world: FolderWorld) -> None:
+def test_storm_of_atomic_saves_is_covered(world: FolderWorld) -> None:
     with watching(world.connector) as hints:
         keys = storm(world, 5000)
         hints.await_cover(*keys)
@@ -148,7 +148,7 @@ def test_watch_of_folder_that_vanishes_continues_without_a_line(
     assert not caplog.records, "the listing reports a missing folder"
 
 
-def test_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_folder_that_is_not_there_yet(tmp_path: Path) -> None:
     world = FolderWorld(tmp_path / "later", poll=60)
     with watching(world.connector) as hints:
         world.put("a.md", b"x")
@@ -158,7 +158,7 @@ def test_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
         hints.await_cover("a.md")
 
 
-def test_a_folder_that_is_replaced(world: FolderWorld) -> None:
+def test_folder_that_is_replaced(world: FolderWorld) -> None:
     with watching(world.connector) as hints:
         world.root.rename(world.root.with_name("aside"))
         world.root.mkdir()
@@ -169,7 +169,9 @@ def test_a_folder_that_is_replaced(world: FolderWorld) -> None:
 
 
 @pytest.mark.parametrize("options", [{"watch": "poll"}, {"watch": "auto"}])
-def test_polling(world: FolderWorld, options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polling_hints_at_the_whole_folder(
+    world: FolderWorld, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(folder_watching, "is_remote", lambda path: True)
     polling = FolderWorld(world.root, poll=0.3, **options)
     with watching(polling.connector) as hints:
@@ -189,7 +191,7 @@ def test_events_are_trusted_on_a_remote_file_system_if_told_to(
         assert hints.unders() == ["a.md"]
 
 
-def test_switched_off(world: FolderWorld) -> None:
+def test_watch_off_gives_no_hint(world: FolderWorld) -> None:
     with watching(FolderWorld(world.root, poll=0.1, watch="off").connector) as hints:
         world.put("a.md", b"x")
         time.sleep(0.5)
@@ -216,7 +218,7 @@ print("all seen")
 """
 
 
-def test_more_directories_than_the_kernel_grants_watches(world: FolderWorld) -> None:
+def test_too_few_kernel_watches_fall_back_to_polling(world: FolderWorld) -> None:
     if not runs("unshare", "-Ur"):
         pytest.skip("may not limit watches here")
     for number in range(20):
@@ -305,7 +307,7 @@ def test_changed_keys_are_merged(keys: list[str], expected: set[str]) -> None:
 # -- limits that all programs of the user share
 
 
-def test_a_watch_that_a_limit_refused_is_tried_again_soon(
+def test_watch_that_a_limit_refused_is_tried_again_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Beside the watches of the old config the limit of instances is reached for a moment."""

@@ -12,7 +12,7 @@ from tests.connectors.laws import listed
 from tests.connectors.repositories import GitWorld, git
 
 
-def test_a_damaged_clone_is_made_anew(world: GitWorld, tmp_path: Path) -> None:
+def test_damaged_clone_is_made_anew(world: GitWorld, tmp_path: Path) -> None:
     world.put("a.md", b"one")
     before = listed(world.connector)
     [clone] = (tmp_path / "cache").glob("*.git")
@@ -53,7 +53,7 @@ def _lock(clone: Path, pattern: str) -> None:
         (_empty, "objects/??/*"),
     ],
 )
-def test_a_clone_that_was_being_written_when_the_power_went(
+def test_clone_that_was_being_written_when_the_power_went(
     harm: Callable[[Path, str], None], what: str, history: bool, tmp_path: Path
 ) -> None:
     """Empty files, and locks that nobody holds."""
@@ -68,7 +68,7 @@ def test_a_clone_that_was_being_written_when_the_power_went(
     assert world.connector.fetch(again["b.md"]).data == b"two"
 
 
-def test_a_repository_of_the_other_object_format(tmp_path: Path) -> None:
+def test_repository_with_sha256_objects_is_listed_and_fetched(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     git(root, "init", "--quiet", "--initial-branch=main", "--object-format=sha256")
@@ -82,7 +82,7 @@ def test_a_repository_of_the_other_object_format(tmp_path: Path) -> None:
     assert items.keys() == {"a.md", "b.md"}
 
 
-def test_a_repository_that_is_a_shallow_clone_itself(world: GitWorld, tmp_path: Path) -> None:
+def test_repository_that_is_a_shallow_clone_itself(world: GitWorld, tmp_path: Path) -> None:
     for name in ("a.md", "b.md"):
         world.put(name, b"one")
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{world.root}", "shallow")
@@ -119,7 +119,9 @@ def test_clone_ignores_git_variables_of_the_environment(
     assert listed(world.connector).keys() == {"a.md"}
 
 
-def test_no_git_and_no_cache(world: GitWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_git_or_cache_needs_a_human(
+    world: GitWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NeedsHuman, match="choose another folder with `cache`"):
         list(Git(GitOptions(url=str(world.root), cache=tmp_path / "file/x")).scan())

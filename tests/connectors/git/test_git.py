@@ -29,7 +29,7 @@ class TestLawsOverHttp(ConnectorLaws):
             yield world
 
 
-def test_a_clone_is_closed_when_it_is_made_and_keeps_the_rights_that_a_group_was_given(
+def test_clone_is_closed_when_it_is_made_and_keeps_the_rights_that_a_group_was_given(
     world: GitWorld,
 ) -> None:
     world.put("a.md", b"one")
@@ -42,7 +42,7 @@ def test_a_clone_is_closed_when_it_is_made_and_keeps_the_rights_that_a_group_was
     assert folder.stat().st_mode & 0o777 == 0o750
 
 
-def test_the_last_commit_of_each_file_is_known(world: GitWorld) -> None:
+def test_last_commit_of_each_file_is_known(world: GitWorld) -> None:
     world.put("a.md", b"one")
     world.put("b.md", b"two")
     world.put("a.md", b"one again")
@@ -56,7 +56,7 @@ def test_the_last_commit_of_each_file_is_known(world: GitWorld) -> None:
     assert items["b.md"].modified == 1_700_000_180
 
 
-def test_a_change_that_was_taken_back_is_another_version_of_the_same_bytes(world: GitWorld) -> None:
+def test_change_that_was_taken_back_is_another_version_of_the_same_bytes(world: GitWorld) -> None:
     world.put("a.md", b"one")
     before = listed(world.connector)["a.md"]
     world.put("a.md", b"two")
@@ -67,7 +67,7 @@ def test_a_change_that_was_taken_back_is_another_version_of_the_same_bytes(world
     assert before.extra != after.extra
 
 
-def test_a_forced_push_forgets_what_is_no_longer_there(world: GitWorld) -> None:
+def test_forced_push_forgets_what_is_no_longer_there(world: GitWorld) -> None:
     world.put("a.md", b"one")
     world.put("a.md", b"two")
     listed(world.connector)
@@ -78,7 +78,7 @@ def test_a_forced_push_forgets_what_is_no_longer_there(world: GitWorld) -> None:
     assert world.connector.fetch(items["a.md"]).data == b"one"
 
 
-def test_a_branch_and_a_tag(world: GitWorld) -> None:
+def test_ref_selects_a_branch_or_a_tag(world: GitWorld) -> None:
     world.put("a.md", b"one")
     git(world.root, "tag", "--annotate", "v1", "--message", "v1")
     git(world.root, "checkout", "--quiet", "-b", "topic/x")
@@ -93,7 +93,7 @@ def test_a_branch_and_a_tag(world: GitWorld) -> None:
         assert items["a.md"].uri == f"{place}/a.md"
 
 
-def test_patterns_links_and_submodules(world: GitWorld) -> None:
+def test_patterns_select_files_but_no_links_or_submodules(world: GitWorld) -> None:
     for key in ("docs/a.md", "docs/b.txt", "docs/drafts/c.md", ".github/d.md", "e.md~"):
         world.put(key, b"x")
     (world.root / "link.md").symlink_to("docs/a.md")
@@ -118,7 +118,7 @@ def test_names_that_are_no_text(world: GitWorld) -> None:
 @pytest.mark.parametrize(
     "date", ["", " 12 o'clock", " 99999999999999999999 +0000", " -5 +0000", " 253402300800 +0000"]
 )
-def test_a_commit_whose_date_can_not_be_read_stops_nobody(world: GitWorld, date: str) -> None:
+def test_commit_whose_date_can_not_be_read_stops_nobody(world: GitWorld, date: str) -> None:
     world.put("a.md", b"before")
     (world.root / "a.md").write_bytes(b"after")
     git(world.root, "add", "--all")
@@ -199,7 +199,7 @@ def test_large_and_lfs_files_are_refused(world: GitWorld) -> None:
         ),
     ],
 )
-def test_a_log_is_read(log: bytes, expected: list[tuple[str, int, set[str]]]) -> None:
+def test_log_is_read(log: bytes, expected: list[tuple[str, int, set[str]]]) -> None:
     assert [(step.touch.commit, len(step.parents), step.paths) for step in steps_of(log)] == expected
 
 

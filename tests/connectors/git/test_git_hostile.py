@@ -82,7 +82,7 @@ def test_only_plain_files_are_listed(mode: str, world: GitWorld) -> None:
         assert world.connector.fetch(item).data in (b"sound", b"../../../../etc/passwd")
 
 
-def test_a_file_that_is_a_folder(world: GitWorld) -> None:
+def test_file_that_is_a_folder(world: GitWorld) -> None:
     sound = stored(world, "blob", b"sound")
     folder = tree(world, ("100644", b"x.md", sound))
     committed(world, tree(world, ("100644", b"a.md", folder), ("100644", b"b.md", sound)))
@@ -91,7 +91,7 @@ def test_a_file_that_is_a_folder(world: GitWorld) -> None:
 
 
 @pytest.mark.parametrize("history", [True, False])
-def test_a_tree_of_ten_thousand_million_files(
+def test_tree_of_ten_thousand_million_files_is_refused(
     history: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twelve trees, each of which holds the next one ten times."""
@@ -109,7 +109,7 @@ def test_a_tree_of_ten_thousand_million_files(
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_files(world: GitWorld) -> None:
+def test_hundred_thousand_files_are_listed_in_bounded_time(world: GitWorld) -> None:
     blob = stored(world, "blob", b"x")
     committed(world, tree(world, *(("100644", b"%06d.md" % n, blob) for n in range(100_000))))
     begun = time.process_time()

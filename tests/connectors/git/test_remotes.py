@@ -27,7 +27,9 @@ def over_http(server: Server, folder: Path, **options: object) -> Git:
     return Git(GitOptions.model_validate(given))
 
 
-def test_over_http_with_a_password(world: GitWorld, server: Server, tmp_path: Path) -> None:
+def test_repository_over_http_is_read_with_its_password(
+    world: GitWorld, server: Server, tmp_path: Path
+) -> None:
     world.put("a.md", b"one")
     connector = over_http(server, tmp_path)
     items = listed(connector)
@@ -61,7 +63,7 @@ def test_refusal_of_the_server_is_reported(
         list(over_http(server, tmp_path).scan())
 
 
-def test_a_connection_that_is_cut(world: GitWorld, server: Server, tmp_path: Path) -> None:
+def test_connection_that_is_cut(world: GitWorld, server: Server, tmp_path: Path) -> None:
     world.put("a.md", b"one" * 10_000)
     connector = over_http(server, tmp_path)
     server.cut = True
@@ -71,7 +73,7 @@ def test_a_connection_that_is_cut(world: GitWorld, server: Server, tmp_path: Pat
     assert listed(connector).keys() == {"a.md"}
 
 
-def test_a_fetch_that_takes_too_long_is_ended(
+def test_fetch_that_takes_too_long_is_ended(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connector = over_http(server, tmp_path, timeout=0.3)
@@ -80,7 +82,7 @@ def test_a_fetch_that_takes_too_long_is_ended(
         list(connector.scan())
 
 
-def test_a_branch_that_is_not_there(world: GitWorld, tmp_path: Path) -> None:
+def test_branch_that_is_not_there(world: GitWorld, tmp_path: Path) -> None:
     world.put("a.md", b"one")
     with pytest.raises(NeedsHuman, match="has no branch or tag 'gone': correct `ref`"):
         list(Git(GitOptions(url=str(world.root), ref="gone", cache=tmp_path / "cache")).scan())
@@ -92,7 +94,7 @@ def test_a_branch_that_is_not_there(world: GitWorld, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["https://host/x.git", "ssh://git@host/x", "git@host:x/y.git", "file:///x", "/x", "git://host/x"]
 )
-def test_addresses(url: str) -> None:
+def test_address_of_each_kind_is_accepted(url: str) -> None:
     assert GitOptions(url=url).url == url
 
 

@@ -23,7 +23,7 @@ from ingestor.connectors.http.url import (
      "198.17.0.1", "223.255.255.255", "2606:4700::1111", "2a00:1450::1", "::ffff:8.8.8.8", "64:ff9b::808:808",
      "2002:808:808::1"],
 )  # fmt: skip
-def test_public_addresses(address: str) -> None:
+def test_public_address_may_be_asked(address: str) -> None:
     assert is_public(address)
     assert may_ask("x.test", address, parse_allowed([]))
 
@@ -76,7 +76,7 @@ def test_allowed_entry_without_meaning_is_refused(entry: str) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_an_address_in_ipv6_is_judged_as_what_it_carries(number: int) -> None:
+def test_address_in_ipv6_is_judged_as_what_it_carries(number: int) -> None:
     plain = is_public(".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0)))
     high, low = number >> 16, number & 0xFFFF
     for form in (f"::ffff:{high:x}:{low:x}", f"64:ff9b::{high:x}:{low:x}", f"2002:{high:x}:{low:x}::1"):
@@ -134,7 +134,7 @@ def test_urls_have_one_spelling(url: str, expected: str | None) -> None:
         ("http://[", None),
     ],
 )
-def test_relative_urls(url: str, expected: str | None) -> None:
+def test_relative_url_is_resolved(url: str, expected: str | None) -> None:
     assert normal(url, "https://x.test/a/page") == expected
 
 
@@ -144,7 +144,7 @@ def test_any_text_is_a_url_in_its_one_spelling_or_none(text: str) -> None:
         assert url is None or (normal(url) == url and url.isascii() and port_of(url) >= 0)
 
 
-def test_parts_of_urls() -> None:
+def test_url_is_split_into_its_parts() -> None:
     url = "https://x.test:8443/a/b%20c.html?q=1"
     assert (origin(url), port_of(url)) == ("https://x.test:8443", 8443)
     assert (folder(url), file_name(url)) == ("https://x.test:8443/a/", "b c.html")
@@ -166,5 +166,5 @@ def test_parts_of_urls() -> None:
         ("1/2/3/4/5/6/7/8", False),
     ],
 )
-def test_urls_that_look_endless(path: str, expected: bool) -> None:
+def test_repeating_url_looks_endless(path: str, expected: bool) -> None:
     assert looks_endless(f"https://x.test/{path}") is expected

@@ -28,7 +28,7 @@ AT = 1738404000.0
      (None, None), ("Sat, 01 Feb 2020 10:01:00 GMT", 0.0), ("soon", None), ("-5", None),
      ("9" * 400, None), ("", None)],
 )  # fmt: skip
-def test_how_long_to_wait(text: str | None, expected: float | None) -> None:
+def test_retry_after_is_read_in_both_forms(text: str | None, expected: float | None) -> None:
     assert retry_after(text, AT) == expected
 
 
@@ -48,7 +48,7 @@ def test_version_changes_with_content_or_validators(headers: dict[str, str], exp
     assert validators(headers) == expected
 
 
-def test_the_day_of_a_change() -> None:
+def test_day_of_change_is_read_from_last_modified() -> None:
     assert day_of_change({"last-modified": NOW}) == AT - 36_000
     assert day_of_change({"last-modified": "x"}) is None
     assert day_of_change({}) is None
@@ -79,7 +79,7 @@ def test_robots_headers_are_read(tag: str, expected: set[str]) -> None:
         ("nothing", None),
     ],
 )
-def test_a_canonical_link_in_a_header(link: str, expected: str | None) -> None:
+def test_canonical_link_is_read_from_its_header(link: str, expected: str | None) -> None:
     assert canonical_link({"link": link}) == expected
 
 
@@ -96,12 +96,12 @@ def test_a_canonical_link_in_a_header(link: str, expected: str | None) -> None:
         ('text/html; charset="utf-8"; x=y', b"\xff", "text/html; x=y"),
     ],
 )
-def test_a_charset_is_believed_if_it_can_be(declared: str | None, data: bytes, expected: str | None) -> None:
+def test_charset_is_believed_if_it_can_be(declared: str | None, data: bytes, expected: str | None) -> None:
     assert honest_type(declared, data) == expected
 
 
 @given(st.binary(max_size=2000), st.integers(1, 50))
-def test_a_packed_body_comes_in_any_pieces(data: bytes, step: int) -> None:
+def test_packed_body_comes_in_any_pieces(data: bytes, step: int) -> None:
     packed = gzip.compress(data, mtime=0)
     body = Body("gzip", 100_000)
     for at in range(0, len(packed), step):
@@ -110,7 +110,7 @@ def test_a_packed_body_comes_in_any_pieces(data: bytes, step: int) -> None:
 
 
 @given(st.binary(max_size=2000), st.integers(0, 2000))
-def test_a_body_is_never_more_than_its_limit(data: bytes, limit: int) -> None:
+def test_body_is_never_more_than_its_limit(data: bytes, limit: int) -> None:
     packed = gzip.compress(data, mtime=0)
     body = Body("gzip", limit)
     try:
@@ -132,7 +132,7 @@ Sitemap: https://x.test/map.xml
 """
 
 
-def test_a_robots_txt() -> None:
+def test_robots_txt_gives_rules_delay_and_sitemaps() -> None:
     found = robots_rules(ROBOTS)
     allowed_paths = [
         path
@@ -154,7 +154,7 @@ def test_a_robots_txt() -> None:
         (b"User-agent: *\nDisallow: /%C3%A9", "/%C3%A9t%C3%A9", False),
     ],
 )
-def test_whom_a_robots_txt_means(text: bytes, path: str, expected: bool) -> None:
+def test_robots_txt_group_applies_to_the_agents_it_names(text: bytes, path: str, expected: bool) -> None:
     assert robots_rules(text).allow(f"https://x.test{path}") is expected
 
 

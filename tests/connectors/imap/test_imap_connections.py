@@ -33,7 +33,7 @@ def test_few_connections_serve_many_threads() -> None:
         assert server.heard.count("AUTHENTICATE PLAIN") == server.most
 
 
-def test_a_connection_that_nobody_needs_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_that_nobody_needs_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "IDLE", 0.05)
     with scripted() as server:
         connector = server.connector()
@@ -49,7 +49,7 @@ def _await_end(server: Scripted) -> None:
         assert server.changed.wait_for(lambda: server.open == 0, LONG)
 
 
-def test_a_server_that_left_meanwhile_is_called_again() -> None:
+def test_server_that_left_meanwhile_is_called_again() -> None:
     item = Item(KEY, "17/7", "imap://x", 9)
     with scripted() as server:
         connector = server.connector()
@@ -68,7 +68,7 @@ def test_a_server_that_left_meanwhile_is_called_again() -> None:
         ({"AUTHENTICATE": b"TAG NO [AUTHENTICATIONFAILED] no\r\n"}, NeedsHuman),
     ],
 )
-def test_a_server_that_lets_nobody_in_is_not_asked_for_every_message(
+def test_server_that_lets_nobody_in_is_not_asked_for_every_message(
     answers: dict[str, bytes], kind: type[Exception]
 ) -> None:
     item = Item(KEY, "17/7", "imap://x", 9)

@@ -101,7 +101,7 @@ def test_reading_changes_nothing_and_flags_are_no_change(world: MailWorld) -> No
     assert listed(world.bare) == {}
 
 
-def test_a_folder_made_anew_numbers_its_messages_anew(world: MailWorld) -> None:
+def test_folder_made_anew_numbers_its_messages_anew(world: MailWorld) -> None:
     world.put("work/a.md", MAIL)
     [before] = listed(world.bare).values()
     world.drop("work")
@@ -114,7 +114,7 @@ def test_a_folder_made_anew_numbers_its_messages_anew(world: MailWorld) -> None:
     assert world.bare.fetch(after).data == b"another"
 
 
-def test_a_folder_that_vanishes_while_the_source_is_listed(world: MailWorld) -> None:
+def test_folder_that_vanishes_while_the_source_is_listed(world: MailWorld) -> None:
     for folder in ("a", "b"):
         world.put(f"{folder}/x.md", MAIL)
     scan = other(world, folders=["a", "b"]).scan()
@@ -157,7 +157,7 @@ def test_odd_mails_come_as_they_are(world: MailWorld, data: bytes) -> None:
     assert item.size == len(data)
 
 
-def test_the_certificate_is_looked_at(world: MailWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certificate_is_looked_at(world: MailWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.put("a.md", MAIL)
     ways: list[dict[str, object]] = [{"tls": True, "port": world.server.tls_port}, {"tls": "starttls"}]
     for way in ways:

@@ -51,7 +51,7 @@ def test_message_older_than_the_limit_is_left_out() -> None:
         {"UID FETCH 1:*": b"TAG NO [SERVERBUG] broken\r\n"},
     ],
 )
-def test_a_folder_that_cant_be_seen_is_unknown(answers: dict[str, bytes]) -> None:
+def test_folder_that_cant_be_seen_is_unknown(answers: dict[str, bytes]) -> None:
     """The answers to EXAMINE are those of one of two folders."""
     of_one = {"EXAMINE": 'EXAMINE "A b c"'}
     seen: list[str] = []
@@ -73,7 +73,7 @@ def test_messages_that_go_while_they_are_listed_are_not_missed() -> None:
         assert listed(server.connector()).keys() == {"INBOX/17/4.eml", KEY}
 
 
-def test_an_empty_folder_is_not_asked_about() -> None:
+def test_empty_folder_is_not_asked_about() -> None:
     with scripted({"EXAMINE": b"* 0 EXISTS\r\n* OK [UIDVALIDITY 17]\r\nTAG OK done\r\n"}) as server:
         assert listed(server.connector()) == {}
         assert not any("FETCH" in command for command in server.heard)
@@ -91,13 +91,13 @@ def test_an_empty_folder_is_not_asked_about() -> None:
         ({"UID FETCH": SCRIPT["UID FETCH"].replace(b"{9}", b"{5}")}, Transient),
     ],
 )
-def test_a_message_that_does_not_come(answers: dict[str, bytes], kind: type[Exception]) -> None:
+def test_message_that_does_not_come(answers: dict[str, bytes], kind: type[Exception]) -> None:
     with scripted(answers) as server, pytest.raises(Transient) as raised:
         server.connector().fetch(Item(KEY, "17/7", "imap://x", 9))
     assert isinstance(raised.value, Stale) == (kind is Stale)
 
 
-def test_a_folder_that_is_open_is_opened_again_before_a_message_is_missed() -> None:
+def test_folder_that_is_open_is_opened_again_before_a_message_is_missed() -> None:
     with scripted() as server:
         connector = server.connector()
         connector.fetch(Item(KEY, "17/7", "imap://x", 9))
@@ -138,7 +138,7 @@ def test_structure_of_many_messages_takes_one_command() -> None:
         assert not any("BODY.PEEK" in command for command in server.heard)
 
 
-def test_a_listing_asks_for_structures_again() -> None:
+def test_listing_asks_for_structures_again() -> None:
     """A message that came since then has a number among those that were asked about."""
     with scripted({ASKED: _structures(4)}) as server:
         connector = server.connector()
@@ -158,14 +158,14 @@ def test_a_listing_asks_for_structures_again() -> None:
         _structures(4, kind=b'"image" "png"'),
     ],
 )
-def test_a_message_may_have_attachments_unless_the_server_says_otherwise(answer: bytes) -> None:
+def test_message_may_have_attachments_unless_the_server_says_otherwise(answer: bytes) -> None:
     with scripted({ASKED: answer}) as server:
         connector = server.connector()
         assert not connector.is_simple(listed(connector)["INBOX/17/4.eml"])
         assert listed(connector).keys() == {"INBOX/17/4.eml", KEY}, "the connection is still of use"
 
 
-def test_a_folder_that_was_made_again_says_nothing_of_the_messages_before() -> None:
+def test_folder_that_was_made_again_says_nothing_of_the_messages_before() -> None:
     with scripted({ASKED: _structures(4)}) as server:
         assert not server.connector().is_simple(Item("INBOX/16/4.eml", "16/4", "imap://x"))
         assert not any("STRUCTURE" in command for command in server.heard)

@@ -28,7 +28,7 @@ from ingestor.connectors.imap.text import Line, Message
         ("Entwürfe".encode(), "raw:Entwürfe"),
     ],
 )
-def test_the_names_of_folders(raw: bytes, readable: str) -> None:
+def test_names_of_folders(raw: bytes, readable: str) -> None:
     assert text.readable(raw) == readable
     assert text.raw_name(readable) == (b"INBOX" if readable == "INBOX" else raw)
 
@@ -61,7 +61,7 @@ def test_lists_of_folders(lines: list[Line], names: list[bytes]) -> None:
     assert text.folders(lines) == names
 
 
-def test_a_list_that_is_none_is_not_passed_over() -> None:
+def test_list_that_is_none_is_not_passed_over() -> None:
     with pytest.raises(ValueError, match="not the name of a folder"):
         text.folders([b"nonsense"])
 
@@ -104,7 +104,7 @@ def test_lists_of_messages(line: Line, message: Message | None) -> None:
         ([None], None),
     ],
 )
-def test_bodies(lines: list[Line], found: bytes | None) -> None:
+def test_body_is_read_from_its_response(lines: list[Line], found: bytes | None) -> None:
     assert text.body(lines, 5) == found
 
 
@@ -118,7 +118,7 @@ def test_bodies(lines: list[Line], found: bytes | None) -> None:
         ([], [], ["", "a"]),
     ],
 )
-def test_patterns(patterns: list[str], taken: list[str], left: list[str]) -> None:
+def test_patterns_select_mailboxes(patterns: list[str], taken: list[str], left: list[str]) -> None:
     chosen = text.matcher(patterns)
     assert [name for name in [*taken, *left] if chosen(name)] == taken
 
@@ -131,7 +131,9 @@ def test_patterns(patterns: list[str], taken: list[str], left: list[str]) -> Non
         (("ada", "::1", 993, "x", 1, 2), "imap://ada@[::1]:993/x;UIDVALIDITY=1/;UID=2"),
     ],
 )
-def test_addresses(given: tuple[str, str, int | None, str, int, int], address: str) -> None:
+def test_address_is_written_from_its_parts(
+    given: tuple[str, str, int | None, str, int, int], address: str
+) -> None:
     assert text.address(*given) == address
 
 
@@ -161,7 +163,7 @@ BOTH = b"(" + TEXT + HTML + b' "alternative" ("boundary" "b") NIL NIL NIL)'
         (b"()", False),
     ],
 )
-def test_structures_without_attachments(structure: bytes, simple: bool) -> None:
+def test_structure_without_attachments_is_recognized(structure: bytes, simple: bool) -> None:
     found = text.without_attachments([b"3 (UID 5 BODYSTRUCTURE " + structure + b")"])
     assert list(found) == ([5] if simple else [])
 

@@ -22,7 +22,7 @@ def _said_in_all(work: Callable[[Imap], object]) -> int:
         return server.said
 
 
-def test_a_listing_that_is_cut_off_anywhere_is_none() -> None:
+def test_listing_that_is_cut_off_anywhere_is_none() -> None:
     whole = _said_in_all(listed)
     for cut in every(5, range(whole)):
         with scripted(cut=cut) as server, pytest.raises(Transient) as raised:
@@ -32,7 +32,7 @@ def test_a_listing_that_is_cut_off_anywhere_is_none() -> None:
         assert len(listed(server.connector(folders=["*"]))) == 4
 
 
-def test_a_message_that_is_cut_off_anywhere_is_none() -> None:
+def test_message_that_is_cut_off_anywhere_is_none() -> None:
     item = Item(KEY, "17/7", "imap://x", 9)
     whole = _said_in_all(lambda connector: connector.fetch(item))
     for cut in every(3, range(whole)):
@@ -113,7 +113,7 @@ def test_starttls_that_is_not_offered_sends_no_password() -> None:
     assert server.heard == ["CAPABILITY"]
 
 
-def test_tls_at_a_port_without_it() -> None:
+def test_tls_at_a_plain_port_needs_a_human() -> None:
     with scripted() as server, pytest.raises(NeedsHuman, match="does not speak TLS"):
         listed(server.connector(tls=True))
 
@@ -135,7 +135,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_an_answer_without_end_is_broken_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_without_end_is_broken_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_MOST", 2_000_000)
     with scripted(ENDLESS[name]) as server:
         connector = server.connector()
@@ -150,7 +150,7 @@ def read_all(connector: Imap) -> list[bytes]:
 @pytest.mark.parametrize(
     "command", ["CAPABILITY", "AUTHENTICATE", "LIST", "EXAMINE", "UID FETCH 1:*", "UID FETCH 4"]
 )
-def test_an_answer_that_drips_is_left_at_the_deadline(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_that_drips_is_left_at_the_deadline(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "ANSWER", 0.5)
     with scripted() as server:
         server.drips = command
@@ -158,7 +158,7 @@ def test_an_answer_that_drips_is_left_at_the_deadline(command: str, monkeypatch:
             read_all(server.connector())
 
 
-def test_a_listing_of_many_slow_folders_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_of_many_slow_folders_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingestor.connectors.imap.connector._LISTING", -1.0)
     with scripted() as server, pytest.raises(PartialScan, match="took more than") as raised:
         list(server.connector().scan())

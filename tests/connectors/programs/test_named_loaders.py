@@ -58,7 +58,7 @@ def reader(name: str, **options: Any) -> Loading:
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_loader_by_its_name() -> None:
+def test_loader_by_its_name() -> None:
     named = loader("WikiLoader", arguments={"root": "/w"}, secrets={"token": "s3cret"})
     items = listed(named)
     assert items.keys() == {"https://a"}
@@ -69,7 +69,7 @@ def test_a_loader_by_its_name() -> None:
 
 @pytest.mark.parametrize("name", ["WikiReader", "CoreReader", "llama_index.readers.wiki:WikiReader"])
 @pytest.mark.usefixtures("installed")
-def test_a_reader_by_its_name(name: str) -> None:
+def test_reader_by_its_name(name: str) -> None:
     assert listed(reader(name, arguments={"root": "/w"})).keys() == {"/w/a"}
 
 
@@ -94,7 +94,7 @@ def test_unusable_loader_needs_a_person(connector: Loading, message: str) -> Non
         list(connector.scan())
 
 
-def test_a_reader_where_there_is_no_llama_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_where_there_is_no_llama_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "_CORE", "no_llama_index.core")
     monkeypatch.setattr(loading, "_READERS", "no_llama_index.readers")
     with pytest.raises(NeedsHuman, match="no installed reader of LlamaIndex is called NotionPageReader"):

@@ -33,7 +33,7 @@ def giving(*documents: Any, **options: Any) -> Loading:
     return of("given", arguments={"documents": list(documents)}, **options)
 
 
-def test_a_loader_and_a_reader() -> None:
+def test_loader_and_reader_are_listed_and_fetched() -> None:
     loader = of("Loader", arguments={"texts": ["# One", "Two"]}, ending=".txt")
     items = listed(loader)
     assert items.keys() == {"book.pdf", "book.pdf#2"}
@@ -73,7 +73,7 @@ def test_change_of_a_field_changes_the_version(document: dict[str, Any], key: st
     assert listed(giving({"text": "x", **document})).keys() == {key}
 
 
-def test_an_id_of_its_own_tells_documents_apart_where_it_is_said_so() -> None:
+def test_id_of_its_own_tells_documents_apart_where_it_is_said_so() -> None:
     reader = of("Reader", load={"names": ["a"]}, key=["id_"])
     assert listed(reader).keys() == {"random"}
 
@@ -132,7 +132,7 @@ def test_after_a_restart_it_is_listed_before_it_is_fetched() -> None:
         (of("leaving", arguments={"how": "abort"}), "ended by SIGABRT"),
     ],
 )
-def test_a_listing_that_breaks_off_raises(connector: Loading, message: str) -> None:
+def test_listing_that_breaks_off_raises(connector: Loading, message: str) -> None:
     scan = connector.scan()
     assert next(scan).key == "a"
     with pytest.raises(Transient, match=message):
@@ -171,7 +171,7 @@ def test_code_that_prints_and_changes_things_does_so_elsewhere(capfd: pytest.Cap
     assert ("NOISY" in os.environ, Path.cwd()) == (False, here)
 
 
-def test_too_large_a_document() -> None:
+def test_document_over_max_size_is_refused() -> None:
     connector = giving({"key": "a", "text": "x" * 11}, max_size=10)
     [item] = connector.scan()
     with pytest.raises(BadDocument, match="11 bytes; max_size is 10"):

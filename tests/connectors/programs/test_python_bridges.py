@@ -23,7 +23,7 @@ def reader(name: str, **options: Any) -> Loading:
     return loading.build_llamahub(loading.LlamahubOptions.model_validate({"reader": name, **options}))
 
 
-def test_a_loader_of_langchain(tmp_path: Path) -> None:
+def test_langchain_loader_is_listed_and_fetched(tmp_path: Path) -> None:
     table = tmp_path / "people.csv"
     table.write_text("name,town\nAda,London\nEmmy,Erlangen\n")
     connector = loader("CSVLoader", arguments={"file_path": str(table)})
@@ -40,7 +40,7 @@ def test_a_loader_of_langchain(tmp_path: Path) -> None:
         list(connector.scan())
 
 
-def test_the_same_loader_by_its_dotted_name(tmp_path: Path) -> None:
+def test_same_loader_by_its_dotted_name(tmp_path: Path) -> None:
     pytest.importorskip("langchain_community")
     table = tmp_path / "people.csv"
     table.write_text("name\nAda\n")
@@ -50,7 +50,7 @@ def test_the_same_loader_by_its_dotted_name(tmp_path: Path) -> None:
     assert listed(by_call) == listed(loader("CSVLoader", arguments={"file_path": str(table)}))
 
 
-def test_a_reader_of_llama_index_itself(tmp_path: Path) -> None:
+def test_llama_index_reader_is_listed_and_fetched(tmp_path: Path) -> None:
     for name in ("a.md", "b.md"):
         (tmp_path / name).write_text(f"# {name}\n")
     connector = reader("SimpleDirectoryReader", arguments={"input_dir": str(tmp_path)})
@@ -61,7 +61,7 @@ def test_a_reader_of_llama_index_itself(tmp_path: Path) -> None:
     assert listed(connector) == {key: item for key, item in first.items() if key.endswith("a.md")}
 
 
-def test_a_reader_from_its_own_package(tmp_path: Path) -> None:
+def test_reader_from_its_own_package_is_listed_and_fetched(tmp_path: Path) -> None:
     pytest.importorskip("llama_index.readers.obsidian")
     (tmp_path / "river.md").write_text("A river. See [[house]].")
     (tmp_path / "house.md").write_text("A house.")

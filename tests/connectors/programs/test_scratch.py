@@ -39,7 +39,7 @@ def test_scratch_of_a_killed_program_is_removed_by_the_next(monkeypatch: pytest.
     assert mine.path.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_folder_goes_when_it_is_told_to_or_nobody_has_it_any_more() -> None:
+def test_folder_goes_when_it_is_told_to_or_nobody_has_it_any_more() -> None:
     one, two = Scratch(), Scratch()
     paths = one.path, two.path
     (one.path / "inside").mkdir()

@@ -26,7 +26,7 @@ def test_spooled_document_is_returned_unchanged() -> None:
         kept.fetch(item)
 
 
-def test_a_full_disk_leaves_no_half_of_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_no_half_of_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
     kept, whole = Spool(100), Path.write_bytes
 
     def half(path: Path, data: bytes) -> int:

@@ -55,7 +55,7 @@ def test_invalid_metadata_is_refused(here: Watch, field: str) -> None:
     )
 
 
-def test_a_document_that_is_too_large_by_now(tmp_path: Path) -> None:
+def test_document_that_is_too_large_by_now(tmp_path: Path) -> None:
     PushStore(tmp_path).put("a", b"x" * 11, None, ())
     of = connector(tmp_path, max_size=10)
     [item] = of.scan()
@@ -68,7 +68,7 @@ def test_another_document_of_that_name_is_not_what_was_listed(tmp_path: Path) ->
         connector(tmp_path).fetch(Item("a", "1", "a"))
 
 
-def test_a_damaged_file_needs_a_person(tmp_path: Path) -> None:
+def test_damaged_file_needs_a_person(tmp_path: Path) -> None:
     store = PushStore(tmp_path)
     store.put("a", b"x", None, ())
     store.path.write_bytes(b"not a database" * 100)

@@ -17,7 +17,7 @@ from tests.small_disk import fill, small_disk
 from tests.waiting import wait
 
 
-def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
+def test_commit_waits_for_the_disk(tmp_path: Path) -> None:
     store = PushStore(tmp_path)
     store.put("a", b"x", None, ())
     with store.open() as db:
@@ -42,12 +42,12 @@ def together(do: Any, values: list[Any]) -> None:
         thread.join()
 
 
-def test_a_store_is_made_once_however_many_begin(tmp_path: Path) -> None:
+def test_store_is_made_once_however_many_begin(tmp_path: Path) -> None:
     together(lambda n: PushStore(tmp_path / "pushed").put(f"{n}", b"x", None, ()), list(range(20)))
     assert len(list(PushStore(tmp_path / "pushed").list_documents())) == 20
 
 
-def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
+def test_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 8) as disk, watched(connector(disk / "pushed")) as watch:
         caller = watch.caller
         wait(caller.is_answered)
@@ -139,7 +139,9 @@ def test_killed_at_any_moment_it_keeps_what_it_acknowledged(tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_killed_two_hundred_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answered_requests_survive_two_hundred_kills(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     answered, under_way = kills(tmp_path / "pushed", 200)
     with capsys.disabled():
         print(f"\n200 kills: {answered} requests were answered, {under_way} were under way")

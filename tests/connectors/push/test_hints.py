@@ -66,7 +66,7 @@ def test_only_the_last_changes_are_remembered(tmp_path: Path) -> None:
         assert db.execute("SELECT count(*), max(number) FROM changes").fetchone() == (1000, 1201)
 
 
-def test_a_store_that_was_replaced_is_looked_at_whole(tmp_path: Path) -> None:
+def test_store_that_was_replaced_is_looked_at_whole(tmp_path: Path) -> None:
     of = connector(tmp_path / "pushed")
     with watched(of) as watch:
         wait(watch.caller.is_answered)
@@ -81,7 +81,7 @@ def test_a_store_that_was_replaced_is_looked_at_whole(tmp_path: Path) -> None:
     assert of.identity() != before, "so that what is missing counts as a loss"
 
 
-def test_a_port_in_use_is_said_and_tried_again(
+def test_port_in_use_is_said_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(push_connector, "PATIENCE", 0.0)

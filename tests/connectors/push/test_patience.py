@@ -12,7 +12,7 @@ from tests.connectors.push.watching import OURS, Watch, answer, connector, raw, 
 from tests.waiting import wait
 
 
-def test_the_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push_connector, "LIMITS", ServerLimits(prompt=0.5, slowest=100))
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
@@ -52,7 +52,7 @@ def test_silent_client_without_token_blocks_no_other(tmp_path: Path, monkeypatch
         assert all(connection.recv(100).startswith(b"HTTP/1.1 401") for connection in strangers)
 
 
-def test_a_head_without_end_is_refused(here: Watch) -> None:
+def test_head_without_end_is_refused(here: Watch) -> None:
     connection = raw(here.caller.port)
     with suppress(OSError):
         connection.sendall(b"GET /documents HTTP/1.1\r\n" + b"X-A: " + b"a" * 2**18)
@@ -61,7 +61,7 @@ def test_a_head_without_end_is_refused(here: Watch) -> None:
     assert here.caller.put("b", b"x").status == 201
 
 
-def test_a_head_that_comes_in_small_pieces(here: Watch) -> None:
+def test_head_that_comes_in_small_pieces(here: Watch) -> None:
     connection = raw(here.caller.port)
     for piece in f"PUT /documents/s HTTP/1.1\r\n{OURS}\r\nContent-Length: 4\r\n\r\nw":
         connection.sendall(piece.encode())

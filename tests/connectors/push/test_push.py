@@ -22,7 +22,7 @@ class TestLaws(ConnectorLaws):
         return PushedWorld(tmp_path / "root", served)
 
 
-def test_a_document_comes_changes_and_goes(here: Watch) -> None:
+def test_document_comes_changes_and_goes(here: Watch) -> None:
     caller = here.caller
     statuses = [caller.put("a.md", data).status for data in (b"one", b"one", b"two")]
     assert statuses == [201, 204, 200]
@@ -115,7 +115,7 @@ def test_errors_say_what_to_do(here: Watch, method: str, path: str, status: int,
         ("X: y\r\n" * 120 + "Content-Length: 3\r\n\r\none", 431),
     ],
 )
-def test_bodies_of_no_known_or_bearable_length(here: Watch, lines: str, status: int) -> None:
+def test_body_of_unknown_or_excessive_length_is_refused(here: Watch, lines: str, status: int) -> None:
     connection = raw(here.caller.port)
     begin = f"PUT /documents/a HTTP/1.1\r\n{OURS}\r\n"
     connection.sendall(f"{begin}{lines}\r\n".encode())
@@ -123,7 +123,7 @@ def test_bodies_of_no_known_or_bearable_length(here: Watch, lines: str, status: 
     assert here.caller.get("a").status == 404
 
 
-def test_a_body_that_is_too_large_is_answered_though_nobody_reads_it(here: Watch) -> None:
+def test_body_that_is_too_large_is_answered_though_nobody_reads_it(here: Watch) -> None:
     assert here.caller.put("a", bytes(10**6)).status == 201
     said = here.caller.put("a", bytes(2 * 10**7))  # more than sockets hold
     assert (said.status, said.error) == (413, "20,000,000 bytes are too many; max_size is 1,000,000")

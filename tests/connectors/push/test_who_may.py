@@ -75,7 +75,7 @@ def signed(body: bytes, secret: str = SECRET) -> dict[str, str]:
         ("/documents", b"", signed(b""), 401),
     ],
 )
-def test_a_signed_webhook_may_say_look_again_and_nothing_else(
+def test_signed_webhook_may_say_look_again_and_nothing_else(
     here: Watch, path: str, body: bytes, headers: dict[str, str], status: int
 ) -> None:
     assert here.caller.ask("POST", path, body, **headers).status == status

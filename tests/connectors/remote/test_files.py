@@ -54,7 +54,7 @@ def _gather(scan: Iterator[Item], found: list[str]) -> None:
         found.append(item.key)  # noqa: PERF401 - what came before it broke off counts
 
 
-def test_patterns_and_addresses(world: StoreWorld) -> None:
+def test_patterns_select_files_and_addresses_lead_to_them(world: StoreWorld) -> None:
     for key in ("docs/a.md", "docs/b.txt", "drafts/c.md", ".hidden/d.md", "e.md~"):
         world.put(key, b"x")
     assert listed(world.connector).keys() == {"docs/a.md", "docs/b.txt", "drafts/c.md"}
@@ -74,7 +74,7 @@ def test_too_large_a_file_is_not_read(world: StoreWorld, broken: Broken) -> None
 
 
 @pytest.mark.parametrize("error", [PermissionError("no"), FileNotFoundError("no")])
-def test_a_part_that_cant_be_listed_is_unknown(world: StoreWorld, broken: Broken, error: Exception) -> None:
+def test_part_that_cant_be_listed_is_unknown(world: StoreWorld, broken: Broken, error: Exception) -> None:
     for key in ("a.md", "closed/b.md", "open/c.md"):
         world.put(key, b"x")
     broken.errors["closed"] = error
@@ -100,7 +100,7 @@ def test_a_part_that_cant_be_listed_is_unknown(world: StoreWorld, broken: Broken
         (EOFError(), Transient),
     ],
 )
-def test_an_address_that_cant_be_listed(
+def test_address_not_listed_raises_and_recovers(
     world: StoreWorld, broken: Broken, error: Exception, kind: type[Exception]
 ) -> None:
     broken.errors[world.root] = error
@@ -110,7 +110,7 @@ def test_an_address_that_cant_be_listed(
     assert listed(world.connector) == {}
 
 
-def test_a_connection_that_ended_while_it_was_kept_is_made_anew(world: StoreWorld, broken: Broken) -> None:
+def test_connection_that_ended_while_it_was_kept_is_made_anew(world: StoreWorld, broken: Broken) -> None:
     """Servers end those that nothing comes over, and a listing comes every few minutes."""
     world.put("a.md", b"x")
     assert listed(world.connector)
@@ -175,7 +175,7 @@ def test_unreadable_file_stops_no_other(world: StoreWorld, broken: Broken, error
     assert not isinstance(caught.value, Stale)
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("s3fs", "paramiko"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(NeedsHuman, match="-m pip install s3fs"):
@@ -184,7 +184,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         list(Files(FilesOptions(url="sftp://host/x")).scan())
 
 
-def test_a_change_within_the_same_second_is_not_missed(tmp_path: Path) -> None:
+def test_change_within_the_same_second_is_not_missed(tmp_path: Path) -> None:
     """Where there is no ETag and time is in whole seconds, what is so new is looked at again."""
     info = {"name": "a.md", "size": 3, "type": "file", "mtime": float(int(time.time()))}
     connector = Files(FilesOptions(url=f"memory://{tmp_path.name}"))

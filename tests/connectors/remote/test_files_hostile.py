@@ -77,7 +77,7 @@ def scanned(connector: Files) -> tuple[list[str], PartialScan | None]:
     return found, None
 
 
-def test_a_folder_that_holds_itself_is_followed_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_that_holds_itself_is_followed_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_DEEPEST", 5)
     with serving(lambda asked: say(asked, b"<a href='again/'>again</a><a href='a.md'>a</a>")) as (url, heard):
         found, partial = scanned(http(url))
@@ -100,7 +100,7 @@ def test_folders_without_end_are_followed_to_a_limit(monkeypatch: pytest.MonkeyP
     assert len(heard) < 60
 
 
-def test_a_page_without_end_is_no_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_without_end_is_no_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_PAGE", 3_000_000)
     page = b"<a href='x'>x</a>" * 5000
     with (
@@ -134,7 +134,7 @@ def test_links_elsewhere_are_no_entries() -> None:
     assert len(found) == 1 and found[0].startswith("b") and ".." not in found[0]
 
 
-def test_a_file_larger_than_it_was_listed_is_not_kept() -> None:
+def test_file_larger_than_it_was_listed_is_not_kept() -> None:
     def lie(asked: BaseHTTPRequestHandler) -> None:
         if asked.path == "/top/":
             say(asked, b"<a href='a.md'>a</a>")
@@ -150,7 +150,7 @@ def test_a_file_larger_than_it_was_listed_is_not_kept() -> None:
             connector.fetch(item)
 
 
-def test_a_file_that_drips_is_left_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_drips_is_left_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(systems, "SECONDS", 1.0)
     over = threading.Event()
 
@@ -184,7 +184,7 @@ def objects(*keys: str, more: str = "") -> bytes:
     return f"{head}<EncodingType>url</EncodingType>{entries}{end}</ListBucketResult>".encode()
 
 
-def test_an_s3_listing_without_end_needs_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s3_listing_without_end_needs_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(systems, "MOST_KEYS", 50)
     number = itertools.count()
 
@@ -197,7 +197,7 @@ def test_an_s3_listing_without_end_needs_a_person(monkeypatch: pytest.MonkeyPatc
         assert len(heard) < 15
 
 
-def test_an_s3_listing_that_repeats_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s3_listing_that_repeats_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(systems, "MOST_KEYS", 50)
     page = objects("a.md", more="same")
     with serving(lambda asked: say(asked, page)) as (url, _), pytest.raises((NeedsHuman, Transient)):
@@ -220,7 +220,7 @@ def test_odd_s3_keys_are_harmless_and_lead_back(tmp_path: Path) -> None:
     assert all(path.startswith("/bucket") for path in heard)
 
 
-def test_an_s3_object_larger_than_it_was_listed_is_not_kept() -> None:
+def test_s3_object_larger_than_it_was_listed_is_not_kept() -> None:
     def answer(asked: BaseHTTPRequestHandler) -> None:
         if "list-type" in asked.path:
             say(asked, objects("a.md"))

@@ -26,7 +26,9 @@ class TestLaws(ConnectorLaws):
         return in_s3(server)
 
 
-def test_many_keys_in_few_requests(server: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_keys_are_listed_in_few_requests(
+    server: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = in_s3(server)
     for number in range(30):
         world.put(f"d{number}/a.md", b"x")
@@ -47,7 +49,7 @@ def test_many_keys_in_few_requests(server: dict[str, Any], monkeypatch: pytest.M
     assert calls[1:] == ["get_object", "head_object"]
 
 
-def test_a_prefix(server: dict[str, Any]) -> None:
+def test_prefix_lists_its_own_keys_alone(server: dict[str, Any]) -> None:
     world = in_s3(server)
     for key in ("docs/a.md", "docs/deep/b.md", "docs2/c.md"):
         world.put(key, b"x")
@@ -55,7 +57,7 @@ def test_a_prefix(server: dict[str, Any]) -> None:
     assert listed(Files(FilesOptions.model_validate(source))).keys() == {"a.md", "deep/b.md"}
 
 
-def test_an_object_with_the_name_of_a_folder(server: dict[str, Any]) -> None:
+def test_object_with_the_name_of_a_folder(server: dict[str, Any]) -> None:
     world = in_s3(server)
     for key in ("both", "both/in.md", "bother"):
         world.system.call_s3("put_object", Bucket=world.root, Key=key, Body=b"x")

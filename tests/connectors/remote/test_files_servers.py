@@ -34,7 +34,7 @@ class TestLaws(ConnectorLaws):
 
 
 @pytest.mark.parametrize("protocol", ["webdav", "ftp", "smb"])
-def test_a_wrong_password(protocol: str, tmp_path: Path) -> None:
+def test_wrong_password_needs_a_human_and_stays_secret(protocol: str, tmp_path: Path) -> None:
     make, packages = SERVED[protocol]
     for package in packages:
         pytest.importorskip(package)
@@ -46,7 +46,7 @@ def test_a_wrong_password(protocol: str, tmp_path: Path) -> None:
         assert "wrong-one" not in str(caught.value)
 
 
-def test_a_login_is_told_to_known_hosts_alone(tmp_path: Path) -> None:
+def test_login_is_told_to_known_hosts_alone(tmp_path: Path) -> None:
     pytest.importorskip("paramiko")
     with over_sftp(tmp_path) as world:
         world.put("a.md", b"x")
@@ -61,7 +61,7 @@ def test_a_login_is_told_to_known_hosts_alone(tmp_path: Path) -> None:
             listed(Files(FilesOptions.model_validate(world.source)))
 
 
-def test_a_share_is_read_by_the_login_of_its_own_source(tmp_path: Path) -> None:
+def test_share_is_read_by_the_login_of_its_own_source(tmp_path: Path) -> None:
     pytest.importorskip("smbclient")
     with over_smb(tmp_path) as world:
         world.put("a.md", b"x")
@@ -73,7 +73,7 @@ def test_a_share_is_read_by_the_login_of_its_own_source(tmp_path: Path) -> None:
                 listed(Files(FilesOptions.model_validate(other)))
 
 
-def test_a_server_that_is_away_is_asked_later_and_found_again(world: World) -> None:
+def test_server_that_is_away_is_asked_later_and_found_again(world: World) -> None:
     if not isinstance(world, Behind):
         pytest.skip("has no proxy")
     world.put("a.md", b"x")

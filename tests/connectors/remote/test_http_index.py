@@ -39,7 +39,7 @@ def test_content_without_an_index_is_neither_listed_nor_empty(page: bytes) -> No
         entries(page, "http://host/docs/")
 
 
-def test_an_address_leads_back_to_the_name() -> None:
+def test_address_leads_back_to_the_name() -> None:
     for name in ("a b.md", "café.md", "R&D?#%.md", "\udcff.md"):
         link = address("http://host/docs", name)
         assert entries(f'<a href="{link}">x</a>'.encode(), "http://host/docs/") == {name: False}

@@ -19,7 +19,9 @@ KEYS = st.lists(st.sampled_from("abc"), max_size=4).map("/".join)
         (["", "a/b"], 9, [""]),
     ],
 )
-def test_cover(keys: list[str], limit: int, expected: list[str]) -> None:
+def test_keys_over_the_limit_are_covered_by_ancestors(
+    keys: list[str], limit: int, expected: list[str]
+) -> None:
     assert cover(keys, limit) == expected
 
 

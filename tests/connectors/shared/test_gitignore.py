@@ -79,11 +79,11 @@ def ignored(patterns: list[str], path: str) -> bool:
         ([".*"], ".git/", True),
     ],
 )
-def test_patterns(patterns: list[str], path: str, expected: bool) -> None:
+def test_pattern_ignores_as_git_does(patterns: list[str], path: str, expected: bool) -> None:
     assert ignored(patterns, path) is expected
 
 
-def test_a_file_may_have_any_line_ends_and_a_byte_order_mark() -> None:
+def test_file_may_have_any_line_ends_and_a_byte_order_mark() -> None:
     compiled = rules_of_file("\ufeff*.log\r\n# comment\r\n!keep.log")
     assert compiled.verdict("a.log", "a.log", directory=False) is True
     assert compiled.verdict("keep.log", "keep.log", directory=False) is False
@@ -163,7 +163,7 @@ def test_no_pattern_takes_long() -> None:
     assert printed(program, *_WORST).split() == ["None"] * 4
 
 
-def test_a_long_file_is_compiled_once_and_its_lines_when_they_are_needed() -> None:
+def test_long_file_is_compiled_once_and_its_lines_when_they_are_needed() -> None:
     text = "\n".join(f"*a*{number}*b" for number in range(1500))
     _compile.cache_clear()
     before = _compile.cache_info().misses
@@ -194,7 +194,7 @@ def test_matching_without_backtracking_finds_what_backtracking_does(patterns: li
         ("a\n" + "b" * 1001, "line 2 has more than 1,000 characters"),
     ],
 )
-def test_a_file_that_would_take_too_long_is_refused(text: str, reason: str) -> None:
+def test_file_that_would_take_too_long_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         rules_of_file(text)
 

@@ -30,7 +30,7 @@ TRICKY = st.lists(
         (b"\xed\xa0\x80", r"\xED\xA0\x80"),  # an encoded surrogate is not UTF-8
     ],
 )
-def test_escape(raw: bytes, text: str) -> None:
+def test_name_not_in_utf8_is_escaped(raw: bytes, text: str) -> None:
     assert escape(os.fsdecode(raw)) == text
 
 
@@ -48,12 +48,12 @@ def test_no_two_names_meet(raws: list[bytes]) -> None:
 
 
 @given(st.lists(NAMES, max_size=4))
-def test_a_key_leads_back_to_its_names(raws: list[bytes]) -> None:
+def test_key_leads_back_to_its_names(raws: list[bytes]) -> None:
     names = [os.fsdecode(raw) for raw in raws]
     assert names_of(key_of(names)) == names
 
 
 @pytest.mark.parametrize("key", ["..", "a/../b", "a//b", "/a", "a/", ".", r"a\x2Fb", r"\x2E\x2E", "a\0b"])
-def test_a_key_that_could_lead_elsewhere_is_refused(key: str) -> None:
+def test_key_that_could_lead_elsewhere_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match="not the key of a file"):
         names_of(key)

@@ -121,7 +121,7 @@ def put_many(world: DatabaseWorld, count: int, version: int) -> None:
 
 
 @against_sqlite
-def test_a_poll_reads_what_was_written_alone(tmp_path: Path) -> None:
+def test_poll_reads_what_was_written_alone(tmp_path: Path) -> None:
     world = polled(tmp_path)
     for name in "abcdefgh":
         world.put(name, b"one")
@@ -176,7 +176,7 @@ def test_rows_without_a_value_are_left_to_listings(tmp_path: Path) -> None:
 
 
 @against_sqlite
-def test_a_table_emptied_and_filled_again_with_a_column_that_starts_anew(tmp_path: Path) -> None:
+def test_table_emptied_and_filled_again_with_a_column_that_starts_anew(tmp_path: Path) -> None:
     world = polled(tmp_path)
     put_many(world, 5, 900)
     with watching(world.connector) as hints:
@@ -189,7 +189,7 @@ def test_a_table_emptied_and_filled_again_with_a_column_that_starts_anew(tmp_pat
 
 
 @against_sqlite
-def test_the_newest_row_is_missed_when_it_goes(tmp_path: Path) -> None:
+def test_newest_row_is_missed_when_it_goes(tmp_path: Path) -> None:
     world = polled(tmp_path)
     world.put("a", b"one")
     world.put("b", b"one")
@@ -224,7 +224,7 @@ def test_two_may_watch_at_once(tmp_path: Path) -> None:
 
 
 @against_sqlite
-def test_a_watch_goes_on_when_the_table_comes_back(tmp_path: Path) -> None:
+def test_watch_goes_on_when_the_table_comes_back(tmp_path: Path) -> None:
     world = polled(tmp_path)
     world.do("ALTER TABLE documents RENAME TO away")
     with watching(world.connector) as hints:
@@ -237,7 +237,7 @@ def test_a_watch_goes_on_when_the_table_comes_back(tmp_path: Path) -> None:
 
 @against_sqlite
 @pytest.mark.parametrize("key", ["number", "Key"])
-def test_a_part_that_is_one_row(tmp_path: Path, key: str) -> None:
+def test_part_that_is_one_row(tmp_path: Path, key: str) -> None:
     world = polled(tmp_path, key=key)
     for name in ("1", "2", "2_", "2%", "[2]", "1/\\x", "1/y%", "1/y%/z", "A"):
         world.put(name, b"one")
@@ -248,7 +248,7 @@ def test_a_part_that_is_one_row(tmp_path: Path, key: str) -> None:
 
 
 @against_sqlite
-def test_a_part_before_anything_was_listed(tmp_path: Path) -> None:
+def test_part_before_anything_was_listed(tmp_path: Path) -> None:
     world = polled(tmp_path)
     for name in ("a", "a/b", "b"):
         world.put(name, b"one")
@@ -265,13 +265,13 @@ def test_a_part_before_anything_was_listed(tmp_path: Path) -> None:
         (None, None),
     ],
 )
-def test_a_time_as_version_is_when_it_was_modified(value: object, seconds: float | None) -> None:
+def test_time_as_version_is_when_it_was_modified(value: object, seconds: float | None) -> None:
     connector = Sql(SqlOptions.model_validate({**PLAIN, "version": "changed"}))
     assert connector._item({"id": 3, "changed": value}).modified == seconds
 
 
 @pytest.mark.parametrize("key", [3, "three", UUID(int=3)])
-def test_a_key_comes_back_as_it_was(key: object) -> None:
+def test_key_comes_back_as_it_was(key: object) -> None:
     item = Sql(SqlOptions.model_validate(PLAIN))._item({"id": key, "body": "x"})
     assert _BY_NAME[item.version.split()[0]](item.key) == key
 
@@ -333,7 +333,7 @@ def test_key_of_two_rows_is_reported_and_keeps_its_document(tmp_path: Path) -> N
 
 @against_sqlite
 @pytest.mark.parametrize("template", ["text", "file_name"])
-def test_a_template_that_names_no_column_needs_a_person(tmp_path: Path, template: str) -> None:
+def test_template_that_names_no_column_needs_a_person(tmp_path: Path, template: str) -> None:
     """With a version column only what is fetched shows it."""
     world = DatabaseWorld(tmp_path, **{template: "{nothing}"})
     world.put("a.md", b"one")
@@ -343,7 +343,7 @@ def test_a_template_that_names_no_column_needs_a_person(tmp_path: Path, template
 
 
 @against_sqlite
-def test_a_query_may_end_with_a_comment(tmp_path: Path) -> None:
+def test_query_may_end_with_a_comment(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path, query="SELECT * FROM documents -- all of them")
     world.put("a.md", b"one")
     item = listed(world.connector)["a.md"]
@@ -351,7 +351,7 @@ def test_a_query_may_end_with_a_comment(tmp_path: Path) -> None:
 
 
 @against_sqlite
-def test_a_database_that_is_busy_is_asked_later(tmp_path: Path) -> None:
+def test_database_that_is_busy_is_asked_later(tmp_path: Path) -> None:
     import sqlite3
 
     world = DatabaseWorld(tmp_path, url=f"sqlite:///{tmp_path}/documents.db?timeout=0.1")
@@ -367,7 +367,7 @@ def test_a_database_that_is_busy_is_asked_later(tmp_path: Path) -> None:
 
 
 @against_sqlite
-def test_too_large_a_document(tmp_path: Path) -> None:
+def test_document_over_max_size_is_refused(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path, max_size=10)
     world.put("a.md", b"x" * 11)
     with pytest.raises(BadDocument, match="11 bytes; max_size is 10"):
@@ -387,7 +387,7 @@ def test_rows_without_end_need_a_person(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @against_sqlite
-def test_a_row_of_many_megabytes_costs_itself_alone(tmp_path: Path) -> None:
+def test_row_of_many_megabytes_costs_itself_alone(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path, max_size=1_000_000)
     world.put("large.md", b"x" * 60_000_000)
     world.put("a.md", b"sound")
@@ -398,7 +398,7 @@ def test_a_row_of_many_megabytes_costs_itself_alone(tmp_path: Path) -> None:
 
 
 @against_sqlite
-def test_a_key_of_many_megabytes_needs_a_person(tmp_path: Path) -> None:
+def test_key_of_many_megabytes_needs_a_person(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path)
     world.put("k" * 10_000_000, b"x")
     with pytest.raises(NeedsHuman, match="more than 1,000 characters"):

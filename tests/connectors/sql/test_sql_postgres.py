@@ -78,7 +78,7 @@ def _typed(world: PostgresWorld, **more: Any) -> Sql:
 
 
 @pytest.mark.parametrize("version", ["changed", None])
-def test_types_of_columns(versioned: PostgresWorld, version: str | None) -> None:
+def test_column_of_each_type_becomes_metadata_and_text(versioned: PostgresWorld, version: str | None) -> None:
     shown = [name for name in TYPES if name != "picture"]
     connector = _typed(versioned, metadata=shown, version=version)
     [item] = listed(connector).values()
@@ -118,7 +118,7 @@ def test_rows_that_changed_at_the_same_time_are_all_seen(versioned: PostgresWorl
 
 
 @pytest.mark.parametrize("change", ["""DELETE FROM {} WHERE "Key" = '2500'""", "UPDATE {} SET version = 9"])
-def test_a_listing_shows_one_moment(versioned: PostgresWorld, change: str) -> None:
+def test_listing_shows_one_moment(versioned: PostgresWorld, change: str) -> None:
     """More rows than are taken at once, some of which change after the first came."""
     versioned.do(f"INSERT INTO {versioned.table} SELECT n::text, 'x', 7 FROM generate_series(1, 3000) n")
     before = listed(versioned.connector)
@@ -129,7 +129,7 @@ def test_a_listing_shows_one_moment(versioned: PostgresWorld, change: str) -> No
     assert listed(versioned.connector) != before
 
 
-def test_the_server_is_killed_and_comes_back(versioned: PostgresWorld, server: Running) -> None:
+def test_server_is_killed_and_comes_back(versioned: PostgresWorld, server: Running) -> None:
     versioned.do(f"INSERT INTO {versioned.table} SELECT n::text, repeat('x', 999)::bytea, 7 FROM "
                  "generate_series(1, 20000) n")  # fmt: skip
     before = listed(versioned.connector)
@@ -175,7 +175,7 @@ def test_columns_of_every_kind_can_grow(versioned: PostgresWorld, kind: str, val
     assert [item.key for item in connector.scan_under("4")] == ["4"]
 
 
-def test_a_watch_outlives_the_server(versioned: PostgresWorld, server: Running) -> None:
+def test_watch_outlives_the_server(versioned: PostgresWorld, server: Running) -> None:
     url = f"postgresql+psycopg://reader@{HOST}:{server.port}/postgres"
     given = {**versioned.source, "url": url, "cursor": "version", "poll": "50ms"}
     connector = PLUGIN.build(SqlOptions.model_validate(given))
@@ -222,7 +222,7 @@ def test_server_error_needs_a_person(versioned: PostgresWorld, change: str, mess
     assert PASSWORD not in str(caught.value)
 
 
-def test_a_server_that_never_answers_is_given_up(
+def test_server_that_never_answers_is_given_up(
     versioned: PostgresWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ingestor.connectors.sql.database._SECONDS", 2)

@@ -82,7 +82,7 @@ def test_entries_that_leave_the_feed_go_where_that_is_wanted(server: Site, tmp_p
     assert listed(connector).keys() == {"tag:b", "tag:c"}
 
 
-def test_a_feed_that_is_cut_off_takes_nothing_away(server: Site, tmp_path: Path) -> None:
+def test_feed_that_is_cut_off_takes_nothing_away(server: Site, tmp_path: Path) -> None:
     connector = feed(server, tmp_path, keep=False)
     tell(server, "a", "b", "c")
     first = listed(connector)
@@ -91,7 +91,7 @@ def test_a_feed_that_is_cut_off_takes_nothing_away(server: Site, tmp_path: Path)
     assert listed(connector) == first
 
 
-def test_a_changed_option_looks_at_everything_again(server: Site, tmp_path: Path) -> None:
+def test_changed_option_looks_at_everything_again(server: Site, tmp_path: Path) -> None:
     tell(server, "a", "b")
     listed(feed(server, tmp_path))
     tell(server, "b")
@@ -102,7 +102,7 @@ def test_a_changed_option_looks_at_everything_again(server: Site, tmp_path: Path
 # -- what is asked
 
 
-def test_a_feed_that_did_not_change_is_not_sent(server: Site, tmp_path: Path) -> None:
+def test_feed_that_did_not_change_is_not_sent(server: Site, tmp_path: Path) -> None:
     tell(server, "a", "b")
     server.html("/a.html")
     server.html("/b.html")
@@ -129,7 +129,7 @@ def test_articles_of_changed_entries_alone_are_read(server: Site, tmp_path: Path
     assert listed(connector)["tag:a"].version != first["tag:a"].version
 
 
-def test_a_feed_that_moved_is_still_known(server: Site, tmp_path: Path) -> None:
+def test_feed_that_moved_is_still_known(server: Site, tmp_path: Path) -> None:
     tell(server, "a")
     server.replies["/new"] = server.replies.pop("/feed")
     server.redirect("/feed", "/new", 301)
@@ -141,7 +141,7 @@ def test_a_feed_that_moved_is_still_known(server: Site, tmp_path: Path) -> None:
 # -- articles
 
 
-def test_an_article_and_what_the_feed_has_of_it(server: Site, tmp_path: Path) -> None:
+def test_article_and_what_the_feed_has_of_it(server: Site, tmp_path: Path) -> None:
     tell(server, "a")
     server.html("/a.html", text="The whole story.")
     item = listed(feed(server, tmp_path / "1"))["tag:a"]
@@ -181,7 +181,7 @@ def test_feed_text_is_the_document_without_an_article(server: Site, tmp_path: Pa
     assert b"A harbour." in connector.fetch(listed(connector)["tag:a"]).data
 
 
-def test_an_article_that_can_not_be_read_now_is_read_later(server: Site, tmp_path: Path) -> None:
+def test_article_that_can_not_be_read_now_is_read_later(server: Site, tmp_path: Path) -> None:
     connector = feed(server, tmp_path, full_article=True)
     tell(server, "a", "b")
     server.html("/b.html")
@@ -192,7 +192,7 @@ def test_an_article_that_can_not_be_read_now_is_read_later(server: Site, tmp_pat
     assert listed(connector).keys() == {"tag:a", "tag:b"}, "though the feed did not change"
 
 
-def test_an_article_that_is_too_large(server: Site, tmp_path: Path) -> None:
+def test_article_over_max_size_is_refused(server: Site, tmp_path: Path) -> None:
     tell(server, "a")
     server.say("/a.html", b"x" * 5000, Content_Type="text/html")
     connector = feed(server, tmp_path, full_article=True, max_size=1000)
@@ -200,7 +200,7 @@ def test_an_article_that_is_too_large(server: Site, tmp_path: Path) -> None:
         connector.fetch(listed(connector)["tag:a"])
 
 
-def test_an_article_that_leads_inside_gets_nothing(tmp_path: Path) -> None:
+def test_article_that_leads_inside_gets_nothing(tmp_path: Path) -> None:
     with site("127.0.0.2") as server, site("127.0.0.1", server.port) as victim:
         tell(server, "a", "b")
         server.redirect("/a.html", victim.url("/"))
@@ -227,7 +227,7 @@ def test_an_article_that_leads_inside_gets_nothing(tmp_path: Path) -> None:
         (Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n<rss"), Transient, "can't be read"),
     ],
 )
-def test_a_feed_that_can_not_be_read(
+def test_unreadable_feed_raises_and_recovers(
     server: Site, tmp_path: Path, reply: Reply, kind: type[Exception], message: str
 ) -> None:
     tell(server, "a")
@@ -284,7 +284,7 @@ JSON = {
 WHEN = 1772359200.0
 
 
-def test_rss() -> None:
+def test_rss_entries_are_read() -> None:
     first, second, third = entries(RSS, "application/rss+xml", "https://x.test/feed").entries
     assert (first.key, first.link, first.title) == ("77", "https://x.test/a?x=1&y=2", "Café & more")
     assert (first.author, first.changed) == ("Ada", WHEN)
@@ -294,12 +294,12 @@ def test_rss() -> None:
     assert (third.key, third.title) == ("77", "Twice")
 
 
-def test_rss_of_the_first_kind() -> None:
+def test_rdf_entries_are_read() -> None:
     [entry] = entries(RDF, None, "https://x.test/feed").entries
     assert (entry.key, entry.title, entry.html) == ("https://x.test/c", "C", "Text.")
 
 
-def test_json_feed() -> None:
+def test_json_feed_entries_are_read() -> None:
     found = entries(json.dumps(JSON).encode(), "application/feed+json", "https://x.test/feed").entries
     assert found == (
         FeedEntry("5", "https://x.test/a", "", "<p>A</p>", "Ada", WHEN),
@@ -329,7 +329,7 @@ def test_entries_without_an_id_are_told_apart_by_all_they_have() -> None:
     assert [entry.key for entry in entries(moved, None, "https://x.test/feed").entries] == keys
 
 
-def test_a_time_without_a_zone_is_the_same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_without_a_zone_is_the_same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     feed = {"items": [{"id": 1, "date_published": "2026-03-01T10:00:00"}]}
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
@@ -341,7 +341,7 @@ def test_a_time_without_a_zone_is_the_same_everywhere(monkeypatch: pytest.Monkey
         time.tzset()
 
 
-def test_a_feed_that_was_cut_off_says_so() -> None:
+def test_feed_that_was_cut_off_says_so() -> None:
     found = entries(RSS[:-100], None, "https://x.test/feed")
     assert found.entries[0].key == "77"
     assert not found.whole
@@ -358,7 +358,7 @@ def test_entities_are_not_opened(tmp_path: Path) -> None:
     assert "s3cret" not in repr(entry)
 
 
-def test_a_page_of_an_entry_is_escaped() -> None:
+def test_page_of_an_entry_is_escaped() -> None:
     page = FeedEntry("1", None, "<b> & co", "<p>x</p>", 'Ada "L"', None).page().decode()
     assert "<title>&lt;b&gt; &amp; co</title>" in page
     assert 'content="Ada &quot;L&quot;"' in page

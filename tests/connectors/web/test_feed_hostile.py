@@ -45,12 +45,12 @@ def test_feed_that_is_read_for_ever_is_given_up(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", QUICK)
-def test_no_feed_at_all(kind: str) -> None:
+def test_document_without_a_feed_is_refused(kind: str) -> None:
     with pytest.raises(NoFeed):
         feed.read_confined(QUICK[kind].encode(), None, URL)
 
 
-def test_the_process_says_what_the_function_says() -> None:
+def test_process_says_what_the_function_says() -> None:
     data = ITEM.format(
         "<title>Ünï &amp; co</title><guid>1</guid><pubDate>Sun, 01 Mar 2026 10:00:00 GMT</pubDate>"
     )
@@ -109,7 +109,7 @@ def test_hostile_code_in_the_process_can_do_no_harm(tmp_path: Path, monkeypatch:
     assert (file.read_text(), secret.value) == ("private", b"as it was")
 
 
-def test_an_address_of_a_sitemap_that_has_a_million_lines() -> None:
+def test_address_of_a_sitemap_that_has_a_million_lines() -> None:
     begun = time.process_time()
     lines = "a\n" * 1_000_000
     found = sitemap(f"<urlset><url><loc>{lines}</loc></url></urlset>".encode(), URL, 10**7)

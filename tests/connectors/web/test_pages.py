@@ -45,7 +45,7 @@ def test_links_of_a_page_are_read() -> None:
      "<meta content='" + "a" * 300_000, "<meta http-equiv=refresh content='" + " " * 300_000 + "'>"],
 )  # fmt: skip
 @pytest.mark.timeout(20)
-def test_a_tangled_page_is_read_in_no_time(page: str) -> None:
+def test_tangled_page_is_read_in_no_time(page: str) -> None:
     links_of(page.encode(), None, "https://x.test/", "ingestor")
     shingles(page.encode())
 
@@ -77,7 +77,7 @@ def test_any_page_can_be_read(page: str) -> None:
          b'<link rel="edit" href="/no"/></entry></feed>', Sitemap(("https://x.test/a",))),
     ],
 )  # fmt: skip
-def test_sitemaps(data: bytes, expected: Sitemap) -> None:
+def test_sitemap_is_read(data: bytes, expected: Sitemap) -> None:
     assert sitemap(data, "https://x.test/map/s.xml", 10_000) == expected
 
 
@@ -96,7 +96,7 @@ def test_content_without_a_sitemap_is_refused(data: bytes, message: str) -> None
         sitemap(data, "https://x.test/s.xml", 10_000)
 
 
-def test_a_sitemap_that_unpacks_to_too_much() -> None:
+def test_sitemap_over_its_unpacked_limit_is_refused() -> None:
     with pytest.raises(TooLarge):
         sitemap(gzip.compress(b"<urlset>" + b" " * 100_000, mtime=0), "https://x.test/s.xml", 10_000)
 
@@ -152,7 +152,7 @@ def test_pages_that_are_no_copies_of_their_canonical_page_are_documents_of_their
         ("b%2Fc", "text/html", "b_c.html"),
     ],
 )
-def test_the_name_of_a_file(path: str, content_type: str | None, expected: str) -> None:
+def test_name_of_a_file(path: str, content_type: str | None, expected: str) -> None:
     assert blob_name(Page(f"https://x.test/{path}", content_type=content_type)) == expected
 
 

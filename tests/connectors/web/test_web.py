@@ -45,7 +45,7 @@ def test_pages_lead_to_what_is_included(server: Site, cache: Path) -> None:
     assert keys(server, web(server, cache, include=["*.pdf"])) == ["/a.pdf"]
 
 
-def test_a_list_is_just_that(server: Site, cache: Path) -> None:
+def test_list_is_just_that(server: Site, cache: Path) -> None:
     server.html("/a.html", "/c.html")
     server.html("/b.html", head='<link rel="canonical" href="/c.html">')
     assert keys(server, web(server, cache, "/a.html", "/b.html", "/gone.html", follow="none")) == [
@@ -55,7 +55,7 @@ def test_a_list_is_just_that(server: Site, cache: Path) -> None:
     assert server.paths() == ["/a.html", "/b.html", "/gone.html"]
 
 
-def test_a_sitemap_is_found_and_its_parts_are_read(server: Site, cache: Path) -> None:
+def test_sitemap_is_found_and_its_parts_are_read(server: Site, cache: Path) -> None:
     parts = "".join(f"<sitemap><loc>{path}</loc></sitemap>" for path in ("/one.xml.gz", "/two.txt"))
     server.say("/robots.txt", "Sitemap: /maps/index.xml")
     server.say("/maps/index.xml", f"<sitemapindex>{parts}</sitemapindex>")
@@ -188,20 +188,22 @@ def calendar(path: str) -> Reply | None:
     return Reply(page.encode(), headers={"Content-Type": "text/html"})
 
 
-def test_a_calendar_without_end(server: Site, cache: Path) -> None:
+def test_calendar_without_end(server: Site, cache: Path) -> None:
     server.fallback = lambda path: calendar(path) if path.startswith("/calendar") else None
     server.html("/", "/calendar")
     assert len(listed(web(server, cache))) == 1 + 20, "as deep as links are followed"
     assert len(listed(web(server, cache, depth=1000))) == 2 + 100, "so many queries of one path"
 
 
-def test_folders_within_each_other(server: Site, cache: Path) -> None:
+def test_endless_folders_are_cut_short(server: Site, cache: Path) -> None:
     page = Reply(b'<a href="down/">x</a>', headers={"Content-Type": "text/html"})
     server.fallback = lambda path: None if path == "/robots.txt" else page
     assert keys(server, web(server, cache, depth=1000)) == ["/", "/down/", "/down/down/", "/down/down/down/"]
 
 
-def test_no_more_than_max_pages(server: Site, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_pages_over_max_pages_are_not_read(
+    server: Site, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     server.html("/", *(f"/{number}.html" for number in range(50)))
     for number in range(50):
         server.html(f"/{number}.html")
@@ -218,7 +220,7 @@ def test_no_more_than_max_pages(server: Site, cache: Path, caplog: pytest.LogCap
 
 @pytest.mark.parametrize("start", ["/", "/x.xml"])
 @pytest.mark.parametrize("follow", ["none", "links", "sitemap"])
-def test_a_site_that_is_not_public_needs_to_be_allowed(
+def test_site_that_is_not_public_needs_to_be_allowed(
     server: Site, cache: Path, follow: str, start: str
 ) -> None:
     connector = web(server, cache, start, follow=follow, allow_private=[])
@@ -228,7 +230,7 @@ def test_a_site_that_is_not_public_needs_to_be_allowed(
 
 
 @pytest.mark.parametrize("follow", ["none", "links", "sitemap"])
-def test_a_site_that_leads_inside_gets_nothing(cache: Path, follow: str) -> None:
+def test_site_that_leads_inside_gets_nothing(cache: Path, follow: str) -> None:
     with site("127.0.0.2") as server, site("127.0.0.1", server.port) as victim:
         place = {"none": "/", "links": "/a/", "sitemap": "/sitemap.xml"}[follow]
         server.redirect(place, victim.url("/"))

@@ -90,7 +90,7 @@ def test_other_ports_are_not_asked(server: Site, port: int) -> None:
         client.get(f"http://127.0.0.2:{port}/")
 
 
-def test_the_address_that_was_judged_is_the_one_that_is_asked(server: Site, victim: Site) -> None:
+def test_address_that_was_judged_is_the_one_that_is_asked(server: Site, victim: Site) -> None:
     """The name says something else from the second time on, and the system knows no such name at all."""
     asked: list[str] = []
     answers = iter(["127.0.0.2", "127.0.0.1", "127.0.0.1"])
@@ -110,7 +110,7 @@ def test_the_address_that_was_judged_is_the_one_that_is_asked(server: Site, vict
     assert server.asked[0][1]["host"] == f"rebinding.test:{server.port}"
 
 
-def test_a_connection_is_not_used_for_another_name(server: Site) -> None:
+def test_connection_is_not_used_for_another_name(server: Site) -> None:
     names = outside(one_test=["127.0.0.2"], two_test=["127.0.0.2"])
     server.say("/", b"here")
     with client_of(server, names=names) as client:
@@ -130,7 +130,7 @@ def test_no_proxy_of_the_environment_is_asked(
     assert victim.connections == 0
 
 
-def test_a_name_without_an_address(server: Site) -> None:
+def test_name_without_an_address_is_retried_later(server: Site) -> None:
     def resolve(host: str, port: int) -> list[str]:
         raise socket.gaierror(-2, "Name or service not known")
 
@@ -138,7 +138,7 @@ def test_a_name_without_an_address(server: Site) -> None:
         client.get("http://nowhere.test/")
 
 
-def test_a_name_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
+def test_name_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
     never = threading.Event()
 
     def resolve(host: str, port: int) -> list[str]:

@@ -36,7 +36,7 @@ def test_unchanged_page_is_requested_once_and_not_sent(server: Site, cache: Path
     assert server.bodies == sent
 
 
-def test_by_the_time_of_change_alone(server: Site, cache: Path) -> None:
+def test_page_without_etag_is_known_by_its_time_of_change(server: Site, cache: Path) -> None:
     server.replies["/"] = Reply(
         b"<p>one</p>", headers={"Last-Modified": LONG_AGO, "Content-Type": "text/html"}, etag=False
     )
@@ -64,7 +64,7 @@ def test_another_etag_of_the_same_content_is_no_change(server: Site, cache: Path
     assert listed(web(server, cache)) == items
 
 
-def test_a_lost_cache_costs_one_reading(server: Site, cache: Path) -> None:
+def test_lost_cache_costs_one_reading(server: Site, cache: Path) -> None:
     server.html("/", "/a.html")
     server.html("/a.html")
     first = listed(web(server, cache))
@@ -79,7 +79,7 @@ def test_a_lost_cache_costs_one_reading(server: Site, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"not a database, though as long as one" * 300, b""])
-def test_a_damaged_cache_is_made_anew(server: Site, cache: Path, damage: bytes) -> None:
+def test_damaged_cache_is_made_anew(server: Site, cache: Path, damage: bytes) -> None:
     server.html("/", "/a.html")
     server.html("/a.html")
     first = listed(web(server, cache))
@@ -128,7 +128,7 @@ def test_page_read_before_a_kill_is_not_sent_again(server: Site, cache: Path) ->
     assert items == listed(web(server, cache.with_name("fresh")))
 
 
-def test_a_cache_that_can_not_be_written(server: Site, tmp_path: Path) -> None:
+def test_cache_that_can_not_be_written(server: Site, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NeedsHuman, match="choose another folder with `cache`"):
         listed(web(server, tmp_path / "file/x"))

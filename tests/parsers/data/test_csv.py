@@ -36,7 +36,7 @@ TABLE = "| a | b |\n| --- | --- |\n| 1 | 2 |"
         ("a.csv", "", ""),
     ],
 )
-def test_tables(name: str, source: str, text: str) -> None:
+def test_table_of_each_dialect_is_read(name: str, source: str, text: str) -> None:
     assert parse(source, name).text == text
 
 
@@ -56,7 +56,7 @@ def test_every_table_has_the_header_and_no_row_is_lost() -> None:
     assert max(map(len, texts(document))) < 1500
 
 
-def test_a_row_more_moves_few_borders() -> None:
+def test_row_more_moves_few_borders() -> None:
     lines = rows(500)
     before = set(texts(parse("\n".join(["id,name,value", *lines]))))
     after = set(texts(parse("\n".join(["id,name,value", *lines[:100], "new,row,here", *lines[100:]]))))

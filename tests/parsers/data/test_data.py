@@ -58,7 +58,7 @@ def test_small_json_is_one_block() -> None:
         ('{"a": {' + f'"x": "{LONG * 4}"' + "}", ["a"]),
     ],
 )
-def test_json_of_all_kinds(source: str, expected: list[str | None]) -> None:
+def test_json_of_each_kind_gives_its_symbols(source: str, expected: list[str | None]) -> None:
     assert symbols(parse("a.json", source)) == expected
 
 
@@ -219,5 +219,5 @@ def test_laws_hold_for_any_marks(name: str, marks: list[str]) -> None:
         ("<title> <![CDATA[ A  b ]]> </title>", "A b"),
     ],
 )
-def test_a_title_of_blanks_alone_is_a_title(title: str, found: str | None) -> None:
+def test_title_of_blanks_alone_is_a_title(title: str, found: str | None) -> None:
     assert parse("a.xml", f"<a>{title}<title>Next</title></a>".encode()).title == found

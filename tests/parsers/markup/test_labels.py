@@ -90,12 +90,12 @@ def kinds_above_a_heading(kind: str, source: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("kind", "source"), cases(LABELS))
-def test_labels(kind: str, source: str) -> None:
+def test_label_above_a_heading_belongs_to_it(kind: str, source: str) -> None:
     assert kinds_above_a_heading(kind, source) == {"label"}
 
 
 @pytest.mark.parametrize(("kind", "source"), cases(COMMENTS))
-def test_comments(kind: str, source: str) -> None:
+def test_comment_above_a_heading_stays_a_comment(kind: str, source: str) -> None:
     assert kinds_above_a_heading(kind, source) == {"comment"}
 
 
@@ -104,7 +104,7 @@ def test_label_on_its_own_belongs_to_the_section_before(kind: str, source: str) 
     assert not kinds_above_a_heading(kind, source) & {"label", "comment"}
 
 
-def test_a_label_behind_a_heading_is_in_its_section() -> None:
+def test_label_behind_a_heading_is_in_its_section() -> None:
     document = parsed("latex", "\\section{One}\n\\label{one}\nText.\n")
     assert [block.kind for block in document.blocks] == ["heading", "label", "paragraph"]
     assert [heading.end for heading in headings(document)] == [document.text.index("\n")]

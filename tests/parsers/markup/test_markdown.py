@@ -37,7 +37,7 @@ def test_title_is_the_front_matters_or_the_first_headings(source: str, title: st
 
 
 @pytest.mark.parametrize("source", ["---\n\nprose\n---\n", "---\nprose: yes\n", "text\n---\nkey: x\n---\n"])
-def test_a_rule_is_no_front_matter(source: str) -> None:
+def test_rule_is_no_front_matter(source: str) -> None:
     assert "front_matter" not in [block.kind for block in parse(source).blocks]
 
 
@@ -74,7 +74,7 @@ def test_absurd_nesting_is_covered_all_the_same(source: str) -> None:
     obeys_laws(PARSER, Blob((source + "\n\n# Last\n").encode(), "a.md"))
 
 
-def test_a_list_is_one_block_however_deep_it_is() -> None:
+def test_list_is_one_block_however_deep_it_is() -> None:
     nested = "\n".join("  " * i + "- a" for i in range(80))
     document = parse(f"{nested}\n\nafter\n\nthe end")
     assert [b.kind for b in document.blocks] == ["list", "paragraph", "paragraph"]
@@ -94,7 +94,7 @@ def test_titles_are_as_they_are_shown(source: str, title: str) -> None:
     assert parse(source).title == title
 
 
-def test_a_panic_of_the_library_is_the_documents_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_panic_of_the_library_is_the_documents_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     class PanicException(BaseException):  # as PyO3's, which nothing else derives from
         pass
 
@@ -123,7 +123,7 @@ def test_laws_hold_for_any_markdown(source: str) -> None:
     obeys_laws(PARSER, Blob(source.encode(), "a.md"))
 
 
-def test_a_tab_may_stand_behind_marks_at_the_end_of_a_line() -> None:
+def test_tab_may_stand_behind_marks_at_the_end_of_a_line() -> None:
     blocks = parse("```\na\t\n```\t\n# h #\t\nb\n").blocks
     assert [(block.kind, block.title) for block in blocks] == [
         ("code", None),

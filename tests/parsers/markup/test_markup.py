@@ -70,7 +70,7 @@ def test_code_block_ends_with_its_indentation(
         ("====\n----\n====\n", []),
     ],
 )
-def test_titles_of_restructuredtext(source: str, titles: list[str]) -> None:
+def test_restructuredtext_titles_become_headings(source: str, titles: list[str]) -> None:
     assert [block.title for block in parse("rst", source).blocks if block.kind == "heading"] == titles
 
 

@@ -20,7 +20,7 @@ from ingestor.registry import Options
         (r"\url{x} \vec x \cdot \bf y", "x x y"),
     ],
 )
-def test_accents_and_letters(markup: str, text: str) -> None:
+def test_accents_become_their_letters(markup: str, text: str) -> None:
     assert plain(markup) == text
 
 

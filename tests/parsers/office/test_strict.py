@@ -64,5 +64,5 @@ def test_odf_whose_type_stands_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("before", [bytes(128), b"POST /print HTTP/1.1\r\n\r\n", bytes(1024)])
-def test_pdf_behind_another_header(before: bytes) -> None:
+def test_pdf_behind_another_header_is_read(before: bytes) -> None:
     assert "Some words" in read(before + pdf([[(72, 700, 12, "Some words")]])).text

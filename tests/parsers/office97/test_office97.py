@@ -39,7 +39,7 @@ def blocks(document: Document) -> list[tuple[str, int, str]]:
     return [(b.kind, b.level, text) for b, text in zip(document.blocks, texts(document), strict=True)]
 
 
-def test_a_presentation_beside_its_copy_for_powerpoint_95() -> None:
+def test_presentation_beside_its_powerpoint_95_copy_is_read() -> None:
     with OleFileIO(FILES / "harbours.ppt") as file:
         today = {name: file.openstream(name).read() for name in ("PowerPoint Document", "Current User")}
     old = {name: b"\3\0\0\0 of 1995".ljust(40, b"\0") for name in today}
@@ -49,11 +49,11 @@ def test_a_presentation_beside_its_copy_for_powerpoint_95() -> None:
         PARSER.parse(Blob(ole(old), "a.ppt"))
 
 
-def test_a_workbook_with_a_name_whose_formula_is_unknown() -> None:
+def test_workbook_with_a_name_whose_formula_is_unknown() -> None:
     assert parse(ole({"Workbook": with_name(b"\x2d" + bytes(8))})).blocks[0].title == "Prices"
 
 
-def test_a_workbook_with_a_comment_of_another_length() -> None:
+def test_workbook_with_an_overlong_comment_is_read() -> None:
     """At the end of its first sheet: row, column, flags, number and author, and bytes that nobody expects."""
     stream = workbook()
     note = struct.pack("<HHHHHB", 0, 0, 0, 1, 3, 0) + b"Adaxxxx"
@@ -62,11 +62,11 @@ def test_a_workbook_with_a_comment_of_another_length() -> None:
     assert parse(ole({"Workbook": _moved(book, end, len(note) + 4)})).blocks[0].title == "Prices"
 
 
-def test_a_workbook_in_capitals() -> None:
+def test_workbook_stream_in_capitals_is_read() -> None:
     assert parse(ole({"WORKBOOK": workbook()})).blocks[0].title == "Prices"
 
 
-def test_a_workbook_whose_sectors_are_claimed_twice() -> None:
+def test_workbook_whose_sectors_are_claimed_twice() -> None:
     """As old programs left them: Excel opens it."""
     stream = workbook()
     data = bytearray(ole({"Workbook": stream}))
@@ -141,7 +141,7 @@ def message(**properties: str | bytes) -> bytes:
     return ole(streams)
 
 
-def test_outlook() -> None:
+def test_outlook_message_is_read_with_its_head() -> None:
     data = message(
         x0037="Greetings", x1000="Hello,\r\n\r\nsee below.\r\n> quoted\r\n", x0C1A="Ada",
         x0C1F="ada@example.org", x0E04="Bo; Cy",
@@ -166,7 +166,7 @@ def test_outlook() -> None:
         ({"x10090102": b"\0\0\0\0\x28\0\0\0MELA\0\0\0\0{\\rtf1 Rich \\b text\\b0\\par}"}, ["Rich text"]),
     ],
 )  # fmt: skip
-def test_bodies_of_outlook(properties: dict[str, bytes], expected: list[str]) -> None:
+def test_outlook_body_of_each_kind_is_read(properties: dict[str, bytes], expected: list[str]) -> None:
     assert texts(parse(message(**properties))) == expected
 
 
@@ -187,7 +187,7 @@ def test_names_of_streams_in_any_case_are_found(change: Callable[[str], str]) ->
     assert len(list(unpack(Blob(data, "a.msg"), archives=False))) == 1
 
 
-def test_packed_rtf() -> None:
+def test_packed_rtf_is_unpacked() -> None:
     """The example of [MS-OXRTFCP] 3.1.1."""
     packed = bytes.fromhex(
         "2d0000002b0000004c5a4675f1c5c7a703000a007263706731323542320af32068656c090020627705b06c647d0a800fa0"

@@ -8,7 +8,7 @@ from ingestor.parsers.pdf.parser import PdfOptions, PdfParser, Read
 from tests.parsers.files import pdf
 
 
-def test_words_of_lines_and_of_tables() -> None:
+def test_words_of_lines_and_tables_are_counted() -> None:
     lines = (Line("three short words", 0, 9, 9, 9), Line("a", 0, 9, 9, 9, rows=(("a b", "c"), ("", "d"))))
     assert words_in([PageLines("1", 800, lines)]) == 7
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from ingestor.parsers.pdf.drawn import Edge, edges, grids
 
 
-def test_a_net_is_a_grid_of_cells() -> None:
+def test_net_is_a_grid_of_cells() -> None:
     across = [Edge(y, 0, 100) for y in (0, 10, 20)]
     upright = [Edge(0, 0, 20), Edge(50, 0, 10), Edge(100, 0, 20)]
     (grid,) = grids(across, upright)

@@ -18,10 +18,10 @@ def test_form_value_stands_at_its_field(field: Field, expected: dict[int, tuple[
     assert placed([field], words).values == expected
 
 
-def test_a_field_without_a_label_is_a_line_after_its_name() -> None:
+def test_field_without_a_label_is_a_line_after_its_name() -> None:
     (line,) = placed([Field("year", "1843", (300, 500, 340, 510))], []).lines
     assert (line.text, line.left, line.baseline) == ("year: 1843", 300, 500)
 
 
-def test_an_empty_box_beside_no_words_says_nothing() -> None:
+def test_empty_box_beside_no_words_says_nothing() -> None:
     assert placed([Field("c1_09[0]", "", (300, 500, 310, 510), ticked=False)], []).lines == ()

@@ -32,7 +32,7 @@ def _price_list(rows: int) -> bytes:
     return pdf(pages, lines=drawn)
 
 
-def test_a_table_whose_first_row_repeats_on_every_page_is_kept() -> None:
+def test_table_whose_first_row_repeats_on_every_page_is_kept() -> None:
     document = obeys_laws(PLUGIN.build(PdfOptions()), Blob(_price_list(300), "a.pdf"))
     assert document is not None
     assert {block.kind for block in document.blocks} == {"table"}
@@ -66,7 +66,7 @@ def test_what_is_furniture(repeated: Line, kept: bool) -> None:
 
 
 @pytest.mark.parametrize("drift", [0.0, 0.9, 1.8])
-def test_a_header_below_a_changing_line_goes_from_every_page(drift: float) -> None:
+def test_header_below_a_changing_line_goes_from_every_page(drift: float) -> None:
     head = [line("Pump P-7, manual for operators", 768 + drift * (n % 2)) for n in range(42)]
     own = [line(f"On the {name} of pumps", 780) for name in NAMES]
     body = [line(f"words of this page alone {n} " * 3, 400) for n in range(42)]
@@ -80,7 +80,7 @@ def test_figures_of_a_table_that_stands_at_the_edge_of_every_page_are_kept() -> 
     assert without_furniture(document) == document
 
 
-def test_a_page_with_nothing_but_a_running_head_still_loses_it() -> None:
+def test_page_with_nothing_but_a_running_head_still_loses_it() -> None:
     head = line("A running head", 780)
     blank = PageLines("7", 800, (head,))
     assert without_furniture([*pages(head), blank])[-1].lines == ()
@@ -91,7 +91,7 @@ def test_pages_that_all_say_the_same_are_not_emptied() -> None:
     assert without_furniture(tickets) == tickets
 
 
-def test_the_second_line_of_a_header_is_left_out_where_half_of_the_pages_have_it() -> None:
+def test_second_line_of_a_header_is_left_out_where_half_of_the_pages_have_it() -> None:
     head, second, code = line("A running head", 780), line("Its second line", 768), line("}", 756)
     found = without_furniture([*pages(head, second, count=4), *pages(head, code, count=3), *pages(head)])
     assert [len(page.lines) for page in found] == [2] * 4 + [2] * 3 + [1] * 6

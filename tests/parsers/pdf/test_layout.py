@@ -133,7 +133,7 @@ def test_bold_numbered_lines_are_headings() -> None:
     assert said[0] == ("heading", "2.1 Methods")
 
 
-def test_the_largest_words_of_the_first_page_are_its_title() -> None:
+def test_largest_words_of_the_first_page_are_its_title() -> None:
     page = PageLines(
         "1", 800, (at("GNU", 0, size=30.0), at("Octave", 1, size=30.0), at("many other words", 3))
     )
@@ -172,7 +172,7 @@ def test_any_lines_become_ordered_blocks_of_their_pages(
         (["it has a tall", at("fraction in it", 2)], "it has a tall fraction in it"),
     ],
 )
-def test_a_paragraph_goes_on_in_the_next_column_and_after_a_tall_line(
+def test_paragraph_goes_on_in_the_next_column_and_after_a_tall_line(
     said: list[str | Line], expected: str
 ) -> None:
     assert composed(*said) == [("paragraph", expected)]

@@ -73,7 +73,7 @@ def share(text: str, document: Document, page: int) -> float:
     return sum(word in found for word in words) / len(words)
 
 
-def test_words_pages_and_headings(parse: Parse) -> None:
+def test_scan_gives_words_pages_and_headings(parse: Parse) -> None:
     document = parse(scan())
     blocks_cover_text(document)
     assert share(ENGLISH, document, 0) > 0.95
@@ -84,7 +84,7 @@ def test_words_pages_and_headings(parse: Parse) -> None:
     assert "pages_without_text" not in dict(document.extra)
 
 
-def test_the_same_in_every_process(parse: Parse) -> None:
+def test_scan_gives_the_same_in_every_process(parse: Parse) -> None:
     plugin = find("parsers", "pdf")
     options = plugin.options.model_validate({"ocr": True})
     here = plugin.build(options).parse(Blob(scan(), "scan.pdf"))

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_with_rapidocr() -> None:
+def test_ocr_tests_pass_with_rapidocr() -> None:
     python = environment("ocr-venv", ("rapidocr==3.10.0", "onnxruntime==1.31.1"))
     test = "tests/parsers/pdf/test_ocr.py"
     command = [python, "-m", "pytest", "-v", "-m", "slow", "-p", "no:cacheprovider", "-W", "default", test]

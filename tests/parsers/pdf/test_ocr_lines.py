@@ -68,7 +68,7 @@ def test_paragraphs_and_headings_come_out_of_it() -> None:
     ]
 
 
-def test_an_empty_page() -> None:
+def test_empty_page_has_no_lines() -> None:
     assert lines([], WIDTH, HEIGHT) == ()
 
 
@@ -85,5 +85,5 @@ def test_every_line_comes_once_whatever_its_box(found: list[OcrLine]) -> None:
 
 
 @given(st.permutations([*column("a", 50), *column("b", 320)]))
-def test_the_order_in_which_they_were_seen_does_not_matter(found: list[OcrLine]) -> None:
+def test_order_in_which_they_were_seen_does_not_matter(found: list[OcrLine]) -> None:
     assert read(*found) == LEFT + RIGHT

@@ -96,7 +96,7 @@ def test_what_looks_like_a_heading_and_is_none(line: Line) -> None:
     assert line.text not in [title for _, title in found(*pages)]
 
 
-def test_a_style_that_is_used_within_the_text_makes_no_headings() -> None:
+def test_style_that_is_used_within_the_text_makes_no_headings() -> None:
     bold = [said(f"Term {n}", bold=True) for n in "abcde"]
     assert found(page(TEXT, "", *bold, *[TEXT] * 9)) == []
 
@@ -115,7 +115,7 @@ def test_levels_follow_numbers_else_size_and_what_comes_first() -> None:
     assert [level for level, _ in found(*pages)] == [1, 2, 3, 1]
 
 
-def test_a_title_and_its_authors_do_not_push_sections_down() -> None:
+def test_title_and_its_authors_do_not_push_sections_down() -> None:
     cover = [
         said("On Harbours", size=20.0),
         "",
@@ -128,7 +128,7 @@ def test_a_title_and_its_authors_do_not_push_sections_down() -> None:
     ]  # fmt: skip
 
 
-def test_a_chapter_and_its_title_are_one_heading() -> None:
+def test_chapter_and_its_title_are_one_heading() -> None:
     lines = [said("Chapter 2", size=14.0), said("The Mill", size=20.0)]
     assert found(page(TEXT, *[TEXT] * 5, number=1), page(*lines, *[TEXT] * 9, number=2)) == [
         (1, "Chapter 2 The Mill")
@@ -204,19 +204,19 @@ def test_sparse_outline_is_completed_by_headings_below_its_entries() -> None:
 
 
 @pytest.mark.parametrize("label", ["Hoofdstuk 2", "Kapitel 2", "Rozdział II"])
-def test_a_word_and_a_number_above_a_title_are_its_number_in_any_language(label: str) -> None:
+def test_word_and_a_number_above_a_title_are_its_number_in_any_language(label: str) -> None:
     lines = [said(label, size=14.0), said("The Mill", size=20.0)]
     assert found(page(TEXT, *[TEXT] * 5), page(*lines, *[TEXT] * 9, number=2)) == [(1, f"{label} The Mill")]
 
 
-def test_a_label_above_a_smaller_title_is_a_heading_of_its_own() -> None:
+def test_label_above_a_smaller_title_is_a_heading_of_its_own() -> None:
     lines = [said("Exercise 2", size=20.0), said("Solution", size=14.0)]
     assert [title for _, title in found(page(TEXT, *[TEXT] * 5), page(*lines, *[TEXT] * 9))] == [
         "Exercise 2", "Solution",
     ]  # fmt: skip
 
 
-def test_an_entry_of_the_outline_takes_a_label_above_it_and_no_other_line() -> None:
+def test_entry_of_the_outline_takes_a_label_above_it_and_no_other_line() -> None:
     lines = [
         said("Part IV", size=14.0),
         said("Of Mills", size=20.0),

@@ -21,7 +21,7 @@ def test_blocks_are_where_they_were_put(added: list[tuple[str, str]]) -> None:
 
 
 @given(st.lists(st.lists(TEXTS, max_size=4), max_size=5))
-def test_a_row_is_a_line_and_all_have_as_many_cells(rows: list[list[str]]) -> None:
+def test_row_is_a_line_and_all_have_as_many_cells(rows: list[list[str]]) -> None:
     table = clean(markdown_table(rows))
     bars = {line.replace("\\|", "").count("|") for line in table.split("\n")} if table else set()
     assert len(bars) <= 1
@@ -29,7 +29,7 @@ def test_a_row_is_a_line_and_all_have_as_many_cells(rows: list[list[str]]) -> No
     assert len(table.splitlines()) == (visible + 1 if visible else 0)
 
 
-def test_pages_and_headings() -> None:
+def test_heading_keeps_its_page_label_and_number() -> None:
     composer = Composer()
     composer.page, composer.page_label = 2, "iii"
     composer.heading(" A \n title ", 1, "1")

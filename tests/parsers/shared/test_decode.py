@@ -43,7 +43,7 @@ unicode_texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size
         (KOREAN * 2000, "cp949"),
     ],
 )
-def test_recognises_legacy_encodings(text: str, encoding: str) -> None:
+def test_legacy_encoding_is_recognized(text: str, encoding: str) -> None:
     assert decode(text.encode(encoding)) == text
 
 
@@ -86,7 +86,7 @@ def test_refuses_garbage_with_advice(data: bytes) -> None:
         decode(data)
 
 
-def test_a_stray_control_character_is_no_garbage() -> None:
+def test_stray_control_character_is_no_garbage() -> None:
     assert decode(b"a\x01b\x02") == "a\x01b\x02"
 
 
@@ -95,7 +95,7 @@ def test_keeps_what_terminals_and_page_printers_write() -> None:
     assert decode(log.encode()) == log
 
 
-def test_empty() -> None:
+def test_empty_data_gives_empty_text() -> None:
     assert decode(b"") == ""
     assert decode(b"\xef\xbb\xbf") == ""
 

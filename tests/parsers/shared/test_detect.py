@@ -153,7 +153,7 @@ def test_content_type(name: str, data: bytes, declared: str | None, expected: st
         ("application/atom+xml", "xml"),
     ],
 )
-def test_parser_kind(content_type: str, kind: str) -> None:
+def test_content_type_selects_the_parser(content_type: str, kind: str) -> None:
     assert parser_kind(content_type) == kind
 
 
@@ -185,12 +185,12 @@ def test_unsupported_format_is_named_with_advice(content_type: str, look: str) -
         ("application/pdf", None),
     ],
 )
-def test_code_language(content_type: str, language: str | None) -> None:
+def test_content_type_names_the_language(content_type: str, language: str | None) -> None:
     assert code_language(content_type) == language
 
 
 @pytest.mark.parametrize("content_type", ["application/zip", "application/gzip", "application/x-tar"])
-def test_an_archive_says_what_would_open_it(content_type: str) -> None:
+def test_archive_says_what_would_open_it(content_type: str) -> None:
     with pytest.raises(BadDocument, match=r"an archive .* `archives: true`"):
         parser_kind(content_type)
 
@@ -240,7 +240,7 @@ TYPES = (
         ("notes", b"a\0b", "application/octet-stream"),
     ],
 )
-def test_the_config_tells_what_text_is_by_its_name(key: str, data: bytes, expected: str) -> None:
+def test_config_tells_what_text_is_by_its_name(key: str, data: bytes, expected: str) -> None:
     name = key.rpartition("/")[2]
     assert content_type(with_type(Blob(data, name, None), key, TYPES)) == expected
 

@@ -25,10 +25,10 @@ from ingestor.parsers.shared.numbers import raise_digits, write_number
         ("unheardOf", {7: "7"}),
     ],
 )
-def test_written(style: str, numbers: dict[int, str]) -> None:
+def test_numbers_are_written_in_each_style(style: str, numbers: dict[int, str]) -> None:
     assert {value: write_number(value, style) for value in numbers} == numbers
 
 
 @pytest.mark.parametrize(("text", "shown"), [("3", "³"), ("-6", "⁻⁶"), ("st", "st"), ("", "")])
-def test_raised(text: str, shown: str) -> None:
+def test_raised_digits_become_superscripts(text: str, shown: str) -> None:
     assert raise_digits(text) == shown

@@ -75,7 +75,7 @@ def test_bombs_are_told_by_the_directory(monkeypatch: pytest.MonkeyPatch) -> Non
         Package(zipped({"a": "", "b": ""}))
 
 
-def test_a_directory_that_lies_gives_no_more_than_it_says() -> None:
+def test_directory_that_lies_gives_no_more_than_it_says() -> None:
     data = bytearray(zipped({"a.xml": b"<a>" + b" " * 100_000 + b"</a>"}))
     entry = data.rindex(b"PK\x01\x02")
     data[entry + 24 : entry + 28] = (10).to_bytes(4, "little")
@@ -83,7 +83,7 @@ def test_a_directory_that_lies_gives_no_more_than_it_says() -> None:
         Package(bytes(data)).read("a.xml")
 
 
-def test_encrypted_missing_and_cut_off_parts() -> None:
+def test_encrypted_missing_or_truncated_part_is_refused() -> None:
     data = bytearray(zipped({"a.xml": "<a/>"}))
     data[6] |= 1
     data[data.rindex(b"PK\x01\x02") + 8] |= 1

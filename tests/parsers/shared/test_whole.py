@@ -14,7 +14,7 @@ def test_only_plain_digits_are_a_number(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("level", ["9" * 5000, "²"])
-def test_a_heading_of_an_absurd_level_is_read(level: str) -> None:
+def test_heading_of_an_absurd_level_is_read(level: str) -> None:
     from ingestor.model import Blob
     from ingestor.registry import find
 
