@@ -204,20 +204,10 @@ def test_plan_of_a_rebuild_names_the_hold_for_what_an_edition_without_its_model_
     assert "29 of 30" in json.loads(ask("sync", "--json").out)["held"]["docs"]
 
 
-def test_plan_leaves_it_to_what_runs(synced: Project, ask: Ask) -> None:
+def test_plan_beside_a_daemon_leaves_the_work_to_it_and_names_its_file(synced: Project, ask: Ask) -> None:
     serve(synced)
     (synced.docs / "c.txt").write_text("more words")
     assert "To do it: " in ask("plan").out
-    with opened(load(synced.config, {}), serve=False):
-        answer = ask("plan")
-    assert answer.out.splitlines()[-1] == "Nothing was changed. The running ingestor will do it."
-
-
-def test_plan_of_another_file_beside_a_daemon_names_the_file_that_is_followed(
-    synced: Project, ask: Ask
-) -> None:
-    serve(synced)
-    (synced.docs / "c.txt").write_text("more words")
     other = synced.config.with_name("new.yaml")
     other.write_text(synced.config.read_text())
     config = load(synced.config, {})

@@ -279,48 +279,7 @@ def test_another_machine_embeds_nothing_again_unasked(
     assert recipes(small) != made
 
 
-# --- The language of a document's text as a filter ---
-TEXTS = dict(
-    line.split(" ", 1)
-    for line in (Path(__file__).parents[1] / "declaration.txt").read_text("utf-8").splitlines()
-)
-GERMAN = "result = collection.get(where={'language': 'de'})['documents']"
-WITHOUT_DETECTION = """
-import sys
-from ingestor.pipeline import language
-language.rules, language.identified = lambda: "", lambda document: document
-del sys.argv[0]
-from ingestor.cli.main import main
-main()
-"""
-
-
-@pytest.mark.slow
-def test_documents_made_before_detection_are_patched_and_nothing_is_embedded(project: Project) -> None:
-    project.settings["chunking"] = {"strategy": "changepoint", "max_tokens": 40}
-    project.configure()
-    for code in ("de", "en", "ru"):
-        (project.docs / f"{code}.txt").write_text(f"{TEXTS[code]}\n\n{TEXTS[code]}\n", "utf-8")
-    (project.docs / "declared.html").write_text(f"<html lang=de-AT><p>{TEXTS['en']}", "utf-8")
-    (project.docs / "code.py").write_text("def free(and_equal):\n    return 'in dignity and rights'\n")
-
-    project.under = (sys.executable, "-c", WITHOUT_DETECTION)
-    made = project.json("sync")["records"]["added"]
-
-    project.under = ()
-    patched = project.json("sync")
-    assert patched["records"] == {"added": 0, "replaced": 0, "patched": made, "dropped": 0}
-    assert patched["embedded"]["texts"] == 0
-
-    found = in_chroma(project.folder / "chroma", "docs", GERMAN)
-    assert " ".join(found).split() == (TEXTS["de"] + " " + TEXTS["de"]).split()
-    languages = {meta["file_name"]: meta.get("language") for _, _, meta, _ in project.records()}
-    assert languages == {
-        "de.txt": "de", "en.txt": "en", "ru.txt": "ru", "declared.html": "de-AT", "code.py": None,
-    }  # fmt: skip
-
-
-# --- The sections that chunks touch as a filter; types by name ---
+# --- Filters that records did not have before: the language and sections of a text, types by name ---
 TEXT = """\
 .. _start:
 
@@ -336,10 +295,13 @@ DEBUG
 
 It is off.
 """
+DECLARATION = (Path(__file__).parents[1] / "declaration.txt").read_text("utf-8")
+GERMAN = DECLARATION.partition("\nde ")[2].partition("\n")[0]
 OLDER = """
 import sys
-from ingestor.pipeline import metadata
+from ingestor.pipeline import language, metadata
 metadata.rules, metadata._headings = lambda *_: "", lambda *_: None
+language.rules, language.identified = lambda: "", lambda document: document
 del sys.argv[0]
 from ingestor.cli.main import main
 main()
@@ -347,22 +309,26 @@ main()
 
 
 @pytest.mark.slow
-def test_sections_are_listed_in_records_that_are_there_and_nothing_is_embedded(project: Project) -> None:
+def test_records_made_before_a_filter_are_patched_and_embed_nothing(project: Project) -> None:
     project.settings["chunking"] = {"strategy": "changepoint"}
     project.configure()
     (project.docs / "a.rst").write_text(TEXT, "utf-8")
-    (project.docs / "b.md").write_text("no heading\n")
+    (project.docs / "b.txt").write_text(GERMAN, "utf-8")
 
     project.under = (sys.executable, "-c", OLDER)
     made = project.json("sync")["records"]["added"]
-    assert not any("headings" in meta for _, _, meta, _ in project.records())
+    assert not any(meta.keys() & {"headings", "language"} for _, _, meta, _ in project.records())
 
     project.under = ()
     patched = project.json("sync")
     assert patched["records"] == {"added": 0, "replaced": 0, "patched": made, "dropped": 0}
     assert patched["embedded"]["texts"] == 0
-    where = "result = collection.get(where={'headings': {'$contains': 'DEBUG'}})['metadatas'][0]['headings']"
-    assert in_chroma(project.folder / "chroma", "docs", where) == ["Start", "DEBUG"]
+    headings = (
+        "result = collection.get(where={'headings': {'$contains': 'DEBUG'}})['metadatas'][0]['headings']"
+    )
+    assert in_chroma(project.folder / "chroma", "docs", headings) == ["Start", "DEBUG"]
+    german = "result = collection.get(where={'language': 'de'})['documents']"
+    assert " ".join(in_chroma(project.folder / "chroma", "docs", german)).split() == GERMAN.split()
     assert project.json("verify")["wrong_metadata"] == 0
 
     (project.docs / "a.rst").write_text("It begins here.\n", "utf-8")
