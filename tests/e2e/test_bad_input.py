@@ -76,9 +76,6 @@ MISTAKES = {
     "garbage as journal": (garbage_as_journal, "sync", 4, ("journal.sqlite3", "damaged", "backup", "delete")),
     "garbage as journal, looked at": (garbage_as_journal, "status", 4, ("journal.sqlite3", "damaged")),
     "a newer journal": (newer_journal, "sync", 4, ("format 999", "install a newer ingestor")),
-    "a file where the state is": (
-        lambda p: (shutil.rmtree(p.folder / "state"), (p.folder / "state").touch()), "sync", 4, ("state",),
-    ),
 }  # fmt: skip
 
 
