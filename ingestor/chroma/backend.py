@@ -192,9 +192,16 @@ class Collections:
         return right
 
     def delete(self, name: ChromaName) -> None:
-        """Delete our collection of that name, torn or whole; never another program's."""
+        """Delete our collection of that name, torn or whole; never another program's.
+
+        Its records go first. Chroma 1.5 keeps their lists when a collection is deleted, and gives them to new
+        records of any collection, which take the same rows.
+        """
         with suppress(Foreign):
-            if self._ours(self._client, name) is not None:
+            if (collection := self._ours(self._client, name)) is not None:
+                with suppress(Torn, Gone, Transient, NeedsHuman, Refused):  # a torn one
+                    index = ChromaIndex(self._client, collection.id, name)
+                    index.drop([*index.ids()])
                 self._client.delete_collection(name)
         if self.connection.supervisor:
             self.connection.supervisor.state.forget(name)

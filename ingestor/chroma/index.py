@@ -1,7 +1,8 @@
 """A collection of Chroma as an ``Index``.
 
 Vectors are always passed, so Chroma never embeds by itself. Chroma merges metadata, so a removed key must be
-passed as None.
+passed as None. A new record may take a row with the lists of a record whose collection was deleted (Chroma
+1.5): a list that it lacks is passed as None, too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import orjson
 
 from ingestor.chroma.client import INVALID, Client, DescribedCollection, Refused
 from ingestor.core.listings.pages import pages
+from ingestor.core.metadata_keys import LISTS
 from ingestor.model import Hit, Metadata, Record, RecordId
 from ingestor.ports import BadDocument, Gone, NeedsHuman
 
@@ -208,9 +210,11 @@ class ChromaIndex:
 
     def upsert(self, records: Sequence[Record]) -> None:
         check_records(records)
-        first, *others = rounds([(r.id, r.metadata) for r in records], self._client.quotas.metadata_keys)
-        within, most = dict(first), self._most_written(_RECORDS)
-        for batch in _batches(records, _record_size, lambda: min(self._pace.records, most)):
+        most = self._client.quotas.metadata_keys  # servers that have this quota keep no lists
+        without: Metadata = dict.fromkeys(LISTS) if most is None else {}
+        first, *others = rounds([(r.id, {**without, **r.metadata}) for r in records], most)
+        within, at_once = dict(first), self._most_written(_RECORDS)
+        for batch in _batches(records, _record_size, lambda: min(self._pace.records, at_once)):
             self._client.require_room()
             began = monotonic()
             send_in_halves(batch, lambda part: self._upsert(part, within))

@@ -4,7 +4,8 @@ from chromadb.utils.embedding_functions import known_embedding_functions
 
 from ingestor.chroma.client import Client
 from ingestor.chroma.collections import OUR_FUNCTIONS
-from tests.chroma.laws import many
+from ingestor.core.entries import ChromaName
+from tests.chroma.laws import many, record
 from tests.chroma.opening import catalog, opened
 
 
@@ -34,6 +35,26 @@ def test_empty_impostor_goes_and_one_with_records_is_put_aside(served: Client) -
     aside = catalog(served).evict("impostor").removeprefix("kept, as ")
     assert served.names()[full.uuid] == aside
     assert full.count() == 2
+
+
+def test_records_of_ours_leave_no_lists_to_others_when_their_collection_is_deleted(served: Client) -> None:
+    """Chroma 1.5 gives the lists of a deleted collection to new records that take the same rows."""
+    old = opened(served, "old")
+    old.upsert([record(f"{n}#0", people=["Ada", f"guest {n}"]) for n in range(5)])
+    catalog(served).delete(ChromaName("old"))
+    new = opened(served, "new")
+    new.upsert([record(f"{n}#0", topic="rain") for n in range(5)])
+    assert [dict(each.metadata) for each in new.read([*new.ids()])] == [{"topic": "rain"}] * 5
+
+
+def test_new_record_takes_no_list_of_ours_that_a_stranger_left(served: Client) -> None:
+    stranger = opened(served, "stranger")
+    stranger.upsert([record(f"{n}#0", folders=["a"], headings=["b"]) for n in range(5)])
+    served.delete_collection("stranger")
+    index = opened(served, "heir")
+    index.upsert([record(f"{n}#0", folders=["c"]) if n else record("0#0") for n in range(5)])
+    metadata = [dict(each.metadata) for each in index.read([f"{n}#0" for n in range(5)])]
+    assert metadata == [{}, *[{"folders": ["c"]}] * 4]
 
 
 def test_functions_that_we_name_for_readers_are_known_to_chroma() -> None:
