@@ -152,9 +152,16 @@ class EditionIndex(Shards[Index]):
     Chroma.
     """
 
-    def __init__(self, parts: Sequence[Index], words: LexicalIndex, uuids: Uuids = ()) -> None:
+    def __init__(
+        self, parts: Sequence[Index], words: LexicalIndex, uuids: Uuids = (), model: Model | None = None
+    ) -> None:
         super().__init__(parts)
-        self.words, self.uuids = words, uuids
+        self.words, self.uuids, self._model = words, uuids, model
+
+    def is_made_for(self, model: Model) -> bool:
+        """Whether Chroma knows this model's function, and its vectors are wanted."""
+        mine = self._model
+        return mine is not None and (mine.recipe, mine.reader) == (model.recipe, model.reader)
 
     def upsert(self, records: Sequence[Record]) -> None:
         super().upsert(records)
@@ -196,13 +203,15 @@ class EditionStore:
         self._straight = False  # whether Chroma's names are known to be those of the roles
 
     def open(self, name: EditionName) -> EditionIndex:
-        """Return the open collection; create a missing one.
+        """Return the open collection; create a missing one, and open it anew for another model.
 
-        Raises Transient when the server is away, NeedsHuman when the collection is not ours.
+        An empty collection follows the config to another model. Raises Transient when the server is away,
+        NeedsHuman when the collection is not ours.
         """
-        if name not in self._open:
-            self._open[name] = self._open_anew(name)
-        return self._open[name]
+        index = self._open.get(name)
+        if index is None or not index.is_made_for(self._model(name)):
+            index = self._open[name] = self._open_anew(name)
+        return index
 
     def check(self, name: EditionName) -> None:
         """Examine a collection. Whether search misses too many of its records is noted for ``rechunk.swap``.
@@ -328,7 +337,7 @@ class EditionStore:
                 part, uuid = self._chroma.open(place, model)
             parts.append(part)
             uuids.append(uuid)
-        return EditionIndex(parts, self._words.open(Shards(parts), tuple(uuids)), tuple(uuids))
+        return EditionIndex(parts, self._words.open(Shards(parts), tuple(uuids)), tuple(uuids), model)
 
     def _start_over(self, edition: Edition, why: str) -> None:
         """Delete the edition in Chroma, and doubt its records, so that all are written again."""

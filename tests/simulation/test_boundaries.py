@@ -12,6 +12,7 @@ import pytest
 
 from ingestor.app.parts import Parts
 from ingestor.engine import protocol
+from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.vectors.models import RemoteVectors
 from ingestor.rechunk import policy
@@ -31,6 +32,7 @@ from tests.simulation.laws import (
     ONE_STATE,
     OWN,
     REST,
+    SETTINGS,
     STOOD,
     LawBroken,
     hold,
@@ -65,9 +67,9 @@ def _of_any(self, serves, role):
     return [edition for edition in self.all() if edition.role == role]
 
 
-def _fed_by_all(self, serves, *others):
+def _fed_by_all(self, serves, edition, *others, **named):
     for collection in self.config.collections:
-        yield from _SOURCES(self, collection, *others)
+        yield from _SOURCES(self, collection, edition, *others, **named)
 
 
 _SOURCES = Parts.sources
@@ -92,6 +94,9 @@ BROKEN: Variants = {
         RemoteVectors, "_other_server", lambda self, now: None, {ONE_EMBEDDER},
     ),
     "an answer is given whatever was written meanwhile": (search, "AGAIN", 0, {ONE_STATE}),
+    "an open collection fits every model": (
+        EditionIndex, "is_made_for", lambda self, model: True, {SETTINGS},
+    ),
 }  # fmt: skip
 
 
@@ -134,8 +139,25 @@ def ask_during_edits(folder: Path) -> None:
     end(world)
 
 
+def change_the_model_of_none(folder: Path) -> None:
+    """The model changes while the collection is empty; then documents come."""
+    world = World(folder, 1)
+    world.settle()
+    world.engine.check_collections()
+    world.settle()
+    world.embedder = EMBEDDERS[1]
+    world.configure()
+    world.files.write("0.txt", LINES[0])
+    world.engine.scanner.look_again()
+    end(world)
+
+
 SHOWN_BY = dict(
-    zip(BROKEN, (want_approval, feed_two, feed_two, exchange_the_model, ask_during_edits), strict=True)
+    zip(
+        BROKEN,
+        (want_approval, feed_two, feed_two, exchange_the_model, ask_during_edits, change_the_model_of_none),
+        strict=True,
+    )
 )
 
 

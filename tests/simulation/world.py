@@ -159,6 +159,7 @@ class World:
             self.files.touched = lambda key: engine.scanner.look_again(FILES, key)
         if self.asking:
             self.chaos.asked = self.ask
+        self.approved.count_records()  # the process before may have died right after it removed some
         running.configure(watch=False)
         for files in self.places.values():
             files.wanted.clear()

@@ -53,6 +53,10 @@ class Approvals:
         journal = self._world.journal
         self._before = Editions(journal).all()
         self._undone = Requests(journal).all("refused")
+        self.count_records()
+
+    def count_records(self) -> None:
+        """Count records by collection and source: a change that touches none needs no approval."""
         self._records = Counter[tuple[str, str]]()
         names = {root: name for name, files in self._world.places.items() for root in [files.root]}
         for readers in self._world.all_readers:
