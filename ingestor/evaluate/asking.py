@@ -13,11 +13,12 @@ the same however many are drawn and whatever other documents there are.
 Near-duplicates are refused, and questions that fit their excerpts badly. The report uses fixed cosines, which
 fit one embedding model. Here both bounds follow from the questions themselves, so that they fit every model.
 
-- An excerpt fits its question badly when its cosine is below the upper decile of the cosines between
-  questions and excerpts of *other* questions about the same document. With all-MiniLM-L6-v2 and the 276
-  questions of three corpora of the report that decile is 0.29, and 3 % of their excerpts are below it.
+- An excerpt fits its question badly when its cosine is below a bound. The bound is the upper decile of the
+  cosines between questions and excerpts of *other* questions about the same document. It is 0.29 for
+  all-MiniLM-L6-v2 and the report's 276 questions on three corpora; 3 % of their excerpts are below.
+
 - Two questions are near-duplicates when their cosine is nine tenths of the way from the median of all pairs
-  to 1: with that model above 0.91. The nearest of the report's questions that differ have 0.89.
+  to 1. With that model this is above 0.91. The nearest of the report's questions that differ have 0.89.
 """
 
 from collections import defaultdict

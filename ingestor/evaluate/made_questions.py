@@ -33,7 +33,7 @@ _SHORTEST = 3  # words of a question
 _GAP = 2  # characters between two sentences of one excerpt
 _TERM = 60  # characters of the longest term
 _OWN = 150  # characters of the longest question of a document's own
-_TOLD = 2  # words of a question that carry meaning, at least
+_LEAST_WORDS = 2  # words of a question that carry meaning, at least
 _SKIPPED = frozenset({"heading", "code", "table", "front_matter", "rule", "html", "comment", "label"})
 _LIGHT = frozenset(  # words of English that carry no meaning of their own
     """
@@ -353,10 +353,10 @@ def _fill(question: str, match: "re.Match[str]", lead: str, lower: set[str]) -> 
         {"pp": "", **groups, "s": _as_object(subject, lower), "imperative": imperative}
     )
     asked = _turn_person(f"{asked[:-1]}{lead if not groups.get('pp') else ''}?")
-    told = [word for word in _WORD.findall(asked) if word.lower() not in _LIGHT]
+    meaningful = [word for word in _WORD.findall(asked) if word.lower() not in _LIGHT]
     if (
         _VAGUE.search(asked)
-        or len(told) < (1 if question == "What {be} {s}?" else _TOLD)
+        or len(meaningful) < (1 if question == "What {be} {s}?" else _LEAST_WORDS)
         or len(asked) > _OWN
     ):
         return ""
@@ -424,10 +424,10 @@ def _relate(text: str, lower: set[str]) -> str:
     """Ask how two noun phrases of a sentence are related; "" if there are no two."""
     phrases = dict.fromkeys(_as_object(_singular(match["np"]), lower) for match in _NOUNS.finditer(text))
     weights = {each: sum(word not in _LIGHT for word in each.lower().split()) for each in phrases}
-    told = [each for each in phrases if weights[each] and _is_plain_phrase(each)]
-    if len(told) < 2:
+    plain = [each for each in phrases if weights[each] and _is_plain_phrase(each)]
+    if len(plain) < 2:
         return ""
-    first, second = sorted(sorted(told, key=lambda each: -weights[each])[:2], key=list(phrases).index)
+    first, second = sorted(sorted(plain, key=lambda each: -weights[each])[:2], key=list(phrases).index)
     be = "are" if re.search(r"[^su]s$", first.partition(" of ")[0]) else "is"
     return _turn_person(f"How {be} {first} related to {second}?")
 

@@ -1,8 +1,8 @@
 """An HTTP server in a thread of its own: uvicorn with limits.
 
 The thread and its event loop belong to the server. The rest of the program calls ``start`` and ``stop``.
-``Connection`` bounds what uvicorn does not: the time in which a client sends a head or reads an answer. h11
-parses requests, and refuses ambiguous heads (request smuggling).
+``Connection`` bounds what uvicorn does not: the time in which a client sends a head or reads an answer.
+Requests are parsed by h11, which refuses ambiguous heads (request smuggling).
 """
 
 import asyncio

@@ -18,7 +18,7 @@ import Stemmer
 
 from ingestor.core.events import event
 from ingestor.core.shards import join, separate
-from ingestor.lexical import tables, terms
+from ingestor.lexical import rules, tables
 from ingestor.ports import Transient
 from ingestor.state.files import refuse_link
 
@@ -63,8 +63,8 @@ def mark() -> int:
 
     A file with another mark is built again.
     """
-    rules = (_SCHEMA, terms.VERSION, terms.LONGEST, Stemmer.version(), sorted(terms.ALGORITHMS.items()))
-    return crc32(repr(rules).encode()) & 0x7FFFFFFF
+    decisive = (_SCHEMA, rules.VERSION, rules.LONGEST, Stemmer.version(), sorted(rules.ALGORITHMS.items()))
+    return crc32(repr(decisive).encode()) & 0x7FFFFFFF
 
 
 class LexicalFile:

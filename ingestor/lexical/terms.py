@@ -18,18 +18,8 @@ from unicodedata import normalize
 
 import Stemmer
 
-# Languages as metadata has them (ISO 639-1), and their names in Snowball.
-ALGORITHMS = {
-    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
-    "en": "english", "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian",
-    "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian",
-    "id": "indonesian", "it": "italian", "lt": "lithuanian", "nb": "norwegian", "ne": "nepali",
-    "nl": "dutch", "nn": "norwegian", "no": "norwegian", "pl": "polish", "pt": "portuguese",
-    "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish",
-    "yi": "yiddish",
-}  # fmt: skip
-VERSION = 2  # raised whenever the same text gives other terms: indexes are made again
-LONGEST = 64  # characters of a term; longer ones are cut
+from ingestor.lexical.rules import ALGORITHMS, LONGEST
+
 _KEPT_STEMS = 2**14  # stems that are kept in memory; most words are found in the larger cache of terms
 _ACCENTS = range(0x300, 0x370)  # combining marks of Latin, Greek and Cyrillic letters
 _HAN = "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"

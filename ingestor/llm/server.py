@@ -1,9 +1,9 @@
 """Requests to a server of models with OpenAI's API, and their outcomes.
 
-Requests end: after a limit of seconds in all, and with an answer of limited size. httpx limits the time
-between two bytes, so a server that sends one every second is never late. Here each read waits until the
-deadline of its request instead. Answers are asked for uncompressed, and others are refused: a megabyte that
-is sent may be a thousand once it is unpacked.
+Requests end: after a limit of seconds in all, and with an answer of limited size. The library httpx limits
+the time between two bytes, so a server that sends one every second is never late. Here each read waits until
+the deadline of its request instead. Answers are asked for uncompressed, and others are refused: a megabyte
+that is sent may be a thousand once it is unpacked.
 
 The key is sent as a header, and appears nowhere else: where a server quotes it, it is struck out.
 """
@@ -42,7 +42,7 @@ class Reply:
     content: bytes
 
 
-def bounded_client(
+def open_bounded_client(
     base_url: str, headers: Mapping[str, str], seconds: float, connections: int
 ) -> "httpx.Client":
     """Create a client. ``seconds``: limit of a request with its answer.
@@ -59,7 +59,7 @@ def bounded_client(
     )
 
 
-def bounded_post(client: "httpx.Client", path: str, body: Mapping[str, Any], most: int) -> Reply:
+def post_bounded(client: "httpx.Client", path: str, body: Mapping[str, Any], most: int) -> Reply:
     """Send a JSON body and read an answer of at most ``most`` bytes.
 
     Raises UnusableAnswer, httpx.TimeoutException or another httpx.TransportError.
@@ -149,7 +149,7 @@ class ModelRequests:
         import httpx
 
         try:
-            reply = bounded_post(self._client, path, body, most)
+            reply = post_bounded(self._client, path, body, most)
         except httpx.TimeoutException:
             raise TryAgain(f"gave no answer within {self._server.timeout:g} s") from None
         except httpx.TransportError as error:
@@ -174,7 +174,7 @@ class ModelRequests:
             raise NeedsHuman(self.describe("can't be called: api_key must be one line of ASCII"))
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         server = self._server
-        client = bounded_client(server.base_url, headers, server.timeout, server.concurrency)
+        client = open_bounded_client(server.base_url, headers, server.timeout, server.concurrency)
         finalize(self, client.close)
         return client
 

@@ -39,7 +39,7 @@ class TestPooled(TestCluster):
 
 @pytest.mark.parametrize("more", [{}, {"vectors": "pooled"}])
 def test_collection_is_always_as_if_made_at_once(more: dict[str, str]) -> None:
-    keep(PLUGIN, {"max_tokens": 120, "min_tokens": 30, **more})
+    keep(PLUGIN, {"max_tokens": 120, "min_tokens": 30, **more}, joins=True)
 
 
 def published(vectors: Vectors, longest: int) -> Cuts:

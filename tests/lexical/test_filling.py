@@ -74,7 +74,7 @@ def test_damaged_file_is_made_again(store: OneCollection, tmp_path: Path, size: 
 def test_file_of_other_rules_is_made_again(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / NAME
     filled(store, path)
-    monkeypatch.setattr(lexical_file.terms, "VERSION", 99)
+    monkeypatch.setattr(lexical_file.rules, "VERSION", 99)
     with pytest.raises(Unusable), reading(path):
         pass
     with opened(path) as file:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.lexical.terms import LONGEST, question_words, terms
+from ingestor.lexical.rules import LONGEST
+from ingestor.lexical.terms import question_words, terms
 
 
 @pytest.mark.parametrize(

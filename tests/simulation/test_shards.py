@@ -83,10 +83,10 @@ def _salted(self: Any, parts: Any) -> None:
     """As Python's own hash, which differs between two runs."""
     self.parts = tuple(parts)
     salt = Random(str(parts)).random()
-    self._divided = lambda items, id_of: _DIVIDED(self, items, lambda item: f"{salt}{id_of(item)}")
+    self._divide = lambda items, id_of: _DIVIDED(self, items, lambda item: f"{salt}{id_of(item)}")
 
 
-_DIVIDED = sharding.Shards._divided
+_DIVIDED = sharding.Shards._divide
 
 
 def _new_names_first(editions: Any, key: Any) -> Any:

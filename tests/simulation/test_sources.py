@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ingestor.app import handover
 from ingestor.engine import flight, protocol
 from ingestor.engine.flight import Phase
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.model import SourceName
-from ingestor.state.journal import Journal
 from tests.simulation.directed import History, end, go_on
 from tests.simulation.histories import Seeds, Variants, crashes, show
 from tests.simulation.laws import CLEAN, EXACT, HELD, REST
@@ -113,7 +113,7 @@ def _whoever_has_the_name(self, prepared):
 
 BROKEN: Variants = {
     "documents of a source that left stay": (
-        Journal, "sources", lambda self: [], {EXACT, REST, CLEAN},
+        handover, "sources_of", lambda journal: [], {EXACT, REST, CLEAN},
     ),
     "a failure counts for the source that has the name now": (
         DocumentFlow, "_has_new_source", lambda self, entry: False, {HELD},

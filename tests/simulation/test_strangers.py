@@ -9,7 +9,6 @@ from random import Random
 
 import pytest
 
-from ingestor.chroma import collections
 from ingestor.connectors.folder.connector import Growing
 from ingestor.engine import flight
 from ingestor.engine.flight import Attempts
@@ -20,6 +19,7 @@ from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import Variants, show
 from tests.simulation.laws import BEGUN, GROWS, HELD, REST, SETTINGS, hold
 from tests.simulation.play import change_settings
+from tests.simulation.ports import collections as shelves
 from tests.simulation.ports.files import Log
 from tests.simulation.world import FILES, World
 
@@ -143,7 +143,7 @@ def _hold_the_source(self, collection, reason):
 
 BROKEN: Variants = {
     "settings that were changed stay": (
-        collections, "_restore", lambda *args: None, {SETTINGS},
+        shelves, "right_settings", lambda *args: {}, {SETTINGS},
     ),
     "settings are compared at the start only": (
         CollectionHealth, "mark", lambda self, name: None, {SETTINGS},

@@ -1,4 +1,4 @@
-"""What the characters of a PDF mean, and the order in which those of a line are read. Pure."""
+"""Meaning of the characters of a PDF, and the order in which people read those of a line. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence

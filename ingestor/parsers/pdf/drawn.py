@@ -1,4 +1,4 @@
-"""Tables of a PDF's page that its tags name, or that are drawn with lines. Pure but for ``segments``.
+"""Tables of a PDF's page that its tags name, or that are drawn with lines.
 
 A drawn table is a net of horizontal and vertical lines that cross, with two rows and two columns or more. If
 a line between two cells is missing they are one cell.
@@ -67,38 +67,38 @@ Segments = Any  # an array of x, y, to x, to y
 def edges(segments: "Segments") -> tuple[list[Edge], list[Edge]]:
     """Return the horizontal and the vertical ones among segments (x, y, to x, to y)."""
     x, y, to_x, to_y = np.asarray(segments, float).reshape(-1, 4).T
-    found = []
+    directions = []
     for at, to_at, low, high in ((y, to_y, x, to_x), (x, to_x, y, to_y)):
         straight = (abs(at - to_at) < 1) & (abs(low - high) >= _SHORTEST)
         lines = np.stack((at, np.minimum(low, high), np.maximum(low, high)), 1)[straight].round()
-        found.append(whole(map(Edge, *np.unique(lines, axis=0).T.tolist())))
-    return found[0], found[1]
+        directions.append(whole(map(Edge, *np.unique(lines, axis=0).T.tolist())))
+    return directions[0], directions[1]
 
 
 def whole(across: Iterable[Edge]) -> list[Edge]:
     """Pieces of a line put together."""
-    found: list[Edge] = []
+    joined: list[Edge] = []
     for edge in sorted(across, key=attrgetter("at", "low")):
-        last = found[-1] if found else None
+        last = joined[-1] if joined else None
         if last and last.at == edge.at and edge.low <= last.high + _NEAR:
-            found[-1] = Edge(last.at, last.low, max(last.high, edge.high))
+            joined[-1] = Edge(last.at, last.low, max(last.high, edge.high))
         else:
-            found.append(edge)
-    return found
+            joined.append(edge)
+    return joined
 
 
 def grids(across: Sequence[Edge], upright: Sequence[Edge]) -> list[Grid]:
     """Every table, from the top of the page down."""
     if not across or not upright or max(len(across), len(upright)) > _MOST:
         return []
-    found = []
+    tables = []
     for rows, columns in _nets(across, upright):
         ys = _places(rows, columns)[::-1]
         xs = _places(columns, rows)
         if len(xs) > 2 and len(ys) > 2:
             cells = tuple(_row(top, bottom, xs, columns) for top, bottom in pairwise(ys))
-            found.append(Grid((xs[0], ys[-1], xs[-1], ys[0]), cells))
-    return sorted(found, key=lambda grid: -grid.box[3])
+            tables.append(Grid((xs[0], ys[-1], xs[-1], ys[0]), cells))
+    return sorted(tables, key=lambda grid: -grid.box[3])
 
 
 def _nets(across: Sequence[Edge], upright: Sequence[Edge]) -> list[tuple[list[Edge], list[Edge]]]:
@@ -126,11 +126,11 @@ def _places(lines: Sequence[Edge], others: Sequence[Edge]) -> list[float]:
 
 def distinct(places: Iterable[float]) -> list[float]:
     """Positions, ascending; near ones are merged."""
-    found: list[float] = []
+    merged: list[float] = []
     for place in sorted(places):
-        if not found or place - found[-1] > _NEAR:
-            found.append(place)
-    return found
+        if not merged or place - merged[-1] > _NEAR:
+            merged.append(place)
+    return merged
 
 
 def _row(top: float, bottom: float, xs: Sequence[float], columns: Sequence[Edge]) -> tuple[Box | None, ...]:
@@ -148,8 +148,8 @@ def _row(top: float, bottom: float, xs: Sequence[float], columns: Sequence[Edge]
 def segments(page: "PdfPage", upright: Callable[[Any, Any], tuple[Any, Any]]) -> "Segments":
     """Return the lines that are drawn or that border an area, on the page as it is read."""
     objects = map(raw.FPDFPage_GetObject, repeat(page), range(raw.FPDFPage_CountObjects(page)))
-    paths = [found for found in objects if raw.FPDFPageObj_GetType(found) == raw.FPDF_PAGEOBJ_PATH]
-    boxes, found = list[tuple[float, ...]](), list[tuple[float, ...]]()
+    paths = [each for each in objects if raw.FPDFPageObj_GetType(each) == raw.FPDF_PAGEOBJ_PATH]
+    boxes, lines = list[tuple[float, ...]](), list[tuple[float, ...]]()
     left, bottom, right, top = places = c_float(), c_float(), c_float(), c_float()
     count = _MOST_SEGMENTS
     for path in paths if len(paths) <= _MOST_PATHS else ():
@@ -161,7 +161,7 @@ def segments(page: "PdfPage", upright: Callable[[Any, Any], tuple[Any, Any]]) ->
         count -= number
         if count < 0:
             break
-        found += _of_path(path, number, upright)
+        lines += _of_path(path, number, upright)
     x, y, to_x, to_y, number = np.array(boxes).reshape(-1, 5).T
     (x, y), (to_x, to_y) = upright(x, y), upright(to_x, to_y)
     wide, high = abs(x - to_x), abs(y - to_y)
@@ -169,7 +169,7 @@ def segments(page: "PdfPage", upright: Callable[[Any, Any], tuple[Any, Any]]) ->
     level, area = thin & (wide >= high), ~thin & (number > 2)  # what has one segment is slanted
     mx, my = np.where(thin & ~level, (x + to_x) / 2, x), np.where(level, (y + to_y) / 2, y)
     return np.concatenate((
-        np.array(found).reshape(-1, 4),
+        np.array(lines).reshape(-1, 4),
         np.stack((x, my, to_x, my), 1)[level | area],
         np.stack((mx, y, mx, to_y), 1)[(thin & ~level) | area],
         np.stack((x, to_y, to_x, to_y), 1)[area],
@@ -236,13 +236,13 @@ def tagged(
 
 def apart(tables: Iterable[PageTable]) -> list[PageTable]:
     """Return tables that share no word: where tags and lines tell of one table, that with more words."""
-    taken, found = set[int](), list[PageTable]()
+    taken, kept = set[int](), list[PageTable]()
     for table in sorted(tables, key=lambda table: -len(table.words)):
         own = {word.first for word in table.words}
         if not own & taken:
-            found.append(table)
+            kept.append(table)
             taken |= own
-    return found
+    return kept
 
 
 def ruled(text: PageText, words: Sequence[Word], grids: Iterable["Grid"]) -> Iterator[PageTable]:

@@ -176,7 +176,7 @@ def _turn(chars: str, left: Any, bottom: Any) -> int:
     return votes.index(max(votes))
 
 
-def painted_again(text: PageText, places: Iterable[int]) -> Iterator[int]:
+def find_painted_again(text: PageText, places: Iterable[int]) -> Iterator[int]:
     """Yield the characters that stand where the same character stood before."""
     seen: dict[tuple[str, int, int], list[tuple[float, float]]] = {}
     for at in places:

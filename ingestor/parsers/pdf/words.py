@@ -26,9 +26,9 @@ from ingestor.parsers.pdf.page import (
     WORD,
     PageText,
     baselines,
+    find_painted_again,
     font,
     object_of,
-    painted_again,
     place_of,
     placed,
     size_of,
@@ -61,7 +61,7 @@ def read(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
     words = [word for line in text.lines for word in line]
     if len({(word.text[:3], word.left // 4, word.baseline // 4) for word in words}) < len(words):
         everything = (at for line in text.lines for word in line for at in range(word.first, word.last + 1))
-        text.hide(list(painted_again(text, everything)))
+        text.hide(list(find_painted_again(text, everything)))
         text.lines = list(_lines(text))
     return text
 
