@@ -58,7 +58,7 @@ def write_of(prepared: Prepared, *, building: bool) -> WriteDocument:
 def _kind(prepared: Prepared, building: bool) -> Kind:
     if prepared.receipt.failure is not None:
         return "withdrawn"
-    if building:
+    if building and prepared.entry.state != "settled":
         return "rebuilt"
     if prepared.intent.predecessor is not None:
         return "moved"
