@@ -179,6 +179,8 @@ class Stretches:
 
 
 class Breakpoint:
+    """Cuts where neighbouring sentences differ more than usual in the document."""
+
     def __init__(self, options: BreakpointOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
@@ -273,6 +275,8 @@ def lower(values: Values, bound: float, tokens: Integers, most: int) -> float:
 
 
 class Similarity:
+    """Chunks that grow while the next unit resembles the chunk so far."""
+
     def __init__(self, options: SimilarityOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
         self._parts = whole_sentences if options.unit == "sentence" else whole_paragraphs
@@ -310,6 +314,8 @@ def grow(stretches: Stretches, options: SimilarityOptions) -> Iterator[Segment]:
 
 
 class DoublePass:
+    """Semantic double-pass merging: sentences into chunks, then chunks with those just beyond a snippet."""
+
     def __init__(self, options: DoublePassOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 

@@ -88,6 +88,8 @@ class HybridOptions(OverlapOptions):
 
 
 class Fixed:
+    """Windows of a fixed size, whatever they cut through. The cheapest strategy, and the plain baseline."""
+
     def __init__(self, options: FixedOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
@@ -108,6 +110,8 @@ class Fixed:
 
 
 class Sentence:
+    """Windows of whole sentences. A sentence is cut only where it is over ``max_tokens`` by itself."""
+
     def __init__(self, options: SentenceOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
@@ -119,6 +123,8 @@ class Sentence:
 
 
 class Paragraph:
+    """Windows of paragraphs, which blank lines separate; ``recursive`` splits one over ``max_tokens``."""
+
     def __init__(self, options: ParagraphOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
@@ -130,6 +136,8 @@ class Paragraph:
 
 
 class Hybrid:
+    """Paragraphs packed up to a size in characters. A larger paragraph is taken sentence by sentence."""
+
     def __init__(self, options: HybridOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
