@@ -24,7 +24,6 @@ from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
 from ingestor.pipeline import listing
 from ingestor.pipeline.reading import Reader
-from ingestor.rechunk import policy
 from ingestor.state import rows
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
@@ -49,7 +48,6 @@ from tests.simulation.laws import (
     ONE_RECIPE,
     READABLE,
     REST,
-    SETTINGS,
     STATES,
     SUPERSET,
     THERE,
@@ -191,10 +189,6 @@ def _only_first(*given):
     return tuple(each for each in reconcile(*given) if not isinstance(each, Observe) or not each.edition)
 
 
-def _always_follow(now, settings):
-    return policy.Decision("follow", now.wanted)
-
-
 def _words_first(journal, index, batch, extra_keys, wanted, home):
     index.words.upsert([record for p in batch for record in p.records])
     return _WRITE(journal, index, batch, extra_keys, wanted, home)
@@ -320,7 +314,6 @@ BROKEN: Variants = {
     "Chroma's refusal holds for whatever version is listed": (
         DocumentFlow, "refuse", _refuse_whatever_is_listed, {READABLE},
     ),
-    "another embedder writes in place": (policy, "decide", _always_follow, {SETTINGS}),
     "what vanished is removed although it may be found": (
         loop, "without_heirs", lambda journal, gone, now, least: list(gone), {MOVED},
     ),
@@ -369,7 +362,6 @@ SHOWN_BY = {
     "a refused document lands before its withdrawal": "refuse",
     "a refusal holds for whatever version is wanted": "edit what is unreadable",
     "Chroma's refusal holds for whatever version is listed": "edit what is refused",
-    "another embedder writes in place": "change and swap",
     "what vanished is removed although it may be found": "fail as known",
     "what vanished is removed while the new one waits for a retry": "fail as known",
     "a failed removal is retried when something else is written": "fail a removal",
