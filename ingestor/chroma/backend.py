@@ -53,6 +53,7 @@ class Collections:
     def __init__(self, connection: ChromaConnection, owner: Ownership) -> None:
         self.connection, self._client, self._owner = connection, connection.client, owner
         self._models = dict[str, Model]()  # by UUID
+        self._emptied = set[str]()  # UUIDs of collections whose records were to be deleted
         self._looks = 0
 
     def for_readers(self, uuids: Sequence[str]) -> SearchedShards:
@@ -194,14 +195,16 @@ class Collections:
     def delete(self, name: ChromaName) -> None:
         """Delete our collection of that name, torn or whole; never another program's.
 
-        Its records go first. Chroma 1.5 keeps their lists when a collection is deleted, and gives them to new
-        records of any collection, which take the same rows.
+        Its records go first, if one attempt deletes them. Chroma 1.5 keeps their lists when a collection is
+        deleted, and gives them to new records of any collection, which take the same rows.
         """
         with suppress(Foreign):
             if (collection := self._ours(self._client, name)) is not None:
-                with suppress(Torn, Gone, Transient, NeedsHuman, Refused):  # a torn one
-                    index = ChromaIndex(self._client, collection.id, name)
-                    index.drop([*index.ids()])
+                index = ChromaIndex(self._client, collection.id, name)
+                if index.uuid not in self._emptied:
+                    self._emptied.add(index.uuid)  # a torn one may end the server
+                    with suppress(Torn, Gone, Transient, NeedsHuman, Refused):
+                        index.drop([*index.ids()])
                 self._client.delete_collection(name)
         if self.connection.supervisor:
             self.connection.supervisor.state.forget(name)

@@ -1,10 +1,13 @@
 """Renaming collections of a real Chroma."""
 
+import pytest
 from chromadb.utils.embedding_functions import known_embedding_functions
 
 from ingestor.chroma.client import Client
 from ingestor.chroma.collections import OUR_FUNCTIONS
+from ingestor.chroma.index import ChromaIndex
 from ingestor.core.entries import ChromaName
+from ingestor.ports import Transient
 from tests.chroma.laws import many, record
 from tests.chroma.opening import catalog, opened
 
@@ -45,6 +48,26 @@ def test_records_of_ours_leave_no_lists_to_others_when_their_collection_is_delet
     new = opened(served, "new")
     new.upsert([record(f"{n}#0", topic="rain") for n in range(5)])
     assert [dict(each.metadata) for each in new.read([*new.ids()])] == [{"topic": "rain"}] * 5
+
+
+def test_collection_whose_records_end_the_server_is_deleted_with_them_next_time(
+    served: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(served, "torn").upsert(many(3))
+    collections, drops = catalog(served), []
+
+    def end_the_server(*others: object) -> None:
+        drops.append(others)
+        raise Transient("Chroma does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ChromaIndex, "drop", end_the_server)
+        patch.setattr(served, "delete_collection", end_the_server)
+        with pytest.raises(Transient):
+            collections.delete(ChromaName("torn"))
+    collections.delete(ChromaName("torn"))
+    assert "torn" not in served.names().values()
+    assert len(drops) == 2, "its records once, and the collection once"
 
 
 def test_new_record_takes_no_list_of_ours_that_a_stranger_left(served: Client) -> None:
