@@ -42,7 +42,7 @@ class FixedOptions(OverlapOptions):
 
 
 class SentenceOptions(OverlapOptions):
-    """``overlap`` is in sentences."""
+    """Options of windows of sentences. ``overlap`` is in sentences."""
 
     max_sentences: int = Field(default=10, ge=1, description="most sentences of a chunk")
     overlap: int = Field(default=2, ge=0, description="sentences at a chunk's end that the next one repeats")
@@ -57,7 +57,7 @@ class SentenceOptions(OverlapOptions):
 
 
 class ParagraphOptions(OverlapOptions):
-    """``overlap`` is in paragraphs."""
+    """Options of windows of paragraphs. ``overlap`` is in paragraphs."""
 
     max_paragraphs: int = Field(default=3, ge=1, description="most paragraphs of a chunk")
     overlap: int = Field(default=1, ge=0, description="paragraphs at a chunk's end that the next one repeats")
@@ -72,7 +72,7 @@ class ParagraphOptions(OverlapOptions):
 
 
 class HybridOptions(OverlapOptions):
-    """``max_size`` and ``overlap`` are in characters."""
+    """Options of packed paragraphs. ``max_size`` and ``overlap`` are in characters."""
 
     max_size: int = Field(default=1000, ge=50, description="most characters of a chunk")
     overlap: int = Field(

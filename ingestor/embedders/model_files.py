@@ -116,7 +116,7 @@ _CONTENT = {".json", ".txt", ".model", ".safetensors", ".bin", ".py"}
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """``pin`` differs whenever the content may."""
+    """Weights of a model. ``pin``: differs whenever the content may."""
 
     name: str
     pin: str

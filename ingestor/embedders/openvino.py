@@ -81,7 +81,7 @@ _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", 
 
 
 class MappedTensors:
-    """``tensors``: by name. Raises KeyError for a type that numpy does not know, such as bfloat16."""
+    """Tensors of a file, by name. Raises KeyError for a type that numpy does not know, such as bfloat16."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:  # a copy is never made: OpenVINO takes no arrays that are read-only

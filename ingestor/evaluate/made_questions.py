@@ -218,7 +218,7 @@ _GENERAL = frozenset(  # nouns that say nothing by themselves
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """``asked``: the question, if it is known. ``rank``: candidates of a lower rank are asked first."""
+    """Question that may be made. ``asked``: its words, if known. ``rank``: the lowest go first."""
 
     rank: int
     asked: str

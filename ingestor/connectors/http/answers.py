@@ -89,7 +89,7 @@ def robots_words(headers: Headers, agent: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RobotsRules:
-    """``delay``: seconds between two requests, as the site asks for; ``sitemaps`` as it names them."""
+    """Rules of a site. ``delay``: seconds between two requests. ``sitemaps``: addresses in the rules."""
 
     parsed: Protego
     sitemaps: tuple[str, ...] = ()

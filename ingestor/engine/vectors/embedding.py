@@ -67,7 +67,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """``texts``, ``tokens``, ``seconds``: embedded by the model. ``cached``: texts that it needed not embed.
+    """Counts so far. ``texts``, ``tokens``, ``seconds``: of the model. ``cached``: texts from the cache.
 
     ``waiting``: texts of documents that wait or are embedded now, of which ``stepped`` are embedded.
     ``busy_for``: seconds that the oldest step under way has taken so far.
