@@ -247,7 +247,8 @@ class Loop:
             texts = running.embedding.counts().texts
             before, done = done, (dict(engine.writer.tally), texts, running.answers.calls)
             deadline = deadline if done == before else NEVER
-            if stepped and (running.lexical.due() or not (engine.is_resting() or engine.health.paused())):
+            at_work = running.lexical.due() or running.swaps.emptying
+            if stepped and (at_work or not (engine.is_resting() or engine.health.paused())):
                 continue
             deadline = min(deadline, self.now() + PATIENCE)
             if self.now() >= deadline or (stepped and engine.wake_at(routine=False) > deadline):
@@ -398,7 +399,8 @@ class Loop:
             if running.collections.connection.restarts != self._restarts:  # what Chroma holds is unknown
                 self._restarts = running.collections.connection.restarts
                 engine.check_collections()
-            engine.step(0.0 if lexical.due() else max(0.0, min(TICK, engine.wake_at() - self.now())))
+            at_work = lexical.due() or running.swaps.emptying
+            engine.step(0.0 if at_work else max(0.0, min(TICK, engine.wake_at() - self.now())))
             lexical.work()
             settings = running.parts.config.rechunk
             self._outdated |= running.swaps.advance(settings, engine.scanner.has_listed, engine.busy())

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -37,6 +38,8 @@ from ingestor.units import counted
 
 log = logging.getLogger(__name__)
 
+_EMPTIED = 2000  # records that one request deletes
+
 
 @contextmanager
 def opened(
@@ -53,7 +56,7 @@ class Collections:
     def __init__(self, connection: ChromaConnection, owner: Ownership) -> None:
         self.connection, self._client, self._owner = connection, connection.client, owner
         self._models = dict[str, Model]()  # by UUID
-        self._emptied = set[str]()  # UUIDs of collections whose records were to be deleted
+        self._refused = set[str]()  # UUIDs of collections whose records could not be deleted
         self._looks = 0
 
     def for_readers(self, uuids: Sequence[str]) -> SearchedShards:
@@ -192,19 +195,30 @@ class Collections:
             )
         return right
 
-    def delete(self, name: ChromaName) -> None:
-        """Delete our collection of that name, torn or whole; never another program's.
+    def empty(self, name: ChromaName, most: int) -> bool:
+        """Delete at most ``most`` records of our collection of that name. Return whether others are left.
 
-        Its records go first, if one attempt deletes them. Chroma 1.5 keeps their lists when a collection is
-        deleted, and gives them to new records of any collection, which take the same rows.
+        Chroma 1.5 keeps the lists of records whose collection is deleted, and gives them to new records of
+        any collection, which take the same rows. A collection that refuses is not tried again: a torn one
+        may end the server.
         """
-        with suppress(Foreign):
+        with suppress(Foreign, Torn, Gone, Transient, NeedsHuman, Refused):
             if (collection := self._ours(self._client, name)) is not None:
                 index = ChromaIndex(self._client, collection.id, name)
-                if index.uuid not in self._emptied:
-                    self._emptied.add(index.uuid)  # a torn one may end the server
-                    with suppress(Torn, Gone, Transient, NeedsHuman, Refused):
-                        index.drop([*index.ids()])
+                if index.uuid not in self._refused:
+                    self._refused.add(index.uuid)
+                    ids = [*islice(index.ids(), most)]
+                    index.drop(ids)
+                    self._refused.remove(index.uuid)
+                    return len(ids) == most
+        return False
+
+    def delete(self, name: ChromaName) -> None:
+        """Delete our collection of that name, torn or whole, and its records first; never a stranger's."""
+        while self.empty(name, _EMPTIED):
+            pass
+        with suppress(Foreign):
+            if self._ours(self._client, name) is not None:
                 self._client.delete_collection(name)
         if self.connection.supervisor:
             self.connection.supervisor.state.forget(name)

@@ -42,6 +42,10 @@ class Backend(Protocol):
         """Return the collection, created if missing, and its UUID. Raises NeedsHuman if it is not ours."""
         ...
 
+    def empty(self, name: ChromaName, most: int) -> bool:
+        """Delete at most ``most`` records of the collection, if it exists. Return whether others are left."""
+        ...
+
     def delete(self, name: ChromaName) -> None:
         """Delete the collection with its records, if it exists."""
         ...

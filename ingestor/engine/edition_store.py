@@ -257,6 +257,15 @@ class EditionStore:
             places = self._editions.named(name).places
             self._delete(places if shard is None else places[shard : shard + 1])
 
+    def empty(self, name: EditionName, most: int) -> bool:
+        """Delete at most ``most`` records of an edition. Return whether others are left.
+
+        Raises Transient when Chroma is away.
+        """
+        self._open.pop(name, None)
+        self.match_names()
+        return any(self._chroma.empty(place, most) for _, place in self._editions.named(name).places)
+
     def doubt(self, name: EditionName, shards: Container[int] | None = None) -> None:
         """Mark the records in these shards as in doubt; all if ``shards`` is None."""
         of = self._editions.named(name).shards

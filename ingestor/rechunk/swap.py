@@ -39,6 +39,7 @@ NO_LIMITS: Mapping[SourceName, float] = {}
 MAX_LOSS = 0.5  # of a source without a setting of its own
 REBUILD_EVERY = 86_400.0  # seconds between two rebuilds of a collection for records that search misses
 RETRY_EVERY = 5.0  # seconds until an edition that could not be moved on is examined again
+EMPTIED = 2000  # records of a deleted edition that a step deletes
 SAMPLE = 5  # records that must be found by their own vectors before readers get a new collection
 
 
@@ -51,6 +52,7 @@ class Swaps:
         self._requests, self._notices = Requests(journal), Notices(journal)
         self._requests.take_arrange()  # all collections are arranged at the start
         self._max_loss: Mapping[SourceName, float] = {}  # of the config that was arranged last
+        self.emptying = False  # whether a deleted edition still has records
         self._changed = False  # returned by the next ``advance`` that succeeds
         self._judged: dict[EditionName, object] = {}  # the journal's mark when it was found not to be ready
         self._logged: dict[str, str] = {}  # problems of replaced editions and of names: each is logged once
@@ -111,6 +113,7 @@ class Swaps:
         """
         self._changed |= self.run_pending_requests() | self._must_rebuild()
         self._match_names()
+        self.emptying = False
         for edition in self._editions.all():
             if edition.role == "live" or edition.name in busy:
                 continue
@@ -136,6 +139,9 @@ class Swaps:
         if edition.role == "staging":
             return listed(edition.name) and self._judge_again(edition)
         if edition.role == "deleted":
+            if self._collections.empty(edition.name, EMPTIED):
+                self.emptying = True
+                return False  # the next step goes on: edits come between
             self._collections.discard(edition.name, torn=True)
             self._editions.forget(edition.name)
         elif self._clock() >= edition.since + settings.grace:

@@ -50,6 +50,16 @@ def test_records_of_ours_leave_no_lists_to_others_when_their_collection_is_delet
     assert [dict(each.metadata) for each in new.read([*new.ids()])] == [{"topic": "rain"}] * 5
 
 
+def test_collection_is_emptied_by_and_by_while_others_are_written(served: Client) -> None:
+    opened(served, "old").upsert(many(5))
+    collections, left = catalog(served), []
+    while collections.empty(ChromaName("old"), 2):
+        left.append(collections.existing(ChromaName("old")).count())  # type: ignore[union-attr]
+    assert left == [3, 1]
+    assert not collections.empty(ChromaName("old"), 2)
+    assert not collections.empty(ChromaName("missing"), 2)
+
+
 def test_collection_whose_records_end_the_server_is_deleted_with_them_next_time(
     served: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,10 @@
 """Chroma: collections that outlive the process, and writes that die, fail or lie."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,8 @@ from ingestor.ports import BadDocument, Index, Torn, Transient
 from tests.memory_index import MemoryIndex
 from tests.simulation.ports.chaos import Chaos
 from tests.simulation.ports.files import UNWRITABLE
+
+FEW = 5  # records of a deleted edition that a step deletes
 
 
 @dataclass
@@ -121,6 +124,16 @@ class Shelves:
             self.chaos.request("reconfigure")
             settings["hnsw"] |= right.pop("hnsw", {})
             settings |= right
+
+    def empty(self, name: str, most: int) -> bool:
+        if name not in self.collections:
+            return False
+        index = self.collections[name][0]
+        with suppress(Torn, Transient):
+            ids = [*islice(index.ids(), min(most, FEW))]
+            index.drop(ids)
+            return len(ids) == min(most, FEW)
+        return False
 
     def delete(self, name: str) -> None:
         self.chaos.point("before delete")
