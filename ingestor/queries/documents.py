@@ -89,7 +89,7 @@ def explained(one: Event) -> Event:
     old, new = (unpacked(each) if each else None for each in (one.before, one.after))
     differences = [] if old is None or new is None else [*changes(old, new)]
     described = None if old is None or new is None else described_otherwise(old, new)
-    reasons = [str(each) for each in (*differences, described) if each is not None]
+    reasons = [str(each) for each in (one.why, *differences, described) if each is not None]
     return replace(one, why="; ".join(reasons) or "other sources or recipes", before=None, after=None)
 
 

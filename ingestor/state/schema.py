@@ -162,6 +162,17 @@ _MIGRATIONS = (
                 AND role IN ('live', 'previous') ORDER BY since DESC LIMIT 1), NEW.choices);
     END;
     """,
+    """
+    DROP TRIGGER history_switched;
+    CREATE TRIGGER history_switched AFTER UPDATE OF role ON collections
+        WHEN NEW.role = 'live' AND OLD.role != 'live'
+    BEGIN
+        INSERT INTO history (what, collection, why) SELECT 'switched', NEW.name, json_array((
+            SELECT choices FROM collections WHERE serves = NEW.serves AND name != NEW.name
+                AND role IN ('live', 'previous') ORDER BY since DESC LIMIT 1), NEW.choices, (
+            SELECT value FROM requests WHERE kind = 'rebuilding' AND subject = NEW.serves));
+    END;
+    """,
 )
 
 

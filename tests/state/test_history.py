@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+from ingestor.core.entries import EditionName
+from ingestor.model import CollectionName
+from ingestor.queries.documents import explained
+from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.queries.history import happened, id_of, note_refused
 from tests.state.journals import C, observe
@@ -33,3 +37,14 @@ def test_hidden_collection_leaves_no_events(tmp_path: Path) -> None:
     assert [one.what for one in happened(journal)] == ["changed", "switched"]
     assert id_of(journal, "a") == happened(journal)[0].document_id
     assert id_of(journal, "b") is None
+
+
+def test_switch_after_a_rebuild_gives_its_reason(tmp_path: Path) -> None:
+    journal, reason = opened(tmp_path), "search does not find 2 of 110 records by their own vectors"
+    Requests(journal).put("rebuilding", CollectionName(C), reason)
+    with journal.transaction() as db:
+        db.execute("INSERT INTO collections (name, serves, role) VALUES ('docs--2', ?, 'staging')", (C,))
+    roles = ((C, "previous"), (EditionName("docs--2"), "live"))
+    Editions(journal).become(0.0, *roles, rebuilt=CollectionName(C))
+    [switched] = happened(journal)
+    assert explained(switched).why == reason

@@ -55,8 +55,9 @@ def _event(at: float, what: What, *facts: str | None) -> Event:
     source, document, document_id, collection, why = facts
     if what not in ("config", "switched"):
         return Event(at, what, source, document, document_id, collection, why)
-    before, after = json.loads(why or "[null, null]")
-    return Event(at, what, collection=collection, before=before, after=after)
+    before, after, *rebuilt = json.loads(why or "[null, null]")
+    reason = next(iter(rebuilt), None)
+    return Event(at, what, collection=collection, why=reason, before=before, after=after)
 
 
 def id_of(journal: Selecting, document: str) -> str | None:
