@@ -21,9 +21,7 @@ from typing import TYPE_CHECKING, Self
 
 from ingestor.core.errors import describe
 from ingestor.core.events import event
-from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman, Stop
-from ingestor.state.journal import sources_of
 
 if TYPE_CHECKING:
     from ingestor.app.daemon import Loop, Signals
@@ -129,7 +127,7 @@ class Project:
 
         config = self._config()
         bounds = Sampling() if sample is None else Sampling(sample, sample)
-        with _explained():
+        with _explain_errors():
             plan = make_plan(config, None if everything else bounds, progress or silently)
             restart = in_force(self.path, self._env).restart
             file = running_file(config.state) if plan.running else None
@@ -154,7 +152,7 @@ class Project:
 
         config = self._config()
         begun, signals = time.monotonic(), Signals(stop)
-        with self._alone(), _hearing(signals, handle_signals), opened(config, serve=False) as running:
+        with self._alone(), _handle_signals(signals, handle_signals), opened(config, serve=False) as running:
             loop, before = Loop(running, signals, _watcher(progress)), unconfigured(running)
             loop.sync()
             seconds = time.monotonic() - begun
@@ -187,7 +185,7 @@ class Project:
         config = load(self.path, self._env)
         signals = Signals(stop)
         reloader = Reloader(self.path, self._env, signals, config, seen)
-        with self._alone(), _hearing(signals, handle_signals), opened(config, serve=True) as running:
+        with self._alone(), _handle_signals(signals, handle_signals), opened(config, serve=True) as running:
             address = running.collections.connection.address
             log.info("Chroma listens at %s", address, extra=event("listening", address=address))
             loop = Loop(running, signals, _watcher(progress), config_state=reloader.state)
@@ -206,7 +204,7 @@ class Project:
         from ingestor.queries.changes import approve
 
         config = self._config()
-        with _explained():
+        with _explain_errors():
             approved = tuple(approve(config))
         if self.is_running():
             return Applied(approved, None)
@@ -247,7 +245,7 @@ class Project:
         """Return the state of every source and collection."""
         from ingestor.queries.status import current_status
 
-        with _explained():
+        with _explain_errors():
             return current_status(self._in_force())
 
     def search(
@@ -281,7 +279,7 @@ class Project:
             if self._blocks and not self._writers and self._searching is None:
                 self._searching = Searching(config)
             searching = self._searching
-        with _explained():
+        with _explain_errors():
             return search(config, question, searching)
 
     def unsearchable(self) -> int:
@@ -316,7 +314,7 @@ class Project:
         from ingestor.queries.access import journal_of
         from ingestor.queries.documents import Wanted, listed
 
-        with _explained(), journal_of(self._in_force().config) as journal:
+        with _explain_errors(), journal_of(self._in_force().config) as journal:
             yield listed(journal, Wanted(source, collection, state, pattern))
 
     def history(self, source: str | None = None, document: str | None = None, n: int = 50) -> list[Event]:
@@ -324,7 +322,7 @@ class Project:
         from ingestor.queries.access import journal_of
         from ingestor.queries.documents import history
 
-        with _explained(), journal_of(self._in_force().config) as journal:
+        with _explain_errors(), journal_of(self._in_force().config) as journal:
             return history(journal, source, document, n)
 
     def document(self, name: str) -> Shown:
@@ -350,45 +348,30 @@ class Project:
         from ingestor.queries.access import journal_of
         from ingestor.queries.documents import find_documents
 
-        with _explained(), journal_of(self._in_force().config) as journal:
+        with _explain_errors(), journal_of(self._in_force().config) as journal:
             rows = [entry.row for entry in find_documents(journal, document)] if document else None
             return journal.retry(rows)
 
     def accept(self, source: str) -> None:
         """Confirm a held source's loss of documents: the next pass removes them."""
-        from ingestor.queries.access import BadRequest, journal_of
-        from ingestor.state.sources import SourceRows, Withdrawals
+        from ingestor.queries import decisions
 
-        config = self._in_force().config
-        with _explained(), journal_of(config) as journal:
-            name, known = SourceName(source), {*sources_of(journal), *(each.name for each in config.sources)}
-            if name not in known:
-                raise BadRequest(f"there is no source {source!r}; known: {', '.join(sorted(known))}")
-            if not SourceRows(journal).accept(name) | Withdrawals(journal).accept(name):
-                raise BadRequest(
-                    f"source {source!r} is not held for a loss of documents; see: ingestor status"
-                )
+        with _explain_errors():
+            decisions.accept(self._in_force().config, source)
 
     def pause(self, source: str | None = None) -> list[str]:
         """Pause a source, or all, until it is resumed. Returns the names."""
-        from ingestor.queries.access import journal_of
-        from ingestor.state.sources import SourceRows
+        from ingestor.queries import decisions
 
-        config = self._in_force().config
-        names = self._sources(config, source)
-        with _explained(), journal_of(config) as journal:
-            for name in names:
-                SourceRows(journal).pause(name, time.time())
-        return [*names]
+        with _explain_errors():
+            return decisions.pause(self._in_force().config, source)
 
     def resume(self, source: str | None = None) -> list[str]:
-        """Resume a paused source, or all. Returns the names of those that were paused."""
-        from ingestor.queries.access import journal_of
-        from ingestor.state.sources import SourceRows
+        """Resume a paused source, or all. Returns the names of the sources that were paused."""
+        from ingestor.queries import decisions
 
-        config = self._in_force().config
-        with _explained(), journal_of(config) as journal:
-            return [name for name in self._sources(config, source) if SourceRows(journal).resume(name)]
+        with _explain_errors():
+            return decisions.resume(self._in_force().config, source)
 
     def delete_collection(self, name: str, *, not_ours: bool = False) -> CollectionInfo:
         """Delete an unused collection of ours; with ``not_ours`` one that another program wrote."""
@@ -413,7 +396,7 @@ class Project:
             self._writers += 1
         try:
             self.close()
-            with _explained():
+            with _explain_errors():
                 yield
         finally:
             with self._turn:
@@ -433,18 +416,9 @@ class Project:
 
         return in_force(self.path, self._env) if self._given is None else self._given
 
-    @staticmethod
-    def _sources(config: Config, wanted: str | None) -> list[SourceName]:
-        from ingestor.queries.access import BadRequest
-
-        names = [source.name for source in config.sources]
-        if wanted is not None and wanted not in names:
-            raise BadRequest(f"there is no source {wanted!r} in the config; known: {', '.join(names)}")
-        return names if wanted is None else [SourceName(wanted)]
-
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     """Raise NeedsHuman instead of an error of the system, so that callers catch one hierarchy."""
     try:
         yield
@@ -453,7 +427,7 @@ def _explained() -> Iterator[None]:
 
 
 @contextmanager
-def _hearing(signals: Signals, handle: bool) -> Iterator[None]:
+def _handle_signals(signals: Signals, handle: bool) -> Iterator[None]:
     if not handle:
         yield
         return

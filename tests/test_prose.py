@@ -154,6 +154,35 @@ def test_fault_of_a_message_is_named(source: str, broken: str | None) -> None:
     assert [fault(kind, words) for _, kind, words in messages(ast.parse(source))] == [broken]
 
 
+JOINED = re.compile(
+    r'[\w.,;:)](?<!\\n)"\n +f?"[A-Za-z(`{]'
+)  # literals of one message, without a space between
+
+
+def test_parts_of_a_message_keep_a_space_between_words() -> None:
+    places = [
+        f"{path.relative_to(ROOT)}:{source.count(chr(10), 0, match.start()) + 1}"
+        for path in sorted((ROOT / "ingestor").rglob("*.py"))
+        for source in [path.read_text("utf-8")]
+        for match in JOINED.finditer(source)
+    ]
+    assert places == []
+
+
+@pytest.mark.parametrize(
+    ("source", "joined"),
+    [
+        ('("got the same"\n    f"correctness")', True),
+        ('("of {count},"\n    "and")', True),
+        ('("got the same "\n    f"correctness")', False),
+        ('("a line\\n"\n    "another")', False),
+        ('("a", \n    "b")', False),
+    ],
+)
+def test_parts_of_a_message_without_a_space_are_recognised(source: str, joined: bool) -> None:
+    assert (JOINED.search(source) is not None) is joined
+
+
 NO_SUBJECT = [
     "who",
     "so",
@@ -193,24 +222,20 @@ WORDS = 25  # of a sentence
 # By folder: names with one of NOT_NAMES, functions that open with a participle, sentences of docstrings with
 # more than WORDS words. Lower a number with each that is rewritten.
 LEFT_IN = {
-    "": (10, 7, 4),
+    "": (10, 5, 4),
     "app": (21, 14, 1),
     "chroma": (1, 17, 0),
     "chunkers": (39, 17, 30),
-    "cli": (155, 13, 3),
     "config": (0, 5, 0),
     "connectors": (1, 6, 1),
     "core": (1, 6, 4),
     "embedders": (0, 0, 5),
     "engine": (3, 14, 7),
-    "evaluate": (0, 11, 3),
     "http_server": (1, 0, 0),
     "lexical": (0, 5, 0),
     "nodes": (0, 2, 0),
-    "page": (2, 9, 0),
     "parsers": (108, 36, 5),
     "pipeline": (2, 5, 0),
-    "preview": (0, 1, 0),
     "queries": (147, 20, 3),
     "rechunk": (0, 9, 1),
     "sandbox": (1, 0, 0),

@@ -26,7 +26,8 @@ _ODD = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 class Member:
     """A member. ``name``: below the outermost container, as in ``mail.eml/!/a.zip/!/b.md``.
 
-    ``version`` differs whenever content or time does; ``problem``: why it cannot be read, or None.
+    ``version``: differs if content or time differs. ``problem``: reason why the member cannot be read, or
+    None.
     """
 
     name: str
@@ -59,7 +60,7 @@ class TooMuch(BadDocument):
 
 
 def budget() -> tuple[int, ...]:
-    """All limits. A container that they refuse may be opened under other limits."""
+    """Return all limits. A container that these limits refuse may be opened under other limits."""
     return DEEPEST, MOST_MEMBERS, MOST_BYTES, LARGEST, _RATIO, _FREE
 
 
@@ -71,7 +72,7 @@ class Budget:
         self._members = self._bytes = 0
 
     def spend(self, members: int, unpacked: int) -> None:
-        """Raises TooMuch."""
+        """Subtract members and bytes from the rest. Raises TooMuch."""
         self.foresee(members, unpacked)
         self._members += members
         self._bytes += unpacked
@@ -101,7 +102,7 @@ def is_wanted(name: str) -> bool:
 
 
 def namer() -> Callable[[str], str]:
-    """A function that makes the names of one container safe and unique."""
+    """Return a function that makes the names of one container safe and unique."""
     seen: set[str] = set()
     counts = Counter[str]()
 
@@ -118,12 +119,12 @@ def namer() -> Callable[[str], str]:
 
 
 def is_harmless(name: str) -> bool:
-    """Whether a name is one that ``namer`` could give, below the outermost container."""
+    """Whether ``namer`` could have made a name, below the outermost container."""
     return all(_harmless(part) == part for part in name.split(INSIDE))
 
 
 def _harmless(name: str) -> str:
-    """A relative name without ``..``, control characters, or our own separators."""
+    """Return a relative name without ``..``, control characters, or our own separators."""
     parts = [_ODD.sub("_", part) for part in name.replace("\\", "/").split("/")]
     kept = [f"{part}_" if part == "!" else part for part in parts if part not in ("", ".", "..")]
     return "/".join(kept) or "_"

@@ -46,9 +46,9 @@ from ingestor.ports import BadDocument
 
 
 class Unpacked:
-    """Members of opened containers: ``members`` by name; ``broken``: why containers among them stay closed.
+    """Members of opened containers. ``members``: by name. ``broken``: reasons of containers that stay closed.
 
-    Closed when the last reference is gone.
+    The object closes itself when the last reference is gone.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Unpacked:
         self.broken[name] = reason
 
     def read(self, member: Member) -> bytes:
-        """Raises BadDocument when the member has a problem."""
+        """Return the bytes of a member. Raises BadDocument if the member has a problem."""
         if member.problem is not None:
             raise BadDocument(member.problem)
         return os.pread(self._spool.fileno(), member.size, self._starts[member.name])

@@ -59,14 +59,14 @@ def show(
     document, cuts = read(file, where.parsing, loaded, where.types), list[Cut]()
     with answers(loaded) as asked:
         reading = CountedEmbedding(where.embedding, asked)
-        for each in [main, *_compared(compare)]:
+        for each in [main, *_parse_choices(compare)]:
             with Console(stderr=True).status(f"cutting by {each.plugin.kind}"):
                 cuts.append(cut(file, document, each, reading, html is not None))
     if html is not None:
         html.write_text(page(file.name, document, cuts, assets()), "utf-8")
     if as_json:
-        found = [_json(each) for each in cuts]
-        print(json.dumps(found if len(found) > 1 else found[0]))
+        results = [_json(each) for each in cuts]
+        print(json.dumps(results if len(results) > 1 else results[0]))
         return
     if html is None:
         show_cuts(document, cuts)
@@ -97,7 +97,7 @@ def as_written(options: Options) -> dict[str, Any]:
     return values | picks
 
 
-def _compared(lists: Iterable[str]) -> Iterator[Choice]:
+def _parse_choices(lists: Iterable[str]) -> Iterator[Choice]:
     for each in ",".join(lists).split(","):
         if each:
             name, *options = each.split(":")
@@ -105,15 +105,15 @@ def _compared(lists: Iterable[str]) -> Iterator[Choice]:
 
 
 def choice(strategy: str, given: Iterable[str], label: str, kept: dict[str, Any] | None = None) -> Choice:
-    """Raises ConfigError, which names the option and its allowed values."""
+    """Return the strategy with these options. Raises ConfigError, which names the option and its values."""
     tree = ConfigTree(data=dict(kept or {}))
     for each in given:
         add(tree, each, label)
-    found = Check(tree, Path.cwd(), list(tree.problems))
-    plugin = found.plugin("chunkers", strategy, ())
-    chosen = found.options(plugin, tree.data, ()) if plugin else None
-    if chosen is None or found.problems:
-        raise ConfigError(label, found.problems)
+    check = Check(tree, Path.cwd(), list(tree.problems))
+    plugin = check.plugin("chunkers", strategy, ())
+    chosen = check.options(plugin, tree.data, ()) if plugin else None
+    if chosen is None or check.problems:
+        raise ConfigError(label, check.problems)
     return chosen
 
 
@@ -122,17 +122,17 @@ def add(tree: ConfigTree, given: str, label: str) -> None:
     key, equals, value = given.partition("=")
     if not (key and equals):
         raise BadRequest(f"{label}: {given!r} is not KEY=VALUE, as in size=100")
-    found, path = parse(value, environ), tuple(key.split("."))
+    parsed, path = parse(value, environ), tuple(key.split("."))
     inner = tree.data
     for step in path[:-1]:
         if not isinstance(inner.get(step), dict):
             inner[step] = {}
         inner = inner[step]
-    inner[path[-1]] = found.data
-    tree.lines |= {(*path, *where): 0 for where in found.lines}
+    inner[path[-1]] = parsed.data
+    tree.lines |= {(*path, *where): 0 for where in parsed.lines}
     tree.lines[path] = 0
-    tree.raw |= {(*path, *where): raw for where, raw in found.raw.items()}
-    tree.problems += [Problem(0, key, problem.message) for problem in found.problems]
+    tree.raw |= {(*path, *where): raw for where, raw in parsed.raw.items()}
+    tree.problems += [Problem(0, key, problem.message) for problem in parsed.problems]
 
 
 def assets() -> Assets:
@@ -143,14 +143,14 @@ def assets() -> Assets:
     return Assets(frame, folder.joinpath("chunk_list.css").read_text("utf-8") + style, script)
 
 
-def _json(found: Cut) -> dict[str, Any]:
+def _json(cut: Cut) -> dict[str, Any]:
     """Return the stable keys of ``chunk --json``. Chunks that are not contiguous also have ``spans``."""
     return {
-        "strategy": found.strategy,
+        "strategy": cut.strategy,
         "chunks": [
             {"start": each.start, "end": each.end, "text": each.text, "metadata": dict(meta)}
             | ({"spans": each.spans} if each.spans else {})
-            for each, meta in zip(found.chunks, found.metadata, strict=True)
+            for each, meta in zip(cut.chunks, cut.metadata, strict=True)
         ],
     }
 

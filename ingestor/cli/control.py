@@ -32,7 +32,7 @@ def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     from ingestor.cli.output import console, progress
 
     project, checked = to_write(config, "warning" if as_json else "config")
-    with progress.shown(as_json, logged=checked.log.format == "json") as watcher:
+    with progress.show_progress(as_json, logged=checked.log.format == "json") as watcher:
         done = project.apply(progress=watcher, handle_signals=True)
     if done.report is not None:
         end_sync(done.report, as_json, config)

@@ -1,4 +1,4 @@
-"""Command ``ingestor evaluate``: reads its words into a request, and writes an evaluation as text.
+"""Command ``ingestor evaluate``: parse the arguments into a request, and print the evaluation.
 
 ``--strategies`` has ``NAME:KEY=VALUE:...``, or ``configured:KEY=VALUE:...``. A KEY is an option of the
 strategy, ``parsing.KIND.OPTION`` or ``parsing.types`` of a source, ``search``, ``rerank`` or
@@ -31,7 +31,7 @@ from ingestor.evaluate.page import page
 from ingestor.evaluate.report import as_json as report_json
 from ingestor.evaluate.report import check_as_json as check_json
 from ingestor.evaluate.report import estimate_as_json
-from ingestor.evaluate.strategies import Strategy, StrategyExtras, configured_strategy, distinct
+from ingestor.evaluate.strategies import Strategy, StrategyExtras, distinct, most_common_strategy
 from ingestor.evaluate.workplace import EvaluationRequest
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
@@ -44,26 +44,26 @@ from ingestor.units import counted
 def request_of(
     config: Config, collection: str | None, strategies: Sequence[str], budget: str, search: str, **others: Any
 ) -> EvaluationRequest:
-    """Read the words of a command. ``others``: fields of the request. Raises BadRequest and ConfigError."""
+    """Parse the arguments of a command. ``others``: further fields. Raises BadRequest and ConfigError."""
     name = _collection(config, collection)
-    chosen = tuple(named(config, name, strategies))
+    chosen = tuple(read_strategies(config, name, strategies))
     return EvaluationRequest(name, chosen, budgets=_budgets(budget), modes=_modes(search), **others)
 
 
 def run(config: Config, request: EvaluationRequest, html: Path | None, *, write: bool, as_json: bool) -> None:
     """Run the command."""
     with output.progress(as_json) as progress:
-        found = evaluate(config, request, progress, lambda one: print(one.text, file=sys.stderr))
-    report = report_json(found)
+        evaluation = evaluate(config, request, progress, lambda one: print(one.text, file=sys.stderr))
+    report = report_json(evaluation)
     kept.write(config.state, report, time())
     if html is not None:
         frame = files("ingestor").joinpath("templates", "evaluate.html").read_text("utf-8")
-        html.write_text(page(found, frame), "utf-8")
+        html.write_text(page(evaluation, frame), "utf-8")
     if as_json:
         print(json.dumps(report))
     else:
-        output.show(found)
-    changed = _written(config, found) if write else None
+        output.show(evaluation)
+    changed = _write_config(config, evaluation) if write else None
     for written in filter(None, (html, request.keep, changed)):
         print(f"wrote {written}", file=sys.stderr if as_json else sys.stdout)
 
@@ -71,8 +71,8 @@ def run(config: Config, request: EvaluationRequest, html: Path | None, *, write:
 def run_estimate(config: Config, request: EvaluationRequest, *, as_json: bool) -> None:
     """Run the command with ``--estimate``."""
     with output.progress(as_json) as progress:
-        found = estimate_requests(config, request, progress)
-    print(json.dumps(estimate_as_json(found)) if as_json else found.text)
+        estimate = estimate_requests(config, request, progress)
+    print(json.dumps(estimate_as_json(estimate)) if as_json else estimate.text)
 
 
 def run_check(
@@ -90,20 +90,20 @@ def run_check(
     name = _collection(config, collection)
     asked = Inspection(name, questions, sample, _budgets(budget)[0], tolerance / 100, accept)
     with output.progress(as_json) as progress:
-        found = check(config, asked, progress, time())
+        checked = check(config, asked, progress, time())
     if as_json:
-        print(json.dumps(check_json(found)))
+        print(json.dumps(check_json(checked)))
     else:
-        output.show_check(found)
-    return found.passed
+        output.show_check(checked)
+    return checked.is_within_tolerance
 
 
-def _written(config: Config, found: Evaluation) -> Path | None:
-    wanted = recommend(config, found)
+def _write_config(config: Config, evaluation: Evaluation) -> Path | None:
+    wanted = recommend(config, evaluation)
     if not wanted:
         print("the config is unchanged", file=sys.stderr)
         return None
-    questions = f"{counted(len(found.questions), 'question')}, {date.today():%Y-%m-%d}"
+    questions = f"{counted(len(evaluation.questions), 'question')}, {date.today():%Y-%m-%d}"
     return adopt(config, wanted, f"by `ingestor evaluate --write`: {questions}")
 
 
@@ -123,10 +123,10 @@ def _budgets(given: str) -> tuple[int, ...]:
 
 def _modes(given: str) -> tuple[Mode, ...]:
     words = [word.strip() for word in given.split(",")]
-    found: tuple[Mode, ...] = tuple(mode for mode in MODES if mode in words)
-    if not found or not set(words) <= set(MODES):
+    modes: tuple[Mode, ...] = tuple(mode for mode in MODES if mode in words)
+    if not modes or not set(words) <= set(MODES):
         raise BadRequest(f"--search {given!r} is no list of {', '.join(MODES)}")
-    return tuple(sorted(found, key=words.index))
+    return tuple(sorted(modes, key=words.index))
 
 
 _CONFIGURED = "configured"  # as the config says
@@ -135,8 +135,8 @@ _COLON = re.compile(r":(?=[A-Za-z_][\w.]*=)")  # before a KEY=; others belong to
 _BESIDE = ("parsing", "rerank", "search")
 
 
-def named(config: Config, collection: CollectionName, lists: Sequence[str]) -> list[Strategy]:
-    """Return each named strategy once. Raises BadRequest and ConfigError."""
+def read_strategies(config: Config, collection: CollectionName, lists: Sequence[str]) -> list[Strategy]:
+    """Return the named strategies, each once. Raises BadRequest and ConfigError."""
     words = [word for each in lists for word in _STRATEGY.findall(each)]
     own = {source.name: source.chunking for source in config.sources if source.collection == collection}
     return distinct([_strategy(config, own, word) for word in words])
@@ -150,7 +150,7 @@ def _strategy(config: Config, own: Mapping[SourceName, Choice], word: str) -> St
     beside = _beside(config, others, label) if others else StrategyExtras()
     if name != _CONFIGURED:
         return Strategy(choice(name, options, label, _endpoint(config, name)), beside=beside)
-    base = replace(configured_strategy(own), configured=not given, beside=beside)
+    base = replace(most_common_strategy(own), configured=not given, beside=beside)
     if not options:
         return base
     if base.own:
@@ -171,7 +171,7 @@ def _beside(config: Config, given: tuple[str, ...], label: str) -> StrategyExtra
     tree = ConfigTree(data={})
     for each in sorted(given, key=lambda one: one.count(".")):  # rerank=true before rerank.hits=50
         add(tree, each, label)
-    found = Check(tree, Path.cwd(), list(tree.problems))
+    checker = Check(tree, Path.cwd(), list(tree.problems))
     parsing = tree.data.get("parsing", {})
     if not (isinstance(parsing, dict) and all(isinstance(each, dict) for each in parsing.values())):
         raise BadRequest(f"{label}: write parsing.KIND.OPTION=VALUE, as in parsing.html.links=true")
@@ -179,14 +179,14 @@ def _beside(config: Config, given: tuple[str, ...], label: str) -> StrategyExtra
     if search not in (None, *MODES):
         raise BadRequest(f"{label}: search must be one of {', '.join(MODES)}; rerank.model=… sets a reranker")
     at = ("parsing",)
-    parsers, types = parsers_of(found, parsing, at), types_of(found, parsing, at)
-    rerank = _rerank(config, found, tree.data.get("rerank"), label)
-    if found.problems:
-        raise ConfigError(label, found.problems)
+    parsers, types = parsers_of(checker, parsing, at), types_of(checker, parsing, at)
+    rerank = _rerank(config, checker, tree.data.get("rerank"), label)
+    if checker.problems:
+        raise ConfigError(label, checker.problems)
     return StrategyExtras(given, parsers, types, search, rerank)
 
 
-def _rerank(config: Config, found: Check, given: Any, label: str) -> Rerank | None:
+def _rerank(config: Config, checker: Check, given: Any, label: str) -> Rerank | None:
     if given is None or given is False:
         return None
     if given is not True and not isinstance(given, dict):
@@ -195,4 +195,4 @@ def _rerank(config: Config, found: Check, given: Any, label: str) -> Rerank | No
     data = {**kept, **({} if given is True else given)}
     if not data:
         raise BadRequest(f"{label}: the config has no search.rerank: write rerank.model=… or rerank.url=…")
-    return found.model(Rerank, data, ("rerank",))
+    return checker.model(Rerank, data, ("rerank",))

@@ -1,8 +1,8 @@
 """The log on standard error: lines for people, or a JSON object a line.
 
 ``log.info("settled", extra={"document": "a.md"})`` ends in ``document=a.md``, or has that key. Further
-lines of a message are indented below the first, and control characters (of file names, for example) are
-escaped: no quoted text can pass for a log line.
+lines of a message are indented below the first. Control characters, as in file names, are escaped. So no
+quoted text can pass for a log line.
 """
 
 import json
@@ -41,7 +41,7 @@ def set_up(level: str, form: str) -> None:
     logging.captureWarnings(True)
     if form == "json":
         sys.excepthook = lambda kind, error, trace: _log_defect(error)
-        threading.excepthook = lambda found: _log_defect(found.exc_value)
+        threading.excepthook = lambda failure: _log_defect(failure.exc_value)
     for name in _OTHERS:
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.ERROR)
 

@@ -50,7 +50,7 @@ def plan(
 ) -> None:
     """Show what a sync would do and cost; change nothing.
 
-    Exits with 0 if everything could be examined, 3 if some documents are or would be quarantined, 4 if a
+    Exit codes: 0 if everything could be examined, 3 if documents are or would be quarantined. Exit code 4: a
     source could not be listed, a document could not be read now, or Chroma differs from the journal.
     """
     from ingestor.cli.output import progress
@@ -58,10 +58,10 @@ def plan(
 
     project, _ = to_write(config, "warning")
     with progress.busy("Reading what is new", as_json) as note:
-        found = project.plan(sample=sample, everything=everything, progress=note)
-    show_plan(found, as_json, config, machines)
-    quarantined = QUARANTINED if found.documents.quarantined else SETTLED
-    raise typer.Exit(quarantined if found.complete else FAILED)
+        estimate = project.plan(sample=sample, everything=everything, progress=note)
+    show_plan(estimate, as_json, config, machines)
+    quarantined = QUARANTINED if estimate.documents.quarantined else SETTLED
+    raise typer.Exit(quarantined if estimate.complete else FAILED)
 
 
 def status(
@@ -75,9 +75,9 @@ def status(
     """Show the state of every source and collection."""
     from ingestor.cli.output import overview
 
-    found = to_read(config, shown=True)[0].status()
-    overview.show_status(found, as_json, config, verbose=verbose)
-    if check and not found.sound:
+    state = to_read(config, shown=True)[0].status()
+    overview.show_status(state, as_json, config, verbose=verbose)
+    if check and not state.sound:
         raise typer.Exit(FAILED)
 
 
@@ -191,9 +191,9 @@ def list_documents(
     """List the documents."""
     from ingestor.cli.output import console
 
-    with to_read(config)[0].documents(source, collection, state, pattern) as found:
+    with to_read(config)[0].documents(source, collection, state, pattern) as documents:
         chosen = any((pattern, source, collection, state))
-        console.show_documents(*found, as_json, chosen=chosen)
+        console.show_documents(*documents, as_json, chosen=chosen)
 
 
 def history(
@@ -253,7 +253,7 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
         with journal_of(to_read(config)[1]) as journal:
             return DaemonClient(http, journal.owner)
 
-    def asked(method: str, path: str, body: object) -> tuple[int, Any]:
+    def ask_daemon(method: str, path: str, body: object) -> tuple[int, Any]:
         start = command("run", config)
         try:
             answer = client().ask(method, path, body)
@@ -266,7 +266,7 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
         return answer.status, answer.body
 
     async def ask(method: str, path: str, body: object = None) -> tuple[int, Any]:
-        return await run_sync(asked, method, path, body)
+        return await run_sync(ask_daemon, method, path, body)
 
     return ask
 

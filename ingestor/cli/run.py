@@ -114,14 +114,14 @@ def run(
     project, checked = _open(config, verbose, quiet, form="json" if as_json else None)
     as_json |= checked.log.format == "json"
 
-    def ready(found: "Ready") -> None:
+    def ready(state: "Ready") -> None:
         if as_json:
-            fields = event("in_step", records=found.records, failed=found.failed)
+            fields = event("in_step", records=state.records, failed=state.failed)
             logging.getLogger("ingestor").info("all collections are in step", extra=fields)
         elif not quiet:
-            progress.greet(found, config)
+            progress.greet(state, config)
 
-    with progress.shown(quiet, logged=as_json) as watcher:
+    with progress.show_progress(quiet, logged=as_json) as watcher:
         leave = None if as_json or quiet else progress.say_goodbye
         project.run(progress=watcher, ready=ready, stopping=leave, handle_signals=True)
 
@@ -129,7 +129,10 @@ def run(
 def _open(
     path: Path, verbose: bool, quiet: bool, *, level: str | None = None, form: str | None = None
 ) -> "tuple[Project, Config]":
-    """Open a project whose warnings go to the log. ``level``, ``form``: of the log; None: as configured."""
+    """Open a project whose warnings go to the log.
+
+    ``level``, ``form``: level and format of the log; None: as configured.
+    """
     from ingestor.cli.log import set_up
 
     project, config = to_write(path, logged=True)
@@ -147,13 +150,13 @@ def sync(
 ) -> None:
     """Bring Chroma in step once, and exit.
 
-    Exits with 0 if everything is settled, 3 if some documents are quarantined, 4 if something failed or is
-    left to do, 130 if it was interrupted. Documents of unsupported formats are skipped.
+    Exit codes: 0 if everything is settled, 3 if documents are quarantined, 4 if something failed or is left
+    to do, 130 if interrupted. Documents of unsupported formats are skipped.
     """
     from ingestor.cli.output import progress
 
     project, checked = _open(config, verbose, quiet, level="warning" if as_json else None)
-    with progress.shown(as_json or quiet, logged=checked.log.format == "json") as watcher:
+    with progress.show_progress(as_json or quiet, logged=checked.log.format == "json") as watcher:
         report = project.sync(progress=watcher, handle_signals=True)
     end_sync(report, as_json, config, quiet=quiet)
 

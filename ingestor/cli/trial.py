@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ingestor.cli.usage import FAILED, USAGE, JsonOption, close_to_others, command, fail, quoted
+from ingestor.cli.usage import FAILED, USAGE, JsonOption, close_to_others, command, fail, quote
 
 if TYPE_CHECKING:
     from ingestor.model import Item
@@ -44,7 +44,7 @@ _SPECIAL = re.compile(r"([\\*?\[\]!# ])")  # in a gitignore pattern
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """Estimate for all documents. ``seconds``: of indexing; None if no rate is known."""
+    """Estimate for all documents. ``seconds``: time to index them; None if no rate is known."""
 
     documents: int
     records: int
@@ -55,9 +55,10 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Findings of a trial. ``kinds``: documents by file extension. ``problems``: of documents, by name.
+    """Findings of a trial.
 
-    ``tokens``: embedded. ``seconds``: until the answer.
+    ``kinds``: numbers of documents by file extension. ``problems``: reasons by document name.
+    ``tokens``: number embedded. ``seconds``: time until the answer.
     """
 
     folder: str
@@ -142,7 +143,7 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
     size = f"{whole.disk / 1e6:,.1f} MB"
     print(f"The whole: {counted(whole.documents, 'document')}, about {amount}{spent}, {size}.")
     print("Nothing was kept. To index the folder and keep it in step:\n")
-    print(f"  {command(f'init {quoted(str(folder))}')} && {command('run')}")
+    print(f"  {command(f'init {quote(str(folder))}')} && {command('run')}")
 
 
 def _show(trial: Trial, answer: "Answer") -> None:
@@ -159,7 +160,7 @@ def _show(trial: Trial, answer: "Answer") -> None:
         print("Questions it can answer, from its headings:")
         for each in trial.questions:
             print(f"  {each}")
-    print(f"\nAnswer to {quoted(trial.question)}:\n")
+    print(f"\nAnswer to {quote(trial.question)}:\n")
     excerpt.show_hits(answer, False)
 
 
@@ -196,10 +197,10 @@ def _list(project: "Project") -> "list[Item]":
     from ingestor.ports import PartialScan
 
     (source,) = load(project.path, os.environ).sources
-    found: list[Item] = []
+    items: list[Item] = []
     with suppress(PartialScan):
-        found += islice(build(source.connector).scan(), LISTED)
-    return found
+        items += islice(build(source.connector).scan(), LISTED)
+    return items
 
 
 def _index(
@@ -224,7 +225,7 @@ def _index(
 
 
 def _estimate(project: "Project", trial: Trial, spent: float, place: Path) -> Whole:
-    """Estimate all documents: those that were indexed are measured, a sample of the others is read."""
+    """Estimate all documents from the indexed ones and from a sample of the others, which is read."""
     disk = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
     plan = project.plan(sample=READ)
     embedding = plan.seconds or 0.0

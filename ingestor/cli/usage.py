@@ -37,8 +37,8 @@ SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
 def command(words: str, config: Path = CONFIG) -> str:
     """Return a command to paste, as ``.venv/bin/ingestor sync --config other.yaml``."""
     called = Path(sys.argv[0])
-    found, program = shutil.which(called.name), called.name
-    if called.is_file() and not (found is not None and called.samefile(found)):
+    installed, program = shutil.which(called.name), called.name
+    if called.is_file() and not (installed is not None and called.samefile(installed)):
         program = str(called.absolute())
         if Path(program).is_relative_to(Path.cwd()):
             program = str(Path(program).relative_to(Path.cwd()))
@@ -46,7 +46,7 @@ def command(words: str, config: Path = CONFIG) -> str:
     return f"{shlex.quote(program)} {words}{option}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return the text as one shell word, in double quotes if possible."""
     return shlex.quote(text) if re.search(r'[\\"$`!]', text) else f'"{text}"'
 
@@ -75,7 +75,7 @@ def log_level(configured: str, verbose: bool, quiet: bool) -> str:
 
 
 def close_to_others() -> None:
-    """Keep this process's new files, memory and environment, where secrets stand, from other processes."""
+    """Close this process's new files, memory and environment, which hold secrets, to other processes."""
     from ingestor.confinement.walls import hide
 
     hide()
@@ -85,8 +85,8 @@ def close_to_others() -> None:
 def read_config(path: Path, level: str = "", *, logged: bool = False) -> "Config":
     """Return the config of the file.
 
-    ``level``: of the log, which is set up; "config": as configured; "": the caller sets it up. ``logged``:
-    the caller logs warnings.
+    ``level``: level of the log, which is set up; "config": as configured; "": the caller sets up the log.
+    ``logged``: the caller logs warnings.
     """
     from ingestor.config.file import load
 
@@ -117,15 +117,15 @@ def to_read(path: Path, level: str = "", *, shown: bool = False) -> "tuple[Proje
     from ingestor.state.running_config import in_force
 
     close_to_others()
-    found = in_force(path, environ)
-    _set_up(found.config, level)
-    if found.error is None:
-        for warning in found.config.warnings:
+    given = in_force(path, environ)
+    _set_up(given.config, level)
+    if given.error is None:
+        for warning in given.config.warnings:
             print(escape_invisible(f"{path}: warning: {warning}"), file=sys.stderr)
     elif not shown:
-        print(escape_invisible(found.error), file=sys.stderr)
+        print(escape_invisible(given.error), file=sys.stderr)
         print("the previous config stays in force, also for this command", file=sys.stderr)
-    return Project.of(found), found.config
+    return Project.of(given), given.config
 
 
 def _set_up(config: "Config", level: str) -> None:

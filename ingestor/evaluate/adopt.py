@@ -7,11 +7,10 @@ from pathlib import Path
 from shutil import copymode
 
 from ingestor.config.file import check_text
-from ingestor.config.models import Choice, Config, ConfigError
+from ingestor.config.models import Config, ConfigError
 from ingestor.config.rewrite import NotRewritable, places, with_chunking
-from ingestor.core.fingerprint import plugin_fingerprint
 from ingestor.evaluate.evaluation import Evaluation
-from ingestor.evaluate.strategies import Strategy
+from ingestor.evaluate.strategies import Strategy, is_same_choice
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman
 
@@ -31,7 +30,7 @@ def recommend(config: Config, evaluation: Evaluation) -> dict[SourceName, Strate
         for each in config.sources
         if each.collection == evaluation.request.collection
     }
-    wanted = {name: pick for name, choice in own.items() if not _same(choice, pick.of(name))}
+    wanted = {name: pick for name, choice in own.items() if not is_same_choice(choice, pick.of(name))}
     return wanted | {
         SourceName(each.source): evaluation.outcomes[each.pick].cut.strategy for each in evaluation.apart
     }
@@ -62,18 +61,14 @@ def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -
 
 
 def _check(old: Config, new: Config, wanted: Mapping[SourceName, Strategy]) -> None:
-    """Check that the new config differs in nothing but what is wanted. Raises NotRewritable."""
+    """Raise NotRewritable if the new config differs in anything but the wanted chunkings."""
     own = {source.name: source.chunking for source in old.sources}
     for source in new.sources:
         expected = wanted[source.name].choice if source.name in wanted else own[source.name]
-        if not _same(expected, source.chunking):
+        if not is_same_choice(expected, source.chunking):
             raise NotRewritable(f"the chunking of source {source.name!r} would not be as recommended")
     sources = tuple(
         replace(ours, chunking=theirs.chunking) for ours, theirs in zip(old.sources, new.sources, strict=True)
     )
     if replace(old, chunking=new.chunking, sources=sources, warnings=new.warnings) != new:
         raise NotRewritable("more than the chunking would change")
-
-
-def _same(one: Choice, other: Choice) -> bool:
-    return plugin_fingerprint(one.plugin, one.options) == plugin_fingerprint(other.plugin, other.options)

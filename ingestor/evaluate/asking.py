@@ -3,15 +3,15 @@
 As in Chroma's technical report [Smith & Troynikov 2024], the model sees a passage and the latest questions
 about the same document. It answers with a question on one subject and the excerpts that answer the question,
 word for word. An excerpt is looked for in the passage exactly, then without regard to spaces, punctuation and
-case, and must stand in the documents once. An answer that breaks a rule is asked for again, with the reason.
-The questions about one document are asked for one after another, so that they differ; documents at the same
-time.
+case, and must be in the documents once. If an answer breaks a rule, the model is asked again, with the
+reason. Questions about one document are requested one after another, so that they differ; documents in
+parallel.
 
-A passage has 4,000 characters at most. A document has passages in proportion to its length; its n-th one is
-the same however many are drawn and whatever other documents there are.
+A passage has 4,000 characters at most. A document has passages in proportion to its length. Its n-th passage
+depends neither on the number drawn nor on other documents.
 
-Near-duplicates are refused, and questions that fit their excerpts badly. The report uses fixed cosines, which
-fit one embedding model. Here both bounds follow from the questions themselves, so that they fit every model.
+Near-duplicates and questions that fit their excerpts badly are refused. The report uses fixed cosines, which
+fit one embedding model. Here both bounds follow from the questions, so they fit every model.
 
 - An excerpt fits its question badly when its cosine is below a bound. The bound is the upper decile of the
   cosines between questions and excerpts of *other* questions about the same document. It is 0.29 for
@@ -137,12 +137,12 @@ def estimate_requests(
 
     ``endpoint``: the model that writes questions and judges answers.
     """
-    compared = [each for each in request.strategies or [place.configured] if each.models]
+    compared = [each for each in request.strategies or [place.strategy] if each.models]
     names = [name for each in compared for name in each.models]
     counts = place.parts.tokens.counts
     answers = RecordedAnswers(DryRunAnswers(place.cache, counts), counts)
     rehearse(compared, place.sample, place.tools, place.parts.tokens, answers)
-    use = answers.unanswered
+    use = answers.use_of_unanswered
     if endpoint is not None:
         names = [endpoint.model, *names]
         judged = request.judge if request.questions is not None else min(request.judge, request.make)
@@ -294,9 +294,9 @@ _FEWEST = 20  # pairs from which a quantile is taken
 
 
 def misfits(questions: Vectors, excerpts: Vectors, owners: Sequence[int], about: Sequence[int]) -> set[int]:
-    """Questions of which an excerpt fits badly.
+    """Return the questions with an excerpt that fits badly.
 
-    ``owners``: of each excerpt, its question; ``about``: of each question, its document.
+    ``owners``: each excerpt's question; ``about``: each question's document.
     """
     if not owners:
         return set()
@@ -312,7 +312,7 @@ def misfits(questions: Vectors, excerpts: Vectors, owners: Sequence[int], about:
 
 
 def duplicates(questions: Vectors) -> dict[int, int]:
-    """Questions that nearly repeat an earlier one, which is kept: by number, the earlier one's."""
+    """Map each question that nearly repeats an earlier one to the earlier question, by number."""
     similar: Floats = (questions @ questions.T).astype(np.float64)
     pairs = similar[np.triu_indices(len(questions), 1)]
     median = float(np.median(pairs)) if len(pairs) >= _FEWEST else 0.0

@@ -32,9 +32,11 @@ Recall = Mapping[str, float]  # of each question by its text, 0 to 1
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """``questions``: the file; ``tolerance``: how far the mean recall may fall, 0 to 1.
+    """Request to check a live collection. ``questions``: the file.
 
-    ``accept``: whether this recall is kept as the one that later checks compare with.
+    ``tolerance``: allowed fall of recall, 0 to 1.
+
+    ``accept``: whether to store this recall as the baseline of later checks.
     """
 
     collection: CollectionName
@@ -45,14 +47,14 @@ class Inspection:
     accept: bool
 
     @property
-    def kept(self) -> Path:
-        """File that keeps the recall of each question."""
+    def recall_file(self) -> Path:
+        """Return the file that stores the recall of each question."""
         return self.questions.with_name(f"{self.questions.name}.recall.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """``before``: the kept recall; None at the first check, and where a new one is accepted."""
+    """Result of a check. ``before``: the baseline; None at the first check, or if a new one is accepted."""
 
     inspection: Inspection
     recall: Recall
@@ -68,11 +70,11 @@ class Checked:
         return sum(fallen) / len(fallen) if fallen else 0.0
 
     @property
-    def passed(self) -> bool:
+    def is_within_tolerance(self) -> bool:
         return self.fell <= self.inspection.tolerance + 1e-9
 
     def worst(self, count: int) -> list[tuple[str, float, float]]:
-        """The questions that fell most: text, recall before, recall now."""
+        """Return the questions whose recall fell most: text, recall before, recall now."""
         pairs = [(text, (self.before or {}).get(text, now), now) for text, now in self.recall.items()]
         fallen = sorted((pair for pair in pairs if pair[1] > pair[2]), key=lambda pair: pair[2] - pair[1])
         return fallen[:count]
@@ -101,12 +103,17 @@ def check(config: Config, inspection: Inspection, progress: Progress, now: float
     recall = {question.text: value for question, value in zip(questions, recalls, strict=True)}
     if before is None:
         stored = {"collection": inspection.collection, "budget": inspection.budget, "recall": recall}
-        inspection.kept.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        inspection.recall_file.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", "utf-8")
     checked = Checked(inspection, recall, mean, before, refused)
     run_status.write_check(
         config.state,
         CheckResult(
-            inspection.collection, inspection.questions.name, mean.mean, checked.fell, checked.passed, now
+            inspection.collection,
+            inspection.questions.name,
+            mean.mean,
+            checked.fell,
+            checked.is_within_tolerance,
+            now,
         ),
     )
     return checked
@@ -135,16 +142,16 @@ def _place(hit: Hit, numbers: Mapping[str, int], count: Count) -> ChunkPlace:
 
 
 def _last_recall(inspection: Inspection) -> Recall | None:
-    if inspection.accept or not inspection.kept.exists():
+    if inspection.accept or not inspection.recall_file.exists():
         return None
     try:
-        stored = json.loads(inspection.kept.read_text("utf-8"))
+        stored = json.loads(inspection.recall_file.read_text("utf-8"))
         kept = {str(text): float(value) for text, value in stored["recall"].items()}
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise BadRequest(f"{inspection.kept} cannot be read; --accept writes it again") from error
+        raise BadRequest(f"{inspection.recall_file} cannot be read; --accept writes it again") from error
     if (stored.get("collection"), stored.get("budget")) != (inspection.collection, inspection.budget):
         raise BadRequest(
-            f"{inspection.kept} is about collection {stored.get('collection')!r} at {stored.get('budget')} "
-            "tokens; check that one, or write it again with --accept"
+            f"{inspection.recall_file} is about collection {stored.get('collection')!r} at "
+            f"{stored.get('budget')} tokens; check that one, or write it again with --accept"
         )
     return kept

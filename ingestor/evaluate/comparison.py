@@ -1,7 +1,7 @@
 """Differences between strategies, their confidence, and the choice that follows from them. Pure.
 
 The confidence is a bootstrap over questions, clustered by document: questions about one document resemble
-each other, so documents are drawn, with all their questions [Davison & Hinkley 1997, 3.8]. Few documents make
+each other. So documents are drawn, with all their questions [Davison & Hinkley 1997, 3.8]. Few documents make
 such intervals too narrow: Student's t and the factor G / (G - 1) widen them. An interval is never narrower
 than the interval of a bootstrap over single questions. All strategies are scored on the same draws, so that
 every difference is paired.

@@ -109,9 +109,9 @@ _NARROW = 64  # dimensions of vectors that stand in for those of a model
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleCut:
-    """Chunks of a strategy. ``sample``: as the strategy reads it. ``texts``, ``lines``: texts of the chunks,
-    and the lines in front of each.
+    """Chunks of a strategy. ``sample``: the sample as the strategy reads it.
 
+    ``texts``: texts of the chunks. ``lines``: context lines in front of each chunk.
     ``embedded_tokens``: tokens that the model reads for this strategy alone.
     ``asked``: requests to language models for this strategy alone.
     ``seconds``: time for cutting, without either model.
@@ -137,7 +137,7 @@ class SampleCut:
 
 
 class Recording:
-    """Embeds, and notes what it was asked for."""
+    """An ``Embed`` that records the texts and the time of all calls."""
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
@@ -153,9 +153,9 @@ class Recording:
 
 
 class RecordedAnswers:
-    """Passes requests on, and notes each once: ``answered``, now or before, and ``unanswered``.
+    """``Answers`` that record the use of answered and unanswered requests, each request once.
 
-    An answer that is not known counts as long as its request, or as the longest one that is allowed.
+    An unknown answer counts as long as its request, or as the longest allowed answer.
     """
 
     def __init__(self, answers: Answers, count: Callable[[list[str]], list[int]]) -> None:
@@ -177,11 +177,11 @@ class RecordedAnswers:
         self._answers.wait(seconds)
 
     @property
-    def answered(self) -> ModelUse:
+    def use_of_answered(self) -> ModelUse:
         return self._sum(known=True)
 
     @property
-    def unanswered(self) -> ModelUse:
+    def use_of_unanswered(self) -> ModelUse:
         return self._sum(known=False)
 
     def _sum(self, *, known: bool) -> ModelUse:
@@ -195,7 +195,7 @@ def rehearse(
     tokens: Tokens,
     answers: RecordedAnswers,
 ) -> None:
-    """Have ``answers`` note what is asked when these strategies cut the sample. Nothing is embedded."""
+    """Cut the sample by these strategies without a model, so that ``answers`` records their requests."""
     embed = look_alikes(_NARROW)
     for strategy in strategies:
         cutters = {
@@ -253,7 +253,7 @@ def cut(
         whole,
         read,
         seconds,
-        asking.answered,
+        asking.use_of_answered,
     )
 
 
@@ -271,7 +271,10 @@ def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: 
 def _chunk_all(
     documents: Sequence[tuple[Tools, Document]], progress: Callable[[int], None]
 ) -> list[Chunking]:
-    """Chunk each document, beside the sums of others if the strategy has a statistic of the collection."""
+    """Chunk each document.
+
+    If the strategy has a statistic of the collection, use the other documents' sums.
+    """
     alone = list[Chunking]()
     totals: defaultdict[str, Sums] = defaultdict(lambda: np.zeros(1, np.int64))
     for at, (tools, document) in enumerate(documents):

@@ -1,7 +1,7 @@
-"""``ingestor evaluate``: a sample is cut by each strategy, and asked questions.
+"""``ingestor evaluate``: cut a sample by each strategy, and ask questions of the chunks.
 
-Neither a collection nor the journal is written to, so it works beside a daemon. Vectors are kept in the
-cache: a run that was interrupted goes on where it was.
+An evaluation writes neither to a collection nor to the journal, so it may run beside a daemon. Vectors are
+kept in the cache, so an interrupted run resumes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,9 +40,10 @@ from ingestor.registry import find
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """``sample``, ``questions``: as the config has documents read. ``quoted``: the excerpts of each question.
+    """Result of an evaluation. ``sample``, ``questions``: as read with the config's parsers.
 
-    ``comparisons``: of recall, by budget. ``apart``: sources for which another strategy is better.
+    ``quoted``: excerpts of each question. ``comparisons``: recall of the strategies, by budget.
+    ``apart``: sources for which another strategy is better.
     """
 
     request: EvaluationRequest
@@ -60,7 +61,7 @@ class Evaluation:
 
     @property
     def changes(self) -> bool:
-        """Whether the config would change: readers may only be told to search in another way."""
+        """Whether the config would change; a recommended mode of search changes no config."""
         pick = self.outcomes[self.verdict.pick].cut.strategy
         known = [each.cut.strategy for each in self.outcomes if each.cut.strategy.configured]
         return bool(pick.extras) or not any(pick.cuts_as(each) for each in known)
@@ -74,59 +75,31 @@ def evaluate(
     ``tell``: called with the estimate before a language model is asked, if one is.
     Raises BadRequest for an invalid request, and the errors of sources, embedder and language model.
     """
-    endpoint = _endpoint(config, request)
-    if request.models:
-        return _compare_models(config, request, progress, tell, endpoint)
-    with _open(config, request, progress) as place:
-        estimate = asking.estimate_requests(request, place, endpoint)
-        if estimate is not None:
-            tell(estimate)
-        readings = _readings(request, place)
-        samples = list(readings.values())
-        questions, refused = _questions(request, place, endpoint, samples)
-        cuts = list(_cuts(request, place, readings))
-        outcomes = score_cuts(place, cuts, dict(zip(readings, questions, strict=True)), request.budgets)
-        evaluation = _conclude(
-            request, samples, quotations(questions, samples), refused, questions[0], outcomes
-        )
-        if endpoint is not None and request.judge:
-            evaluation = _with_judgements(evaluation, place, endpoint)
-        asked = None if estimate is None else AskingUsage(estimate, asking.count_requests(place))
-        return replace(evaluation, asked=asked)
-
-
-def _compare_models(
-    config: Config,
-    request: EvaluationRequest,
-    progress: Progress,
-    tell: Callable[[AskingEstimate], None],
-    endpoint: Endpoint | None,
-) -> Evaluation:
-    """Ask the same questions of the same documents by each model."""
-    if request.judge:
+    if request.models and request.judge:
         raise BadRequest("--models and --judge exclude each other: give one")
-    configured = getattr(config.embedding.options, "model", None)
+    endpoint, default = _endpoint(config, request), getattr(config.embedding.options, "model", None)
     outcomes, use = list[StrategyOutcome](), ModelUse()
-    for number, model in enumerate(request.models):
-        with _open(_with_model(config, model), request, progress) as place:
-            if number == 0:
+    for number, model in enumerate(request.models or (None,)):
+        with _open(config if model is None else _with_model(config, model), request, progress) as place:
+            if number == 0:  # every model gets the same documents and questions
                 estimate = asking.estimate_requests(request, place, endpoint)
                 if estimate is not None:
                     tell(estimate)
                 readings = _readings(request, place)
                 samples = list(readings.values())
                 questions, refused = _questions(request, place, endpoint, samples)
-            chosen = replace(request, strategies=request.strategies or (place.configured,))
-            cuts = [
-                each
-                if model == configured
-                else replace(each, strategy=replace(each.strategy, configured=False))
-                for each in _cuts(chosen, place, readings)
-            ]
+            chosen = request.strategies or (() if model is None else (place.strategy,))
+            cuts = list(_cuts(replace(request, strategies=chosen), place, readings))
+            if model not in (None, default):
+                cuts = [replace(each, strategy=replace(each.strategy, configured=False)) for each in cuts]
             made = score_cuts(place, cuts, dict(zip(readings, questions, strict=True)), request.budgets)
             outcomes += [replace(each, model=model) for each in made]
+            evaluation = _conclude(
+                request, samples, quotations(questions, samples), refused, questions[0], outcomes
+            )
+            if endpoint is not None and request.judge:
+                evaluation = _with_judgements(evaluation, place, endpoint)
             use += asking.count_requests(place)
-    evaluation = _conclude(request, samples, quotations(questions, samples), refused, questions[0], outcomes)
     return replace(evaluation, asked=None if estimate is None else AskingUsage(estimate, use))
 
 
@@ -189,8 +162,8 @@ def _readings(request: EvaluationRequest, place: Workplace) -> dict[tuple[str, .
     """Return the sample as read by each strategy's options of parsers, as the config has it first."""
     samples: dict[tuple[str, ...], Sample] = {(): place.sample}
     for each in request.strategies:
-        if each.reading not in samples:
-            samples[each.reading] = place.read_by(each.beside)
+        if each.parser_settings not in samples:
+            samples[each.parser_settings] = place.read_by(each.beside)
     return samples
 
 
@@ -231,7 +204,7 @@ def _cuts(
     """Yield the cuts, the configured strategy's first: the size of its chunks decides what to compare."""
     chosen, cuts = list(request.strategies), list[SampleCut]()
     if not chosen:
-        base = place.configured
+        base = place.strategy
         first = _cut(base, place.sample, place, "")
         cuts.append(first)
         documents = [each.document for each in place.sample.documents]
@@ -239,7 +212,7 @@ def _cuts(
     for number, strategy in enumerate(chosen, start=1):
         known = next((each for each in cuts if strategy.cuts_as(each.strategy)), None)
         which = f" ({number} of {len(chosen)})"
-        made = known or _cut(strategy, readings[strategy.reading], place, which)
+        made = known or _cut(strategy, readings[strategy.parser_settings], place, which)
         cuts.append(made)
         for each in strategy.with_modes(request.modes):
             yield replace(made, strategy=each)
@@ -300,7 +273,7 @@ def _conclude(
 def _by_source(
     outcomes: Sequence[StrategyOutcome], questions: Sequence[EvalQuestion], sample: Sample, budget: int
 ) -> dict[str, Comparison]:
-    """Recall, of the questions about each source; nothing where there is only one source."""
+    """Compare recall on the questions about each source; empty if there is only one source."""
     about = np.array(same_documents(questions))
     sources = np.array([sample.documents[at].source for at in about])
     recall = np.array([each.scores.at[budget] for each in outcomes])

@@ -125,8 +125,8 @@ def describe_judgements(judged: Judged, names: Sequence[str], pick: int, than: i
     sentence += "."
     if (twice := judged.agreement) is not None:
         sentence += (
-            f" Of {counted(twice.count, 'answer')} judged twice, {100 * twice.correctness:.0f} % got the same"
-            f"correctness and {100 * twice.near:.0f} % one at most 1 apart."
+            f" Of {counted(twice.count, 'answer')} judged twice, {100 * twice.correctness:.0f} % got the "
+            f"same correctness and {100 * twice.near:.0f} % one at most 1 apart."
         )
     return sentence
 

@@ -18,7 +18,7 @@ _FORMAT = 2  # of the file; others are left out
 
 @dataclass(frozen=True, slots=True)
 class KeptReport:
-    """``at``: POSIX seconds. ``report``: as ``evaluate --json`` says it."""
+    """A stored report. ``at``: POSIX seconds. ``report``: the fields of ``evaluate --json``."""
 
     at: float
     report: Mapping[str, Any]

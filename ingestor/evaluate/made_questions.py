@@ -1,10 +1,10 @@
 """Questions made of the documents themselves, without a model. Pure, and the same every time.
 
-A document's own questions, such as the headings of an FAQ, are asked as they are, and the terms of its
+A document's own questions, such as the headings of an FAQ, are asked as they are, and so are the terms of its
 definitions. In English a template turns a sentence around: "If the wind is strong, close the gate" becomes
-"What happens if the wind is strong?". The first template that fits decides. It asks for what the main clause,
-the object or the figure says, and leaves that out. Sentences that no template fits are asked for by two of
-their noun phrases, after all others. In other languages the question is half of a sentence's words.
+"What happens if the wind is strong?". The first template that fits decides. It asks for the main clause, the
+object or the figure, and leaves that part out. A sentence that fits no template is asked for by two of its
+noun phrases, after all others. In other languages the question is half of a sentence's words.
 
 The excerpt to find is the sentence with its neighbours, the definition, or the answer below a question.
 Without the neighbours the order of strategies was wrong: chunks of 30 tokens, each about one sentence, scored
@@ -218,7 +218,7 @@ _GENERAL = frozenset(  # nouns that say nothing by themselves
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """Question that may be made. ``asked``: its words, if known. ``rank``: the lowest go first."""
+    """A question that may be made. ``asked``: the question, if known. ``rank``: lower ranks go first."""
 
     rank: int
     asked: str
@@ -403,7 +403,7 @@ def _as_object(subject: str, lower: set[str]) -> str:
 
 
 def _turn_person(question: str) -> str:
-    """Let the reader ask, and the author be a third person."""
+    """Turn a question from the author's to the reader's point of view: "your" becomes "my"."""
     for pattern, other in (
         (r"\b(help|helps|let|lets|allows?|gives?|tells?|shows?|to|for|with|of|from|by) you\b", r"\1 me"),
         (r"\byou are\b", "I am"), (r"\byou\b", "I"), (r"\byour\b", "my"), (r"\byourself\b", "myself"),

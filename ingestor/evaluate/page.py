@@ -1,7 +1,7 @@
-"""The page of ``evaluate --html``, and its tables, which a terminal shows, too.
+"""The page of ``evaluate --html``, and its tables, which a terminal shows too.
 
-The page is self-contained, without scripts, and safe for any text. It unfolds the questions on which
-strategies differ most: the excerpts with what was missed, and the best chunks with what was hit.
+The page is self-contained, without scripts, and safe for any text. Readers can unfold the questions
+on which strategies differ most: the excerpts with missed parts marked, and the best chunks with hits marked.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -106,8 +106,8 @@ _CHUNKS = 2  # of each strategy
 _LONGEST = 1500  # characters of a chunk; of a longer one the middle is left out
 
 
-def differing_questions(evaluation: Evaluation) -> list[int]:
-    """The questions on which recall at the first budget differs most."""
+def select_questions(evaluation: Evaluation) -> list[int]:
+    """Return the numbers of the questions on which recall at the first budget differs most."""
     recall = np.array([each.scores.at[evaluation.request.budgets[0]] for each in evaluation.outcomes])
     spread = recall.max(axis=0) - recall.min(axis=0)
     order = np.lexsort((np.arange(len(spread)), -recall.std(axis=0), -spread))
@@ -137,7 +137,7 @@ def render(evaluation: Evaluation, at: int) -> str:
 def _excerpts_and_chunks(
     outcome: StrategyOutcome, at: int, budget: int, quoted: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the excerpts, with what was missed; then the best chunks, with what was hit."""
+    """Yield the excerpts with missed parts marked, then the best chunks with hits marked."""
     cut, excerpts = outcome.cut, outcome.questions[at].excerpts
     places = [cut.places[number] for number in outcome.scores.ranked[at]]
     held = list(within(places, budget))
@@ -165,7 +165,7 @@ def _shorten(text: str, span: Span, own: Sequence[Span]) -> str:
 
 
 def _mark(text: str, span: Span, held: Sequence[Span], tags: tuple[str, str]) -> str:
-    """Mark the text of a span. ``tags``: around what is held, and around the rest."""
+    """Mark the text of a span. ``tags``: HTML tags around held parts, and around the rest."""
     start, end = span
     edges = sorted({start, end, *(each for pair in held for each in pair if start < each < end)})
     inside, outside = tags
@@ -216,7 +216,7 @@ def page(evaluation: Evaluation, frame: str) -> str:
         costs=_rows_of(costs(evaluation), evaluation),
         asked=_ASKED if any(each.cut.asked.calls for each in evaluation.outcomes) else "",
         judged=_judgements(evaluation),
-        questions="".join(render(evaluation, at) for at in differing_questions(evaluation)),
+        questions="".join(render(evaluation, at) for at in select_questions(evaluation)),
     )
 
 
@@ -276,7 +276,7 @@ def _row(evaluation: Evaluation, at: int) -> Iterator[str]:
 
 
 def _judgements(evaluation: Evaluation) -> str:
-    """A section of its own; nothing where no answer was judged."""
+    """Render the section about judged answers; "" if no answer was judged."""
     judged = evaluation.judged
     if judged is None:
         return ""

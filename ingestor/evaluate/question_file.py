@@ -1,8 +1,8 @@
 """Questions as a CSV file: ``question``, ``excerpt``, and ``document`` and ``origin`` where known.
 
 Several rows with one question are several excerpts that answer it. Strategies may read the documents with
-several options of parsers: an excerpt that a reading lacks is placed beyond the end of its text, where no
-chunk holds it, and it counts.
+different parser options. An excerpt that a reading lacks still counts: it is placed beyond the end of the
+text, where no chunk holds it.
 """
 
 import csv
@@ -28,7 +28,7 @@ class Searchable:
         self.text = text
 
     def find(self, quotation: str) -> tuple[int, int] | None:
-        """The first place, as offsets of the text."""
+        """Return the first place of a quotation, as offsets of the text."""
         quotation = quotation.strip()
         at = self.text.find(quotation) if quotation else -1
         if at >= 0:
@@ -59,7 +59,7 @@ def locate_excerpt(quotation: str, documents: Sequence[tuple[int, Searchable]]) 
 
 
 def _letters(text: str) -> tuple[str, "array[int]"]:
-    """Letters and digits alone, compatibility forms and case folded, and where each comes from."""
+    """Return a text's letters and digits, normalised (NFKC) and case-folded, with the offset of each."""
     kept, places = list[str](), array("L")
     for at, character in enumerate(text):
         folded = unicodedata.normalize("NFKC", character).casefold()
@@ -75,7 +75,7 @@ _COLUMNS = ("question", "excerpt", "document", "origin")
 
 @dataclass(frozen=True, slots=True)
 class CsvRow:
-    """``line`` counts from 1; ``document`` is "" where the file does not name it."""
+    """A row of the file. ``line``: from 1. ``document``: "" if the file does not name one."""
 
     line: int
     question: str
@@ -86,7 +86,7 @@ class CsvRow:
 
 @dataclass(frozen=True, slots=True)
 class RefusedQuestion:
-    """A question that is not asked, and why. ``line``: of its file; 0 where it is not from one."""
+    """A question that is not asked, and the reason. ``line``: line in the file; 0 if not from a file."""
 
     line: int
     question: str
@@ -134,9 +134,9 @@ def write_rows(file: Path, rows: Iterable[CsvRow]) -> None:
 def resolve(
     rows: Sequence[CsvRow], numbers: Mapping[str, int], texts: Sequence[str]
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    """Return the questions in the order of the file. A refused row has its whole question refused.
+    """Return the questions in the order of the file. A refused row refuses its whole question.
 
-    ``numbers``: of the documents, by every name that a file may call them.
+    ``numbers``: numbers of the documents, by every name that a file may use.
     """
     searched = [Searchable(text) for text in texts]
     by_question: dict[str, list[Excerpt]] = {}
@@ -189,7 +189,7 @@ def locate(
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
     """Return the same questions for each sample, and the questions that are not asked.
 
-    ``everywhere``: only those are asked whose excerpts all samples have, else those that one of them has.
+    ``everywhere``: ask only questions whose excerpts are in all samples, not in at least one.
     """
     resolved = [resolve(rows, each.numbers, each.texts) for each in samples]
     known = [{question.text: question for question in questions} for questions, _ in resolved]

@@ -4,9 +4,9 @@ The chunks of a strategy are searched as readers search a collection: by vectors
 Vectors are compared exactly. Words are found by a lexical index of the chunks in a folder of its own, and
 both are fused as in ``ingestor.search``.
 
-A reranker sees each question once: its scores are kept in the cache. Neither a folder nor an address tells
-which weights answer, and both may hold others tomorrow. So the scores of a fixed question are part of the
-key: a reranker that answers it otherwise is another one.
+A reranker sees each question once: its scores are kept in the cache. A folder or an address does not
+identify the weights, which may change. So the scores of a fixed question are part of the key: a reranker with
+other scores is another reranker.
 """
 
 import json
@@ -46,7 +46,10 @@ _SAMPLE = "sample"  # in place of the UUID of a collection
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunks:
-    """Chunks to search. ``documents``: number of each chunk's document. ``described``: their metadata."""
+    """Chunks to search. ``documents``: number of each chunk's document.
+
+    ``described``: each chunk's metadata.
+    """
 
     texts: Sequence[str]
     vectors: Vectors
@@ -61,9 +64,9 @@ class Chunks:
 def search(
     mode: Mode, questions: Sequence[str], vectors: Vectors, chunks: Chunks, count: int
 ) -> list[list[int]]:
-    """The best ``count`` chunks for each question, best first; fewer where words find fewer.
+    """Return the best ``count`` chunks for each question, best first; fewer if words match fewer.
 
-    ``vectors``: of the questions.
+    ``vectors``: vectors of the questions.
     """
     if mode == "dense":
         return nearest(vectors, chunks.vectors, count)
@@ -79,7 +82,7 @@ def search(
 
 
 def nearest(asked: Vectors, vectors: Vectors, count: int) -> list[list[int]]:
-    """The ``count`` chunks of the greatest cosine for each question; of equals the first."""
+    """Return the ``count`` chunks of the greatest cosine for each question; on a tie the first."""
     best: list[list[int]] = []
     for start in range(0, len(asked), _BLOCK):
         similar = asked[start : start + _BLOCK] @ vectors.T
@@ -89,7 +92,7 @@ def nearest(asked: Vectors, vectors: Vectors, count: int) -> list[list[int]]:
 
 @contextmanager
 def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
-    """A lexical index of the chunks."""
+    """Open a temporary lexical index of the chunks."""
     empty = np.zeros(0, np.float32)
     records = [
         Record(id_, text, described, empty)
@@ -131,7 +134,10 @@ _DIGITS = 3  # of the scores of the fixed question; later ones may differ from r
 
 @dataclass(frozen=True, slots=True)
 class Reranking:
-    """``ranked``: numbers of chunks for each question, best first. ``seconds``: of a question, on average."""
+    """Result of a reranker. ``ranked``: chunk numbers for each question, best first.
+
+    ``seconds``: mean time of a question.
+    """
 
     ranked: list[list[int]]
     seconds: float
@@ -219,7 +225,7 @@ def score_cuts(
     questions: Mapping[tuple[str, ...], Sequence[EvalQuestion]],
     budgets: Sequence[int],
 ) -> list[StrategyOutcome]:
-    """Search, rerank and score every cut. ``questions``: by ``Strategy.reading``.
+    """Search, rerank and score every cut. ``questions``: by ``Strategy.parser_settings``.
 
     Raises the errors of the embedder and the reranker.
     """
@@ -228,7 +234,7 @@ def score_cuts(
     asked, speed = place.parts.query_vectors(texts), _speed(place, cuts)
     outcomes = list[StrategyOutcome]()
     for cut in cuts:
-        own = questions[cut.strategy.reading]
+        own = questions[cut.strategy.parser_settings]
         best = _rank(place, cut, texts, asked, enough(cut.places, max(budgets)))
         anew = _rerank(place, cut, texts, best)
         rated = scores(own, anew.ranked if anew else best, cut.places, budgets)
@@ -252,7 +258,7 @@ def score_cuts(
 def _rank(
     place: Workplace, cut: SampleCut, texts: Sequence[str], asked: Vectors, count: int
 ) -> list[list[int]]:
-    """Numbers of chunks for each question, best first; enough of them for a reranker."""
+    """Return chunk numbers for each question, best first; enough for a reranker."""
     mode, rerank = cut.strategy.beside.search or "dense", cut.strategy.beside.rerank
     numbers = [each.document for each in cut.places]
     chunks = Chunks(cut.texts, cut.vectors, numbers, describe(cut) if mode != "dense" else [])
@@ -293,7 +299,7 @@ def describe(cut: SampleCut) -> list[Metadata]:
 
 
 def _speed(place: Workplace, cuts: Sequence[SampleCut]) -> float:
-    """Tokens that the model reads in a second: as in this run, or measured where the cache knew most."""
+    """Return the tokens that the model reads in a second: of this run, or measured if most were cached."""
     embedded = place.embedding.counts()
     if embedded.texts >= _MEASURED:
         return embedded.tokens / max(1e-6, embedded.seconds)

@@ -16,7 +16,7 @@ from ingestor.evaluate.scores import EvalQuestion
 
 
 def as_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Keys stay; more may be added."""
+    """Return the fields of ``evaluate --json``. Keys are stable; more may be added."""
     pick = evaluation.outcomes[evaluation.verdict.pick].cut.strategy
     return {
         "collection": evaluation.request.collection,
@@ -53,7 +53,7 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def check_as_json(checked: Checked) -> dict[str, Any]:
-    """Keys stay; more may be added."""
+    """Return the fields of ``evaluate --check --json``. Keys are stable; more may be added."""
     asked = checked.inspection
     return {
         "collection": asked.collection,
@@ -63,7 +63,7 @@ def check_as_json(checked: Checked) -> dict[str, Any]:
         "compared": checked.before is not None,
         "fell": percent(checked.fell),
         "tolerance": percent(asked.tolerance),
-        "passed": checked.passed,
+        "passed": checked.is_within_tolerance,
         "worst": [
             {"question": text, "before": percent(before), "now": percent(now)}
             for text, before, now in checked.worst(10)
@@ -72,7 +72,7 @@ def check_as_json(checked: Checked) -> dict[str, Any]:
 
 
 def estimate_as_json(estimate: AskingEstimate) -> dict[str, Any]:
-    """Keys stay; more may be added."""
+    """Return the fields of ``evaluate --estimate --json``. Keys are stable; more may be added."""
     return {"model": estimate.model, **_use(estimate.use)}
 
 
@@ -133,7 +133,7 @@ def _strategy(evaluation: Evaluation, at: int, outcome: StrategyOutcome) -> dict
         "passes": round(outcome.costs.passes, 2),
         "rerank_seconds": None if outcome.rerank_seconds is None else round(outcome.rerank_seconds, 4),
         "collection": _collection_costs(outcome.costs),
-        "judged": None if evaluation.judged is None else _judged_means(evaluation.judged, at),
+        "judged": None if evaluation.judged is None else _means_of_judgements(evaluation.judged, at),
     }
 
 
@@ -174,7 +174,7 @@ def _judgements(evaluation: Evaluation, judged: Judged) -> dict[str, Any]:
     }
 
 
-def _judged_means(judged: Judged, at: int) -> dict[str, Any]:
+def _means_of_judgements(judged: Judged, at: int) -> dict[str, Any]:
     means = {
         metric: _in_unit(metric, comparison.means[at]) for metric, comparison in judged.comparisons.items()
     }
@@ -182,7 +182,7 @@ def _judged_means(judged: Judged, at: int) -> dict[str, Any]:
 
 
 def _in_unit(metric: str, interval: Interval) -> dict[str, float]:
-    """Correctness as it is, from 1 to 5; all others in percent."""
+    """Return an interval in the metric's unit: correctness from 1 to 5, other metrics in percent."""
     if metric != CORRECTNESS:
         return _interval(interval)
     return {"mean": round(interval.mean, 3), "low": round(interval.low, 3), "high": round(interval.high, 3)}

@@ -39,7 +39,10 @@ class SampledDocument:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``listed``: how many documents there are; ``unread``: those left out, or sources, and why."""
+    """Documents read from a collection's sources.
+
+    ``listed``: number of listed documents. ``unread``: names and reasons of documents and sources left out.
+    """
 
     documents: tuple[SampledDocument, ...]
     listed: int
@@ -102,7 +105,7 @@ def take_sample(
 
 
 def read_again(sample: Sample, sources: Sequence[Source], progress: Callable[[str], None]) -> Sample:
-    """Read the same documents by these sources; documents that cannot be read so have no text."""
+    """Read the same documents through these sources; a document that cannot be read has no text."""
     unread: list[tuple[str, str]] = []
     by_name = {source.name: source for source in sources}
     until = monotonic() + limits.PATIENCE

@@ -1,7 +1,7 @@
 """Scores of retrieved chunks against the excerpts of a question. Pure.
 
 Token-wise metrics on character ranges [Smith & Troynikov, "Evaluating Chunking Strategies for Retrieval",
-Chroma technical report, 2024]: a character of an excerpt counts once, however many chunks hold it; a
+Chroma technical report, 2024]. A character of an excerpt counts once, however many chunks hold it. A
 retrieved character counts as often as it was retrieved. Chunks of other documents count as retrieved.
 """
 
@@ -22,7 +22,7 @@ Origin = Literal["file", "made", "model"]
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A stretch of a document that answers a question; ``document``: its number in the sample."""
+    """A span of a document that answers a question. ``document``: number of the document in the sample."""
 
     document: int
     start: int
@@ -31,7 +31,10 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class EvalQuestion:
-    """``origin``: ``made`` by this program without a model, by a language ``model``, or from a ``file``."""
+    """A question with its excerpts.
+
+    ``origin``: ``made`` without a model, by a ``model``, or from a ``file``.
+    """
 
     text: str
     excerpts: tuple[Excerpt, ...]
@@ -53,7 +56,7 @@ class ChunkPlace:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """All from 0 to 1."""
+    """Scores of one question, each from 0 to 1."""
 
     recall: float
     precision: float
@@ -68,16 +71,17 @@ def score(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> Score:
 
 
 def omega(excerpts: Sequence[Excerpt], places: Iterable[ChunkPlace]) -> float:
-    """The precision when exactly the chunks that hold a part of the excerpts are retrieved."""
+    """Return the precision of retrieving exactly the chunks that hold a part of the excerpts."""
     return score(excerpts, [place for place in places if common(excerpts, [place])]).precision
 
 
 def ndcg(
     excerpts: Sequence[Excerpt], ranked: Sequence[ChunkPlace], places: Iterable[ChunkPlace], n: int
 ) -> float:
-    """Normalized discounted cumulative gain of the first ``n``; a chunk's gain is its share of the excerpts.
+    """Return the normalised discounted cumulative gain of the first ``n`` chunks.
 
-    ``places``: all chunks, of which the best order is made. 0 where none holds a part of the excerpts.
+    A chunk's gain is its share of the excerpts. ``places``: all chunks, for the ideal order. Returns 0 if no
+    chunk holds a part of the excerpts.
     """
     gains = [common(excerpts, [place]) for place in ranked[:n]]
     best = sorted((common(excerpts, [place]) for place in places), reverse=True)[:n]
@@ -85,7 +89,7 @@ def ndcg(
 
 
 def within(ranked: Iterable[ChunkPlace], budget: int) -> Iterator[ChunkPlace]:
-    """The first chunks that fill ``budget`` tokens; of the last one its beginning, in proportion."""
+    """Yield the first chunks that fill ``budget`` tokens; the last chunk is truncated in proportion."""
     left = budget
     for place in ranked:
         if left <= 0:
@@ -95,13 +99,13 @@ def within(ranked: Iterable[ChunkPlace], budget: int) -> Iterator[ChunkPlace]:
 
 
 def length(excerpts: Sequence[Excerpt]) -> int:
-    """Characters in at least one of them."""
+    """Count the characters in at least one excerpt."""
     documents = {excerpt.document for excerpt in excerpts}
     return sum(count_covered((e.start, e.end) for e in excerpts if e.document == each) for each in documents)
 
 
 def common(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> int:
-    """Characters of the excerpts that are in at least one of the places."""
+    """Count the characters of the excerpts that are in at least one of the places."""
     return sum(
         count_covered(_overlaps([e for e in excerpts if e.document == each], places))
         for each in {excerpt.document for excerpt in excerpts}
@@ -109,7 +113,7 @@ def common(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> int:
 
 
 def count_covered(spans: Iterable[Span]) -> int:
-    """Characters in at least one span."""
+    """Count the characters in at least one span."""
     total, at = 0, 0
     for start, end in sorted(spans):
         total += max(end - max(start, at), 0)
@@ -151,8 +155,8 @@ class Scores:
     """Scores of one strategy: a number from 0 to 1 for each question. ``at``: recall by budget, in tokens.
 
     ``ranked``: numbers of the nearest chunks, best first, enough to fill the largest budget.
-    ``hits``: by number of chunks, 1 if so many of the nearest hold half of the excerpts.
-    ``context``: tokens of the nearest five.
+    ``hits``: by n, 1 if the nearest n chunks hold half of the excerpts.
+    ``context``: tokens of the nearest five chunks.
     """
 
     at: Mapping[int, Floats]
@@ -194,7 +198,7 @@ def count_tokens(
 ) -> tuple[Floats, Floats]:
     """Return recall and IoU of the nearest chunks for each question, by tokens.
 
-    ``offsets``: where each token begins, by document.
+    ``offsets``: for each document, the offsets at which tokens begin.
     """
 
     def tokens(document: int, span: Span) -> Span:

@@ -37,7 +37,7 @@ class StrategyExtras:
     rerank: Rerank | None = None
 
     def read(self, source: SourceConfig) -> SourceConfig:
-        """The source with these options of parsers."""
+        """Return the source with these parser options."""
         parsers = {choice.plugin.kind: choice for choice in source.parsing}
         for choice in self.parsing:
             parsers[choice.plugin.kind] = _over(parsers.get(choice.plugin.kind), choice)
@@ -46,8 +46,9 @@ class StrategyExtras:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A way to read, cut and search. ``own``: of sources that the config cuts otherwise; only what is
-    configured has any.
+    """A way to read, cut and search documents.
+
+    ``own``: chunkings of sources that the config cuts differently; empty unless ``configured``.
     """
 
     choice: Choice
@@ -62,14 +63,14 @@ class Strategy:
         return ":".join([self.choice.plugin.kind, *options, *self.beside.words])
 
     @property
-    def reading(self) -> tuple[str, ...]:
+    def parser_settings(self) -> tuple[str, ...]:
         """Return the settings of parsers; strategies with the same settings read the same texts."""
         return tuple(sorted(each for each in self.beside.words if each.startswith("parsing.")))
 
     def cuts_as(self, other: "Strategy") -> bool:
         """Whether both make the same chunks and vectors."""
-        same = _same(self.choice, other.choice) and self.own == other.own
-        return same and self.reading == other.reading
+        same = is_same_choice(self.choice, other.choice) and self.own == other.own
+        return same and self.parser_settings == other.parser_settings
 
     def with_modes(self, modes: Sequence[Mode]) -> "list[Strategy]":
         """Return the strategy once for each mode of search, or once with its own mode."""
@@ -86,7 +87,7 @@ class Strategy:
     def options(self) -> dict[str, Any]:
         """Return the options that are set, without options that change speed alone."""
         options = self.choice.options
-        given = options.model_fields_set - _implied_names(options)
+        given = options.model_fields_set - _list_implied(options)
         return {key: value for key, value in meaningful(options).items() if key in given}
 
     @property
@@ -97,7 +98,7 @@ class Strategy:
     @property
     def yaml(self) -> str:
         """Return the strategy as YAML for a config."""
-        options = {**self.options, **_tuning_options(self.choice.options)}
+        options = {**self.options, **_dump_tuning(self.choice.options)}
         section = {"chunking": {"strategy": self.choice.plugin.kind, **options}, **self.extras}
         return str(yaml.safe_dump(section, sort_keys=False, allow_unicode=True))
 
@@ -110,21 +111,21 @@ class Strategy:
         return self.own.get(source, self.choice)
 
 
-def configured_strategy(chunkings: Mapping[SourceName, Choice]) -> Strategy:
+def most_common_strategy(chunkings: Mapping[SourceName, Choice]) -> Strategy:
     """Build the strategy that the sources of a collection configure; there is at least one source.
 
     The strategy has the name of the most common chunking.
     """
     choices = list(chunkings.values())
-    most = max(choices, key=lambda choice: sum(_same(choice, other) for other in choices))
-    return Strategy(most, True, {name: c for name, c in chunkings.items() if not _same(c, most)})
+    most = max(choices, key=lambda choice: sum(is_same_choice(choice, other) for other in choices))
+    return Strategy(most, True, {name: c for name, c in chunkings.items() if not is_same_choice(c, most)})
 
 
 def worth_comparing(base: Strategy, mean_tokens: float, documents: Iterable[Document]) -> list[Strategy]:
-    """Others, of about the same mean size as ``base`` has, and one of twice that size.
+    """Return strategies of about the mean chunk size of ``base``, and one of twice that size.
 
-    A mean chunk of ``recursive`` has two thirds of its ``size``, one of ``cluster`` half of its
-    ``max_tokens``. Where documents have headings, ``structure`` is compared, and ``changepoint`` with vectors
+    A mean chunk of ``recursive`` has two thirds of its ``size``, a mean chunk of ``cluster`` half of its
+    ``max_tokens``. If documents have headings, ``structure`` is compared, and ``changepoint`` with vectors
     of whole chunks, which embeds twice (decision 0052).
     """
     size = max(_SMALLEST, round(mean_tokens / _STEP) * _STEP)
@@ -144,7 +145,7 @@ def worth_comparing(base: Strategy, mean_tokens: float, documents: Iterable[Docu
 
 
 def distinct(strategies: Sequence[Strategy]) -> list[Strategy]:
-    """Return each strategy once, by what it does; the first of equal ones is kept."""
+    """Return each strategy once: the first of strategies with equal chunks and settings."""
     kept: list[Strategy] = []
     for each in strategies:
         if not any(
@@ -176,10 +177,10 @@ def _nest(words: Iterable[str]) -> dict[str, Any]:
     return tree
 
 
-def _implied_names(options: Options) -> set[str]:
-    """Names of options that count as set without being given, and have the value that they then have.
+def _list_implied(options: Options) -> set[str]:
+    """Return the names of options that count as set although nobody gave them.
 
-    Those are what a validator fills in, and lists and mappings, which a config's check copies.
+    A validator fills in some options, and the config's check copies lists and mappings.
     """
     fields = type(options).model_fields
     defaults = {name: each.get_default(call_default_factory=True) for name, each in fields.items()}
@@ -192,8 +193,8 @@ def _implied_names(options: Options) -> set[str]:
     return {name for name in filled if getattr(options, name) == getattr(bare, name)}
 
 
-def _tuning_options(options: Options) -> dict[str, Any]:
-    """Options that are given and change no result; a secret as a variable to put it in."""
+def _dump_tuning(options: Options) -> dict[str, Any]:
+    """Return the given options that change no result; a secret becomes the name of a variable."""
     given = {
         name: value for name, value in tuning_options(options).items() if name in options.model_fields_set
     }
@@ -218,7 +219,8 @@ def _multiple(tokens: float) -> int:
     return max(_SMALLEST, round(tokens / _STEP) * _STEP)
 
 
-def _same(one: Choice, other: Choice) -> bool:
+def is_same_choice(one: Choice, other: Choice) -> bool:
+    """Whether two choices give the same chunks."""
     return plugin_fingerprint(one.plugin, one.options) == plugin_fingerprint(other.plugin, other.options)
 
 

@@ -12,7 +12,7 @@ from ingestor.engine.vectors.embedding import Embedding, Embeddings
 from ingestor.evaluate.question_file import RefusedQuestion, locate, read_rows
 from ingestor.evaluate.sample import Sample, read_again, take_sample
 from ingestor.evaluate.scores import EvalQuestion
-from ingestor.evaluate.strategies import Strategy, StrategyExtras, configured_strategy
+from ingestor.evaluate.strategies import Strategy, StrategyExtras, most_common_strategy
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.prepare import Tools
@@ -56,7 +56,10 @@ class EvaluationRequest:
 
 @dataclass(frozen=True)
 class Workplace:
-    """``sample``: the documents that were read; ``tools``: by source; ``places``: where those are listed."""
+    """Resources of an evaluation. ``tools``: parsers and chunker by source.
+
+    ``places``: open roots by source.
+    """
 
     collection: CollectionName
     parts: Parts
@@ -69,10 +72,10 @@ class Workplace:
     progress: Progress
 
     @property
-    def configured(self) -> Strategy:
+    def strategy(self) -> Strategy:
         """Return the strategy that the config sets for this collection."""
         sources = (each for each in self.parts.config.sources if each.collection == self.collection)
-        return configured_strategy({each.name: each.chunking for each in sources})
+        return most_common_strategy({each.name: each.chunking for each in sources})
 
     def read_by(self, beside: StrategyExtras) -> Sample:
         """Read the sample again, with other options of parsers."""

@@ -1,6 +1,6 @@
-"""``GET /page/changes``: what waits for a person, plans, and what the buttons of the pages do.
+"""``GET /page/changes``: decisions that wait for a person, plans, and the actions of all buttons.
 
-Each button does what the command of its name does. A plan is made by ``ingestor plan``, one at
+Each button does the same as the command of its name. A plan is made by ``ingestor plan``, one at
 a time, in a process with little priority. Reading every new document would delay the daemon.
 """
 
@@ -20,9 +20,9 @@ from ingestor.config.models import Config
 from ingestor.confinement.python_child import PythonChild, python_child
 from ingestor.core.errors import kind_of
 from ingestor.http_server.requests import RequestProblem
-from ingestor.model import SourceName
 from ingestor.page.overview import collections_now, sources_now
 from ingestor.page.site import Action, Form, FormResult, keep_local
+from ingestor.queries import decisions
 from ingestor.queries.access import BadRequest, journal_of
 from ingestor.queries.changes import approve, roll_back
 from ingestor.queries.documents import history
@@ -30,7 +30,6 @@ from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.queries.browsing import failed_rows, named
 from ingestor.state.queries.history import FEW
-from ingestor.state.sources import SourceRows, Withdrawals
 from ingestor.units import counted
 
 LONGEST = 4_000_000  # bytes of a plan's output that are read
@@ -73,7 +72,7 @@ class Planner:
         self._plan: ShownPlan | None = None
 
     def begin(self) -> None:
-        """Begin a plan, unless one is being made."""
+        """Start a plan, unless one is running."""
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
@@ -86,7 +85,7 @@ class Planner:
         self._plan = ShownPlan(time.time())
 
     def latest(self) -> ShownPlan | None:
-        """Return the plan that is being made, or the last one."""
+        """Return the running plan, or the last one."""
         plan, process, output = self._plan, self._process, self._output
         if plan is None or plan.text is not None or process is None or output is None:
             return plan
@@ -117,7 +116,7 @@ class Planner:
 
 
 def planner(config: Path) -> Planner:
-    """Plan the config file, whose secrets may stand in any variable."""
+    """Return a planner of the config file. Its process gets all variables, which may hold secrets."""
     words = ("-c", _RUN, "plan", "--json", "--config", str(config))
     return Planner(python_child(*words, secrets=True, variables=_PLAIN))
 
@@ -127,7 +126,7 @@ PLAN = "/page/plan"  # changes nothing
 
 
 def changes(daemon: DaemonView, situation: Situation, config: Config, planner: Planner) -> Mapping[str, Any]:
-    """Raises sqlite3.Error."""
+    """Return the values of the page. Raises sqlite3.Error."""
     with journal_of(config) as journal:
         leaving = [] if config.prune else gone_sources(config, journal)
         latest = history(journal, None, None, FEW)
@@ -150,14 +149,20 @@ def actions(config: Callable[[], Config], planner: Planner) -> dict[str, Action]
         return FormResult(HERE)
 
     def bind(do: Callable[[Config, Form], FormResult]) -> Action:
-        return lambda form: do(config(), form)
+        def act(form: Form) -> FormResult:
+            try:
+                return do(config(), form)
+            except BadRequest as error:
+                raise RequestProblem.at(None, 409, str(error)) from error
+
+        return act
 
     changing = (retry, apply, rollback, accept, pause, resume)
     return {PLAN: plan, **{f"/page/{do.__name__}": bind(do) for do in changing}}
 
 
 def retry(config: Config, form: Form) -> FormResult:
-    """Retry a document, all that failed alike, or, if the document has no name, all that failed."""
+    """Retry a document, all documents that failed alike, or all failed ones if the name is empty."""
     wanted, alike = form.get("document"), form.get("reason")
     if wanted is None and alike is None:
         raise RequestProblem.at("document", 422, "the form names no document")
@@ -186,49 +191,28 @@ def apply(config: Config, form: Form) -> FormResult:
 
 def rollback(config: Config, form: Form) -> FormResult:
     name = form.get("collection", "")
-    try:
-        redone = roll_back(config, name)
-    except BadRequest as error:
-        raise RequestProblem.at("collection", 409, str(error)) from error
-    if redone:
+    if roll_back(config, name):
         return FormResult(HERE, f"The last rollback of {name} is undone")
     message = f"Rolled back {name}; the config still has the change: revert it, or apply it again"
     return FormResult(HERE, message)
 
 
 def accept(config: Config, form: Form) -> FormResult:
-    name = _source(config, form)
-    with journal_of(config) as journal:
-        done = SourceRows(journal).accept(name) | Withdrawals(journal).accept(name)
-    if not done:
-        raise RequestProblem.at(
-            "source", 409, f"source {name!r} is not held for a loss of documents any more"
-        )
-    return FormResult(
-        _back(form), f"The loss in {name} is accepted: its documents are removed at the next pass"
-    )
+    name = form.get("source", "")
+    decisions.accept(config, name)
+    message = f"The loss in {name} is accepted: its documents are removed at the next pass"
+    return FormResult(_back(form), message)
 
 
 def pause(config: Config, form: Form) -> FormResult:
-    name = _source(config, form)
-    with journal_of(config) as journal:
-        SourceRows(journal).pause(name, time.time())
+    (name,) = decisions.pause(config, form.get("source", ""))
     return FormResult(_back(form), f"{name} is paused")
 
 
 def resume(config: Config, form: Form) -> FormResult:
-    name = _source(config, form)
-    with journal_of(config) as journal:
-        done = SourceRows(journal).resume(name)
-    return FormResult(_back(form), f"{name} is resumed" if done else f"{name} was not paused")
-
-
-def _source(config: Config, form: Form) -> SourceName:
-    """Raises RequestProblem."""
-    wanted = form.get("source", "")
-    if wanted not in [source.name for source in config.sources]:
-        raise RequestProblem.at("source", 404, "the config names no such source any more")
-    return SourceName(wanted)
+    name = form.get("source", "")
+    was_paused = decisions.resume(config, name)
+    return FormResult(_back(form), f"{name} is resumed" if was_paused else f"{name} was not paused")
 
 
 def _back(form: Form) -> str:

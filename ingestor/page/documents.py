@@ -1,6 +1,6 @@
 """``GET /page/documents``: lists of documents, and one document with its chunks coloured in its text.
 
-The text comes from the records in Chroma, which is what search finds; no file is opened.
+The text is built from the records in Chroma, as search finds them; no file is opened.
 """
 
 import json
@@ -39,11 +39,11 @@ LONGEST = 500  # characters of a part of a name
 
 
 def documents(daemon: DaemonView, situation: Situation, request: Request) -> Mapping[str, Any]:
-    """Raises RequestProblem, and sqlite3.Error."""
+    """Return the values of the list. Raises RequestProblem, and sqlite3.Error."""
     given = request.query_params
     editions = {str(one.serves): one.name for one in all_editions(daemon.journal) if one.role == "live"}
     chosen = {name: given.get(name, "") for name in ("source", "collection", "match", "which")}
-    wanted = _wanted(given, editions)
+    wanted = _read_query(given, editions)
     total = counts_of(situation, chosen["source"] or None, chosen["collection"] or None).all
     rows = page_of(daemon.journal, wanted, PAGE + 1, naturally=total <= NATURALLY)
     back = wanted.before is not None
@@ -88,8 +88,8 @@ def titles_of(daemon: DaemonView, rows: Sequence[DocumentRow]) -> dict[str, str]
     return titles
 
 
-def _wanted(given: Mapping[str, str], editions: Mapping[str, str]) -> DocumentQuery:
-    """Raises RequestProblem."""
+def _read_query(given: Mapping[str, str], editions: Mapping[str, str]) -> DocumentQuery:
+    """Parse the filters of a list. Raises RequestProblem."""
     which, collection = given.get("which") or "any", given.get("collection", "")
     if which not in WHICH:
         raise RequestProblem.at("which", 422, f"which must be one of {', '.join(WHICH)}")
@@ -106,7 +106,7 @@ def _wanted(given: Mapping[str, str], editions: Mapping[str, str]) -> DocumentQu
 
 
 def _place(text: str | None) -> Place | None:
-    """Raises RequestProblem."""
+    """Parse the place after or before which a page begins. Raises RequestProblem."""
     if not text:
         return None
     try:
@@ -126,7 +126,7 @@ CHUNKS = 200  # in a page
 
 
 def document(daemon: DaemonView, situation: Situation, request: Request) -> Mapping[str, Any]:
-    """Raises RequestProblem, and what Chroma and the journal raise."""
+    """Return the values of a document's page. Raises RequestProblem, and the errors of Chroma and journal."""
     id_ = request.path_params["document"]
     row = one_of(daemon.journal, id_)
     if row is None:
@@ -185,7 +185,7 @@ Span = tuple[int, int]
 def chunks_of(records: Sequence[Record]) -> list[Chunk]:
     """Return the chunks of records in their order, with offsets from the first.
 
-    A text that is not as long as its span has no place: a model wrote it, or it has several spans.
+    A text whose length differs from its span has no place: a model wrote the text, or it has several spans.
     """
     base, chunks = _base(records), list[Chunk]()
     for record in records:

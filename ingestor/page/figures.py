@@ -26,7 +26,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class ShownCounts:
-    """Documents. ``due``: those that are removed or wait for a retry included."""
+    """Numbers of documents. ``due``: includes documents to remove and documents waiting for a retry."""
 
     settled: int = 0
     due: int = 0
@@ -36,7 +36,7 @@ class ShownCounts:
 
     @property
     def readable(self) -> int:
-        """Documents of formats that are read."""
+        """Number of documents in supported formats."""
         return self.settled + self.due + self.quarantined
 
     @property
@@ -140,7 +140,10 @@ def collections_of(situation: Situation, facts: Mapping[str, CollectionFacts]) -
 
 @dataclass(frozen=True, slots=True)
 class ShownReason:
-    """Documents of a source that failed alike. ``example``: one reason; ``alike``: whether all have it."""
+    """Documents of a source that failed alike. ``example``: one reason.
+
+    ``alike``: whether all share the reason.
+    """
 
     source: str
     kind: str
@@ -150,11 +153,11 @@ class ShownReason:
 
     @property
     def address(self) -> str:
-        """Value of the button that retries them."""
+        """Value of the button that retries these documents."""
         return json.dumps([self.source, self.kind])
 
 
-def shown_reasons(reasons: Iterable[tuple[str, str, int]]) -> list[ShownReason]:
+def group_reasons(reasons: Iterable[tuple[str, str, int]]) -> list[ShownReason]:
     """Group failures by source and kind of reason, the most frequent first; at most MOST_REASONS."""
     groups = dict[tuple[str, str], list[tuple[str, int]]]()
     for source, reason, documents in reasons:
@@ -166,8 +169,8 @@ def shown_reasons(reasons: Iterable[tuple[str, str, int]]) -> list[ShownReason]:
     return sorted(shown, key=lambda one: (-one.documents, one.source, one.kind))[:MOST_REASONS]
 
 
-def pending_words(counts: ShownCounts, in_flight: int) -> str:
-    """Tell pending documents that are being read from those that wait."""
+def describe_pending(counts: ShownCounts, in_flight: int) -> str:
+    """Return how many pending documents are being read, wait, or will be retried."""
     read = min(in_flight, counts.due)
     waiting = max(0, counts.due - counts.waiting - read)
     parts = ((read, "being read"), (waiting, "waiting"), (counts.waiting, "to be retried"))
@@ -181,7 +184,7 @@ def lag_of(sources: Iterable[ShownSource]) -> float | None:
 def headline(
     situation: Situation, sources: Iterable[ShownSource], collections: Iterable[ShownCollection]
 ) -> Headline:
-    """How everything stands, in a sentence."""
+    """Return the state of all sources and collections in one sentence."""
     shown, counts = list(sources), counts_of(situation)
     lag = lag_of(shown)
     obstacle = obstacles(situation)
@@ -196,10 +199,10 @@ def headline(
         return Headline("busy", "Sources are being scanned", UNLISTED)
     if situation.swaps and not counts.due:
         more = f"{', '.join(sorted(situation.swaps))}: readers see the collection before until then"
-        return Headline("busy", "A new collection is being built", _joined(more, unread))
+        return Headline("busy", "A new collection is being built", _join(more, unread))
     if counts.due or situation.in_flight:
         age = f"the oldest change is {span(lag)} old" if lag is not None else ""
-        return Headline("busy", f"{counted(counts.due, 'change')} pending", _joined(age, unread))
+        return Headline("busy", f"{counted(counts.due, 'change')} pending", _join(age, unread))
     if not counts.all:
         return Headline("empty", "No documents yet", "put some into a source, and they appear here")
     if unread:
@@ -207,7 +210,7 @@ def headline(
     return Headline("good", "Everything is in step", "readers find every document as it is now")
 
 
-def _joined(*parts: str) -> str:
+def _join(*parts: str) -> str:
     return "; ".join(filter(None, parts))
 
 
@@ -215,7 +218,7 @@ _STEPS = ((60, "s"), (60, "min"), (24, "h"))
 
 
 def span(seconds: float) -> str:
-    """``90``: 1 min."""
+    """Format a duration in its largest unit: ``1 min`` for 90 seconds."""
     left = max(0.0, seconds)
     for most, unit in _STEPS:
         if left < most:
@@ -225,7 +228,7 @@ def span(seconds: float) -> str:
 
 
 def size(count: float | None) -> str:
-    """Bytes; empty if unknown."""
+    """Format a number of bytes; "" if unknown."""
     if count is None:
         return ""
     left = float(count)
@@ -241,15 +244,15 @@ def number(value: float) -> str:
 
 
 def moment(at: float) -> str:
-    """POSIX seconds as a time in UTC, for HTML's ``datetime``."""
+    """Format POSIX seconds in UTC for HTML's ``datetime``."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def clock(at: float) -> str:
-    """POSIX seconds as a time in UTC, for people."""
+    """Format POSIX seconds in UTC for people."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def ago(at: float, now: float) -> str:
-    """``in 3 min`` where it is still to come. ``now`` may be a second old."""
+    """Format a time relative to ``now``, which may be a second old: ``3 min ago``, ``in 3 min``."""
     return f"{span(now - at)} ago" if at <= now + 2 else f"in {span(at - now)}"

@@ -44,7 +44,7 @@ class Events:
         self._listeners, self._making, self._closed = 0, False, False
 
     def listen(self) -> Response:
-        """Raises RequestRefused if there are too many listeners."""
+        """Open a stream of events. Raises RequestRefused if there are too many listeners."""
         if self._listeners >= MOST or self._closed:
             raise RequestRefused(503, "too many open pages: reload this page to refresh it")
         return StreamingResponse(self._stream(), 200, HEADERS, "text/event-stream")
@@ -125,13 +125,13 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
         *(site.action(path, do, changes=path != PLAN) for path, do in actions(config, plans).items()),
         Route("/page/events", partial(_listen, site, events), methods=["GET"]),
         Route("/static/{name}", file, methods=["GET"]),
-        site.page("/page/{rest:path}", "refusal.html", _nothing),
+        site.page("/page/{rest:path}", "refusal.html", _refuse_unknown),
     ]  # fmt: skip
     return Pages(routes, is_page, close)
 
 
 def is_page(path: str) -> bool:
-    """Whether a path is one of the pages, which check the token by themselves."""
+    """Whether a path belongs to the pages, which check the token themselves."""
     return path == "/" or path.startswith(("/page/", "/static/"))
 
 
@@ -144,7 +144,7 @@ def render_parts(of_overview: Callable[[], Mapping[str, object]]) -> dict[str, s
     return {f"live-{name}": render(f"_{name}.html", values) for name in LIVE}
 
 
-def _nothing(request: Request) -> Mapping[str, object]:
+def _refuse_unknown(request: Request) -> Mapping[str, object]:
     raise RequestRefused(404, "there is no such page")
 
 
@@ -155,7 +155,7 @@ async def _listen(site: Site, events: Events, request: Request) -> Response:
 
 
 async def file(request: Request) -> Response:
-    """Return a file of the pages, also to those who have no token."""
+    """Return a file of the pages; no token is needed."""
     known = static(request.path_params["name"])
     if known is None:
         raise RequestRefused(404, "there is no such file")

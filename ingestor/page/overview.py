@@ -31,7 +31,7 @@ FAILURES = 10  # that the overview names
 
 
 def overview(daemon: DaemonView, situation: Situation, history: "History") -> Mapping[str, Any]:
-    """Raises sqlite3.Error."""
+    """Return the values of the page. Raises sqlite3.Error."""
     sources, collections = sources_now(daemon, situation), collections_now(daemon, situation)
     failed = failures(daemon.journal, FAILURES + 1)
     counts = figures.counts_of(situation)
@@ -43,14 +43,14 @@ def overview(daemon: DaemonView, situation: Situation, history: "History") -> Ma
         "lag": figures.lag_of(sources),
         "sources": sources,
         "collections": collections,
-        "evaluated": evaluated(daemon),
+        "evaluated": evaluations(daemon),
         "failures": failed[:FAILURES],
         "more_failures": len(failed) > FAILURES,
-        "reasons": figures.shown_reasons(reasons(daemon.journal)) if failed else [],
+        "reasons": figures.group_reasons(reasons(daemon.journal)) if failed else [],
         "charts": charts(history.samples(), situation.at),
         "since": history.since,
         "stretch": daemon.stretch(),
-        "pending": figures.pending_words(counts, sum(situation.in_flight.values())),
+        "pending": figures.describe_pending(counts, sum(situation.in_flight.values())),
     }
 
 
@@ -117,7 +117,10 @@ _SPANS = (600.0, 1800.0, 3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, DAY)  # se
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """``at``: POSIX seconds. ``lag``: seconds. ``documents``, ``records``: written since the start."""
+    """A sample. ``at``: POSIX seconds. ``lag``: seconds.
+
+    ``documents``, ``records``: written since the start.
+    """
 
     at: float
     lag: float
@@ -127,9 +130,9 @@ class ChartPoint:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """``summary``: the same in words. ``most``: what a whole bar stands for. ``since``: seconds ago.
+    """A bar chart. ``summary``: the chart in words. ``most``: value of a full bar.
 
-    ``each``: seconds of a bar.
+    ``since``: seconds since its beginning. ``each``: seconds that a bar covers.
     """
 
     title: str
@@ -141,7 +144,7 @@ class Chart:
 
 
 def charts(samples: Sequence[ChartPoint], now: float) -> list[Chart]:
-    """Lag, documents and records over the last day, or since the first sample."""
+    """Draw lag, documents and records over the last day, or since the first sample."""
     begun = samples[0].at if samples else now
     width = next((each for each in _SPANS if each >= now - begun), DAY)
     bars = min(MOST_BARS, int(width / EVERY))  # so that a bar has a sample
@@ -238,7 +241,7 @@ HERE = "/page/evaluation"
 
 
 def evaluation(daemon: DaemonView, situation: Situation, request: Request) -> Mapping[str, Any]:
-    """Raises RequestProblem."""
+    """Return the values of the page about an evaluation. Raises RequestProblem."""
     wanted = request.query_params.get("collection", "")
     known = kept.read(daemon.folders["state"])
     if wanted not in known:
@@ -259,6 +262,6 @@ def evaluation(daemon: DaemonView, situation: Situation, request: Request) -> Ma
     }
 
 
-def evaluated(daemon: DaemonView) -> frozenset[str]:
-    """Collections that have an evaluation."""
+def evaluations(daemon: DaemonView) -> frozenset[str]:
+    """Return the collections that have an evaluation."""
     return frozenset(kept.read(daemon.folders["state"]))

@@ -1,8 +1,8 @@
-"""``GET /page/search``: a question, and what each mode finds for it, side by side.
+"""``GET /page/search``: a question, and the hits of each mode, side by side.
 
-Hits are Markdown and tables as HTML, with the words of the question marked. Elements come from a list of ours
-without attributes, and every text is escaped: markup of a document stays text. Links and pictures are their
-words alone, so that no hit leads anywhere or loads anything.
+Hits are Markdown and tables as HTML, with the words of the question marked. Only elements of a fixed list
+are produced, without attributes, and every text is escaped: markup of a document stays text. Links and
+pictures are reduced to their words, so no hit links to or loads anything.
 """
 
 import json
@@ -26,7 +26,6 @@ from ingestor.search.several import ALL
 from ingestor.search.values import (
     MODES,
     BadQuestion,
-    Found,
     Mode,
     Question,
     below_header,
@@ -34,6 +33,7 @@ from ingestor.search.values import (
     place_of,
     title_of,
 )
+from ingestor.search.values import Found as SearchHit
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import answer_question, collection_of, problems
 from ingestor.state.editions import searchable
@@ -131,7 +131,9 @@ def _column(daemon: DaemonView, question: Question, wanted: set[str]) -> Column:
     return Column(title, about, results, answer.seconds, answer.fallback)
 
 
-def _result(hit: Found, known: Mapping[str, tuple[str, str]], wanted: set[str], *, several: bool) -> Result:
+def _result(
+    hit: SearchHit, known: Mapping[str, tuple[str, str]], wanted: set[str], *, several: bool
+) -> Result:
     meta, id_ = hit.metadata, _document(hit)
     index, path, language = meta.get("chunk_index"), meta.get("heading_path"), meta.get("language")
     at = index if isinstance(index, int) else 0
@@ -152,7 +154,7 @@ def _result(hit: Found, known: Mapping[str, tuple[str, str]], wanted: set[str], 
         at + 1,
         at // CHUNKS * CHUNKS,
         heading,
-        rendered(
+        render_hit(
             below_header(hit.document, meta.get("table_header")),
             markdown,
             None if language is None else str(language),
@@ -162,7 +164,7 @@ def _result(hit: Found, known: Mapping[str, tuple[str, str]], wanted: set[str], 
     )
 
 
-def _document(hit: Found) -> str:
+def _document(hit: SearchHit) -> str:
     return str(hit.metadata.get("document_id") or hit.id.rpartition("#")[0])
 
 
@@ -184,7 +186,7 @@ _HEADER = re.compile(r"(?:\|.*\n){1,5}?\|[ \t:|-]+\|[ \t]*\n")
 _FRONT = re.compile(r"\A---\n(?:.*\n)*?---\n")
 
 
-def rendered(text: str, markdown: bool, language: str | None, wanted: Set[str], most: int) -> Markup:
+def render_hit(text: str, markdown: bool, language: str | None, wanted: Set[str], most: int) -> Markup:
     """Render about ``most`` characters of a text from the first word of ``wanted`` on.
 
     ``markdown``: whether the whole text is Markdown; of other texts only tables are.
@@ -210,7 +212,7 @@ def rendered(text: str, markdown: bool, language: str | None, wanted: Set[str], 
 
 
 def _start(text: str, begin: int, first: int, most: int) -> int:
-    """Where an excerpt begins that shows the first marked word: at the top, a paragraph, or a word."""
+    """Return the start of an excerpt with the first marked word: the top, a paragraph or a word."""
     if len(text) - begin <= most or first - begin < most * 2 // 3:
         return begin
     near = min(first - most // 3, len(text) - most)
@@ -234,14 +236,14 @@ def _plain(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterator[M
     for table in _TABLE.finditer(text, start, end):
         rows = list(_markdown(text, table.start(), table.end(), marks))
         if rows and rows[0].startswith("<div"):
-            yield Markup('<div class="as-is">{}</div>').format(_marked(text, at, table.start(), marks))
+            yield Markup('<div class="as-is">{}</div>').format(_mark_words(text, at, table.start(), marks))
             yield from rows
             at = table.end()
-    yield Markup('<div class="as-is">{}</div>').format(_marked(text, at, end, marks))
+    yield Markup('<div class="as-is">{}</div>').format(_mark_words(text, at, end, marks))
 
 
 def _markdown(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterator[Markup]:
-    """Elements nest as the events of the parser do, which end whatever they begin."""
+    """Yield the HTML of a Markdown text. Elements nest as the parser's events do."""
     part = text[start:end]
     raw = part.encode()  # the parser counts bytes
     closing, head = list[str](), False
@@ -264,7 +266,7 @@ def _markdown(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterato
             at = text.find(str(about), first, last)  # no entity or escape stands for it
             shows = at >= 0
             marked = (
-                _marked(text, at, at + len(about), marks)
+                _mark_words(text, at, at + len(about), marks)
                 if shows
                 else Markup("{}").format(show_controls(about))
             )
@@ -272,7 +274,7 @@ def _markdown(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterato
 
 
 def _element(name: str, about: Any, head: bool) -> tuple[Markup, str]:
-    """The tags that open and close an element; none where its content alone is shown."""
+    """Return the tags that open and close an element; empty if only its content is shown."""
     if name == "Table":
         return Markup(
             '<div class="wide-table"><table><caption class="unseen">Table</caption>'
@@ -287,7 +289,7 @@ def _element(name: str, about: Any, head: bool) -> tuple[Markup, str]:
     return (Markup("<{}>").format(tag), f"</{tag}>") if tag else (Markup(), "")
 
 
-def _marked(text: str, start: int, end: int, marks: Iterable[Span]) -> Markup:
+def _mark_words(text: str, start: int, end: int, marks: Iterable[Span]) -> Markup:
     made, at = Markup(), start
     for a, b in marks:
         if a >= at and b <= end:

@@ -1,7 +1,7 @@
 """Common parts of all pages: templates, access, the frame, and pages for refusals.
 
-Templates escape every value, and spell out control characters and marks of direction. A few worker threads
-make the pages; the server's event loop only waits.
+Templates escape every value, and spell out control characters and marks of direction. Worker threads render
+the pages; the server's event loop only waits.
 """
 
 import hmac
@@ -75,7 +75,7 @@ def _spell_out(value: object) -> object:
 
 @cache
 def static(name: str) -> tuple[bytes, str, str] | None:
-    """A file of the page: its content, type and tag; None if there is none of this name."""
+    """Return the content, type and tag of a file of the pages; None for an unknown name."""
     path = next((one for one in FILES if one.rpartition("/")[2] == name), None)
     if path is None:
         return None
@@ -89,9 +89,9 @@ _CHALLENGE = {"WWW-Authenticate": 'Basic realm="ingestor", charset="UTF-8"'}
 
 
 class Sessions:
-    """Rights of those who open the pages. ``token``: what the config demands; None admits everybody.
+    """Rights of visitors. ``token``: the config's token; None admits everybody.
 
-    ``peers``: the users of programs on this machine. Used by the server's event loop alone.
+    ``peers``: finds the user of a connection on this machine. Used by the server's event loop alone.
     """
 
     def __init__(self, token: str | None, peers: PeerUsers) -> None:
@@ -121,7 +121,7 @@ class Sessions:
         return "only the user who runs ingestor may change something; `http.token` lets others sign in"
 
     def refusal(self, request: Request) -> RequestRefused:
-        """Ask for the password; a wrong one is punished."""
+        """Return the refusal that asks for the password; a wrong password counts against the sender."""
         tried = "authorization" in request.headers
         message = "sign in with any name, and with http.token of the config as the password"
         return (WrongToken if tried else RequestRefused)(401, message, _CHALLENGE)
@@ -184,7 +184,7 @@ class Site:
                 values = await self._turns.run(partial(show, request))
             except RequestRefused as refused:
                 return self.refusal(request, refused)
-            return await self.shown(request, template, values)
+            return await self.respond(request, template, values)
 
         return Route(path, answer, methods=["GET"])
 
@@ -220,7 +220,7 @@ class Site:
             )
         return form
 
-    async def shown(self, request: Request, template: str, values: Values, status: int = 200) -> Response:
+    async def respond(self, request: Request, template: str, values: Values, status: int = 200) -> Response:
         made = partial(render, template, {**self.frame(request), **values})
         return Response(await self._turns.run(made), status, HEADERS, "text/html")
 

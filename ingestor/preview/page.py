@@ -27,7 +27,7 @@ LISTED = 3_000  # chunks that it shows
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """The page's frame, with $places for what is put in, its style and its script."""
+    """The page's template with $placeholders, its style and its script."""
 
     frame: str
     style: str

@@ -1,8 +1,7 @@
-"""Pictures of what a strategy saw, as SVG text in the units of the document. Pure.
+"""Plots of the vectors that a strategy saw, as SVG text in the units of the document. Pure.
 
-Coordinates are unit numbers, so a curve and a matrix of one width line up. A chunk is the stretch of units
-that it covers. Sizes are bounded: many units share a pixel or a point, and what is narrower than that is left
-out.
+Coordinates are unit numbers, so a curve and a matrix of one width line up. A chunk is the range of units
+that it covers. Sizes are bounded: many units share a pixel or a point, and narrower details are left out.
 """
 
 from base64 import b64encode
@@ -107,7 +106,7 @@ def _density(count: int) -> str:
 
 
 def _alike(vectors: Fixed, each: int) -> tuple[Floats, float, float]:
-    """The mean similarity of groups of ``each`` units, from 0 to 1, and which similarities those two are."""
+    """Return mean similarities of groups of ``each`` units, scaled to 0 to 1, and the scale's ends."""
     starts = np.arange(0, len(vectors), each)
     sums = np.add.reduceat(vectors.astype(np.float64) / SCALE, starts)
     means = sums / np.diff(np.append(starts, len(vectors)))[:, None]
@@ -192,7 +191,7 @@ def views(saw: "Seen", units: Sequence[Sequence[Run]], lent_by: str | None) -> t
     ends = f'<span class="high">{high:.2f}</span><span class="low">{low:.2f}</span>'
     plot = f'<div class="plot">{preview_plot.curve(saw.distances, bounds, units)}{ends}</div>'
     captions = (
-        _meaning(saw)
+        _explain(saw)
         if lent_by is None
         else f"This strategy looks at no vectors: above is what {lent_by} saw."
     )
@@ -238,7 +237,7 @@ def _towards(own: Floats, after: Floats) -> str:
     return f"next {own.mean(axis=0) @ after.mean(axis=0):.2f}"
 
 
-def _meaning(saw: "Seen") -> str:
+def _explain(saw: "Seen") -> str:
     count = len(saw.spans)
     words = f"{count:,} {saw.unit}s. {saw.meaning[0].upper()}{saw.meaning[1:]}."
     if saw.bounds is not None and len(set(saw.bounds.tolist())) == 1 and np.isfinite(saw.bounds[0]):
@@ -259,7 +258,7 @@ def _figure(kind: str, drawn: str, caption: str) -> str:
 
 
 def _join(runs: Iterable[Run]) -> Iterator[Run]:
-    """Ascending runs, those that touch as one, empty ones left out."""
+    """Return ascending runs; touching runs are joined, empty ones left out."""
     now = (0, 0)
     for first, end in runs:
         if now[1] > now[0] and first <= now[1]:

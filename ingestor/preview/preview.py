@@ -1,10 +1,9 @@
 """Preview of a file's cuts by strategies, without a source, a journal or Chroma.
 
-Reads the file. Writes nothing but a language model's answers, into a cache that exists already: no question
-is asked twice.
+Only answers of a language model are written, into an existing cache, so no question is asked twice.
 
-A document is cut as if it were alone in its collection. Chunks carry the metadata that their records would
-have, less what only an index can name (ids, and what quotes them) and the recipe.
+A document is cut as if it were alone in its collection. Chunks have the metadata of their future records,
+except the recipe, ids, and keys that quote ids.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -95,7 +94,7 @@ def setting(file: Path, config: Config | None) -> Setting:
 def read(
     file: Path, parsing: Iterable[Choice], config: Config | None = None, types: detect.Types = ()
 ) -> Document:
-    """The file as the pipeline would read it, within the config's limits. Raises BadDocument, and OSError."""
+    """Read a file as the pipeline would, within the config's limits. Raises BadDocument, and OSError."""
     blob = detect.with_type(Blob(file.read_bytes(), file.name), file.as_posix(), types)
     try:
         kind = detect.parser_of(blob)
@@ -115,7 +114,7 @@ def _limits(config: Config | None) -> Limits:
 
 
 def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbedding", look: bool) -> Cut:
-    """Cut a document and measure the time. ``look``: also return what the strategy saw, outside that time."""
+    """Cut a document and measure the time. ``look``: also return the units and vectors, outside that time."""
     tokens = reading.tokens
     chunker: Chunker = build_chunker(choice.plugin, choice.options, tokens)
     if isinstance(chunker, Asking):
@@ -139,7 +138,7 @@ def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbeddi
 
 @contextmanager
 def answers(config: Config | None) -> Iterator[Answers]:
-    """Through the cache that sync and the daemon keep, if there is one; else every question is asked."""
+    """Open the cache of language models' answers; without a cache every question is asked."""
     if config is None or not cache_path(config).exists():
         yield DirectAnswers()
         return
@@ -148,9 +147,9 @@ def answers(config: Config | None) -> Iterator[Answers]:
 
 
 class CountedEmbedding:
-    """Embeds every text once for all strategies, and counts what each would have taken alone.
+    """An embedder that embeds every text once for all strategies, and times each strategy as if alone.
 
-    Strategies that ask a language model do so through ``answers``.
+    ``answers``: through which strategies ask a language model.
     """
 
     def __init__(self, embedding: Choice, answers: Answers) -> None:
@@ -170,7 +169,7 @@ class CountedEmbedding:
 
     @property
     def alone(self) -> float:
-        """Seconds that embedding took, now or before, of all the texts asked for since ``begin``."""
+        """Return the seconds that embedding the texts requested since ``begin`` took, now or before."""
         return sum(self._took[text] for text in self._asked)
 
     def embed(self, texts: Sequence[str]) -> Vectors:

@@ -19,7 +19,10 @@ _SOFT = re.compile(r"(?<=[^\s\\])\n(?=\S)")  # a line end that is no hard break
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of a chunk's text. ``start``: where it is in the document, None if it is not in it."""
+    """A part of a chunk's text.
+
+    ``start``: offset in the document; None if the text is not in the document.
+    """
 
     text: str
     role: Role
@@ -37,7 +40,7 @@ class Beside:
 
 
 def flow_lines(document: Document) -> str:
-    """The text with a space for each line end that Markdown takes for one; as long as the text."""
+    """Return the text with Markdown's soft line ends as spaces, at the same length."""
     if document.content_type != "text/markdown":
         return document.text
     pieces, at = [], 0
@@ -52,7 +55,7 @@ def flow_lines(document: Document) -> str:
 
 
 def parts(text: str, chunks: Sequence[Chunk]) -> list[list[Part]]:
-    """The parts of each chunk in order. ``text``: the document's, or one as long."""
+    """Return the parts of each chunk in order. ``text``: the document's text, or one of the same length."""
     around = [None, *chunks, None]
     return [
         list(_parts(text, chunk, before, after))
@@ -108,7 +111,7 @@ def _is_short(value: object) -> bool:
 
 
 def show_controls(text: str) -> str:
-    """The text with line ends as a newline, and with control characters spelt out."""
+    """Return the text with normalised line ends, and with control characters spelt out."""
     return escape_invisible(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
@@ -127,9 +130,9 @@ def item(
     alike: str = "",
     anchor: str = "",
 ) -> str:
-    """A chunk as an element of the list.
+    """Render a chunk as an element of the list.
 
-    ``beside``: its margin. ``aligned``: tables and code of the document. ``anchor``: its id in the page.
+    ``beside``: margin. ``aligned``: tables and code of the document. ``anchor``: id of the element.
     """
     path = "".join(f"<span>{safe(title)}</span>" for title in beside.headings)
     notes = "".join(f"<span>{safe(note)}</span>" for note in beside.notes)

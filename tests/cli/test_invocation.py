@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.cli.usage import command, quoted
+from ingestor.cli.usage import command, quote
 
 
 @pytest.fixture
@@ -52,6 +52,6 @@ def test_command_with_other_config_names_it(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("text", ["How long?", "it's", 'say "hi"', "$HOME", "`ls`", "a\\b", "wow!", ""])
 def test_quoted_text_survives_a_shell(text: str) -> None:
     said = subprocess.run(
-        ["sh", "-c", f"printf %s {quoted(text)}"], capture_output=True, text=True, check=True
+        ["sh", "-c", f"printf %s {quote(text)}"], capture_output=True, text=True, check=True
     )
-    assert (said.stdout, shlex.split(quoted(text))) == (text, [text])
+    assert (said.stdout, shlex.split(quote(text))) == (text, [text])

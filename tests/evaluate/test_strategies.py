@@ -7,7 +7,7 @@ import yaml
 from pydantic import SecretStr
 
 from ingestor.cli.chunk_command import choice
-from ingestor.evaluate.strategies import Strategy, configured_strategy, distinct, worth_comparing
+from ingestor.evaluate.strategies import Strategy, distinct, most_common_strategy, worth_comparing
 from ingestor.model import Block, Document, SourceName
 
 
@@ -63,7 +63,7 @@ def test_other_strategies_have_about_the_configured_size() -> None:
 
 def test_sources_that_are_cut_otherwise_keep_their_own() -> None:
     own = {name: strategy(kind).choice for name, kind in [("a", "fixed"), ("b", "recursive"), ("c", "fixed")]}
-    found = configured_strategy({SourceName(name): choice for name, choice in own.items()})
+    found = most_common_strategy({SourceName(name): choice for name, choice in own.items()})
     assert found.of(SourceName("a")).plugin.kind == found.of(SourceName("new")).plugin.kind == "fixed"
     assert found.of(SourceName("b")).plugin.kind == "recursive"
     assert len(distinct([found, strategy("fixed"), strategy("fixed:size=200")])) == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ingestor.cli.evaluate_command import named
+from ingestor.cli.evaluate_command import read_strategies
 from ingestor.config.file import load
 from ingestor.evaluate.strategies import Strategy
 from ingestor.model import CollectionName
@@ -21,7 +21,7 @@ _FIXTURES = (ask, project, samples)
 
 
 def strategies(project: Project, words: str) -> list[Strategy]:
-    return named(load(project.config, {}), CollectionName("docs"), [words])
+    return read_strategies(load(project.config, {}), CollectionName("docs"), [words])
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_a_source_is_paused_and_resumed(press: Press, daemon: Daemon) -> None:
     assert "Resume" in press("pause", source="docs").texts["button"]
     assert "docs is resumed." in press("resume", source="docs").text
     assert "docs was not paused." in press("resume", source="docs").text
-    assert press("pause", source="<b>").status == 404
+    assert press("pause", source="<b>").status == 409
 
 
 def test_a_loss_is_accepted(press: Press, daemon: Daemon) -> None:

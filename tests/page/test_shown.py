@@ -22,16 +22,16 @@ from ingestor.page.figures import (
     clock,
     collections_of,
     counts_of,
+    describe_pending,
+    group_reasons,
     headline,
     moment,
-    pending_words,
-    shown_reasons,
     size,
     sources_of,
     span,
 )
 from ingestor.page.overview import DAY, MOST_BARS, ChartPoint, charts
-from ingestor.page.search import rendered
+from ingestor.page.search import render_hit
 from ingestor.preview.view import parts
 from ingestor.service.situation import Situation, SourceFigures
 
@@ -105,7 +105,7 @@ def test_rendering_makes_balanced_elements_of_a_list_and_no_others(
     text: str, question: str, most: int, markdown: bool
 ) -> None:
     wanted = set(chain(*question_words(question, ["en"])))
-    shown = str(rendered(text, markdown, "en", wanted, most))
+    shown = str(render_hit(text, markdown, "en", wanted, most))
     opened = []
     for end, name, attributes in re.findall(r"<(/?)([^\s>]*)([^>]*)>", shown):
         assert re.fullmatch(TAGS, name), shown
@@ -127,7 +127,7 @@ def seen(shown: str) -> str:
 )
 def test_rendering_loses_no_word(text: str) -> None:
     for markdown in (True, False):
-        shown = rendered(text, markdown, "en", {"heron"}, 10_000)
+        shown = render_hit(text, markdown, "en", {"heron"}, 10_000)
         assert seen(shown).replace(" ", "") == "".join(text.split())
         assert shown.count("<mark>") == text.count("heron")
 
@@ -137,7 +137,7 @@ def test_markdown_is_rendered_with_marks_in_cells_lists_and_code() -> None:
         "---\ntitle: x\n---\n\n## Herons é\n\n| Bird | Seen |\n|---|--:|\n| heron | 12 |\n\n- `heron` *one*\n"
         "- [a heron](javascript:alert)\n\n<b>raw</b>\n"
     )
-    shown = str(rendered(text, True, "en", {"heron"}, 700))
+    shown = str(render_hit(text, True, "en", {"heron"}, 700))
     assert '<p class="title-of-part"><mark>Herons</mark> é</p>' in shown
     assert "<td><mark>heron</mark></td><td>12</td>" in shown
     assert "<li><code><mark>heron</mark></code> <em>one</em></li>" in shown
@@ -149,7 +149,7 @@ def test_markdown_is_rendered_with_marks_in_cells_lists_and_code() -> None:
 
 def test_tables_of_other_texts_are_rendered_and_the_rest_is_as_it_is() -> None:
     text = "# Sheet one\n* not a list\n\n| a | b |\n| --- | --- |\n| heron | 2 |\n\nafter"
-    shown = str(rendered(text, False, "en", {"heron"}, 700))
+    shown = str(render_hit(text, False, "en", {"heron"}, 700))
     assert "# Sheet one\n* not a list" in shown
     assert "<td><mark>heron</mark></td><td>2</td>" in shown
     assert "<li>" not in shown
@@ -160,7 +160,7 @@ def test_excerpt_that_begins_inside_a_table_has_its_header() -> None:
     rows = "".join(f"| bird {number} | {number} |\n" for number in range(200))
     for markdown in (True, False):
         text = f"| Bird | Seen |\n|---|---|\n{rows}| needle | 7 |\n"
-        shown = str(rendered(text, markdown, "en", {"needl"}, 200))
+        shown = str(render_hit(text, markdown, "en", {"needl"}, 200))
         assert '<td class="head">Bird</td><td class="head">Seen</td>' in shown
         assert "<td><mark>needle</mark></td><td>7</td>" in shown
         assert "bird 3" not in shown and "|" not in seen(shown)
@@ -169,7 +169,7 @@ def test_excerpt_that_begins_inside_a_table_has_its_header() -> None:
 def test_an_excerpt_begins_near_the_first_word_found() -> None:
     text = "before " * 200 + "the needle is here " + "after " * 200
     for markdown in (True, False):
-        shown = str(rendered(text, markdown, "en", {"needl"}, 100))
+        shown = str(render_hit(text, markdown, "en", {"needl"}, 100))
         assert "<mark>needle</mark>" in shown
         assert shown.startswith('<span class="cut">… </span>')
         assert shown.endswith('<span class="cut"> …</span>')
@@ -182,18 +182,18 @@ def test_failures_are_grouped_by_kind_in_sentences() -> None:
         ("docs", "is 14 MB; max_size is 10 MB", 2),
         ("mail", "is encrypted", 4),
     ]
-    first, second = shown_reasons(reasons)
+    first, second = group_reasons(reasons)
     assert (first.source, first.documents, first.example, first.alike) == ("mail", 4, "is encrypted", True)
     assert (second.documents, second.alike) == (3, False)
     assert second.example == "is 12 MB; max_size is 10 MB"
-    assert len(shown_reasons([(f"s{n}", "x", 1) for n in range(50)])) == MOST_REASONS
+    assert len(group_reasons([(f"s{n}", "x", 1) for n in range(50)])) == MOST_REASONS
 
 
 def test_what_is_read_is_told_apart_from_what_waits() -> None:
-    assert pending_words(ShownCounts(due=0), 0) == "nothing waits"
-    assert pending_words(ShownCounts(due=12), 3) == "3 being read, 9 waiting"
-    assert pending_words(ShownCounts(due=12, waiting=2), 3) == "3 being read, 7 waiting, 2 to be retried"
-    assert pending_words(ShownCounts(due=2, waiting=2), 0) == "2 to be retried"
+    assert describe_pending(ShownCounts(due=0), 0) == "nothing waits"
+    assert describe_pending(ShownCounts(due=12), 3) == "3 being read, 9 waiting"
+    assert describe_pending(ShownCounts(due=12, waiting=2), 3) == "3 being read, 7 waiting, 2 to be retried"
+    assert describe_pending(ShownCounts(due=2, waiting=2), 0) == "2 to be retried"
 
 
 def test_figures_are_told_as_people_read_them() -> None:

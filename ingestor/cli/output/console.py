@@ -70,8 +70,8 @@ def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
         print(json.dumps(asdict(result)))
         return
     embedded = result.embedded
-    print(f"documents   {counted_kinds(asdict(result.documents))}")
-    print(f"records     {counted_kinds(asdict(result.records))}")
+    print(f"documents   {count_kinds(asdict(result.documents))}")
+    print(f"records     {count_kinds(asdict(result.records))}")
     paid = f", cost {embedded.cost:,.4g}" if embedded.cost else ""
     print(f"embedded    {counted(embedded.texts, 'text')}, {counted(embedded.tokens, 'token')}{paid}")
     if (asked := result.asked).calls:
@@ -80,7 +80,7 @@ def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
         print(f"LLM calls   {asked.calls:,}, {read} read, {asked.completion_tokens:,} written{cost}")
     print(f"time        {duration(result.seconds)}")
     if result.unsupported:
-        print(f"skipped     {counted_kinds(result.unsupported)}: no parser reads them")
+        print(f"skipped     {count_kinds(result.unsupported)}: no parser reads them")
     states = Counter(short.state for short in result.short)
     for state, number in sorted(states.items()):
         print(f"{state:11} {counted(number, 'document')}; why: ingestor status")
@@ -119,9 +119,9 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
     if report.aside:
         print(f"Chroma's old folder is kept: {line(report.aside)}; delete it when you no longer need it")
     print(f"{counted(report.checked, 'record')} checked")
-    found = [(k.replace("_", " "), f"{n:,}") for k in DAMAGES if (n := getattr(report, k))]
-    if found:
-        print_table(("difference", "number"), found)
+    differences = [(k.replace("_", " "), f"{n:,}") for k in DAMAGES if (n := getattr(report, k))]
+    if differences:
+        print_table(("difference", "number"), differences)
     for example in report.examples[:20]:
         print(line(f"  {example}"))
     troubles = {f"collection {name}": reason for name, reason in report.broken.items()}
@@ -139,11 +139,11 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
         print(f"To repair it: {command('verify --repair', config)}")
 
 
-def show_collections(found: Sequence[CollectionInfo], as_json: bool) -> None:
+def show_collections(collections: Sequence[CollectionInfo], as_json: bool) -> None:
     if as_json:
-        print(json.dumps([asdict(collection) for collection in found]))
+        print(json.dumps([asdict(collection) for collection in collections]))
         return
-    if not found:
+    if not collections:
         print("Chroma has no collections yet", file=sys.stderr)
         return
     rows: list[tuple[str | Text, ...]] = [
@@ -155,10 +155,10 @@ def show_collections(found: Sequence[CollectionInfo], as_json: bool) -> None:
             ", ".join(each.strategies),
             each.model or (f"{each.dimensions} dimensions" if each.dimensions else ""),
         )
-        for each in found
+        for each in collections
     ]
     print_table(("collection", "owner", "role", "records", "strategy", "model"), rows)
-    for collection in found:
+    for collection in collections:
         if collection.trouble is not None:
             complain(f"collection {collection.name}", collection.trouble)
 
@@ -216,15 +216,15 @@ def show_history(events: Sequence[Event], as_json: bool) -> None:
         print_wrapped(Text(f"{at}  {one.what:11}  {line(where)}{line(why)}"))
 
 
-def counted_kinds(counts: Mapping[str, int]) -> str:
+def count_kinds(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number) or "nothing"
 
 
-def listing_words(listing: RunningListing, now: float) -> str:
+def describe_listing(listing: RunningListing, now: float) -> str:
     """Return words such as ``is being listed for 12 s: 1,204 documents found, the last one a/b.md``."""
-    found = f"{counted(listing.seen, 'document')} found" if listing.seen else "nothing found yet"
+    seen = f"{counted(listing.seen, 'document')} found" if listing.seen else "nothing found yet"
     last = f", the last one {line(listing.at)}" if listing.at else ""
-    return f"is being listed for {duration(max(0.0, now - listing.since))}: {found}{last}"
+    return f"is being listed for {duration(max(0.0, now - listing.since))}: {seen}{last}"
 
 
 def duration(seconds: float) -> str:

@@ -47,7 +47,7 @@ def show(evaluation: Evaluation) -> None:
     out = Console(highlight=False, soft_wrap=True)
     for line in _facts(evaluation):
         out.print(Text(escape_invisible(line)))
-    _print(out, _found(evaluation), evaluation.verdict.pick)
+    _print(out, _recall_table(evaluation), evaluation.verdict.pick)
     out.print(
         "\nFurther figures, ± standard deviation of the questions. Found: half of the excerpts in so many\n"
         "chunks. Similarity: of the first chunk. Context: tokens of five chunks. To settle: more questions\n"
@@ -68,50 +68,52 @@ def show(evaluation: Evaluation) -> None:
         out.print(Text(f"For the config (ingestor plan then prints the cost):\n\n{snippet}"))
 
 
-def show_check(found: Checked) -> None:
+def show_check(checked: Checked) -> None:
     """Print recall now, how far it fell, and the questions that fell most."""
     out = Console(highlight=False, soft_wrap=True)
-    asked, mean = found.inspection, found.mean
-    for each in found.refused[:3]:
+    asked, mean = checked.inspection, checked.mean
+    for each in checked.refused[:3]:
         out.print(Text(escape_invisible(f"question skipped: line {each.line}: {each.reason}")))
-    if len(found.refused) > 3:
-        out.print(f"questions skipped: {len(found.refused) - 3:,} more (--json lists them)")
+    if len(checked.refused) > 3:
+        out.print(f"questions skipped: {len(checked.refused) - 3:,} more (--json lists them)")
     out.print(
-        f"Collection {asked.collection}, {counted(len(found.recall), 'question')}: "
+        f"Collection {asked.collection}, {counted(len(checked.recall), 'question')}: "
         f"recall at {asked.budget:,} tokens is {100 * mean.mean:.1f} "
         f"(95 % interval {100 * mean.low:.1f} to {100 * mean.high:.1f})."
     )
-    if found.before is None:
-        out.print(f"Stored in {asked.kept}: later checks compare with this recall.")
+    if checked.before is None:
+        out.print(f"Stored in {asked.recall_file}: later checks compare with this recall.")
         return
-    points = f"{100 * abs(found.fell):.1f}"
-    moved = f"{'fell' if found.fell > 0 else 'rose'} by {points} points"
+    points = f"{100 * abs(checked.fell):.1f}"
+    moved = f"{'fell' if checked.fell > 0 else 'rose'} by {points} points"
     moved = "has not changed" if points == "0.0" else moved
-    verdict = "within the tolerance" if found.passed else "more than the tolerance"
+    verdict = "within the tolerance" if checked.is_within_tolerance else "more than the tolerance"
     out.print(f"Recall {moved} since the stored check: {verdict} of {100 * asked.tolerance:.1f}.")
-    for text, before, now in found.worst(0 if found.passed else 5):
+    for text, before, now in checked.worst(0 if checked.is_within_tolerance else 5):
         out.print(Text(escape_invisible(f"  {100 * before:.0f} -> {100 * now:.0f}  {text}")))
 
 
-def _facts(found: Evaluation) -> Iterator[str]:
-    sample, file = found.sample, str(found.request.questions)
-    documents = {each for question in found.questions for each in (e.document for e in question.excerpts)}
+def _facts(evaluation: Evaluation) -> Iterator[str]:
+    sample, file = evaluation.sample, str(evaluation.request.questions)
+    documents = {
+        each for question in evaluation.questions for each in (e.document for e in question.excerpts)
+    }
     read = len(sample.documents)
     listed = counted(sample.listed, "document")
     which = f"all {listed}" if read == sample.listed > 1 else f"{read:,} of {listed}"
     yield (
-        f"{counted(len(found.questions), 'question')} about {counted(len(documents), 'document')}, "
-        f"{_ORIGINS[origin(found.questions)].format(file=file)}; searched: {which}."
+        f"{counted(len(evaluation.questions), 'question')} about {counted(len(documents), 'document')}, "
+        f"{_ORIGINS[origin(evaluation.questions)].format(file=file)}; searched: {which}."
     )
     for name, reason in sample.unread[:3]:
         yield f"not read: {name}: {reason}"
     if len(sample.unread) > 3:
         yield f"not read: {len(sample.unread) - 3:,} more (--json lists them)"
-    yield from _refusals(found.refused)
-    if found.asked is not None:
-        yield _asked(found.asked)
-    if found.judged is not None:
-        yield _judged(found.judged, found.request.budgets[0])
+    yield from _refusals(evaluation.refused)
+    if evaluation.asked is not None:
+        yield _describe_requests(evaluation.asked)
+    if evaluation.judged is not None:
+        yield _describe_judged(evaluation.judged, evaluation.request.budgets[0])
     yield (
         "Recall: percent of the excerpts that is within so many retrieved tokens, with its 95 % interval. "
         "@5: of the five nearest chunks. Tokens: of the mean chunk.\n"
@@ -130,28 +132,28 @@ def _refusals(refused: Sequence[RefusedQuestion]) -> Iterator[str]:
         yield f"refused: {counted(number, 'question')}: {reason}"
 
 
-def _asked(found: AskingUsage) -> str:
-    use = found.use
+def _describe_requests(usage: AskingUsage) -> str:
+    use = usage.use
     cost = f", for {price(use.cost)}" if use.cost else ""
     return (
-        f"Language model {found.expected.model}: {counted(use.calls, 'request')}, "
+        f"Language model {usage.expected.model}: {counted(use.calls, 'request')}, "
         f"{counted(use.prompt_tokens, 'token')} read and {use.answer_tokens:,} written{cost}; "
         "earlier answers come from the cache."
     )
 
 
-def _judged(found: Judged, budget: int) -> str:
+def _describe_judged(judged: Judged, budget: int) -> str:
     return (
-        f"Judged: answers to {found.compared:,} of {counted(found.questions, 'question')}, from {budget:,} "
-        f"tokens of each strategy; {counted(sum(found.unjudged), 'answer')} without a valid judgement. "
+        f"Judged: answers to {judged.compared:,} of {counted(judged.questions, 'question')}, from {budget:,} "
+        f"tokens of each strategy; {counted(sum(judged.unjudged), 'answer')} without a valid judgement. "
         "Correct: 1 to 5, with its 95 % interval; relevant, faithful, similar to the excerpts: percent."
     )
 
 
-def _judgement_cells(found: Evaluation, at: int) -> Iterator[str]:
-    if found.judged is None:
+def _judgement_cells(evaluation: Evaluation, at: int) -> Iterator[str]:
+    if evaluation.judged is None:
         return
-    for metric, comparison in found.judged.comparisons.items():
+    for metric, comparison in evaluation.judged.comparisons.items():
         ends = comparison.means[at]
         correct = f"{ends.mean:.2f} ({ends.low:.1f}–{ends.high:.1f})"
         yield correct if metric == CORRECTNESS else f"{100 * ends.mean:.0f}"
@@ -182,21 +184,21 @@ def _plain(rows: Rows) -> Text:
     return Text("\n".join(line.rstrip() for line in lines))
 
 
-def _found(found: Evaluation) -> Rows:
+def _recall_table(evaluation: Evaluation) -> Rows:
     """Return a row for each strategy with its recall."""
-    budgets = [f"recall {budget:,}" for budget in found.request.budgets]
-    judged = _JUDGED if found.judged is not None and found.judged.comparisons else ()
+    budgets = [f"recall {budget:,}" for budget in evaluation.request.budgets]
+    judged = _JUDGED if evaluation.judged is not None and evaluation.judged.comparisons else ()
     heads = ["strategy", "tokens", *budgets, "recall@5", "IoU@5", "prec. Ω", "nDCG@5", *judged]
-    return [heads, *(_found_cells(found, at, each) for at, each in enumerate(found.outcomes))]
+    return [heads, *(_recall_cells(evaluation, at, each) for at, each in enumerate(evaluation.outcomes))]
 
 
-def _found_cells(found: Evaluation, at: int, outcome: StrategyOutcome) -> list[str]:
+def _recall_cells(evaluation: Evaluation, at: int, outcome: StrategyOutcome) -> list[str]:
     scores = outcome.scores
-    recalls = (each.means[at] for each in found.comparisons.values())
+    recalls = (each.means[at] for each in evaluation.comparisons.values())
     return [
         row_head(outcome),
         f"{outcome.cut.mean_tokens:.0f}",
         *(f"{100 * each.mean:.1f} ({100 * each.low:.0f}–{100 * each.high:.0f})" for each in recalls),
         *(f"{100 * each.mean():.1f}" for each in (scores.recall, scores.iou, scores.omega, scores.ndcg)),
-        *_judgement_cells(found, at),
+        *_judgement_cells(evaluation, at),
     ]

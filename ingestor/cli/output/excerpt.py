@@ -103,13 +103,13 @@ def _print_fallback(answer: Answer) -> None:
         print(before + line(answer.fallback), file=sys.stderr)
 
 
-def show_chunks(found: Shown, as_json: bool, config: Path) -> None:
+def show_chunks(shown: Shown, as_json: bool, config: Path) -> None:
     """Print the chunks, and on standard error how to see other documents that the name fits."""
-    for other in found.others:
+    for other in shown.others:
         words = f"source {line(other.source)} also has a document of this name; to see it: "
         print(words + command(f"show {other.document_id}", config), file=sys.stderr)
-    document = found.document
-    chunks = [{"id": r.id, "text": r.text, "metadata": dict(r.metadata)} for r in found.records]
+    document = shown.document
+    chunks = [{"id": r.id, "text": r.text, "metadata": dict(r.metadata)} for r in shown.records]
     if as_json:
         named = {"document_id": document.document_id, "key": document.document}
         print(json.dumps({**named, "state": document.state, "reason": document.reason, "chunks": chunks}))
@@ -119,13 +119,13 @@ def show_chunks(found: Shown, as_json: bool, config: Path) -> None:
     if document.state != "settled":
         reason = "" if document.reason is None else f": {line(document.reason)}"
         print_wrapped(Text.assemble((document.state, "yellow"), reason))
-    for number, record in enumerate(found.records):
+    for number, record in enumerate(shown.records):
         out.print()
         out.print(Text(line(_span(str(record.id), record.metadata)), "bold cyan"))
         if context := record.metadata.get("context"):
             print_wrapped(Text(line(f"in front: {' | '.join(str(context).splitlines())}"), "dim"))
         out.print(Text(escape_invisible(record.text), "yellow" if number % 2 else "default"))
-    if not found.records:
+    if not shown.records:
         print("the document has no records")
 
 
@@ -138,11 +138,11 @@ def excerpt(text: str, width: int) -> list[str]:
     for is_table, paragraphs in groupby(_paragraphs(escape_invisible(text)), _is_row):
         rows = list(paragraphs)
         columns = _columns(rows, width) if is_table else []
-        wrapped += columns or [part for row in rows for part in _wrapped(row, width)]
+        wrapped += columns or [part for row in rows for part in _wrap(row, width)]
     if len(wrapped) <= LINES:
         return wrapped
     *whole, last = wrapped[:LINES]
-    return [*whole, f"{_wrapped(last, width - 2)[0]} …"]
+    return [*whole, f"{_wrap(last, width - 2)[0]} …"]
 
 
 def _is_row(paragraph: str) -> bool:
@@ -183,7 +183,7 @@ def _paragraphs(text: str) -> Iterator[str]:
         yield " ".join(gathered)
 
 
-def _wrapped(paragraph: str, width: int) -> list[str]:
+def _wrap(paragraph: str, width: int) -> list[str]:
     """Wrap by terminal columns; a Chinese character takes two. A table's row loses its padding first."""
     row = Text(paragraph.expandtabs(4))
     if row.cell_len > width and paragraph.startswith("|"):
@@ -193,7 +193,7 @@ def _wrapped(paragraph: str, width: int) -> list[str]:
 
 
 def _place(metadata: Metadata) -> str:
-    """Return where a hit stands: ``documents/faq.md:25-41`` or ``documents/report.pdf, page 3``.
+    """Return the place of a hit: ``documents/faq.md:25-41`` or ``documents/report.pdf, page 3``.
 
     Paths are relative to the current folder. Only lines have the form that editors open.
     """

@@ -1,4 +1,4 @@
-"""A status on the screen: first problems, then figures, last failures and what helps."""
+"""Output of ``status``: problems first, then figures, then failures with their remedies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ingestor.cli.output.console import duration, listing_words, out, print_table, print_wrapped
+from ingestor.cli.output.console import describe_listing, duration, out, print_table, print_wrapped
 from ingestor.cli.usage import command
 from ingestor.core.escape import line
 from ingestor.units import counted
@@ -30,7 +30,7 @@ HEALTH = {
 
 
 def show_status(status: Status, as_json: bool, config: Path, *, verbose: bool = False) -> None:
-    """Print a status. ``verbose``: also how parsers are confined, if all walls stand."""
+    """Print a status. ``verbose``: also the confinement of parsers when nothing is wrong with it."""
     if as_json:
         print(json.dumps(asdict(status)))
         return
@@ -65,7 +65,7 @@ def _of_the_run(status: Status, verbose: bool) -> Iterator[str]:
 
 
 def _head(status: Status, now: float) -> Text:
-    """Return whether a daemon runs, and what is left to do."""
+    """Return a line about the daemon and the pending work."""
     work = ", ".join(_work(status, now))
     if not status.running:
         return Text.assemble(("not running", "yellow"), f"; {work or 'nothing is left to do'}")
@@ -76,7 +76,7 @@ def _head(status: Status, now: float) -> Text:
 
 
 def _work(status: Status, now: float) -> Iterator[str]:
-    """Yield what is left to do."""
+    """Yield a phrase for each kind of pending work."""
     due = sum(source.due for source in status.sources.values())
     bad = sum(source.quarantined for source in status.sources.values())
     if due:
@@ -84,7 +84,7 @@ def _work(status: Status, now: float) -> Iterator[str]:
     if bad:
         yield f"{counted(bad, 'document')} quarantined"
     for name, source in status.sources.items():
-        if state := _unlisted(source):
+        if state := _explain_unlisted(source):
             yield f"source {name} {state}"
     for name, collection in status.collections.items():
         if collection.built:
@@ -95,7 +95,7 @@ def _work(status: Status, now: float) -> Iterator[str]:
             yield f"collection {name} is not healthy"
 
 
-def _unlisted(source: SourceStatus) -> str | None:
+def _explain_unlisted(source: SourceStatus) -> str | None:
     """Return why the journal may be out of date about a source, or None."""
     states = {
         "is held": source.held,
@@ -105,11 +105,11 @@ def _unlisted(source: SourceStatus) -> str | None:
         "is not in the config": not source.configured,
         "was never listed": source.last_scan is None,
     }
-    return next((words for words, so in states.items() if so), None)
+    return next((words for words, holds in states.items() if holds), None)
 
 
 def _troubles(status: Status, now: float, config: Path) -> Iterator[Text]:
-    """Yield lines about what needs attention."""
+    """Yield lines about problems that need attention."""
     if status.config_restart:
         old = f"the config of {_clock(status.config_since)}" if status.config_since else "the previous config"
         words = f", which takes effect at a restart; until then {old} stays in force"
@@ -136,7 +136,7 @@ def _source_troubles(name: str, source: SourceStatus, now: float, config: Path) 
         words = f" has been paused for {duration(max(0.0, now - source.paused))}; to go on: "
         yield Text.assemble((f"source {name}", "yellow"), words, command(f"resume {name}", config))
     if source.listing is not None:
-        yield Text(f"source {name} {listing_words(source.listing, now)}")
+        yield Text(f"source {name} {describe_listing(source.listing, now)}")
     if source.trouble:
         yield Text.assemble((f"source {name}: ", "yellow"), line(source.trouble))
     for warning in filter(None, (source.language, source.tokens)):

@@ -13,7 +13,7 @@ from ingestor.cli.output.console import (
     ASIDE,
     DOCUMENTS,
     complain,
-    counted_kinds,
+    count_kinds,
     duration,
     print_table,
     print_wrapped,
@@ -53,7 +53,7 @@ def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) ->
         print_wrapped(Text.assemble((f"source {name}", "yellow"), words))
     records, about = "" if plan.cuts_known else "about ", "" if plan.embed.exact else "about "
     estimated = "" if plan.cuts_known else "; an estimate: the cuts depend on texts not embedded yet"
-    print(f"records    {records}{counted_kinds(asdict(plan.records))}{estimated}")
+    print(f"records    {records}{count_kinds(asdict(plan.records))}{estimated}")
     print(f"to embed   {about}{counted(plan.embed.texts, 'text')}, {counted(plan.embed.tokens, 'token')}")
     if plan.ask.calls:
         cost = f", cost {plan.ask.cost:.2f} and that of the answers" if plan.ask.cost else ""
@@ -147,7 +147,7 @@ def _print_changes(plan: SyncPlan, config: Path) -> None:
 
 
 def _plan_json(plan: SyncPlan, machines: int) -> dict[str, Any]:
-    """Return the fields of the plan, with the needs on so many machines, and unseen sources as problems."""
+    """Return the plan as JSON fields. ``machines``: number for which the time is estimated."""
     problems = [*plan.problems, *plan.unseen.items()]
     fields, needs = asdict(plan), plan.needs
     del fields["sampled"]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ingestor.cli.output.console import duration, err, listing_words
-from ingestor.cli.usage import command, quoted
+from ingestor.cli.output.console import describe_listing, duration, err
+from ingestor.cli.usage import command, quote
 from ingestor.core.escape import line
 from ingestor.core.events import event
 from ingestor.state.run_status import SyncProgress
@@ -35,7 +35,7 @@ log = logging.getLogger("ingestor")
 
 
 @contextmanager
-def shown(quiet: bool, *, logged: bool = False) -> Iterator[Callable[[SyncProgress], None]]:
+def show_progress(quiet: bool, *, logged: bool = False) -> Iterator[Callable[[SyncProgress], None]]:
     """Show a bar on a terminal, log lines elsewhere or if ``logged``, nothing if ``quiet``."""
     if quiet:
         yield lambda progress: None
@@ -51,7 +51,7 @@ def shown(quiet: bool, *, logged: bool = False) -> Iterator[Callable[[SyncProgre
 
 @contextmanager
 def busy(what: str, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal what is being done and how far it is; elsewhere a line every few seconds."""
+    """Show a step and its progress on a terminal; print a line every few seconds elsewhere."""
     if quiet:
         yield lambda how_far: None
     elif err.is_terminal:
@@ -81,7 +81,7 @@ class Bar:
         self._task: TaskID = bar.add_task("", total=None, work="")
 
     def __call__(self, stretch: SyncProgress) -> None:
-        if (listing := _listing(stretch)) and not stretch.waiting:
+        if (listing := _describe_listings(stretch)) and not stretch.waiting:
             self._bar.update(self._task, description=listing, total=None, work="")
             self._bar.start()
             return
@@ -107,7 +107,7 @@ class ProgressLines:
         self._next_listing = 0.0  # monotonic seconds
 
     def __call__(self, stretch: SyncProgress) -> None:
-        listing = _listing(stretch)
+        listing = _describe_listings(stretch)
         if listing and not stretch.waiting and monotonic() >= self._next_listing:
             longest = max(stretch.at - one.since for one in stretch.listing.values())
             self._next_listing = monotonic() + max(EVERY, longest * RARER)
@@ -133,33 +133,33 @@ def work_words(stretch: SyncProgress) -> str:
     return ", ".join(parts)
 
 
-def _listing(stretch: SyncProgress) -> str:
+def _describe_listings(stretch: SyncProgress) -> str:
     """Return the progress of long listings; "" if there are none."""
     long = {name: one for name, one in stretch.listing.items() if stretch.at - one.since >= EVERY}
-    return "; ".join(f"{name} {listing_words(one, stretch.at)}" for name, one in long.items())
+    return "; ".join(f"{name} {describe_listing(one, stretch.at)}" for name, one in long.items())
 
 
-def greet(found: Ready, config: Path) -> None:
-    """Print the message."""
-    names, spent = ", ".join(found.collections), duration(found.seconds)
-    err.print(f"\n[bold green]In step:[/] {counted(found.records, 'record')} in {names}, after {spent}.")
-    if found.failed:
-        failed = counted(found.failed, "document")
+def greet(ready: Ready, config: Path) -> None:
+    """Print the state of a daemon at its first rest, and the next command to try."""
+    names, spent = ", ".join(ready.collections), duration(ready.seconds)
+    err.print(f"\n[bold green]In step:[/] {counted(ready.records, 'record')} in {names}, after {spent}.")
+    if ready.failed:
+        failed = counted(ready.failed, "document")
         err.print(f"[yellow]{failed} failed;[/] what and why: {command('status', config)}")
-    if found.unseen:
-        about = f"not fully listed: {', '.join(found.unseen)}"
+    if ready.unseen:
+        about = f"not fully listed: {', '.join(ready.unseen)}"
         err.print(f"[yellow]{about};[/] why: {command('status', config)}")
-    if found.chroma:
-        err.print(f"Chroma listens at [bold]{found.chroma}[/].")
-    if found.page:
-        err.print(f"Open in a browser: [bold]{found.page}/[/]")
-    if found.question:
-        name = f" --collection {found.collections[0]}" if len(found.collections) > 1 else ""
+    if ready.chroma:
+        err.print(f"Chroma listens at [bold]{ready.chroma}[/].")
+    if ready.page:
+        err.print(f"Open in a browser: [bold]{ready.page}/[/]")
+    if ready.question:
+        name = f" --collection {ready.collections[0]}" if len(ready.collections) > 1 else ""
         err.print("Search from another terminal:\n")
         err.print(
-            f"  {command(f'query {quoted(found.question)}{name}', config)}\n", style="cyan", markup=False
+            f"  {command(f'query {quote(ready.question)}{name}', config)}\n", style="cyan", markup=False
         )
-    elif not found.records:
+    elif not ready.records:
         err.print("No documents to index yet: new documents are indexed as they appear.")
     err.print("Watching for changes; Ctrl-C ends it.\n")
 
