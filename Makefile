@@ -78,7 +78,7 @@ lint: $(DEVELOP)
 bench: $(DEVELOP)
 	$(BIN)/python -m benchmarks
 
-# The source distribution, and the wheel that is built from it; docs/releasing.md says how to publish them.
+# The source distribution, and the wheel that is built from it; CONTRIBUTING.md lists the steps to publish them.
 # Both hold the default model, so that an installed program needs neither torch nor a hub.
 MODEL := ingestor/embedders/minilm
 dist: $(DEVELOP)

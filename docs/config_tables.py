@@ -46,6 +46,7 @@ _BOUNDS = {
     MaxLen: ("max_length", "{} or fewer"),
 }
 _SHARED = {"language_model": Endpoint}  # keys that several sections have, by the section that explains them
+_LONG = 9  # words of a meaning that is not repeated
 _PARSED: dict[Callable[..., Any], str] = {units.seconds: "duration", units.size: "size"}
 _UNITS: dict[str, dict[str, float]] = {
     "duration": {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400},
@@ -69,10 +70,23 @@ def _section(name: str) -> str:
         return _parsers()
     for group in get_args(Group):
         if name == group:
-            return "\n".join(_plugin(find(group, kind)) for kind in kinds(group))
+            return _refer("\n".join(_plugin(find(group, kind)) for kind in kinds(group)))
     return _table(
         next(getattr(each, name) for each in (models, servers, quotas, workers) if hasattr(each, name))
     )
+
+
+def _refer(section: str) -> str:
+    """Replace the long meaning of a key that an earlier plugin of the section explains by a link to it."""
+    rows, kind, explained = list[str](), "", dict[tuple[str, str], str]()
+    for row in section.split("\n"):
+        kind = row.removeprefix("### `").rstrip("`") if row.startswith("### ") else kind
+        cells = row.split(" | ")
+        if len(cells) == 3 and len(cells[2].split()) > _LONG:
+            known = explained.setdefault((cells[0], cells[2]), kind)
+            cells[2] = cells[2] if known == kind else f"as for [`{known}`](#{known}) |"
+        rows.append(" | ".join(cells))
+    return "\n".join(rows)
 
 
 def _parsers() -> str:
