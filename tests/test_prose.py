@@ -299,6 +299,31 @@ def test_names_and_sentences_that_break_the_rules_get_fewer() -> None:
     assert more == {}, "folder: (names, functions, sentences) now, and at most"
 
 
+PAGES = [
+    *sorted((ROOT / "docs").glob("*.md")),
+    *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY", "CHANGELOG")),
+]
+
+
+def sentences_of_page(text: str) -> Iterator[str]:
+    """Yield the sentences of paragraphs and lists; tables, headings and code are left out."""
+    plain = re.sub(r"^```.*?^```|<!--.*?-->", "", text, flags=re.DOTALL | re.MULTILINE)
+    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", plain)
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", plain):
+        if not paragraph.lstrip().startswith(("|", "#")):
+            yield from sentences_of(paragraph)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_sentences_of_docs_are_short(page: Path) -> None:
+    long = [
+        sentence
+        for sentence in sentences_of_page(page.read_text("utf-8"))
+        if len(WORD.findall(sentence)) > WORDS and not sentence.startswith("X, X, X,")  # a list of keys
+    ]
+    assert long == []
+
+
 @pytest.mark.parametrize(
     ("source", "counts"),
     [
