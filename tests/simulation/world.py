@@ -450,7 +450,8 @@ class World:
             self.lexical.work()
         # Seven rounds are the most that a sound program needed in 60 histories, but for slow listings.
         for _ in range(1000 if self.stepwise else 200):
-            wait = self.engine.wake_at(routine=False) - self.now if self.engine.is_resting() else 1.0
+            waits = self.engine.is_resting() or self.engine.health.paused()
+            wait = self.engine.wake_at(routine=False) - self.now if waits else 1.0
             self.now += min(max(wait, 1.0), LONGEST)
             self.engine_step()
             self.check_readers()
