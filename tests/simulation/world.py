@@ -504,6 +504,7 @@ class World:
         )
         building = any(edition.role == "staging" for edition in Editions(self.journal).all())
         waits = Notices(self.journal).all("waits") or Requests(self.journal).get("arrange")
+        building |= self.swaps.emptying
         return quiet and not building and not waits and not any(map(self.asked, self.places))
 
 
