@@ -27,8 +27,7 @@ _SUFFIXES = (".xhtml", ".html", ".htm")
 class EpubParser:
     isolated = True
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
+    def __init__(self) -> None:
         self._html = HtmlParser(HtmlOptions())
 
     def parse(self, blob: Blob) -> Document:
@@ -41,15 +40,12 @@ class EpubParser:
         for chapter in _chapters(package, book, name):
             raw_words += self._add(composer, chapter, decode(package.read(chapter)))
         about = book.find(f"{_OPF}metadata")
-        return Document(
-            text=composer.text,
-            blocks=tuple(composer.blocks),
-            content_type=_CONTENT_TYPE,
+        return composer.document(
+            _CONTENT_TYPE,
             title=_text_of(about, "title") or composer.title,
             language=_text_of(about, "language"),
             extra=tuple(_extra(about)),
             raw_words=raw_words,
-            left_out=composer.left_out,
             lost=pictures_only(package, composer),
         )
 
@@ -85,16 +81,10 @@ def _chapters(package: Package, book: Element, name: str) -> list[str]:
     order = [pages.get(entry.get("idref", ""), "") for entry in book.iter(f"{_OPF}itemref")]
     known = [page for page in order if page in package]
     known = known or sorted(page for page in package.names if page.endswith(_SUFFIXES))
-    locked = _encrypted_names(package)
-    if any(page in locked for page in known):
+    locked = package.optional(_ENCRYPTION).iter("{http://www.w3.org/2001/04/xmlenc#}CipherReference")
+    if not {unquote(part.get("URI", "")) for part in locked}.isdisjoint(known):  # fonts do not matter
         raise BadDocument("is protected by digital rights management; use a free copy, or exclude it")
     return known
-
-
-def _encrypted_names(package: Package) -> set[str]:
-    """Return the names of encrypted parts. Encrypted fonts do not matter."""
-    references = package.optional(_ENCRYPTION).iter("{http://www.w3.org/2001/04/xmlenc#}CipherReference")
-    return {unquote(reference.get("URI", "")) for reference in references}
 
 
 def _text_of(about: Element | None, name: str) -> str | None:
@@ -110,4 +100,4 @@ def _extra(about: Element | None) -> Iterator[tuple[str, Scalar]]:
         yield "created", date
 
 
-PLUGIN = Plugin(kind="epub", version=5, options=Options, build=EpubParser)
+PLUGIN = Plugin(kind="epub", version=5, options=Options, build=lambda _: EpubParser())

@@ -23,19 +23,14 @@ _PAGES = 1000
 class ImageParser:
     isolated = True
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged or far too large, or rapidocr is not installed."""
         from ingestor.parsers.pdf.layout import compose  # slow to import
 
         pages = list(_pages(blob.data))
         composed = compose(pages, [])
-        return Document(
-            text=composed.text,
-            blocks=tuple(composed.blocks),
-            content_type=content_type(blob),
+        return composed.document(
+            content_type(blob),
             title=composed.title,
             extra=(("pages", len(pages)),),
             lost=() if composed.text else ("OCR finds no text in it",),
@@ -65,4 +60,4 @@ def _page(label: str, pixels: Any) -> PageLines:
     return PageLines(label, height / scale, lines_in(pixels, scale, width / scale, height / scale))
 
 
-PLUGIN = Plugin(kind="image", version=1, options=Options, build=ImageParser)
+PLUGIN = Plugin(kind="image", version=1, options=Options, build=lambda _: ImageParser())

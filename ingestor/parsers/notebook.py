@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from ingestor.core.completeness import words
-from ingestor.model import Blob, Block, Document
+from ingestor.model import Blob, Document
 from ingestor.parsers.markup.markdown import MarkdownParser
 from ingestor.parsers.markup.rst import Styles
 from ingestor.parsers.markup.rst import read as read_rst
@@ -37,7 +37,7 @@ class NotebookParser:
 
     def __init__(self, options: NotebookOptions) -> None:
         self._outputs = options.outputs
-        self._markdown = MarkdownParser(Options())
+        self._markdown = MarkdownParser()
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is no notebook."""
@@ -59,37 +59,19 @@ class NotebookParser:
                 level = cell.get("level")
                 composer.heading(source, level if isinstance(level, int) and 1 <= level <= 6 else 1)
             elif cell.get("cell_type") == "markdown":
-                cell_title = self._add_markdown(composer, source)
-                title = title or cell_title or ""
+                read = self._markdown.parse(Blob(source.encode("utf-8", "ignore"), "cell.md"))
+                composer.include(read.text, read.blocks)
+                title = title or read.title or ""
             else:
-                _add_rst(composer, source, styles)
+                text = source.encode("utf-8", "ignore").decode("utf-8")
+                composer.include(text, read_rst(text, styles))
         first = next((block.title for block in composer.blocks if block.kind == "heading"), None)
-        return Document(
-            text=composer.text,
-            blocks=tuple(composer.blocks),
-            content_type="application/x-ipynb+json",
+        return composer.document(
+            "application/x-ipynb+json",
             title=title or first,
             extra=_authors(about),
             raw_words=raw_words,
         )
-
-    def _add_markdown(self, composer: Composer, source: str) -> str | None:
-        cell = self._markdown.parse(Blob(source.encode("utf-8", "ignore"), "cell.md"))
-        _add(composer, cell.text, cell.blocks)
-        return cell.title
-
-
-def _add_rst(composer: Composer, source: str, styles: Styles) -> None:
-    text = source.encode("utf-8", "ignore").decode("utf-8")
-    _add(composer, text, read_rst(text, styles))
-
-
-def _add(composer: Composer, text: str, blocks: Sequence[Block]) -> None:
-    for block in blocks:
-        composer.add(
-            block.kind, text[block.start : block.end],
-            level=block.level, title=block.title, number=block.number, language=block.language,
-        )  # fmt: skip
 
 
 def _load(blob: Blob) -> Mapping[str, Any]:
@@ -145,4 +127,4 @@ def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else []
 
 
-PLUGIN = Plugin(kind="notebook", version=6, options=NotebookOptions, build=NotebookParser)
+PLUGIN = Plugin(kind="notebook", version=7, options=NotebookOptions, build=NotebookParser)

@@ -63,22 +63,16 @@ class _State:
 class RtfParser:
     isolated = True
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument."""
         source = blob.data.decode("latin-1")  # 7 bits; all other characters are in a code page that it names
         flow, raw_words = read_rtf(source)
         about = dict(_about(source))
-        return Document(
-            text=flow.composer.text,
-            blocks=tuple(flow.composer.blocks),
-            content_type=_CONTENT_TYPE,
+        return flow.composer.document(
+            _CONTENT_TYPE,
             title=about.get("title") or flow.title or flow.composer.title,
             extra=tuple((name, about[name]) for name in ("author", "created", "modified") if about.get(name)),
             raw_words=raw_words,
-            left_out=flow.composer.left_out,
         )
 
 
@@ -265,4 +259,4 @@ def _decode(text: str, encoding: str) -> str:
     return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-PLUGIN = Plugin(kind="rtf", version=4, options=Options, build=RtfParser)
+PLUGIN = Plugin(kind="rtf", version=4, options=Options, build=lambda _: RtfParser())

@@ -35,15 +35,13 @@ class _Cue:
 class SubtitleParser:
     isolated = "large"
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = re.sub(r"\r\n?", "\n", decode(blob.data))
         composer = Composer()
         for part in _parts(_cues(text)):
-            composer.page_label = _clock(part[0].begin)
+            minutes, seconds = divmod(int(part[0].begin), 60)
+            composer.page_label = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
             composer.add("paragraph", "\n".join(cue.text for cue in part))
         title = _TITLE.match(text)
         return Document(
@@ -89,9 +87,4 @@ def _seconds(cue: re.Match[str], first: int) -> float:
     return hours * 3600 + minutes * 60 + seconds + thousandths / 1000
 
 
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes // 60:02}:{minutes % 60:02}:{rest:02}"
-
-
-PLUGIN = Plugin(kind="subtitles", version=2, options=Options, build=SubtitleParser)
+PLUGIN = Plugin(kind="subtitles", version=2, options=Options, build=lambda _: SubtitleParser())

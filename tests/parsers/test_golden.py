@@ -64,14 +64,8 @@ TEXTS = [
 ]
 
 
-# A bare carriage return ends no line of TOML.
-WITH_TOML = {name for name in TEXTS if name.endswith((".toml", ".ini", "hugo.md"))}
-
-
-@pytest.mark.parametrize(
-    ("name", "end"),
-    [(name, end) for name in TEXTS for end in (b"\r\n", b"\r") if end == b"\r\n" or name not in WITH_TOML],
-)
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("end", [b"\r\n", b"\r"])
 def test_blocks_are_the_same_with_any_line_ends(name: str, end: bytes) -> None:
     data = (FOLDER / name).read_bytes().replace(b"\r\n", b"\n")
     plugin = find("parsers", detect.parser_of(Blob(data, name)))

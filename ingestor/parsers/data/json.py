@@ -26,9 +26,6 @@ _LONGEST = 80  # characters of a key in a path
 class JsonParser:
     isolated = "large"
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text, kind = decode(blob.data), content_type(blob)
@@ -51,9 +48,10 @@ def _blocks(text: str) -> Iterator[Block]:
     for token in _TOKEN.finditer(text):
         mark = token[0]
         if mark in "{[":
-            start, name = (
-                (key[0], f".{_key(text, key)}") if key else (token.start(), f"[{cutter.node.parts}]")
-            )
+            start, name = token.start(), f"[{cutter.node.parts}]"
+            if key:
+                start, said = key[0], unescape(text[key[0] + 1 : key[1] - 1])
+                name = f".{' '.join(said[:_LONGEST].split())}"
             cutter.enter(start, name if cutter.node.parent else "")
             key = None
         elif mark in "}]":
@@ -69,8 +67,4 @@ def _blocks(text: str) -> Iterator[Block]:
     yield from cutter.blocks(text, "json")
 
 
-def _key(text: str, span: tuple[int, int]) -> str:
-    return " ".join(unescape(text[span[0] + 1 : span[1] - 1])[:_LONGEST].split())
-
-
-PLUGIN = Plugin(kind="json", version=2, options=Options, build=JsonParser)
+PLUGIN = Plugin(kind="json", version=2, options=Options, build=lambda _: JsonParser())

@@ -12,24 +12,21 @@ from ingestor.registry import Options, Plugin
 
 # Strings of several lines are passed over whole: what looks like a table in them is none.
 _TABLE = re.compile(
-    r'"""(?:.*?"""|.*)|\'\'\'(?:.*?\'\'\'|.*)|^[ \t]*+\[{1,2}(?P<name>[^\[\]\r\n]{1,200})\]',
-    re.DOTALL | re.MULTILINE,
+    r'"""(?:.*?"""|.*)|\'\'\'(?:.*?\'\'\'|.*)|(?<![^\r\n])[ \t]*+\[{1,2}(?P<name>[^\[\]\r\n]{1,200})\]',
+    re.DOTALL,
 )
 _STRING = re.compile(  # or a comment
-    r'#[^\n]*|"{3}(?:[^\\]|\\.)*?(?:"{3}|\Z)|"(?:[^"\\\n]|\\.)*+"?'
-    r"|'{3}.*?(?:'{3}|\Z)|'[^'\n]*'?",
+    r'#[^\r\n]*|"{3}(?:[^\\]|\\.)*?(?:"{3}|\Z)|"(?:[^"\\\r\n]|\\.)*+"?'
+    r"|'{3}.*?(?:'{3}|\Z)|'[^'\r\n]*'?",
     re.DOTALL,
 )
 _JAVA = re.compile(r"(?:\\u[0-9a-fA-F]{4})++")
-_COMMENTS = re.compile(r"(?:^[ \t]*+[#;][^\r\n]*+(?:\r\n?|\n))++", re.MULTILINE)
+_COMMENTS = re.compile(r"(?:(?<![^\r\n])[ \t]*+[#;][^\r\n]*+(?:\r\n?|\n))++")
 _NEAR = 2000  # characters before a table in which its comments may begin
 
 
 class TomlParser:
     isolated = "large"
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
@@ -63,4 +60,4 @@ def _tables(text: str) -> Iterator[tuple[int, str]]:
         after = table.end()
 
 
-PLUGIN = Plugin(kind="toml", version=2, options=Options, build=TomlParser)
+PLUGIN = Plugin(kind="toml", version=3, options=Options, build=lambda _: TomlParser())

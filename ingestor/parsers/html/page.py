@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from ingestor.core.completeness import words as count_words
 from ingestor.parsers.html.tags import check, words
-from ingestor.parsers.shared.mathml import linear
+from ingestor.parsers.shared.formulas import linear
 from ingestor.parsers.shared.numbers import raise_digits
 from ingestor.ports import BadDocument
 
@@ -62,7 +62,7 @@ class HtmlPage:
         """Raises BadDocument when the tags are tangled beyond reason."""
         from selectolax.lexbor import LexborHTMLParser  # loaded with the first page, not with the program
 
-        self._source, self._names = source, frozenset(check(source).values())
+        self._source, self._names = source, check(source)
         self.tree = LexborHTMLParser(source)
         if self.tree.root is None:
             raise BadDocument("holds no readable HTML; exclude it, or repair it")
@@ -94,7 +94,8 @@ class HtmlPage:
         root = self.root
         for marked in ("main, [role=main]", "article"):
             marks = self.tree.css(marked)
-            if len(marks) == 1 and _says_enough(marks[0].text()):
+            text = marks[0].text() if len(marks) == 1 else ""
+            if any(len(one_line(part)) >= _ENOUGH for part in (text[: 10 * _ENOUGH], text)):
                 content = _with_title(marks[0])
                 inside = {heading.mem_id for heading in content.css("h1")}
                 nodes = {
@@ -292,7 +293,3 @@ def _lead(heading: Node) -> Node:
     around = heading.parent
     named = around is not None and "page-header" in (around.attributes.get("class") or "").split()
     return around if around is not None and (named or around.tag in ("header", "hgroup")) else heading
-
-
-def _says_enough(text: str) -> bool:
-    return any(len(one_line(part)) >= _ENOUGH for part in (text[: 10 * _ENOUGH], text))

@@ -52,7 +52,8 @@ def add_letter(
     read.
     """
     composer.heading(subject, 1)
-    heads = "\n".join(f"{role}: {_shorten(names)}" for role, names in people.items() if names)
+    short = {role: names if len(names) <= _MOST else f"{names[:_MOST]} …" for role, names in people.items()}
+    heads = "\n".join(f"{role}: {names}" for role, names in short.items() if names)
     composer.add("paragraph", heads)
     count = words(subject) + words(heads)
     problem = next((body.problem for body in bodies if body.problem), None)
@@ -84,10 +85,6 @@ def _is_filled(bodies: Sequence[MailBody]) -> bool:
 def _says_more(bodies: Sequence[MailBody], others: Sequence[MailBody]) -> bool:
     words, known = (frozenset(_WORD.findall(" ".join(b.text.lower() for b in of))) for of in (bodies, others))
     return len(words - known) > _NEW * len(words) + 1
-
-
-def _shorten(names: str) -> str:
-    return names if len(names) <= _MOST else f"{names[:_MOST]} …"
 
 
 def paragraphs(body: str) -> Iterator[tuple[str, str]]:

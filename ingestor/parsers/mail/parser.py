@@ -14,9 +14,6 @@ from ingestor.registry import Options, Plugin
 class MailParser:
     isolated = True
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when its body is not text, or it is nested beyond reason."""
         message = mail.read(blob.data)
@@ -34,16 +31,13 @@ class MailParser:
             **people,
             "date": mail.date(message),
         }
-        return Document(
-            text=composer.text,
-            blocks=tuple(composer.blocks),
-            content_type="message/rfc822",
+        return composer.document(
+            "message/rfc822",
             title=subject or None,
             language=mail.header(message, "Content-Language").partition(",")[0].strip() or None,
             extra=tuple((key, value) for key, value in extra.items() if value),
             raw_words=raw_words,
-            left_out=composer.left_out,
         )
 
 
-PLUGIN = Plugin(kind="mail", version=5, options=Options, build=MailParser)
+PLUGIN = Plugin(kind="mail", version=5, options=Options, build=lambda _: MailParser())

@@ -19,6 +19,7 @@ _FRONT = re.compile(r"---[ \t]*(?:\r\n?|\n)(.*?)(?<=[\r\n])(?:---|\.\.\.)[ \t]*(
 _TOML = re.compile(r"\+{3}[ \t]*(?:\r\n?|\n)(.*?)(?<=[\r\n])\+{3}[ \t]*(?:\r\n?|\n|\Z)", re.DOTALL)
 _KEY = re.compile(r"(?:\s|#[^\r\n]*)*+(?:[\w\"'][^\r\n]*:|\Z)")
 _LINE = re.compile(r"^(\w+):[ \t]+(\S.*)$", re.MULTILINE)
+_LINE_END = re.compile(r"\r\n?")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _NOTHING = {"", "~", "null"}
 
@@ -60,9 +61,10 @@ def _match(text: str) -> tuple[re.Match[str] | None, Mapping[Any, Any] | None]:
     match = _FRONT.match(text, 0, _LIMIT) or _TOML.match(text, 0, _LIMIT)
     if not match or match.end() == _LIMIT < len(text):
         return None, None
+    source = _LINE_END.sub("\n", match[1])
     if text[0] == "+":
-        return match, _toml(match[1])
-    return match, _fields(match[1]) if _KEY.match(match[1]) else None
+        return match, _toml(source)
+    return match, _fields(source) if _KEY.match(source) else None
 
 
 def _fields(source: str) -> Mapping[Any, Any]:
@@ -77,7 +79,7 @@ def _fields(source: str) -> Mapping[Any, Any]:
 def _toml(source: str) -> Mapping[str, Any] | None:
     """The mapping; None if it is no TOML."""
     try:
-        return tomllib.loads(source.replace("\r\n", "\n"))
+        return tomllib.loads(source)
     except (tomllib.TOMLDecodeError, RecursionError):
         return None
 

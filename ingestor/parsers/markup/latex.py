@@ -66,9 +66,6 @@ _LONGEST = 1000  # characters of an argument that are read
 class LatexParser:
     isolated = "large"
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
@@ -97,11 +94,17 @@ class _Rules:
         begun = _ENVIRONMENT.match(row.lstrip())
         if begun and begun[1] == "begin" and at in self._ends:
             kind = _KINDS.get(begun[2].rstrip("*"))
-            return FoundBlock(kind, self._ends[at] + 1, language=_language(row)) if kind else None
+            named = _LANGUAGE.search(row)
+            language = (named[1] or named[2]).lower() if named else None
+            return FoundBlock(kind, self._ends[at] + 1, language=language) if kind else None
         if self._alone(at):
             return FoundBlock("label", lines.while_(at, lambda line: bool(_ALONE.fullmatch(line))))
         if _CLASS.match(row):
-            return FoundBlock("front_matter", lines.while_(at, _in_preamble))
+            preamble = lines.while_(
+                at,
+                lambda line: not line.lstrip().startswith("\\begin{document}") and not _SECTION.match(line),
+            )
+            return FoundBlock("front_matter", preamble)
         if row.lstrip().startswith("\\["):
             closed = lines.while_(at, lambda line: bool(line) and "\\]" not in line)
             return FoundBlock("math", min(closed + 1, len(lines.rows)))
@@ -179,15 +182,6 @@ def _pairs(lines: Lines) -> dict[int, int]:
     return ends
 
 
-def _in_preamble(row: str) -> bool:
-    return not row.lstrip().startswith("\\begin{document}") and not _SECTION.match(row)
-
-
-def _language(row: str) -> str | None:
-    match = _LANGUAGE.search(row)
-    return (match[1] or match[2]).lower() if match else None
-
-
 # --- accents -----------------------------------------------------------------------------------------------
 
 
@@ -202,4 +196,4 @@ def _accent(match: re.Match[str]) -> str:
     return normalize("NFC", _DOTLESS.get(base, base) + _MARKS[match[1] or match[2]])
 
 
-PLUGIN = Plugin(kind="latex", version=3, options=Options, build=LatexParser)
+PLUGIN = Plugin(kind="latex", version=3, options=Options, build=lambda _: LatexParser())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.markup.front_matter import FrontMatter, front_matter
+from ingestor.parsers.markup.front_matter import front_matter
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.text import trim
 from ingestor.ports import BadDocument
@@ -42,19 +42,18 @@ _ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{[#.:][^{}]*+\}$")  # {#anchor .class} be
 class MarkdownParser:
     isolated = "large"
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
         front = front_matter(text)
-        blocks = (*_front_block(front), *_blocks(text, front.end if front else 0))
+        head = (Block("front_matter", 0, front.visible_end),) if front else ()
+        blocks = (*head, *_blocks(text, front.end if front else 0))
+        first = next((block.title for block in blocks if block.level == 1 and block.title), None)
         return Document(
             text=text,
             blocks=blocks,
             content_type="text/markdown",
-            title=(front and front.title) or _first_title(blocks),
+            title=(front and front.title) or first,
             language=front.language if front else None,
             extra=front.extra if front else (),
         )
@@ -182,12 +181,4 @@ def _as_label(text: str, block: Block) -> Block:
     return replace(block, kind="label") if _LABEL.fullmatch(source) else block
 
 
-def _front_block(front: FrontMatter | None) -> tuple[Block, ...]:
-    return (Block("front_matter", 0, front.visible_end),) if front else ()
-
-
-def _first_title(blocks: Sequence[Block]) -> str | None:
-    return next((block.title for block in blocks if block.level == 1 and block.title), None)
-
-
-PLUGIN = Plugin(kind="markdown", version=6, options=Options, build=MarkdownParser)
+PLUGIN = Plugin(kind="markdown", version=6, options=Options, build=lambda _: MarkdownParser())

@@ -2,7 +2,7 @@
 
 import re
 
-from ingestor.model import Blob, Block, Document
+from ingestor.model import Blob, Document
 from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of
 from ingestor.parsers.shared.decode import decode
 from ingestor.registry import Options, Plugin
@@ -32,9 +32,6 @@ _CODE = ("src", "export")  # their argument is a language
 class OrgParser:
     isolated = "large"
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
@@ -42,11 +39,12 @@ class OrgParser:
         rules = _Rules(lines)
         parsed = tuple(blocks(lines, rules))
         about = rules.about
+        tops = [block.title for block in parsed if block.kind == "heading" and block.level == 1]
         return Document(
             text=text,
             blocks=parsed,
             content_type="text/org",
-            title=about.get("title") or _only_top(parsed),
+            title=about.get("title") or (tops[0] if len(tops) == 1 else None),
             language=about.get("language"),
             extra=tuple((key, about[key]) for key in ("author", "date") if key in about),
         )
@@ -130,9 +128,4 @@ def _plain(title: str) -> str:
     return " ".join(_LINK.sub(r"\1", title).split())
 
 
-def _only_top(parsed: tuple[Block, ...]) -> str | None:
-    tops = [block.title for block in parsed if block.kind == "heading" and block.level == 1]
-    return tops[0] if len(tops) == 1 else None
-
-
-PLUGIN = Plugin(kind="org", version=3, options=Options, build=OrgParser)
+PLUGIN = Plugin(kind="org", version=3, options=Options, build=lambda _: OrgParser())

@@ -40,28 +40,11 @@ _CODE |= {
 }
 _NAMED = {"code-block", "code", "sourcecode"}  # their argument is a language
 _TABLES = {"table", "list-table", "csv-table", "flat-table"}
-_WHOLE = {
-    "toctree",
-    "image",
-    "figure",
-    "include",
-    "literalinclude",
-    "contents",
-    "replace",
-    "unicode",
-}
+_WHOLE = {"toctree", "image", "figure", "include", "literalinclude", "contents", "replace", "unicode"}
 _ADMONITIONS = {"note", "warning", "tip", "hint", "important", "caution", "danger", "error", "attention"}
 _ADMONITIONS |= {"admonition", "seealso", "todo", "versionadded", "versionchanged", "deprecated", "topic"}
-_ADMONITIONS |= {
-    "sidebar",
-    "rubric",
-    "epigraph",
-    "only",
-    "container",
-    "availability",
-    "impl-detail",
-    "glossary",
-}
+_ADMONITIONS |= {"sidebar", "rubric", "epigraph", "only", "container", "availability", "impl-detail"}
+_ADMONITIONS |= {"glossary"}
 _LABELS = {"index", "meta", "highlight", "highlightlang"}
 _DESCRIBED = re.compile(  # directives that show their argument, with a body or without one
     r"(?:[\w+-]+:)?(?:auto.*|doxygen.*|(?:class|static|abstract)?method|function|c?macro|data|var|type|attribute|property"
@@ -74,19 +57,17 @@ _ABOUT = {"author": "author", "authors": "author", "date": "date"}
 class RstParser:
     isolated = "large"
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
         parsed = read(text, {})
         about = _about(text, parsed)
+        title = next((block.title for block in parsed if block.kind == "heading"), None)
         return Document(
             text=text,
             blocks=parsed,
             content_type="text/x-rst",
-            title=about.get("title") or _title(parsed),
+            title=about.get("title") or title,
             language=about.get("language") or about.get("lang"),
             extra=tuple((_ABOUT[key], value) for key, value in about.items() if key in _ABOUT),
         )
@@ -187,7 +168,8 @@ class _Rules:
         body = self._lines.past_indented(head, outer)
         if body == head and not _DESCRIBED.fullmatch(name):
             return FoundBlock("label", head)
-        return FoundBlock("definition", head, symbol=_symbol(argument))
+        symbol = re.split(r"[(\s\[=]", argument, maxsplit=1)[0]  # ``f`` of ``f(x) -> int``
+        return FoundBlock("definition", head, symbol=symbol or None)
 
     def _head(self, at: int, outer: int) -> int:
         """Behind a directive's first line, its options and what else is indented without a blank line."""
@@ -248,11 +230,6 @@ def _width(title: str) -> int:
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in title)
 
 
-def _symbol(signature: str) -> str | None:
-    """``f`` of ``f(x) -> int``."""
-    return re.split(r"[(\s\[=]", signature, maxsplit=1)[0] or None
-
-
 def _about(text: str, parsed: tuple[Block, ...]) -> dict[str, str]:
     """The fields that stand before all prose."""
     for block in parsed:
@@ -264,9 +241,4 @@ def _about(text: str, parsed: tuple[Block, ...]) -> dict[str, str]:
     return {}
 
 
-def _title(parsed: tuple[Block, ...]) -> str | None:
-    first = next((block for block in parsed if block.kind == "heading"), None)
-    return first.title if first else None
-
-
-PLUGIN = Plugin(kind="rst", version=3, options=Options, build=RstParser)
+PLUGIN = Plugin(kind="rst", version=3, options=Options, build=lambda _: RstParser())

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from ingestor.core.completeness import words
 from ingestor.parsers.office.tree import CHART, PAGE, Asides, mark_number, style_mark
-from ingestor.parsers.shared.mathml import is_formula, linear
+from ingestor.parsers.shared.formulas import is_formula, linear
 
 _NAMESPACE = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}"
 OFFICE, STYLE, TEXT, TABLE, DRAW, PRESENTATION, CHARTS = (

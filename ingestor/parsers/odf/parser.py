@@ -5,6 +5,7 @@ Texts and slides are read by anydoc; sheets are read here. Sheets and slides bec
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from posixpath import normpath
 from xml.etree.ElementTree import Element
 
@@ -27,7 +28,7 @@ from ingestor.parsers.odf.sheets import plain_text, rows_of
 from ingestor.parsers.office.properties import pictures_only
 from ingestor.parsers.office.tree import CHART, read_tree
 from ingestor.parsers.shared.flow import Flow
-from ingestor.parsers.shared.mathml import is_formula, linear
+from ingestor.parsers.shared.formulas import is_formula, linear
 from ingestor.parsers.shared.package import Package, pack, stream, xml
 from ingestor.parsers.shared.raw_xml import of_odf
 from ingestor.parsers.shared.sheets import add_sheet, in_columns
@@ -66,17 +67,15 @@ class OdfParser:
             flow = _read_sheets(package, content, self._options)
         else:
             flow = _read_text(package, content, self._options, slides="presentation" in content_type)
-        about = {element.tag.rpartition("}")[2]: plain_text(element) for element in _meta(package)}
+        meta = chain.from_iterable(package.optional("meta.xml"))
+        about = {element.tag.rpartition("}")[2]: plain_text(element) for element in meta}
         composer = flow.composer
-        return Document(
-            text=composer.text,
-            blocks=tuple(composer.blocks),
-            content_type=content_type,
+        return composer.document(
+            content_type,
             title=about.get("title") or flow.title or (None if sheets else composer.title),
             language=about.get("language") or None,
             extra=tuple(_extra(about)),
             raw_words=raw_words,
-            left_out=composer.left_out,
             lost=pictures_only(package, composer),
         )
 
@@ -201,11 +200,6 @@ def _drawn_elements(sheet: Element) -> Iterator[Element]:
         if element.tag.startswith(DRAW) and element not in inside:
             inside.update(element.iter())
             yield element
-
-
-def _meta(package: Package | Flat) -> Iterator[Element]:
-    for group in package.optional("meta.xml"):
-        yield from group
 
 
 def _extra(about: dict[str, str]) -> Iterator[tuple[str, Scalar]]:

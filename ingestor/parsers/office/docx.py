@@ -18,8 +18,8 @@ from ingestor.parsers.office.drawing import choose_alternatives, marked_charts
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.office.symbols import readable, symbol
 from ingestor.parsers.office.tree import TITLE, Asides, mark_counted, read_tree, style_mark
+from ingestor.parsers.shared.formulas import M, linear
 from ingestor.parsers.shared.numbers import is_known, raise_digits
-from ingestor.parsers.shared.office_math import M, linear
 from ingestor.parsers.shared.package import Package, pack
 from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.registry import Options, Plugin, find
@@ -69,15 +69,12 @@ class DocxParser:
         properties, composer = about(package), flow.composer
         for rule, count in marking.left_out.items():
             composer.leave_out(rule, count)
-        return Document(
-            text=composer.text,
-            blocks=tuple(composer.blocks),
-            content_type=_CONTENT_TYPE,
+        return composer.document(
+            _CONTENT_TYPE,
             title=properties.title or flow.title or composer.title,
             language=properties.language or marking.styles.language,
             extra=properties.extra,
             raw_words=of_office(package.read(part)),
-            left_out=composer.left_out,
             lost=(*marking.lost, *pictures_only(package, composer)),
         )
 

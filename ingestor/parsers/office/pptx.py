@@ -17,8 +17,8 @@ from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.office.symbols import readable
 from ingestor.parsers.office.tree import PAGE, Asides, read_tree
 from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.formulas import M, linear
 from ingestor.parsers.shared.numbers import raise_digits
-from ingestor.parsers.shared.office_math import M, linear
 from ingestor.parsers.shared.package import Package, pack
 from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.ports import BadDocument
@@ -57,22 +57,22 @@ class PptxParser:
             changed |= marked_charts(package, relations)
             if self._comments:
                 for kind, target in relations.values():
-                    _add(slide, *(asides.comment("", text) for text in _comments(package, kind, target)))
+                    shapes = slide.find(f"{_P}cSld/{_P}spTree")
+                    marks = (asides.comment("", text) for text in _comments(package, kind, target))
+                    if shapes is not None:
+                        shapes.extend(map(_shape, marks))
         folders = ("[Content_Types].xml", "_rels/", part.partition("/")[0])
         flow = read_tree(pack(package, changed, folders), "pptx", asides, slides=True) if changed else None
         composer = flow.composer if flow else Composer()
         for rule, count in left_out.items():
             composer.leave_out(rule, count)
         properties = about(package)
-        return Document(
-            text=composer.text,
-            blocks=tuple(composer.blocks),
-            content_type=_CONTENT_TYPE,
+        return composer.document(
+            _CONTENT_TYPE,
             title=properties.title or composer.title,
             language=properties.language,
             extra=properties.extra,
             raw_words=raw_words,
-            left_out=composer.left_out,
             lost=pictures_only(package, composer),
         )
 
@@ -100,8 +100,11 @@ def _mark(slide: Element) -> int:
                 paragraph[at] = _run(linear(formula))
         for run in paragraph.iter(f"{A}r"):
             _rewrite(run)
-    shapes = (shape for shape in slide.iter(f"{_P}sp") if _placeholder(shape) in _NO_TEXT)
-    return sum(map(_count, shapes))
+    return sum(
+        _count(shape)
+        for shape in slide.iter(f"{_P}sp")
+        if (kind := shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")) is not None and kind.get("type") in _NO_TEXT
+    )
 
 
 def _count(element: Element) -> int:
@@ -126,18 +129,6 @@ def _comments(package: Package, kind: str, part: str) -> Iterator[str]:
             yield element.text or ""
         elif element.tag.endswith("}txBody"):
             yield " ".join(text.text or "" for text in element.iter(f"{A}t"))
-
-
-def _add(slide: Element, *marks: str) -> None:
-    tree = slide.find(f"{_P}cSld/{_P}spTree")
-    if tree is not None:
-        tree.extend(map(_shape, marks))
-
-
-def _placeholder(shape: Element) -> str | None:
-    """Return what the layout has this shape for; None for one of the author's own."""
-    placeholder = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
-    return None if placeholder is None else placeholder.get("type", "")
 
 
 def _shape(text: str) -> Element:

@@ -20,7 +20,7 @@ from ingestor.ports import BadDocument
 if TYPE_CHECKING:
     from anydoc import Block, Inline, List, Table
 
-Format = Literal["doc", "docx", "odt", "pptx", "odp", "rtf"]
+Format = Literal["doc", "docx", "odt", "ppt", "pptx", "odp", "rtf"]
 CAPTION, CHART, CODE, PAGE = "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
 QUOTE, TITLE, TAB = "\ufdd5", "\ufdd6", "\ufdd7"
 _COUNTED_AS, _COMMENT, _INSERT, _NUMBER, _END = "\ufddb", "\ufddc", "\ufddd", "\ufdde", "\ufddf"
@@ -98,7 +98,7 @@ class _Line:
 
 
 def read_tree(data: bytes, kind: Format, asides: Asides | None = None, *, slides: bool = False) -> Flow:
-    """Read a document. On ``slides``, titles come first and quotes are the speaker's notes.
+    """Read a document. On ``slides``, which are marked, titles come first. Quotes are the speaker's notes.
 
     Raises BadDocument.
     """
@@ -117,7 +117,7 @@ def read_tree(data: bytes, kind: Format, asides: Asides | None = None, *, slides
             raise
         raise BadDocument(f"is damaged ({error}); save it again, or exclude it") from None
     pictures = {asset.id: asset.origin_part for asset in tree.assets}
-    reader = _Reader(asides or Asides(), pictures, slides=slides)
+    reader = _Reader(asides or Asides(), pictures, slides=slides or kind == "ppt")
     reader.notes = {note.id: reader.plain(note.blocks) for note in tree.notes}
     for block in chain.from_iterable(map(_titles_first, _pages(tree.blocks))) if slides else tree.blocks:
         reader.block(block)

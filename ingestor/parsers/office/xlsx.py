@@ -57,10 +57,8 @@ class XlsxParser:
             if self._options.comments:
                 _add_comments(composer, package, sheet)
         properties = about(package)
-        return Document(
-            text=composer.text,
-            blocks=tuple(composer.blocks),
-            content_type=_CONTENT_TYPE,
+        return composer.document(
+            _CONTENT_TYPE,
             title=properties.title,
             language=properties.language,
             extra=properties.extra,
@@ -68,7 +66,6 @@ class XlsxParser:
                 counted[name] if name in counted else of_cells(package.read(name))
                 for name in _worksheets(package, part)
             ),
-            left_out=composer.left_out,
             lost=pictures_only(package, composer),
         )
 

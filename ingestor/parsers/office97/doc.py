@@ -12,7 +12,6 @@ from typing import Any
 
 from ingestor.core.completeness import words
 from ingestor.parsers.office.tree import read_tree
-from ingestor.parsers.office97.streams import stream
 from ingestor.parsers.shared.compose import Composer
 from ingestor.ports import BadDocument
 
@@ -26,7 +25,7 @@ _SIGNS = {0x0B: "\n", 0x1E: "-", 0xA0: " ", **dict.fromkeys((*range(1, 9), 0x13,
 
 def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     """Raises BadDocument."""
-    main = stream(file, data, "WordDocument")
+    main = file.openstream("WordDocument").read()
     ident, version = struct.unpack_from("<HH", main, 0)
     (flags,) = struct.unpack_from("<H", main, 0x0A)
     if flags & _ENCRYPTED:
@@ -34,7 +33,7 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     if ident != 0xA5EC or version < _WORD97:
         raise BadDocument("is a Word document from before 1997: save it as .docx")
     flow = read_tree(data, "doc")
-    table = stream(file, data, "1Table" if flags & _SECOND_TABLE else "0Table")
+    table = file.openstream("1Table" if flags & _SECOND_TABLE else "0Table").read()
     start, size = struct.unpack_from("<II", main, _PIECES)
     text = "".join(_pieces(table[start : start + size], main))
     body, notes, headers, macros, comments, endnotes, boxes = struct.unpack_from("<7i", main, _LENGTHS)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from ingestor.model import Blob, Document, Scalar
-from ingestor.parsers.office97 import doc, msg, ppt, xls
+from ingestor.model import Blob, Document
+from ingestor.parsers.office.tree import read_tree
+from ingestor.parsers.office97 import doc, msg, xls
 from ingestor.parsers.office97.properties import about
-from ingestor.parsers.office97.streams import stream
 from ingestor.parsers.shared.compose import Composer
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -17,10 +17,20 @@ if TYPE_CHECKING:
     from olefile import OleFileIO
 
 _MS = "application/vnd.ms-"
+
+
+def _read_slides(file: "OleFileIO", data: bytes, composer: Composer) -> dict[str, Any]:
+    """Read a presentation. The library does not say where slides begin, so they are no pages."""
+    del file
+    read = read_tree(data, "ppt").composer
+    composer.include(read.text, read.blocks)
+    return {"title": composer.title}
+
+
 _KINDS: tuple[tuple[str, str, Callable[[Any, bytes, Composer], dict[str, Any]]], ...] = (
     ("__properties_version1.0", f"{_MS}outlook", msg.read),
     ("WordDocument", "application/msword", doc.read),
-    ("PowerPoint Document", f"{_MS}powerpoint", ppt.read),
+    ("PowerPoint Document", f"{_MS}powerpoint", _read_slides),
     ("Workbook", f"{_MS}excel", xls.read),
     ("Book", f"{_MS}excel", xls.read),
 )
@@ -33,9 +43,6 @@ _DAMAGE = (
 
 class Office97Parser:
     isolated = True
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged or encrypted, or holds nothing that is read."""
@@ -54,31 +61,25 @@ def _document(data: bytes) -> Document:
         for name, content_type, read in _KINDS:
             if file.exists(name):
                 parsed = read(file, data, composer)
-                about = {} if read is msg.read else _about(file, data)
+                about = {} if read is msg.read else _about(file)
                 title = parsed.pop("title", None)
-                extra = parsed.pop("extra", ()) or _extra(about)
-                return Document(
-                    text=composer.text,
-                    blocks=tuple(composer.blocks),
-                    content_type=content_type,
+                facts = ("author", "created", "modified")
+                extra = parsed.pop("extra", ()) or tuple((n, about[n]) for n in facts if about.get(n))
+                return composer.document(
+                    content_type,
                     title=about.get("title") or title,
                     extra=extra,
-                    left_out=composer.left_out,
                     **parsed,
                 )
     raise BadDocument("holds no document of Word, Excel, PowerPoint or Outlook; convert it, or exclude it")
 
 
-def _about(file: "OleFileIO", data: bytes) -> dict[str, str]:
+def _about(file: "OleFileIO") -> dict[str, str]:
     """The document's properties; none if that part is missing or damaged."""
     try:
-        return about(stream(file, data, "\x05SummaryInformation"))
+        return about(file.openstream("\x05SummaryInformation").read())
     except OSError:
         return {}
 
 
-def _extra(about: dict[str, str]) -> tuple[tuple[str, Scalar], ...]:
-    return tuple((name, about[name]) for name in ("author", "created", "modified") if about.get(name))
-
-
-PLUGIN = Plugin(kind="office97", version=4, options=Options, build=Office97Parser)
+PLUGIN = Plugin(kind="office97", version=5, options=Options, build=lambda _: Office97Parser())

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ingestor.parsers.office.number_format import writer
-from ingestor.parsers.office97.streams import stream
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.sheets import Row, add_sheet
 from ingestor.ports import BadDocument
@@ -29,7 +28,7 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     # Formulas of names and comments are not read: xlrd gives up over some that Excel takes.
     xlrd.book.evaluate_name_formula = xlrd.sheet.Sheet.handle_note = lambda *_, **__: None
     # xlrd gets the stream, as it refuses files whose folders Excel would mend
-    book_stream = stream(file, data, "Workbook" if file.exists("Workbook") else "Book")
+    book_stream = file.openstream("Workbook" if file.exists("Workbook") else "Book").read()
     try:
         book = xlrd.open_workbook(file_contents=book_stream, formatting_info=True, logfile=io.StringIO())
     except xlrd.XLRDError as error:
@@ -61,7 +60,8 @@ def _rows(book: Any, sheet: Any, writers: dict[int | None, Writer]) -> Iterator[
             if kind in (_NUMBER, _DATE):
                 form = sheet.cell_xf_index(at, column)
                 if form not in writers:
-                    writers[form] = _writer(book, form)
+                    known = book.format_map.get(book.xf_list[form].format_key) if form is not None else None
+                    writers[form] = writer((known.format_str or "") if known else "", book.datemode == 1)
                 try:
                     row[column] = writers[form](float(value))
                 except (ValueError, OverflowError):
@@ -71,8 +71,3 @@ def _rows(book: Any, sheet: Any, writers: dict[int | None, Writer]) -> Iterator[
             elif kind == _TEXT and value.strip():
                 row[column] = value
         yield at + 1, row
-
-
-def _writer(book: Any, at: int | None) -> Writer:
-    form = book.format_map.get(book.xf_list[at].format_key) if at is not None else None
-    return writer((form.format_str or "") if form else "", book.datemode == 1)

@@ -1,14 +1,14 @@
 """Meaning of the characters of a PDF, and the order in which people read those of a line. Pure."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from unicodedata import bidirectional, normalize
 
 # --- characters without a mapping to Unicode ---------------------------------------------------------------
 # TeX sets with bitmap fonts (Type 3) where no outlines are installed. Their codes are those of the encodings
-# OT1 or T1 [Mittelbach et al., "LaTeX font encodings", encguide.pdf], or of Knuth's large symbols in cmex. A
-# control code of any other font becomes U+FFFD: something stands there.
+# OT1 or T1 [Mittelbach et al., "LaTeX font encodings", encguide.pdf]. A control code of any other font
+# becomes U+FFFD: something stands there.
 
 UNKNOWN = "\ufffd"
 _LIGATURES = "\ufb00\ufb01\ufb02\ufb03\ufb04"  # ff fi fl ffi ffl
@@ -32,31 +32,20 @@ _T1 = {
     0xDF: "ẞ",
     0xFF: "ß",
 }
-_CMEX = {
-    **dict.fromkeys((0x00, 0x10, 0x12, 0x20), "("), **dict.fromkeys((0x01, 0x11, 0x13, 0x21), ")"),
-    **dict.fromkeys((0x02, 0x14, 0x22, 0x68), "["), **dict.fromkeys((0x03, 0x15, 0x23, 0x69), "]"),
-    **dict.fromkeys((0x08, 0x1A, 0x28, 0x6E), "{"), **dict.fromkeys((0x09, 0x1B, 0x29, 0x6F), "}"),
-    0x50: "∑", 0x58: "∑", 0x51: "∏", 0x59: "∏", 0x52: "∫", 0x5A: "∫",
-    **dict.fromkeys(range(0x70, 0x75), "√"), **dict.fromkeys((0x0C, 0x6A), "|"),
-}  # fmt: skip
 _ASCII = range(0x20, 0x7F)
 
 
 def meanings(codes: Sequence[int], fonts: Sequence[str]) -> list[str]:
     """Return a character for each unmapped code; ``fonts``: names in lower case, empty for bitmap fonts."""
-    bitmap = _encoding(code for code, font in zip(codes, fonts, strict=True) if not font)
+    used = {code for code, font in zip(codes, fonts, strict=True) if not font}
+    # OT1 where its ligatures occur, whose codes are bare accents in T1
+    bitmap = _OT1 if used & set(range(0x0B, 0x10)) and not used & set(range(0x80, 0x100)) else _T1
     return [_meaning(code, font, bitmap) for code, font in zip(codes, fonts, strict=True)]
 
 
-def _encoding(codes: Iterable[int]) -> dict[int, str]:
-    """OT1 where its ligatures occur, whose codes are bare accents in T1."""
-    used = set(codes)
-    return _OT1 if used & set(range(0x0B, 0x10)) and not used & set(range(0x80, 0x100)) else _T1
-
-
 def _meaning(code: int, font: str, bitmap: dict[int, str]) -> str:
-    if "cmex" in font:
-        return _CMEX.get(code, UNKNOWN)
+    if "cmex" in font:  # large brackets and sums, at places of letters
+        return UNKNOWN
     if not font and code in bitmap:
         return bitmap[code]
     return chr(code) if code in _ASCII or 0xA0 <= code < 0xD800 else UNKNOWN

@@ -7,7 +7,7 @@ a line between two cells is missing they are one cell.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from ctypes import byref, c_float
+from ctypes import c_float
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from operator import attrgetter
@@ -17,8 +17,6 @@ import numpy as np
 from pypdfium2 import raw
 
 from ingestor.parsers.pdf.lines import Word, is_columns, is_units
-from ingestor.parsers.pdf.page import PageText
-from ingestor.parsers.pdf.words import split
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage
@@ -29,8 +27,7 @@ _NEAR = 3.0  # points within which lines meet, or are one
 _SHORTEST = 6.0  # points; what is shorter is no line
 _MOST = 600  # lines each way; a page with more is a drawing
 _MOST_PATHS = 3000  # of a page
-_MOST_SEGMENTS = 5000  # of all its paths but simple ones
-_SIMPLE = 5  # segments: of a line or a rectangle
+_SIMPLE = 5  # segments: of a line or a rectangle; a path with more is a drawing
 _THIN = 2.5  # points: a line that is an area
 
 _CUT = 0.3  # share of a drawn table's lines that go on outside of it, at most
@@ -60,7 +57,6 @@ class Grid:
     rows: tuple[tuple[Box | None, ...], ...]
 
 
-Point = tuple[float, float]
 Segments = Any  # an array of x, y, to x, to y
 
 
@@ -149,19 +145,13 @@ def segments(page: "PdfPage", upright: Callable[[Any, Any], tuple[Any, Any]]) ->
     """Return the lines that are drawn or that border an area, on the page as it is read."""
     objects = map(raw.FPDFPage_GetObject, repeat(page), range(raw.FPDFPage_CountObjects(page)))
     paths = [each for each in objects if raw.FPDFPageObj_GetType(each) == raw.FPDF_PAGEOBJ_PATH]
-    boxes, lines = list[tuple[float, ...]](), list[tuple[float, ...]]()
+    boxes = list[tuple[float, ...]]()
     left, bottom, right, top = places = c_float(), c_float(), c_float(), c_float()
-    count = _MOST_SEGMENTS
     for path in paths if len(paths) <= _MOST_PATHS else ():
         number = raw.FPDFPath_CountSegments(path)
         if number <= _SIMPLE:
             raw.FPDFPageObj_GetBounds(path, left, bottom, right, top)
             boxes.append((*(place.value for place in places), number))
-            continue
-        count -= number
-        if count < 0:
-            break
-        lines += _of_path(path, number, upright)
     x, y, to_x, to_y, number = np.array(boxes).reshape(-1, 5).T
     (x, y), (to_x, to_y) = upright(x, y), upright(to_x, to_y)
     wide, high = abs(x - to_x), abs(y - to_y)
@@ -169,37 +159,11 @@ def segments(page: "PdfPage", upright: Callable[[Any, Any], tuple[Any, Any]]) ->
     level, area = thin & (wide >= high), ~thin & (number > 2)  # what has one segment is slanted
     mx, my = np.where(thin & ~level, (x + to_x) / 2, x), np.where(level, (y + to_y) / 2, y)
     return np.concatenate((
-        np.array(lines).reshape(-1, 4),
         np.stack((x, my, to_x, my), 1)[level | area],
         np.stack((mx, y, mx, to_y), 1)[(thin & ~level) | area],
         np.stack((x, to_y, to_x, to_y), 1)[area],
         np.stack((to_x, y, to_x, to_y), 1)[area],
     ))  # fmt: skip
-
-
-def _of_path(
-    path: object, count: int, upright: Callable[[float, float], Point]
-) -> Iterator[tuple[float, ...]]:
-    matrix = raw.FS_MATRIX()
-    raw.FPDFPageObj_GetMatrix(path, byref(matrix))
-    begin: Point = (0.0, 0.0)
-    last = begin
-    for at in range(count):
-        segment = raw.FPDFPath_GetPathSegment(path, at)
-        x, y = c_float(), c_float()
-        raw.FPDFPathSegment_GetPoint(segment, byref(x), byref(y))
-        point = upright(
-            matrix.a * x.value + matrix.c * y.value + matrix.e,
-            matrix.b * x.value + matrix.d * y.value + matrix.f,
-        )
-        kind = raw.FPDFPathSegment_GetType(segment)
-        if kind == raw.FPDF_SEGMENT_MOVETO:
-            begin = point
-        elif kind == raw.FPDF_SEGMENT_LINETO:
-            yield (*last, *point)
-        if raw.FPDFPathSegment_GetClose(segment):
-            yield (*point, *begin)
-        last = point
 
 
 # --- cells ---------------------------------------------------------------------------------------------
@@ -245,7 +209,7 @@ def apart(tables: Iterable[PageTable]) -> list[PageTable]:
     return kept
 
 
-def ruled(text: PageText, words: Sequence[Word], grids: Iterable["Grid"]) -> Iterator[PageTable]:
+def ruled(words: Sequence[Word], grids: Iterable["Grid"]) -> Iterator[PageTable]:
     """Yield the tables that are drawn with lines, if enough of their cells hold words."""
     for grid in grids:
         left, bottom, right, top = grid.box
@@ -260,21 +224,19 @@ def ruled(text: PageText, words: Sequence[Word], grids: Iterable["Grid"]) -> Ite
         rows: list[Row] = []
         for boxes in grid.rows:
             low, high = next((box[1], box[3]) for box in boxes if box)
-            rows += _cells(text, boxes, [word for word in inside if low <= word.baseline + 1.5 < high])
+            rows += _cells(boxes, [word for word in inside if low <= word.baseline + 1.5 < high])
         filled = sum(bool(cell) for row in rows for cell in row)
         if rows and filled >= max(4, 0.3 * len(rows) * len(rows[0])):
             yield PageTable(rows, header_rows(rows), inside)
 
 
-def _cells(text: PageText, boxes: Sequence[tuple[float, ...] | None], words: Iterable[Word]) -> list[Row]:
+def _cells(boxes: Sequence[tuple[float, ...] | None], words: Iterable[Word]) -> list[Row]:
     """Return the rows between two rules: one, or one for each line of short entries."""
     held: list[list[Word]] = [[] for _ in boxes]
     begins = [(at, box[0]) for at, box in enumerate(boxes) if box]
     for word in words:
-        wall = next((x for _, x in begins[1:] if word.left + 1 < x < word.right - 1), None)
-        for part in (word,) if wall is None else split(text, word, wall):
-            middle = (part.left + part.right) / 2
-            held[max((at for at, x in begins if x <= middle), default=begins[0][0])].append(part)
+        middle = (word.left + word.right) / 2
+        held[max((at for at, x in begins if x <= middle), default=begins[0][0])].append(word)
     levels: list[float] = []
     for baseline in sorted({word.baseline for cell in held for word in cell}, reverse=True):
         if not levels or levels[-1] - baseline > 4:

@@ -4,26 +4,22 @@ The label of a box to tick is on its right, that of another field on its left, e
 a label stands on a line of its own, after its name.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from ctypes import POINTER, byref, c_ulong, c_ushort, cast, create_string_buffer
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ctypes import byref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-from xml.etree.ElementTree import Element
 
 from pypdfium2 import raw
 
 from ingestor.parsers.pdf.drawn import Box
 from ingestor.parsers.pdf.lines import Line, Word
-from ingestor.parsers.pdf.page import PageText
-from ingestor.parsers.shared.package import xml
-from ingestor.ports import BadDocument
+from ingestor.parsers.pdf.page import PageText, text_of
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage
 
-_MOST = 5000  # annotations of a page, and parts of a form, that are looked at
-_NAME = 128  # bytes of the name of a form's part
+_MOST = 5000  # annotations of a page that are looked at
 _PASSWORD = 1 << 13  # flag of a field: its value is not shown
 _TICKED = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
 _WRITTEN = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
@@ -147,12 +143,11 @@ def _field(form: Any, annotation: Any, text: PageText) -> Iterator[Field]:
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
     if kind not in (*_TICKED, *_WRITTEN) or raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
         return
-    name = _told(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation) or _told(
-        raw.FPDFAnnot_GetFormFieldName, form, annotation
-    )
+    names = raw.FPDFAnnot_GetFormFieldAlternateName, raw.FPDFAnnot_GetFormFieldName
+    name = next(filter(None, (text_of(ask, form, annotation) for ask in names)), "")
     ticked = bool(raw.FPDFAnnot_IsChecked(form, annotation)) if kind in _TICKED else None
-    value = "" if kind in _TICKED else _told(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
-    yield Field(name, value, _box(annotation, text), ticked)
+    value = "" if kind in _TICKED else text_of(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
+    yield Field(" ".join(name.split()), " ".join(value.split()), _box(annotation, text), ticked)
 
 
 def _loose_field(annotation: Any, text: PageText) -> Iterator[Field]:
@@ -172,82 +167,5 @@ def _box(annotation: Any, text: PageText) -> tuple[float, float, float, float]:
     return text.box(rect.left, rect.bottom, rect.right, rect.top)
 
 
-def _told(ask: Callable[..., int], form: Any, annotation: Any) -> str:
-    size = ask(form, annotation, None, 0)
-    buffer = create_string_buffer(size + 2)
-    ask(form, annotation, cast(buffer, POINTER(c_ushort)), size)
-    return " ".join(buffer.raw.decode("utf-16-le", "replace").replace("\0", "").split())
-
-
 def _value(annotation: Any, key: bytes) -> str:
-    size = raw.FPDFAnnot_GetStringValue(annotation, key, None, 0)
-    buffer = create_string_buffer(size + 2)
-    raw.FPDFAnnot_GetStringValue(annotation, key, cast(buffer, POINTER(c_ushort)), size)
-    return buffer.raw.decode("utf-16-le", "replace").replace("\0", "").replace("\r", "\n")
-
-
-# --- forms in XML (XFA), which have no pages ----------------------------------------------------------------
-
-
-def form_in_xml(document: "PdfDocument") -> tuple[str, ...]:
-    """The lines of a form that has no pages of its own (dynamic XFA): viewers make them by its XML."""
-    if raw.FPDF_GetFormType(document) != raw.FORMTYPE_XFA_FULL:
-        return ()
-    packets = dict(_packets(document))
-    try:
-        template, data = (xml(packets.get(name) or b"<none/>", name) for name in ("template", "datasets"))
-    except BadDocument:
-        return ()
-    return tuple(form_lines(template, data))
-
-
-def _packets(document: "PdfDocument") -> Iterator[tuple[str, bytes]]:
-    for at in range(min(raw.FPDF_GetXFAPacketCount(document), _MOST)):
-        name = create_string_buffer(_NAME)
-        raw.FPDF_GetXFAPacketName(document, at, name, _NAME)
-        size = c_ulong()
-        raw.FPDF_GetXFAPacketContent(document, at, None, 0, byref(size))
-        content = create_string_buffer(size.value + 1)
-        raw.FPDF_GetXFAPacketContent(document, at, content, size.value, byref(size))
-        yield name.value.decode("latin-1"), content.raw[: size.value]
-
-
-def form_lines(template: Element, data: Element) -> Iterator[str]:
-    """Yield the lines of a form, with values beside their labels; values without a field follow by name."""
-    values: dict[str, deque[str]] = {}
-    for leaf in data.iter():
-        if not len(leaf) and (said := _said(leaf)):
-            values.setdefault(_local(leaf), deque()).append(said)
-    yield from _template_lines(template, values)
-    for name, rest in values.items():
-        yield from (f"{name}: {value}" for value in rest)
-
-
-def _template_lines(element: Element, values: dict[str, deque[str]]) -> Iterator[str]:
-    for child in element:
-        name = _local(child)
-        if child.get("presence") in ("hidden", "inactive"):
-            continue
-        if name == "draw":
-            yield from filter(None, [_value_of(child)])
-        elif name == "field":
-            label = next((_value_of(one) for one in child if _local(one) == "caption"), "") or child.get(
-                "name", ""
-            )
-            filled = values.get(child.get("name", ""))
-            value = filled.popleft() if filled else _value_of(child)
-            yield from filter(None, [f"{label.removesuffix(':')}: {value}" if value else label])
-        else:
-            yield from _template_lines(child, values)
-
-
-def _value_of(element: Element) -> str:
-    return next((_said(one) for one in element if _local(one) == "value"), "")
-
-
-def _said(element: Element) -> str:
-    return " ".join("".join(element.itertext()).split())
-
-
-def _local(element: Element) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+    return text_of(raw.FPDFAnnot_GetStringValue, annotation, key).replace("\r", "\n")

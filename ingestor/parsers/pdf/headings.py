@@ -7,7 +7,7 @@ units, names of columns, a form's label, a caption are headings in no type.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
@@ -19,7 +19,6 @@ from ingestor.parsers.pdf.lines import (
     Line,
     PageLines,
     body_size,
-    contents,
     is_columns,
     is_level,
     is_units,
@@ -50,11 +49,8 @@ _COLUMNS = 1.5  # sizes of the type between two words: columns
 _HEADER, _TALL = 6, 3.0  # lines of a table's header, and sizes of the type between them
 _APART = 0.5  # share of a style's lines that must stand like headings
 _WIDE = 0.9  # of the column: a line as wide as that goes on, unless it is large
-_LONG, _PARAGRAPHS, _TEXT = (
-    60,
-    8,
-    0.3,
-)  # characters of a line; such lines, and their share, of a style of text
+_LONG = 60  # characters of a line of text
+_PARAGRAPHS, _TEXT = 8, 0.3  # such lines, and their share, of a style of text
 _PROSE = 45  # characters of a line of text below a cover
 _SHARE = 0.3  # of the text: if more is a heading, type tells nothing
 _SERIES = 3  # items of a filed report, at least
@@ -84,8 +80,6 @@ _NAMED = re.compile(
 _NOTE = re.compile(r"note \d{1,2}\b", re.IGNORECASE)
 _FAMILY = re.compile(r"[-,].*|\d+$|(?:bold|italic|oblique|regular|medium|light|roman|mt|ps)+$")
 _WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u9fff\uac00-\ud7af]|[^\W\d_a-zA-Z]{2}")
-_SYNTAX = re.compile(r"[\\{}<>@_|~^]")
-_MATHS = re.compile(r"[=∑∏∫√≤≥±∞∈→×∂∀∃⊂∪≡]")
 _LEADING_NUMBER = re.compile(r"^(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?\s+")
 CAPTION = re.compile(
     r"(?:fig(?:ure|\.)?|table|tab\.|abb(?:ildung|\.)|tabelle|listing|algorithm|exhibit|chart|plate)\s*(?:[A-Z]?\.?\d|[IVX])",
@@ -170,23 +164,14 @@ def headings(pages: Sequence[PageLines], outline: Sequence[Bookmark], leading: f
 
 
 def _by_tags(pages: Sequence[PageLines]) -> list[Headings]:
-    """Return what the document's own structure calls headings; none where that is much of the text."""
+    """Return what the document's own structure calls headings."""
     placed: list[Headings] = [{} for _ in pages]
     for page, taken in zip(pages, placed, strict=True):
         for tag, group in groupby(enumerate(page.lines), key=lambda line: line[1].tagged):
             lines = list(group)
             if tag and (title := " ".join(prose([line for _, line in lines]).split())):
                 taken[lines[0][0]] = [PdfHeading(title, tag[1], len(lines))]
-    return (
-        placed
-        if _is_some(pages, (one.title for of in placed for some in of.values() for one in some))
-        else [{} for _ in pages]
-    )
-
-
-def _is_some(pages: Iterable[PageLines], headings: Iterable[str]) -> bool:
-    """Tell whether headings are a part of the text that headings may be."""
-    return sum(map(len, headings)) <= _SHARE * sum(len(line.text) for page in pages for line in page.lines)
+    return placed
 
 
 def _own(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> list[Bookmark]:
@@ -263,7 +248,10 @@ def _by_setting(pages: Sequence[PageLines], leading: float) -> list[Headings]:
         and not chosen[0].features & {"large", "named"}
         and not _OUTLINED.match(chosen[0].text)
     )
-    if letter or not _is_some(pages, (title.text for title in chosen)):
+    much = sum(len(title.text) for title in chosen) > _SHARE * sum(
+        len(line.text) for page in pages for line in page.lines
+    )
+    if letter or much:
         return placed  # a single line in bold is the subject of a letter
     whole = _with_labels(chosen)
     for title, level in zip(whole, _levels(whole), strict=True):
@@ -331,16 +319,11 @@ def _of_page(number: int, page: PageLines, text: BodyStyle) -> Iterator[Title]:
     """Yield the candidates of a page; a schedule in smaller type is measured by its own text."""
     text = replace(text, size=min(text.size, body_size([page]) or text.size))
     lines, at = page.lines, 0
-    entries = contents(lines)
     widths = sorted(line.right - line.left for line in lines if not line.rows)
     width = widths[int(0.9 * len(widths))] if widths else 0.0
     while at < len(lines):
         near = (lines[other] for other in (at - 1, at + 1) if 0 <= other < len(lines))
-        possible = (
-            at not in entries
-            and may_be_title(lines[at])
-            and not any(is_level(lines[at], one) for one in near)
-        )
+        possible = may_be_title(lines[at]) and not any(is_level(lines[at], one) for one in near)
         title = _title(number, lines, at, text, width) if possible else None
         if title and title.score >= ENOUGH:
             yield title
@@ -350,7 +333,7 @@ def _of_page(number: int, page: PageLines, text: BodyStyle) -> Iterator[Title]:
 def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: float) -> Title:
     """Return the lines from there on that are set alike, with their features."""
     line, style = lines[at], style_of(lines[at])
-    size = line.tallest if style.caps else line.size
+    size = line.size
     large, larger = size >= LARGE * text.size, size >= _LARGER * text.size
     bold = style.bold and not text.bold
     family = style.family != text.family
@@ -423,20 +406,16 @@ def _names_columns(line: Line) -> bool:
 
 def may_be_title(line: Line) -> bool:
     """Tell whether a line is of words; a formula and code are not."""
-    if (line.mono and line.even) or line.rows or line.slanted or line.math or len(line.text) > LONGEST:
+    if line.mono or line.rows or line.slanted or line.math or len(line.text) > LONGEST:
         return False
     text = _LEADING_NUMBER.sub("", line.text)
-    words = len(_WORD.findall(text))
-    if len(_SYNTAX.findall(text)) > words or (_MATHS.search(text) and words < 3):
-        return False
-    return words > 0 and 2 * sum(map(str.isalpha, text)) >= len("".join(text.split()))
+    return bool(_WORD.search(text)) and 2 * sum(map(str.isalpha, text)) >= len("".join(text.split()))
 
 
 def style_of(line: Line) -> FontStyle:
     upper = line.text.isupper() and sum(map(str.isalpha, line.text)) >= 4
-    size = line.tallest if upper else line.size
     family = _FAMILY.sub("", line.font)
-    return FontStyle(round(2 * size) / 2, line.bold, line.italic, line.caps or upper, family)
+    return FontStyle(round(2 * line.size) / 2, line.bold, line.italic, upper, family)
 
 
 def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float) -> int:
@@ -485,16 +464,8 @@ def _without_cover(pages: Sequence[PageLines], titles: Sequence[Title], text: Bo
         ),
         len(pages[0].lines),
     )  # fmt: skip
-    numbered: dict[FontStyle, list[bool]] = defaultdict(list)
-    for title in titles:
-        if title.page > 0 or title.at > begins:
-            numbered[title.style].append(bool(_OUTLINED.match(title.text)))
-    unnumbered = {style for style, marks in numbered.items() if 2 * sum(marks) <= len(marks)}
-    return [
-        title for title in titles
-        if title.page > 0 or title.at > begins or title == main or title.style in unnumbered
-        or _OUTLINED.match(title.text)
-    ]  # fmt: skip
+    elsewhere = {title.style for title in titles if title.page > 0 or title.at > begins}
+    return [title for title in titles if title == main or title.style in elsewhere]
 
 
 # --- levels ------------------------------------------------------------------------------------------------

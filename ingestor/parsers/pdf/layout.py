@@ -168,16 +168,13 @@ def _parts(group: Sequence[Line], line: Line, leading: float) -> bool:
         return True
     goes_on = not finished and (above.hyphen or line.text[:1].islower())
     if step < 0:  # the next column
-        return finished or not (goes_on or _is_full(group))
+        widest = max(line.right for line in group)
+        is_full = len(group) > 1 and above.right > widest - 1.5 * above.size  # as long as those above it
+        return finished or not (goes_on or is_full)
     indented = line.left > above.left + 0.8 * line.size
     if goes_on and step < _TALL * leading * line.size and not indented:
         return False  # something tall stands in the line: a fraction, a root
     return wide or (indented and finished and not line.mono and not _BULLET.match(group[0].text))
-
-
-def _is_full(group: Sequence[Line]) -> bool:
-    """Whether its last line is as long as those above it: the paragraph goes on."""
-    return len(group) > 1 and group[-1].right > max(line.right for line in group) - 1.5 * group[-1].size
 
 
 def _code(lines: Sequence[Line]) -> str:

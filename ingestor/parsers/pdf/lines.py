@@ -11,8 +11,6 @@ from ingestor.core.completeness import words
 
 LEADER = re.compile(r"(?:\s?[._]){4,}|…\s*\d+$")  # from a title to its page, in a table of contents
 LARGE = 1.15  # times the size of most of the text: larger than it
-_ENTRY = re.compile(r"\S\s+(?:\d{1,4}|[ivxl]{1,6})$")
-_ENTRIES = 3  # lines that end with a number, one after the other: a table of contents
 _PROSE = 0.03  # times the code's characters: what is less does not tell the size of the text
 _SHORT = 0.7  # of the widest line: ended on purpose
 _LEVEL = 0.4  # sizes of the type between baselines of one row
@@ -56,8 +54,7 @@ class Word:
 class Line:
     """Distances in points, from the page's left and bottom; ``hyphen``: its last word goes on below.
 
-    ``caps``: set in a font of small capitals; ``even``: in one font from end to end;
-    ``slanted``: a watermark; ``largest``: size of type in it, of small capitals that of the large ones.
+    ``slanted``: a watermark.
     ``rows``: those of a table that stands in the line's place, the first ``header`` of them its header.
     ``words``: where each stands; none where the text comes from OCR. ``tagged``: the heading that it is part
     of, as the document's own structure says, and its level.
@@ -75,17 +72,10 @@ class Line:
     header: int = 0
     words: tuple[Word, ...] = ()
     italic: bool = False
-    caps: bool = False
     math: bool = False
     font: str = ""
-    even: bool = True
     slanted: bool = False
-    largest: float = 0.0
     tagged: tuple[int, int] | None = None
-
-    @property
-    def tallest(self) -> float:
-        return max(self.size, self.largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,21 +161,6 @@ def words_in(pages: Iterable[PageLines]) -> int:
         for page in pages
         for line in page.lines
     )
-
-
-def contents(lines: Sequence[Line]) -> set[int]:
-    """Return the lines of a table of contents."""
-    leaders = {at for at, line in enumerate(lines) if LEADER.search(line.text)}
-    entries, run = set(leaders), list[int]()
-    for at in [
-        *sorted(leaders | {at for at, line in enumerate(lines) if _ENTRY.search(line.text)}),
-        len(lines) + 3,
-    ]:
-        if run and at - run[-1] > 2:
-            entries |= set(range(run[0], run[-1] + 1)) if len(run) >= _ENTRIES else set()
-            run = []
-        run.append(at)
-    return entries
 
 
 def is_units(text: str) -> bool:

@@ -8,8 +8,9 @@ import math
 import re
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import (
+    POINTER,
     PYFUNCTYPE,
     addressof,
     byref,
@@ -17,6 +18,7 @@ from ctypes import (
     c_float,
     c_int,
     c_uint,
+    c_ushort,
     c_void_p,
     cast,
     create_string_buffer,
@@ -42,7 +44,6 @@ _NAMES = {  # parts of a font's name
     "italic": ("italic", "oblique", "slanted", "cmti", "cmsl", "cmbxti"),
     "mono": ("mono", "courier", "cmtt", "consol", "typewriter"),
     "math": ("cmmi", "cmsy", "cmex", "msbm", "msam", "math", "cmmib", "cmbsy", "eufm", "symbol"),
-    "caps": ("caps", "csc", "smallcap", "-sc"),
 }
 HYPHENS = "\x02\ufffe"
 GONE = "\0"  # in place of a character that nobody sees
@@ -54,6 +55,14 @@ SPLIT = 0.13  # sizes of the type, beyond the usual gap inside a word: a space
 JOIN = 0.03  # sizes of the type, beyond the usual gap inside a word: none
 TRACKED = 0.2  # sizes of the type: the widest usual gap inside words
 _SAME = 0.15  # sizes of the type between two characters that are one painted twice
+
+
+def text_of(ask: Callable[..., int], *about: Any, most: int = 1_000_000) -> str:
+    """Return the text that a function of pdfium gives, asked for its size first."""
+    size = min(ask(*about, None, 0), most)
+    buffer = create_string_buffer(size + 2)
+    ask(*about, cast(buffer, POINTER(c_ushort)), size)
+    return buffer.raw.decode("utf-16-le", "replace").partition("\0")[0]
 
 
 def _unchecked(function: Any, result: Any, *more: Any) -> Any:
@@ -312,7 +321,6 @@ class _Font:
     italic: bool
     mono: bool
     math: bool
-    caps: bool
 
 
 def size_of(handle: Any, at: int) -> float:

@@ -10,7 +10,6 @@ Read with pdfium, which is not safe to use from several threads: hence, too, the
 
 import re
 from collections.abc import Iterator, Mapping
-from ctypes import POINTER, cast, create_string_buffer
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -66,8 +65,10 @@ class PdfParser:
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted or too long."""
-        from ingestor.parsers.pdf.forms import form_in_xml  # slow to import, as the next ones
-        from ingestor.parsers.pdf.layout import compose, without_furniture
+        from pypdfium2 import raw
+
+        from ingestor.parsers.pdf.layout import compose, without_furniture  # slow to import, as the next ones
+        from ingestor.parsers.pdf.page import text_of
         from ingestor.parsers.pdf.title import title_of
 
         document = opened(blob.data)
@@ -76,22 +77,24 @@ class PdfParser:
             pages = read.pages
             kept = without_furniture(pages)
             composed = compose(kept, list(_outline(document)))
-            for said in form_in_xml(document):
-                composed.add("paragraph", said)
+            lost = _lost(read, self._ocr)
+            if raw.FPDF_GetFormType(document) == raw.FORMTYPE_XFA_FULL:
+                lost = (
+                    *lost,
+                    "its form is XML (XFA), which is not read: print it to a PDF with Adobe Reader",
+                )
             about = document.get_metadata_dict(skip_empty=True)
-            language = _language(document)
+            language = text_of(raw.FPDFCatalog_GetLanguage, document).strip() or None
         finally:
             document.close()
-        return Document(
-            text=composed.text,
-            blocks=tuple(composed.blocks),
-            content_type="application/pdf",
+        return composed.document(
+            "application/pdf",
             title=(title_of(pages, about.get("Title", "")) or composed.title or "").replace(SOFT, "") or None,
             language=language,
             extra=tuple(_extra(about, read)),
             raw_words=read.words,
             left_out=((_FURNITURE, words_in(pages) - words_in(kept)),),
-            lost=_lost(read, self._ocr),
+            lost=lost,
         )
 
 
@@ -177,7 +180,7 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
         text.lines = [[filled.filled(word) for word in line] for line in text.lines]
         upright = [filled.filled(word) for word in upright]
     grids = drawn.grids(*drawn.edges(drawn.segments(page, text.upright)))
-    found = drawn.apart([*drawn.tagged(upright, told.cells, mark), *drawn.ruled(text, upright, grids)])
+    found = drawn.apart([*drawn.tagged(upright, told.cells, mark), *drawn.ruled(upright, grids)])
     lines = (*tables.arranged(text, text.lines, found), *filled.lines)
     if told.headings:
         lines = tuple(_tagged(line, mark, told.headings) for line in lines)
@@ -207,15 +210,6 @@ def _outline(document: "PdfDocument") -> Iterator[Bookmark]:
             yield Bookmark(title, entry.level + 1, page)
 
 
-def _language(document: "PdfDocument") -> str | None:
-    from pypdfium2 import raw
-
-    size = raw.FPDFCatalog_GetLanguage(document, None, 0)
-    told = create_string_buffer(size)
-    raw.FPDFCatalog_GetLanguage(document, cast(told, POINTER(raw.FPDF_WCHAR)), size)
-    return told.raw.decode("utf-16-le", "replace").strip("\0 ") or None
-
-
 def _extra(about: dict[str, str], read: Read) -> Iterator[tuple[str, Scalar]]:
     yield "pages", len(read.pages)
     if read.unread:
@@ -240,4 +234,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=12, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=13, options=PdfOptions, build=PdfParser)

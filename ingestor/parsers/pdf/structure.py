@@ -4,12 +4,13 @@ Text carries the number of its marked content, elements of the tree hold these n
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from ctypes import byref, c_float, create_string_buffer
+from ctypes import byref, c_float
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pypdfium2 import raw
 
+from ingestor.parsers.pdf.page import text_of
 from ingestor.parsers.shared.flow import clean_description
 from ingestor.parsers.shared.grid import SpannedCell, grid
 
@@ -22,7 +23,6 @@ _DEEPEST = 60  # elements inside each other
 _MOST = 20_000  # elements of a page
 _WIDEST = 50  # columns of a cell
 _LONGEST = 20_000  # bytes of what is said of a picture
-_NAME = 64  # bytes of a type's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,9 @@ class _Reader:
             self._table(element, depth)
         else:
             if kind == b"Figure":
-                self.figures.append(clean_description(_alternative(element)))
+                self.figures.append(
+                    clean_description(text_of(raw.FPDF_StructElement_GetAltText, element, most=_LONGEST))
+                )
             for child in _children(element):
                 self.read(child, depth + 1)
 
@@ -137,17 +139,7 @@ def _children(element: Any) -> Iterator[Any]:
 
 
 def _type(element: Any) -> bytes:
-    name = create_string_buffer(_NAME)
-    raw.FPDF_StructElement_GetType(element, name, _NAME)
-    return name.raw.decode("utf-16-le", "replace").partition("\0")[0].encode()
-
-
-def _alternative(element: Any) -> str:
-    """The text for those who do not see the picture."""
-    size = min(raw.FPDF_StructElement_GetAltText(element, None, 0), _LONGEST)
-    text = create_string_buffer(size)
-    raw.FPDF_StructElement_GetAltText(element, text, size)
-    return text.raw.decode("utf-16-le", "replace").partition("\0")[0]
+    return text_of(raw.FPDF_StructElement_GetType, element).encode()
 
 
 def _span(cell: Any, name: bytes) -> int:

@@ -68,68 +68,24 @@ def _level(line: Line, other: Line) -> bool:
 
 
 def _rows(text: PageText, lines: Sequence[Line]) -> list[Line]:
-    """Join lines that are parts of one row: they follow each other, or the file gives columns."""
+    """Join lines that follow each other and are parts of one row."""
     found: list[list[Line]] = []
     for line in lines:
         if found and _level(found[-1][-1], line) and line.left >= found[-1][-1].right - 0.5:
             found[-1].append(line)
         else:
             found.append([line])
-    rows = [
+    return [
         line_of(text, [word for line in row for word in line.words]) if len(row) > 1 else row[0]
         for row in found
     ]
-    return _stacked(text, rows)
-
-
-def _stacked(text: PageText, lines: list[Line]) -> list[Line]:
-    """Join the columns of a table that the file gives one after the other."""
-    stacks: list[list[Line]] = []
-    for line in lines:
-        last = stacks[-1][-1] if stacks else None
-        below = last and not last.rows and not line.rows and 0 < last.baseline - line.baseline < 3 * line.size
-        if (
-            below
-            and line.left < max(one.right for one in stacks[-1])
-            and line.right > min(one.left for one in stacks[-1])
-        ):
-            stacks[-1].append(line)
-        else:
-            stacks.append([line])
-    at = 0
-    while at + 1 < len(stacks):
-        joined = _beside(
-            text, *sorted(stacks[at : at + 2], key=lambda stack: median(line.left for line in stack))
-        )
-        if joined:
-            stacks[at : at + 2] = [joined]
-        else:
-            at += 1
-    return [line for stack in stacks for line in stack]
-
-
-def _beside(text: PageText, left: Sequence[Line], right: Sequence[Line]) -> list[Line]:
-    """Return the rows of two columns of figures or short lines, if most of the right ones have a left one."""
-    partners = [
-        next((one for one in left if _level(one, line) and one.right < line.left), None) for line in right
-    ]
-    matched = sum(one is not None for one in partners)
-    figures = sum(all(map(_FIGURE.fullmatch, line.text.split())) for line in right)
-    short = max(median(len(line.text) for line in left), median(len(line.text) for line in right)) <= 20
-    if matched < max(_LEAST, 0.6 * len(right)) or not (2 * figures >= len(right) or short):
-        return []
-    after = {id(one): line for one, line in zip(partners, right, strict=True) if one is not None}
-    rows = [line_of(text, [*one.words, *after[id(one)].words]) if id(one) in after else one for one in left]
-    rows += [line for one, line in zip(partners, right, strict=True) if one is None]
-    return sorted(rows, key=lambda line: -line.baseline)
 
 
 def _columns(text: PageText, lines: Sequence[Line]) -> Iterator[Line]:
     """Read columns of prose one after the other, where the file gives them line by line."""
-    split_up = [parts(line) for line in lines]
     at = 0
     while at < len(lines):
-        end, gutter = _gutter(lines, split_up, at)
+        end, gutter = _gutter(lines, at)
         if not gutter:
             yield lines[at]
             at += 1
@@ -142,47 +98,33 @@ def _columns(text: PageText, lines: Sequence[Line]) -> Iterator[Line]:
         at = end
 
 
-def _sides(line: Line, gutter: tuple[float, float]) -> tuple[list[Word], list[Word]]:
-    wall = (gutter[0] + gutter[1]) / 2 + 1
-    return [word for word in line.words if word.right <= wall], [w for w in line.words if w.right > wall]
+def _sides(line: Line, wall: float) -> tuple[list[Word], list[Word]]:
+    """Return the words of a line on both sides of a gutter's middle."""
+    left = [word for word in line.words if word.left + word.right <= 2 * wall]
+    return left, [word for word in line.words if word.left + word.right > 2 * wall]
 
 
-def _gutter(
-    lines: Sequence[Line], split_up: Sequence[list[list[Word]]], begin: int
-) -> tuple[int, tuple[float, float] | None]:
-    """Return where the columns end that begin with this line, and the gap between them, if any."""
-    best: tuple[int, tuple[float, float] | None] = begin + 1, None
-    for one, other in pairwise(split_up[begin]):
+def _gutter(lines: Sequence[Line], begin: int) -> tuple[int, float]:
+    """Return where the columns end that begin with this line, and the middle of their gap; 0 if none do."""
+    best, wall = begin + 1, 0.0
+    for one, other in pairwise(parts(lines[begin])):
         if not any(word.text.isalpha() for word in other):
             continue  # figures
         low, high, end, both = one[-1].right, other[0].left, begin, 0
-        for line, own in zip(lines[begin:], split_up[begin:], strict=True):
-            if line.rows or not line.words:
+        for line in lines[begin:]:
+            left, right = _sides(line, (low + high) / 2)
+            inner = max([low, *(word.right for word in left)]), min([high, *(word.left for word in right)])
+            if line.rows or not line.words or inner[1] - inner[0] < 0.6 * line.size:
                 break
-            crossed = [(a[-1].right, b[0].left) for a, b in pairwise(own)]
-            if line.left >= low or line.right <= high:
-                gap: tuple[float, float] | None = (
-                    line.right if line.right <= high else low,
-                    line.left if line.left >= low else high,
-                )
-            else:
-                gap = next(
-                    (gap for gap in crossed if min(gap[1], high) - max(gap[0], low) >= 0.6 * line.size), None
-                )
-                both += gap is not None
-            if gap is None:
-                break
-            low, high, end = max(low, gap[0]), min(high, gap[1]), end + 1
-            if high - low < 0.6 * line.size:
-                break
-        if both >= _GUTTER and end > best[0] and _are_prose(lines[begin:end], (low, high)):
-            best = end, (low, high)
-    return best
+            (low, high), end, both = inner, end + 1, both + bool(left and right)
+        if both >= _GUTTER and end > best and _are_prose(lines[begin:end], (low + high) / 2):
+            best, wall = end, (low + high) / 2
+    return best, wall
 
 
-def _are_prose(lines: Sequence[Line], gutter: tuple[float, float]) -> bool:
+def _are_prose(lines: Sequence[Line], wall: float) -> bool:
     """Tell whether both sides of a gutter read as prose: long lines of letters without wide gaps."""
-    for side in zip(*(_sides(line, gutter) for line in lines), strict=True):
+    for side in zip(*(_sides(line, wall) for line in lines), strict=True):
         said = [words for words in side if words]
         text = "".join(word.text for words in said for word in words)
         if len(text) + sum(map(len, said)) < _PROSE * len(said):
@@ -271,7 +213,7 @@ def aligned(lines: Sequence[Line]) -> list[Line]:
         like = replace(
             whole[0], left=min(line.left for line in whole), right=max(line.right for line in whole)
         )
-        placed.append(table_line(like, rows, max(header_rows(_even(rows)), above)))
+        placed.append(table_line(like, rows, max(header_rows(rows), above)))
         at = end
     return placed
 
@@ -293,11 +235,6 @@ def _row(line: Line, figures: _Figures | None) -> Row:
 
 def _text(words: Iterable[Word]) -> str:
     return " ".join(word.text for word in words)
-
-
-def _even(rows: Sequence[Row]) -> list[Row]:
-    wide = max(map(len, rows))
-    return [(*row, *[""] * (wide - len(row))) for row in rows]
 
 
 def _figures_end(lines: Sequence[Line], figures: Sequence[_Figures | None], at: int, leading: float) -> int:

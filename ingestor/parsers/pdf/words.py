@@ -47,10 +47,6 @@ _VIRAMA, _FINAL = 9, "\u0bcd\u0d4d"  # combining class, and those that may end a
 _TIGHT = 0.08  # sizes of the type: the widest usual gap beside which gaps tell words apart
 _SYLLABLE = 0.16  # sizes of the type: the widest gap between two syllables
 _BESIDE_BLANK = 0.05  # sizes of the type: the widest such gap if a piece of no ink stands in it
-_SINGLE = re.compile(r"(?:(?<!\S)[^\W\d_]\s+){4}[^\W\d_](?!\S)")  # letters in a row that stand alone
-_LETTERS = 5  # of them: a word set wide
-_LETTER_GAP = 0.28  # sizes of the type: more is the space between words
-_WORD_GAP = 1.4  # times the gap between such letters
 _UPRIGHT = 0.03  # radians from a quarter turn
 
 
@@ -99,7 +95,6 @@ def _lines(text: PageText) -> Iterator[list[Word]]:
             text.odd[end] > text.odd[begin]
             or any(mark in run[0] for mark in HYPHENS)
             or not (ascii_ or run[0].isascii() or not any(category(c)[0] == "M" for c in run[0]))
-            or _SINGLE.search(chars, begin, end)
         ):
             words = [_word(text, group) for group in _grouped(text, spans)]
         else:
@@ -147,14 +142,12 @@ def _grouped(text: PageText, spans: Sequence[tuple[int, int]]) -> Iterator[list[
     usual = max(median_low(inside), 0.0) if len(inside) > 2 else 0.0
     wide = max(inside, default=0.0) - usual > 0.8 * SPLIT * size
     group: list[tuple[int, int]] = []
-    letters = _set_wide(text, spans)
     for at, (start, end) in enumerate(spans):
         before = spans[at - 1][1] if at else 0
         made = before + 1 == start and chars[before] == " " and lefts[before] == rights[before]
         gap = lefts[start] - rights[before - 1] if group else 0.0
         joined = group and (
-            at in letters
-            or (before + 1 == start and chars[before] in HYPHENS)
+            (before + 1 == start and chars[before] in HYPHENS)
             or (combining(chars[before - 1]) == _VIRAMA and chars[before - 1] not in _FINAL)
             or category(chars[start]).startswith("M")
             or (
@@ -185,22 +178,6 @@ def _grouped(text: PageText, spans: Sequence[tuple[int, int]]) -> Iterator[list[
         group.append((start, end))
     if group:
         yield group
-
-
-def _set_wide(text: PageText, spans: Sequence[tuple[int, int]]) -> set[int]:
-    """Return the letters that belong to the word before: words set with space between their letters."""
-    within, run = set[int](), list[int]()
-    for at, (start, end) in enumerate([*spans, (0, 0)]):
-        if end - start == 1 and text.chars[start].isalpha():
-            run.append(at)
-            continue
-        if len(run) >= _LETTERS:
-            gaps = [text.lefts[spans[b][0]] - text.rights[spans[a][0]] for a, b in pairwise(run)]
-            usual = median_low(gaps)
-            if 0 < usual <= _LETTER_GAP * text.sizes[spans[run[0]][0]]:
-                within |= {b for b, gap in zip(run[1:], gaps, strict=True) if gap <= _WORD_GAP * usual}
-        run = []
-    return within
 
 
 def _logical(text: PageText, spans: Sequence[tuple[int, int]], mostly: bool) -> list[Word]:
@@ -244,19 +221,6 @@ def _logical(text: PageText, spans: Sequence[tuple[int, int]], mostly: bool) -> 
     return words
 
 
-def split(text: PageText, word: Word, wall: float) -> tuple[Word, ...]:
-    """Return two words that pdfium has put together, since one ends at the wall where the other begins."""
-    if word.first < 0 or word.first == word.last:
-        return (word,)
-    before = object_of(text.handle, word.first)
-    for at in range(word.first + 1, word.last + 1):
-        now = object_of(text.handle, at)
-        if now != before and text.lefts[at] >= wall - 2:
-            return _word(text, [(word.first, at)]), _word(text, [(at, word.last + 1)])
-        before = now
-    return (word,)
-
-
 # --- lines --------------------------------------------------------------------------------------------------
 
 
@@ -278,12 +242,9 @@ def line_of(text: PageText, words: Sequence[Word]) -> Line:
         mono=sum(font.mono for font in fonts) >= 2,
         hyphen=hyphen,
         italic=sum(font.italic for font in fonts) >= 2,
-        caps=fonts[1].caps,
         math=fonts[1].math,
         font=fonts[1].name,
-        even=fonts[0] == fonts[1] == fonts[2],
         slanted=is_slanted(text, words[len(words) // 2]),
-        largest=max(sizes),
         words=tuple(words),
     )
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ingestor.model import Block
+from ingestor.model import Block, Document
 
 _GAP = "\n\n"
 _NEWLINE = re.compile(r"[\r\v\f\x85\u2028\u2029](?:(?<=\r)\n)?")
@@ -60,11 +60,6 @@ class Composer:
         """Count words that are left out on purpose; ``rule``: their kind, in plural."""
         self._left_out[rule] += count
 
-    @property
-    def left_out(self) -> tuple[tuple[str, int], ...]:
-        """See ``model.Document``."""
-        return tuple(sorted((rule, count) for rule, count in self._left_out.items() if count))
-
     def heading(self, text: str, level: int, number: str | None = None, *, close: bool = False) -> None:
         """A heading of one line, ``level`` 1 being the outermost."""
         title = " ".join(clean(text).split())
@@ -83,6 +78,11 @@ class Composer:
 
     def table(self, rows: Iterable[Sequence[str]]) -> None:
         self._append("table", markdown_table(rows), {})  # its cells are clean, and so are its lines
+
+    def document(self, content_type: str, **facts: Any) -> Document:
+        """Return the document that these blocks make; ``facts``: other fields of Document."""
+        left_out = tuple(sorted((rule, count) for rule, count in self._left_out.items() if count))
+        return Document(self.text, tuple(self.blocks), content_type, **{"left_out": left_out, **facts})
 
     @property
     def text(self) -> str:

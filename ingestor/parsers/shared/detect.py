@@ -55,10 +55,8 @@ _MEMBER_HEAD = 30 + len(b"mimetype")
 _PLAIN_XML = ("application/xml", "text/xml")
 _MAN = re.compile(rb"^\.(?:TH|Dd|Dt) +\S", re.M)
 _PAGE = re.compile(r"\.[1-9]\w{0,3}$")  # of a manual: its section
-_ENTRY, _ENTRY_HEAD = (
-    b"PK\x01\x02",
-    46,
-)  # of a member in a zip's directory: its mark, and the bytes before its name
+_ENTRY = b"PK\x01\x02"  # the mark of a member in a zip's directory
+_ENTRY_HEAD = 46  # bytes before its name
 _DECLARED = 100  # bytes of a declared type
 _LATE_MIMETYPE = re.compile(rb"PK\x03\x04.{22}\x08\0.{2}mimetype", re.DOTALL)
 _BEHIND = 1024 + len(b"%PDF-1.7")  # bytes in which PDF readers look for the beginning of a PDF
@@ -99,13 +97,16 @@ def content_type(blob: Blob) -> str:
         return weakly
     if _is_binary(head):
         return UNKNOWN
-    named = blob.told or _declared_type(blob.content_type) or _type_of_name(blob.name)
+    declared = (blob.content_type or "").partition(";")[0].strip().lower()
+    tells = is_text(declared) and declared != "text/plain"  # more than the name, and fits the content
+    named = blob.told or (declared if tells else None) or _type_of_name(blob.name)
     if named == "text/plain" and not blob.told and looks_restructured(head):
         return "text/x-rst"  # manuals are often written so in files called .txt
     if named is None and _MAN.search(head) and _PAGE.search(blob.name):
         return "text/troff"
     kind = named or _type_of_words(head)
-    return _xml_kind(head) or kind if kind in _PLAIN_XML else kind
+    known = (known for pattern, known in XML_KINDS if re.search(pattern, head))
+    return next(known, kind) if kind in _PLAIN_XML else kind
 
 
 def with_type(blob: Blob, key: str, types: Types) -> Blob:
@@ -245,12 +246,6 @@ def _mimetype(data: bytes, at: int) -> str | None:
     return declared if declared.startswith("application/") else None
 
 
-def _declared_type(declared: str | None) -> str | None:
-    """The source's content type, if it tells more than the name and fits the content."""
-    kind = (declared or "").partition(";")[0].strip().lower()
-    return kind if is_text(kind) and kind != "text/plain" else None
-
-
 def _type_of_name(name: str) -> str | None:
     name = file_name(name.lower())
     return FILE_NAMES.get(name) or EXTENSIONS.get(suffix(name)[1:])
@@ -268,10 +263,6 @@ def _type_of_words(head: bytes) -> str:
     if first.startswith(b"#!"):
         return "text/x-python" if b"python" in first else "text/x-shellscript"
     return "text/plain"
-
-
-def _xml_kind(head: bytes) -> str | None:
-    return next((kind for pattern, kind in XML_KINDS if re.search(pattern, head)), None)
 
 
 def _is_mail(head: bytes) -> bool:

@@ -40,12 +40,7 @@ def of_odf(content: bytes) -> int:
     body_part = content[body.start() :]
     if any(mark in body_part for mark in _NO_TEXT_MARKS):
         body_part = _NO_TEXT.sub(b"", body_part)
-    return _count(_text_of(_ODF_BREAK.sub(b" ", body_part)))
-
-
-def _text_of(part: bytes) -> bytes:
-    """Return the text of a part: finding text takes a fifth of the time of removing tags."""
-    return b"".join(_TEXT.findall(part))
+    return _count(b"".join(_TEXT.findall(_ODF_BREAK.sub(b" ", body_part))))
 
 
 def _count(text: bytes) -> int:

@@ -39,16 +39,6 @@ def blocks(document: Document) -> list[tuple[str, int, str]]:
     return [(b.kind, b.level, text) for b, text in zip(document.blocks, texts(document), strict=True)]
 
 
-def test_presentation_beside_its_powerpoint_95_copy_is_read() -> None:
-    with OleFileIO(FILES / "harbours.ppt") as file:
-        today = {name: file.openstream(name).read() for name in ("PowerPoint Document", "Current User")}
-    old = {name: b"\3\0\0\0 of 1995".ljust(40, b"\0") for name in today}
-    both = {**old, **{f"PP97_DUALSTORAGE/{name}": data for name, data in today.items()}}
-    assert parse(ole(both)).title == "Harbours of the North"
-    with pytest.raises(BadDocument, match="a presentation from before 1997"):
-        PARSER.parse(Blob(ole(old), "a.ppt"))
-
-
 def test_workbook_with_a_name_whose_formula_is_unknown() -> None:
     assert parse(ole({"Workbook": with_name(b"\x2d" + bytes(8))})).blocks[0].title == "Prices"
 

@@ -195,18 +195,6 @@ def test_columns_written_row_by_row_are_read_one_after_the_other() -> None:
     assert " ".join(drawn(said(*rows)).text.split()) == " ".join([*LEFT, *RIGHT])
 
 
-def test_table_written_column_by_column_has_rows() -> None:
-    rows = [("Net sales", "79,268", "94,665"), ("Fulfillment", "13,410", "17,619"),
-            ("Marketing", "5,254", "7,233"),
-            ("Net income", "596", "2,371")]  # fmt: skip
-    cells = [
-        (80 + 120 * column, 700 - 14 * row, cells[column])
-        for column in range(3)
-        for row, cells in enumerate(rows)
-    ]
-    assert drawn(said(*cells)).text.splitlines() == [" ".join(row) for row in rows]
-
-
 def test_cell_that_spans_rows_keeps_the_columns_of_those_below() -> None:
     found = structure.tags(PdfDocument(GOLDEN / "row-span.pdf")[0])
     places = sorted((cell.row, cell.column) for cell in found.cells.values() if not cell.head)

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from ingestor.parsers.shared import mathml, office_math
+from ingestor.parsers.shared.formulas import linear
 
 NAMESPACE = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
 
@@ -15,11 +15,11 @@ NAMESPACE = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math
 def office(body: str) -> str:
     """Short tags: <f> is m:f; what is not a tag is a run of text."""
     runs = re.sub(r">([^<]+)<", r"><r><t>\1</t></r><", f"<oMath {NAMESPACE}>{body}</oMath>")
-    return office_math.linear(fromstring(re.sub(r"<(/?)(?=[a-zA-Z])", r"<\1m:", runs)))
+    return linear(fromstring(re.sub(r"<(/?)(?=[a-zA-Z])", r"<\1m:", runs)))
 
 
 def markup(body: str) -> str:
-    return mathml.linear(fromstring(f'<math xmlns="http://www.w3.org/1998/Math/MathML">{body}</math>'))
+    return linear(fromstring(f'<math xmlns="http://www.w3.org/1998/Math/MathML">{body}</math>'))
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,7 @@ def test_children_come_one_by_one_and_whole() -> None:
     assert found == [("i", "1", 1), ("i", "2", 0), ("i", "3", 0)]
 
 
-@pytest.mark.parametrize("piece", [1, 2, 7, 50, 10_000])
-def test_division_of_the_bytes_changes_no_result(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(package, "_PIECE", piece)
+def test_stream_yields_what_the_whole_tree_has() -> None:
     rows = "".join(f"<i n='{at}'>{at}<j>ü<k/>{'x' * at}</j>tail</i>\n" for at in range(20))
     source = f"<r><x>{rows}</x><d><b>{rows}</b></d><y/><b>{rows}</b><z>{rows}</z></r>".encode()
     found = [tostring(e).strip() for e in stream(source, "a", lambda above: above.tag == "b")]
