@@ -86,9 +86,9 @@ HOLDER = "application/x-container"  # content type of what only holds other docu
 class Document:
     """Extracted text and its structure.
 
-    ``raw_words``: how many words the format's raw content holds, as core/completeness.py counts them; None
-    where the parser does not count. ``left_out``: rules of the parser that leave words out on purpose, and
-    how many. ``lost``: what could not be read, and what would help, for people.
+    ``raw_words``: words in the raw content, as core/completeness.py counts them; None if the parser does not
+    count. ``left_out``: numbers of words left out on purpose, by the parser's rule. ``lost``: unread parts
+    and their remedy, in words for people.
     """
 
     text: str
@@ -177,7 +177,10 @@ class ReaderModel:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """``vectors``: each text's, or the error for which it has none; ``tokens``: None where nobody counted."""
+    """Answer of an embedding server. ``vectors``: a vector or an error for each text.
+
+    ``tokens``: None if not counted.
+    """
 
     vectors: Sequence[Vector | Exception]
     tokens: int | None = None
@@ -193,9 +196,9 @@ class EmbeddedPart:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Something may have changed at or below ``under`` ("" is everywhere). Never the truth itself.
+    """A possible change at or below ``under`` ("" is everywhere). A hint only triggers a listing.
 
-    ``source``: whose key ``under`` is; None: of the source that gives the hint.
+    ``source``: source whose key ``under`` is; None: the source that gives the hint.
     """
 
     under: str = ""

@@ -1,7 +1,7 @@
 """The protocols between the core and the world, and the errors that cross them.
 
 An implementation raises ``Transient`` when trying again later may help, ``BadDocument`` when this
-content cannot be used, ``NeedsHuman`` when the whole source (or collection) can't go on. Any
+content cannot be used, ``NeedsHuman`` when a person must repair the whole source or collection. Any
 other exception is a defect: the document keeps the records that it has, and is tried again, in the end once
 an hour.
 An index, besides, says ``Torn`` or ``Gone`` of a collection.
@@ -37,7 +37,7 @@ class IngestorError(Exception):
 
 
 class Transient(IngestorError):
-    """Try again later, with backoff. ``shard``: as Torn, of the collection that was asked."""
+    """Error: a later try may succeed. ``shard``: as in Torn, for a request to a collection."""
 
     shard: int | None = None
 
@@ -57,7 +57,7 @@ class Stale(Transient):
 class PartialScan(Transient):
     """A scan that listed all it could: of what lies under ``unknown`` nothing is known or removed.
 
-    ``more``: the scan ended early, so that its documents need not wait. Another scan goes on at once.
+    ``more``: the scan ended early, so that its documents need not wait. Another scan continues at once.
     """
 
     def __init__(self, message: str, unknown: Sequence[str], *, more: bool = False) -> None:
@@ -86,16 +86,19 @@ class Foreign(NeedsHuman):
 
 
 class Torn(IngestorError):
-    """The index lost the integrity of this collection: it must be written again.
+    """Error: this collection is damaged and must be written again.
 
-    ``shard``: of it, if only that one is harmed.
+    ``shard``: the damaged shard, if only one is damaged.
     """
 
     shard: int | None = None
 
 
 class Gone(IngestorError):
-    """The collection was deleted, or replaced by another of its name, behind our back. ``shard``: as Torn."""
+    """Error: another program deleted the collection, or replaced it by another of its name.
+
+    ``shard``: as in Torn.
+    """
 
     shard: int | None = None
 
@@ -234,9 +237,11 @@ class Pinned(Protocol):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """JSON values, such as the digest of the weights. Other values mean other vectors.
+        """Return JSON values that identify the model, such as the digest of the weights.
 
-        It counts beside the options, except for those declared by ``registry.pinned``.
+        Other values mean other vectors.
+
+        The identity counts beside the options, except options declared by ``registry.pinned``.
         """
         ...
 
@@ -246,10 +251,10 @@ class Adaptive(Pinned, Protocol):
     """An embedder whose options leave a choice to the machine, such as the precision of its arithmetic."""
 
     def alternatives(self) -> Iterable[tuple[Embedder, bool]]:
-        """Every embedder that the same options stand for on some machine, the best first.
+        """Return every embedder that the same options select on some machine, the best first.
 
-        False: this machine cannot run it. A collection stays with the one that made it, where that is
-        possible; where it is not, embedding everything again waits for approval.
+        False: this machine cannot run the embedder. A collection keeps the embedder that made it, if
+        possible; otherwise re-embedding waits for approval.
         """
         ...
 
@@ -268,7 +273,7 @@ class Gradual(Protocol):
     """An embedder that gives vectors while it works on others."""
 
     def embed_gradually(self, texts: Sequence[str]) -> Generator[EmbeddedPart]:
-        """Yield rows like those of ``embed``, in parts, until every text had a row.
+        """Yield rows like the rows of ``embed``, in parts, until every text has a row.
 
         The caller may embed other texts between two parts, and may close the generator.
         """

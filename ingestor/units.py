@@ -15,13 +15,16 @@ _LARGEST = 10**6 * _BYTES["tb"]  # SQLite takes it
 
 
 def seconds(value: object) -> float:
-    """``"500ms"`` -> 0.5; a bare number is seconds. Raises ValueError."""
+    """Parse a duration: ``"500ms"`` is 0.5; a bare number is seconds. Raises ValueError."""
     found = _parse(value, _SECONDS, "a duration such as 500ms, 2s, 5m, 1h or 7d")
     return _bounded(found, _LONGEST, "3650d")
 
 
 def size(value: object) -> int:
-    """``"50MB"`` -> 50_000_000, ``"50MiB"`` -> 52_428_800; a bare number is bytes. Raises ValueError."""
+    """Parse a size: ``"50MB"`` is 50_000_000, ``"50MiB"`` 52_428_800; a bare number is bytes.
+
+    Raises ValueError.
+    """
     found = _parse(value, _BYTES, "a size such as 500KB, 50MB or 2GB")
     return int(_bounded(found, _LARGEST, "1000000TB"))
 
@@ -47,12 +50,15 @@ def _parse(value: object, units: dict[str, float] | dict[str, int], wanted: str)
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """``1 document``, ``2,000 documents``. ``several``: the plural, where it is not ``one`` with an s."""
+    """Return a number with its noun: ``1 document``, ``2,000 documents``.
+
+    ``several``: an irregular plural.
+    """
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 def in_words(duration: float) -> str:
-    """``3600`` -> "1 hour", ``5400`` -> "90 minutes": in the largest unit that gives a whole number."""
+    """Format seconds in the largest unit that gives a whole number: 3600 is "1 hour", 5400 "90 minutes"."""
     for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
         if duration and duration % length == 0:
             return counted(int(duration // length), unit)

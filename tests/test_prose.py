@@ -240,7 +240,7 @@ LEFT_IN = {
     "rechunk": (0, 9, 1),
     "sandbox": (1, 0, 0),
     "search": (4, 9, 0),
-    "segmentation": (0, 4, 6),
+    "segmentation": (0, 4, 5),
     "service": (0, 1, 1),
     "state": (1, 27, 0),
     "text": (0, 3, 7),

@@ -67,9 +67,10 @@ class BrokenMove(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look at the server. ``at``: monotonic seconds.
+    """Observation of the server. ``at``: monotonic seconds.
 
-    ``spent``: its processor seconds so far, None if unknown. ``fault``: why it cannot go on, if it cannot.
+    ``spent``: processor seconds of the server; None if unknown. ``fault``: reason why the server must be
+    restarted, or "".
     """
 
     at: float

@@ -314,7 +314,7 @@ def grow(stretches: Stretches, options: SimilarityOptions) -> Iterator[Segment]:
 
 
 class DoublePass:
-    """Semantic double-pass merging: sentences into chunks, then chunks with those just beyond a snippet."""
+    """Semantic double-pass merging: sentences into chunks, then chunks across short insertions."""
 
     def __init__(self, options: DoublePassOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -362,7 +362,8 @@ def open_chunks(stretches: Stretches, options: DoublePassOptions) -> Iterator[Se
 def merge(stretches: Stretches, opened: Sequence[Segment], options: DoublePassOptions) -> Iterator[Segment]:
     """Yield the chunks of the second pass over the chunks of the first.
 
-    Not rehearsed: its stretches are long, and those embedded in vain took more time than batches saved.
+    This pass is not rehearsed: its stretches are long, and embedding stretches in vain took more time than
+    batches saved.
     """
     current, at = opened[0], 1
     while at < len(opened):

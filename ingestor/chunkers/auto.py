@@ -77,7 +77,7 @@ class AutoOptions(ChunkerOptions):
 
 
 class Auto:
-    """``chunkers``: one for each kind."""
+    """Chunker that picks a strategy for each document. ``chunkers``: a chunker for each kind of document."""
 
     def __init__(self, options: AutoOptions, tokens: Tokens, chunkers: Mapping[Kind, Chunker]) -> None:
         self._options, self._tokens, self._chunkers = options, tokens, chunkers

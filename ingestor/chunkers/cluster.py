@@ -33,7 +33,7 @@ _LEAST = 5  # a chunk under a fifth of a piece is joined with a neighbour, if bo
 
 
 class ClusterOptions(SemanticOptions):
-    """``min_tokens`` is the greatest size of a piece; a chunk has one piece at least."""
+    """Options of ``cluster``. ``min_tokens``: greatest size of a piece; a chunk has at least one piece."""
 
     max_tokens: int = Field(default=400, ge=SMALLEST, description="largest chunk")
     min_tokens: int = Field(default=50, ge=SMALLEST, description="largest piece that is compared")

@@ -37,7 +37,10 @@ _COARSEST_FIRST: tuple[UnitName, ...] = ("section", "paragraph", "sentence")
 
 
 class Level(Options):
-    """``unit``: what is packed up to ``max_tokens``; sections are never packed together."""
+    """A level of chunks.
+
+    ``unit``: kind of text packed up to ``max_tokens``; sections are never packed together.
+    """
 
     name: str = Field(min_length=1, description="what the chunks' metadata calls the level")
     unit: UnitName = Field(
@@ -54,7 +57,7 @@ LEVELS = (
 
 
 class HierarchicalOptions(ChunkerOptions):
-    """``depth``: how many levels of headings begin a section of their own."""
+    """Options of ``hierarchical``. ``depth``: number of heading levels that start a section."""
 
     levels: tuple[Level, ...] = Field(
         default=LEVELS,
@@ -82,7 +85,7 @@ class HierarchicalOptions(ChunkerOptions):
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A span of one level. ``above``: its ancestors, outermost first, as (name, index, start, end)."""
+    """A span of one level. ``above``: ancestors, outermost first, as (name, index, start, end)."""
 
     span: Span
     above: tuple[tuple[str, int, int, int], ...] = ()
@@ -112,7 +115,9 @@ class Hierarchical:
         return Chunking(tuple(_chunk(text, node, levels[-1].name) for node in nodes))
 
     def _cut(self, tails: Tails, units: Sequence[Span], level: Level, last: bool) -> list[Span]:
-        """The spans of one level within one span of the level above; limits are those of the last."""
+        """Return the spans of one level within a span of the level above; the strategy's limits apply to the
+        last level.
+        """
         text = tails.document.text
         most = smaller(level.max_tokens, self._options.max_tokens) if last else level.max_tokens
         parts = fitting(text, units, self._tokens, most)

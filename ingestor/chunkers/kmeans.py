@@ -124,7 +124,9 @@ def _halved(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Grou
 
 
 def _join_small(text: str, groups: list[_Group], tokens: Tokens, least: int, most: int) -> list[_Group]:
-    """Join groups under ``least`` tokens to the next one, if both fit; a last word to the one before."""
+    """Join groups under ``least`` tokens with the next group, if both fit; join a last word with the previous
+    group.
+    """
     kept: list[_Group] = []
 
     def join(small: _Group, other: _Group, least: int) -> list[_Group]:

@@ -1,11 +1,11 @@
-"""A language model says where one subject ends and the next begins; the text stays the document's own.
+"""A language model names the borders between subjects; the text stays the document's own.
 
 The text is cut into pieces of at most 50 tokens, which the model sees, numbered, in windows; it answers
 after which of them to split, and the next window begins after the last split. [LLMSemanticChunker: Smith &
 Troynikov, Chroma technical report, 2024.] Windows also restart at anchors (text/sections.py), so that an
 edit asks again only about what is near it.
 
-A window for which there is no valid answer is cut by ``fallback``, and its chunks say so (``fallback``).
+A window without a valid answer is cut by ``fallback``, and its chunks are marked by ``fallback``.
 """
 
 import re

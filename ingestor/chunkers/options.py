@@ -18,7 +18,7 @@ from ingestor.text.limits import SMALLEST
 
 
 class Pick(Options):
-    """A strategy and its options, which stand side by side in a config; a strategy may also stand alone."""
+    """A strategy and its options, which are side by side in a config; a strategy may also be alone."""
 
     strategy: str
     options: Options
@@ -69,7 +69,10 @@ def _words_of(place: str) -> Iterator[None]:
 
 
 class ChunkerOptions(Options):
-    """``min_tokens`` and ``max_tokens`` limit every chunk's text, in cl100k tokens (see text/limits.py)."""
+    """Options of all strategies.
+
+    ``min_tokens``, ``max_tokens``: limits of a chunk's text, in cl100k tokens (text/limits.py).
+    """
 
     context: Context = Field(
         default="headings", description="lines in front of a chunk that the model and the lexical index read"

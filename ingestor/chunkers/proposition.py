@@ -6,8 +6,8 @@ chunking: Kamradt, 2024]. Chunks gather statements of one stretch of the text on
 an edit asks again about its own passage and that stretch at most.
 
 A chunk's text is the model's, and what is searched; its spans are the passages it comes from, whose text it
-carries in ``passage``, to be read. A passage for which there is no valid answer is a chunk as it stands, and
-says so (``fallback``). Known to be the costliest strategy, and no gain on long prose.
+carries in ``passage``, to be read. A passage without a valid answer becomes a chunk unchanged, marked by
+``fallback``. Known to be the costliest strategy, and no gain on long prose.
 """
 
 import re
@@ -115,7 +115,9 @@ class Proposition:
         return found
 
     def _placed(self, found: list[Gathered], statements: Sequence[str], passage: Span) -> list[Gathered]:
-        """The chunks so far with these statements in them."""
+        """Return the chunks so far, with the statements added to existing or new chunks by the model's
+        choice.
+        """
         open_ = [at for at, one in enumerate(found) if one.title and self._has_room(one)][-_TOLD:]
         messages = placing(statements, [found[at] for at in open_])
         placings = ask_until_valid(
@@ -167,7 +169,7 @@ class Proposition:
             yield Chunk(one.passages[0][0], one.passages[-1][1], part, spans, rewritten=True, extra=extra)
 
     def _fitting(self, statements: Iterable[str]) -> Iterator[str]:
-        """Whole statements, a line each, up to the limit; a longer one is cut."""
+        """Return whole statements, a line each, up to the limit; a longer statement is cut."""
         most, pack = self._options.max_tokens, ""
         for statement in statements:
             longer = f"{pack}\n{statement}" if pack else statement

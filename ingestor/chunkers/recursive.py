@@ -76,7 +76,7 @@ def pieces(text: str, span: Span, tokens: "Tokens", size: int) -> list[Span]:
 
 
 def fitting(text: str, spans: Sequence[Span], tokens: "Tokens", size: int | None) -> list[Span]:
-    """Return the spans, those over ``size`` tokens in pieces."""
+    """Return the spans; a span over ``size`` tokens is divided."""
     if size is None:
         return list(spans)
     counts = tokens.counts([text[start:end] for start, end in spans])
@@ -105,7 +105,7 @@ def packed(
 
 
 def _first_in(text: str, span: Span, separators: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The first separator that occurs in the span, and those after it."""
+    """Return the first separator that occurs in the span, and the separators after it."""
     for index, separator in enumerate(separators):
         if text.find(separator, *span) >= 0:
             return separator, separators[index + 1 :] if separator else ()
@@ -142,7 +142,7 @@ def _counts(text: str, edges: _Numbers, tokens: "Tokens") -> _Numbers:
 def _merged(
     text: str, edges: _Numbers, sizes: _Numbers, tokens: "Tokens", size: int, overlap: int
 ) -> Iterator[Span]:
-    """Neighbouring parts packed up to ``size``; a pack begins with up to ``overlap`` of the one before."""
+    """Pack neighbouring parts up to ``size``; a pack starts with up to ``overlap`` of the previous pack."""
 
     def over(first: int, end: int) -> bool:
         return count(text, trim(text, (edges[first], edges[end])), tokens) > size

@@ -15,7 +15,7 @@ class NotRewritable(Exception):
 def places(text: str, sources: Iterable[str]) -> list[str]:
     """Return the places that set, or would set, the chunking of these sources: names of sources, or TOP.
 
-    TOP stands for the sources without a chunking of their own, if no other source depends on the top level.
+    TOP means the sources without a chunking of their own, if no other source depends on the top level.
     Raises NotRewritable.
     """
     nodes = _sources(_root(text))
@@ -30,9 +30,9 @@ def places(text: str, sources: Iterable[str]) -> list[str]:
 
 
 def with_chunking(text: str, chunking: Mapping[str, str], comment: str) -> str:
-    """Return the text with these blocks at these ``places``: YAML with the one key ``chunking``.
+    """Return the text with these blocks at these ``places``: YAML with the single key ``chunking``.
 
-    ``comment``: one line, put above each block. Raises NotRewritable.
+    ``comment``: line above each block. Raises NotRewritable.
     """
     root = _root(text)
     nodes = {TOP: root, **_sources(root)}

@@ -45,9 +45,10 @@ def hide() -> None:
 
 
 def confine(folders: Iterable[str]) -> dict[str, str]:
-    """All layers. Returns, by layer, "" or why it is missing. Call it while there is one thread only.
+    """Apply all layers. Return, by layer, "" or the reason why the layer is missing.
 
-    ``folders``: to read, besides those of Python, its packages and the system's libraries.
+    Only for a process with one thread. ``folders``: folders to read besides Python, its packages and system
+    libraries.
     """
     missing = {"namespaces": detach()}
     missing |= restrict([*_SYSTEM, *_python(), *map(str, mimetypes.knownfiles), *folders])
@@ -149,7 +150,7 @@ def _filter_calls() -> None:
 
 
 def _drop_capabilities() -> None:
-    """Drop all capabilities: those of root, and those that ``unshare`` gives in the new namespace."""
+    """Drop all capabilities: root's, and the ones that ``unshare`` grants in the new namespace."""
     number = _CAPSET.get(os.uname().machine)
     if number is None:
         return

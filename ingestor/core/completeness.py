@@ -65,7 +65,7 @@ def words(text: str) -> int:
 
 
 def expected_words(document: Document) -> int:
-    """The least number of words of the text, without those that rules left out."""
+    """Return the least number of words of the text, without words that rules left out."""
     return max(0, (document.raw_words or 0) - sum(count for _, count in document.left_out))
 
 

@@ -294,7 +294,7 @@ def keeps_lines(content_type: str) -> bool:
 
 
 def code_language(content_type: str) -> str | None:
-    """``text/x-python`` -> ``python``, ``application/json`` -> ``json``; None for prose."""
+    """Return the language of a type of code: ``python`` for ``text/x-python``; None for prose."""
     if content_type in PROSE or not is_text(content_type):
         return None
     subtype = content_type.partition("/")[2].removeprefix("x-")

@@ -89,7 +89,7 @@ def delay(attempt: int, random: float, cap: float = CAP) -> float:
 
 
 def has_passed(since: float, seconds: float, now: float) -> bool:
-    """Whether so many seconds passed; True if the clock was put back meanwhile."""
+    """Whether that many seconds passed; True if the clock was put back meanwhile."""
     return not since <= now < since + seconds
 
 

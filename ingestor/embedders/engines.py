@@ -224,7 +224,7 @@ _NO_INT8 = "this processor has no AVX512-VNNI for int8"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """``missing``: why it is not for this machine; "" if it is."""
+    """A way to run a model. ``missing``: reason why it does not run on this machine, or ""."""
 
     engine: str
     precision: str
@@ -242,7 +242,7 @@ def choose_way(ways: list[Way], model: str) -> Way:
 
 
 def ways(engine: str, precision: str, device: str, folder: Path) -> Iterator[Way]:
-    """Yield all ways that these options stand for, on any machine; the fastest first."""
+    """Yield all ways that these options select, on any machine; the fastest first."""
     best = resolve_device(device)
     refused = "" if engine == "torch" else _check_openvino(folder)
     for place in dict.fromkeys((best, "cpu", "cuda")) if device == "auto" else (best,):

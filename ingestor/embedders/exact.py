@@ -31,7 +31,7 @@ def pad_length(length: int, window: int) -> int:
 
 
 def rows(length: int, budget: int) -> int:
-    """Return the number of texts of a padded length that make a batch of about ``budget`` tokens."""
+    """Return how many texts of a padded length make a batch of about ``budget`` tokens."""
     return max(budget // length, 1)
 
 

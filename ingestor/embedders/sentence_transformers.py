@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 class SentenceTransformersOptions(Options):
-    """``prompt`` precedes every document, ``query_prompt`` every question, as the model wants it."""
+    """Options of ``sentence-transformers``.
+
+    ``prompt`` precedes every document, ``query_prompt`` every question.
+    """
 
     model: str = pinned(
         "all-MiniLM-L6-v2",

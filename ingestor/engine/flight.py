@@ -60,8 +60,9 @@ class Start(Enum):
 class Attempts:
     """Memory of earlier attempts at a document.
 
-    ``slow``: it exceeded the time of a first attempt. ``spared``: work on a version was cancelled, so the
-    next one is carried through. ``versions``: how many failed in a row. ``until``, ``logged``: POSIX seconds.
+    ``slow``: whether an attempt exceeded the time of a first attempt. ``spared``: whether work on a version
+    was cancelled; the next version is then finished. ``versions``: number of versions that failed in a row.
+    ``until``, ``logged``: POSIX seconds.
     """
 
     slow: bool = False
@@ -99,7 +100,7 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """The writes that are left of a large document. ``index``: what they go to."""
+    """Remaining writes of a large document. ``index``: their target."""
 
     index: Index
     left: Iterator[None]
@@ -107,11 +108,11 @@ class Slices:
 
 @dataclass(slots=True, eq=False)
 class InFlight:
-    """The record of a document in flight, and the tag of its work.
+    """Record of a document in flight, and the tag of its work.
 
-    ``refused``: the recipe under which it is quarantined if its parser refuses it; noted at the start, since
-    the config may change meanwhile. ``cancelled``: its outcome is not wanted. ``sums``: its share of
-    ``statistic``, which counts for others while the journal does not have it.
+    ``refused``: recipe under which the document is quarantined if its parser refuses it; noted at the start,
+    since the config may change meanwhile. ``cancelled``: the outcome is not wanted. ``sums``: the document's
+    share of ``statistic``, which counts for other documents until the journal has it.
     """
 
     entry: Entry
@@ -156,9 +157,9 @@ class InFlight:
 
 @dataclass(slots=True)
 class Queue:
-    """The documents of an edition that wait to be written, by row, in the order of their turns.
+    """Documents of an edition that wait to be written, by row, in the order of their turns.
 
-    ``records``: of all their writes. ``since``: POSIX seconds, when the first of them came.
+    ``records``: number of records of all their writes. ``since``: POSIX seconds of the first arrival.
     """
 
     documents: dict[int, InFlight] = field(default_factory=dict)
@@ -197,9 +198,10 @@ class Queue:
 
 
 class Flight:
-    """The records of all documents in flight, and of those of which something is remembered, by row.
+    """Records of all documents in flight and of documents with remembered attempts, by row.
 
-    ``queues``: an index of those that wait to be written, by edition; a step's cost must not grow with them.
+    ``queues``: index by edition of the documents that wait to be written; the cost of a step must not grow
+    with them.
     """
 
     def __init__(self) -> None:
@@ -240,7 +242,7 @@ class Flight:
         self._records[document.entry.row] = document
 
     def put(self, document: InFlight, prepared: Prepared, now: float) -> None:
-        """Note the writes for a document. Those that the index refused are replaced."""
+        """Note the writes for a document. They replace writes that the index refused."""
         document.move(Phase.PREPARED)
         self._leave(document)
         document.prepared = prepared
@@ -281,13 +283,13 @@ class Flight:
             document.prepared = document.slices = None
 
     def sums_of_others(self, journal: Journal, document: InFlight, own: Sums | None = None) -> Sums | None:
-        """Return the sums over all documents read but this one; None if there are none. Any thread.
+        """Return the sums over all documents read except this one; None if there are none. Any thread.
 
-        A first pass moves the statistic with each document. No document waits for it to settle: each is cut
-        for those read so far. When nothing new is left to read, documents whose interval does not contain the
-        settled value are cut again. Cuts do not change sums, so that happens once.
+        A first pass moves the statistic with each document. No document waits for it to settle: each document
+        is cut by the documents read so far. When nothing new is left to read, documents whose interval does
+        not contain the settled value are cut again. Cuts do not change sums, so that happens once.
 
-        ``own``: the sums of this document, which count for the others from now on, until it lands.
+        ``own``: the sums of this document, which count for other documents from now on, until it lands.
         """
         entry, statistic = document.entry, document.statistic
         assert statistic is not None
@@ -308,10 +310,10 @@ class Flight:
 
 
 def cancel_overtaken(documents: Collection[InFlight], wanted: Mapping[int, str]) -> None:
-    """Cancel work on documents that are no longer wanted, and on those whose version changed.
+    """Cancel work on documents that are no longer wanted or whose version changed.
 
-    ``wanted``: versions by row. Every other version of a document that changes all the time is carried
-    through, so that readers get one now and then.
+    ``wanted``: versions by row. Of a document that changes all the time, every other version is finished, so
+    that readers get a version now and then.
     """
     for document in documents:
         entry, version = document.entry, wanted.get(document.entry.row)

@@ -29,7 +29,10 @@ PATIENCE = 3.0  # seconds that the end of the program waits for work under way
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """``most``: tasks of this lane done at the same time. ``behind``: begun only if no other lane waits."""
+    """A lane of tasks. ``most``: tasks done at the same time.
+
+    ``behind``: tasks start only if no other lane waits.
+    """
 
     name: Hashable = ""
     most: float = inf
@@ -58,7 +61,7 @@ CURRENT = ContextVar[WorkItem | None]("task of this thread", default=None)
 
 
 class WorkQueue:
-    """``at_once``: work of all lanes that is done at the same time. Any thread."""
+    """Queue of tasks in lanes. ``at_once``: tasks of all lanes done at the same time. Any thread."""
 
     def __init__(self, at_once: float = inf) -> None:
         self._at_once, self._changed, self._closed = at_once, Condition(), False
@@ -209,7 +212,7 @@ class Pool:
         return task is not None and task.lane.behind
 
     def post(self, tag: object, value: object = None) -> None:
-        """Put something into the inbox, after what is there. Any thread, and signal handlers."""
+        """Put an outcome at the end of the inbox."""
         self._inbox.put(Outcome(tag, value))
 
     def listen(self, tag: object, hints: Callable[[Stop], Iterator[object]]) -> Callable[[], None]:

@@ -180,7 +180,7 @@ class Bounded:
             await error.response()(scope, request.receive, request.send)
 
     def _require_bounds(self, scope: Scope) -> None:
-        """Raises RequestRefused."""
+        """Refuse a request beyond the limits. Raises RequestRefused."""
         if len(scope["headers"]) > self._limits.fields:
             raise RequestRefused(431, f"a request may have {self._limits.fields} headers")
         if {name for name, _ in scope["headers"]} >= _FRAMES:
@@ -291,7 +291,7 @@ class Guarded:
 
 
 def _is_visit(scope: Scope) -> bool:
-    """Whether somebody followed a link: it may stand on a page of another site, which sees no answer."""
+    """Whether somebody followed a link: the link may be on a page of another site, which sees no answer."""
     headers = scope["headers"]
     modes, places = values(headers, b"sec-fetch-mode"), values(headers, b"sec-fetch-dest")
     return scope["method"] == "GET" and modes == [b"navigate"] and places == [b"document"]

@@ -206,7 +206,7 @@ class Server:
         self._thread.start()
 
     def stop(self) -> None:
-        """Accept no more requests, and give those under way a few seconds."""
+        """Accept no more requests, and give running requests a few seconds."""
         self._server.should_exit = True
         self._thread.join(self._patience)
         self._socket.close()

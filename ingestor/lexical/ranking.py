@@ -52,9 +52,9 @@ class _Asked:
 
 
 def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> ByWords:
-    """The best records, with scores above 0. ``number``: of the collection's tables.
+    """Return the best records, with scores above 0. ``number``: number of the collection's tables.
 
-    Raises Gone if the collection was forgotten meanwhile.
+    Raises Gone if the collection was dropped meanwhile.
     """
     query = f"""SELECT id, -found.rank FROM (
                     SELECT rowid AS row, rank FROM words_{number} WHERE words_{number} MATCH ?
@@ -73,10 +73,10 @@ def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> By
 
 
 def _match_named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str, float]:
-    """The documents that a question names by their titles: those with nearly the most of its words' weight.
+    """Return the documents that a question names by their titles: the titles with nearly the greatest weight.
 
-    A word weighs as much here as in texts, and one that no text holds as much as the rarest. A title names
-    its document for certain if its words weigh half as much as the rarest word: such as a name and a year.
+    A word weighs as much here as in texts; a word in no text weighs as much as the rarest. A title certainly
+    names its document if its words weigh half as much as the rarest word: such as a name and a year.
     """
     held = {**dict.fromkeys(asked.terms, 1), **asked.held}
     weights = {term: _weight(holding, asked.records) for term, holding in held.items()}
@@ -112,7 +112,7 @@ def _parse_question(db: sqlite3.Connection, number: int, question: str) -> _Aske
 
 
 def _rarest(held: Mapping[str, int]) -> Sequence[str]:
-    """The rarest terms, as many as can be looked for in little time; all in a small collection."""
+    """Return the rarest terms, as many as can be searched quickly; all terms in a small collection."""
     rarest = sorted(held, key=lambda term: (held[term], term))
     total = accumulate(held[term] for term in rarest)
     return [

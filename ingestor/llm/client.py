@@ -28,9 +28,9 @@ _ABOUT_THIS_TEXT = ("content_filter", "content_policy", TOO_LONG, "exceed_contex
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """``key``: a digest of all that the answer depends on. ``answer_tokens``: the longest answer.
+    """A request to a language model. ``key``: digest of everything that the answer depends on.
 
-    ``prompt_price``, ``answer_price``: of a million tokens.
+    ``answer_tokens``: the longest answer. ``prompt_price``, ``answer_price``: prices of a million tokens.
     """
 
     messages: Messages
@@ -75,7 +75,7 @@ class Asking(Protocol):
 
 
 class DirectAnswers:
-    """``Answers`` that keep nothing: every question is asked."""
+    """``Answers`` that store nothing: every question is asked."""
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str:
         return ask().text
@@ -158,7 +158,7 @@ def ask_until_valid(
 ) -> T | None:
     """Return the first answer that ``read`` accepts (no ValueError) in ``times`` tries, or None.
 
-    ``invalid`` is told why an answer is not accepted.
+    ``invalid``: called with the reason why an answer is not accepted.
     """
     for _ in range(times):
         answer = ask(messages)

@@ -166,7 +166,7 @@ class RayDocument:
 
 @dataclass(eq=False, slots=True)
 class _Process:
-    """An actor that embeds. ``started``: its packed report; ``node``: "" until that has come."""
+    """An actor that embeds. ``started``: its packed report. ``node``: "" until the report has arrived."""
 
     actor: Any
     started: Any
@@ -285,9 +285,9 @@ class RayCluster:
         return ready
 
     def get(self, awaited: Any, node: str) -> bytes:
-        """Wait for a value of a process. ``node``: where it is at work; "" before it has started.
+        """Wait for a value of a process. ``node``: its node; "" before it has started.
 
-        Raises ProcessLost, Stopped; Transient if the node lacks what the process needs to run.
+        Raises ProcessLost, Stopped; Transient if the node lacks something that the process needs.
         """
         try:
             while not self.first_of(awaited):
@@ -358,7 +358,7 @@ class RayCluster:
 
 
 def _death(error: Exception, node: str) -> Death:
-    """Return the cause of a process's end. ``node``: where it worked; "" if it had not started."""
+    """Return the cause of a process's end. ``node``: its node; "" if it had not started."""
     words, kind = str(error).lower(), type(error).__name__
     if kind == "OutOfMemoryError" or "node_out_of_memory" in words or "running low on memory" in words:
         return Death(node, "memory", "the node ran out of memory")
@@ -371,7 +371,7 @@ def _death(error: Exception, node: str) -> Death:
 
 
 def _short(error: Exception) -> str:
-    """Return the last line of an error, which says most."""
+    """Return the last line of an error, which has the reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:500] if lines else type(error).__name__
 
@@ -401,7 +401,7 @@ def connect(options: Workers) -> Iterator[RayCluster]:
 
 
 def require_answer(address: str) -> None:
-    """Raises NeedsHuman if nothing listens at the host and port of an address, where it names them."""
+    """Raise NeedsHuman if nothing listens at the host and port of an address, where it names them."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         return

@@ -15,9 +15,10 @@ Verdict = Literal["again", "later", "quarantine"]
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """End of a process: by itself at work (crash) or before it (start), or with its node (node).
+    """End of a process: at work (crash), before its work (start), with its node (node), or for want of
+    memory.
 
-    Or the node ended the process for want of memory (memory). ``reason``: for people.
+    ``reason``: text for people.
     """
 
     node: str

@@ -60,12 +60,12 @@ class Nodes(Protocol):
 
 
 class OnNodes:
-    """See ``pipeline.prepare.prepare``. Any thread.
+    """Prepares documents on nodes: see ``pipeline.prepare.prepare``. Any thread.
 
-    ``setup_of``: of tools; None: their documents are prepared here. ``most``: documents at the same time.
-    ``in_flight``: bytes of documents that are on their way at the same time; a larger one goes alone.
-    ``resting``: entered while a document waits for a process. ``behind``: whether the calling thread's
-    document waits for all others.
+    ``setup_of``: returns the setup of tools; None: their documents are prepared here. ``most``: documents at
+    the same time. ``in_flight``: bytes of documents in transit; a larger document goes alone. ``resting``:
+    entered while a document waits for a process. ``behind``: whether the calling thread's document waits for
+    all others.
     """
 
     def __init__(

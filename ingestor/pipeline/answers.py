@@ -67,10 +67,10 @@ class CachedAnswers:
 
 
 class DryRunAnswers:
-    """``Answers`` that send nothing: cached answers, else None; counts the requests that would be sent.
+    """``Answers`` that send nothing: cached answers, else None. Counts the requests that would be sent.
 
-    Without an answer a strategy falls back, and with one it might send other requests: the counts are an
-    estimate.
+    The counts are an estimate: without an answer a strategy falls back, and with one it might send other
+    requests.
     """
 
     def __init__(self, cache: VectorCache | None, count_tokens: Callable[[list[str]], list[int]]) -> None:

@@ -125,7 +125,10 @@ def languages_of(model: str) -> ModelLanguages | None:
 
 @dataclass(frozen=True, slots=True)
 class ModelVocabulary:
-    """``count``: returns the number of unknown tokens and of all tokens of some texts."""
+    """Vocabulary of a model.
+
+    ``count``: returns the numbers of unknown tokens and of all tokens of some texts.
+    """
 
     model: str
     count: Callable[[Sequence[str]], tuple[int, int]]

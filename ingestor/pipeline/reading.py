@@ -18,7 +18,7 @@ Fetch = Callable[[Item], Blob]
 
 
 class Memory(Protocol):
-    """A cache of parsed documents; it may forget any at any time. ``stamp``: of the item's state."""
+    """A cache of parsed documents, which may drop any entry at any time. ``stamp``: state of the item."""
 
     def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None: ...
     def keep(self, source: SourceName, key: str, stamp: str, parsed: Parsed) -> None: ...
@@ -37,8 +37,8 @@ class Reading:
 class Reader:
     """Reads items of one source.
 
-    ``recipes``: of the parsers. ``costly``: parsers whose documents are cached. ``origin``: fingerprint of
-    the connector and its options, on which the content of an item may depend.
+    ``recipes``: recipes of the parsers. ``costly``: parsers whose documents are cached. ``origin``:
+    fingerprint of the connector and its options, on which an item's content may depend.
     """
 
     source: SourceName

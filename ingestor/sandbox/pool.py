@@ -186,9 +186,10 @@ class Isolation:
             self._running.discard(process)
 
     def _seconds(self, size: int) -> float:
-        """CPU seconds for a container: what a document has for about 20 MB, a twentieth for the smallest.
+        """Return the CPU seconds for a container: a document's limit from about 20 MB on, a twentieth for the
+        smallest.
 
-        A listing waits for it, and a small one that takes long was made to.
+        A listing waits for the container, and a small container that takes long is hostile.
         """
         return math.ceil(self._limits.seconds * min(1.0, _SMALLEST_SHARE + size / _FULL_SHARE))
 

@@ -45,7 +45,7 @@ class ProcessTurns:
             self._changed.notify_all()
 
     def _may_take(self, behind: bool, *, waits: bool = False) -> bool:
-        """Whether a turn is free for such work. ``waits``: whether the thread is among those that wait."""
+        """Whether a turn is free for such work. ``waits``: whether the thread already waits."""
         if sum(self._taken.values()) >= self._at_once:
             return False
         if behind:

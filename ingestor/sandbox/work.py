@@ -34,7 +34,7 @@ _LONGEST_REASON = 10_000  # characters of a reason, or of a traceback
 def serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
     """Answer requests until the process has parsed enough, met too large a request, or lost its parent.
 
-    ``layers``: of the confinement, for the parent to know.
+    ``layers``: state of the confinement, for the parent.
     """
     collect_rarely()
     try:

@@ -57,11 +57,12 @@ def fused(
     named: Mapping[str, float] = MappingProxyType({}),
     named_share: float = NAMED,
 ) -> list[Ranked]:
-    """The best ``n``. ``cosines``: of further candidates, such as those that only ``lexical`` has. ``most``,
-    ``named``: see ranking.ByWords.
+    """Return the best ``n``.
 
-    A record by words whose vector was not found counts as the most distant. If it is gone, it has no text
-    either, and the next one takes its place.
+    ``cosines``: cosines of further candidates, such as records that only ``lexical`` has.
+
+    ``most``, ``named``: see ranking.ByWords. A record by words whose vector was not found counts as the most
+    distant. If it is gone, it has no text either, and the next one takes its place.
     """
     bm25 = dict(lexical)
     ranked = {id_: cosine for id_, cosine in cosines.items() if id_ in bm25} | dict(dense)

@@ -64,10 +64,10 @@ def within(
     budget: int,
     count: Count,
 ) -> tuple[list[RecordId], list[Record]]:
-    """The first hits with what is around them, as far as ``budget`` tokens go; and all their records.
+    """Return the first hits with their surroundings that fit into ``budget`` tokens, and all their records.
 
     A hit whose surroundings do not fit comes alone; the first hit that does not fit alone is the end.
-    ``around``: of each hit, the hit itself first.
+    ``around``: returns the records around a hit, the hit itself first.
     """
     chosen: dict[RecordId, Record] = {}
     used: list[RecordId] = []

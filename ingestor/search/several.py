@@ -36,7 +36,7 @@ def fused(
     count: Count,
     seconds: float,
 ) -> Answer:
-    """Fuse the answers of collections. ``refused``: reasons of those that gave none."""
+    """Fuse the answers of collections. ``refused``: reasons of the collections without an answer."""
     ranked = [
         (rank, -hit.score, name, hit)
         for name, answer in answers.items()

@@ -24,7 +24,7 @@ LONGEST = 20_000  # characters of a question
 
 
 class BadQuestion(ValueError):
-    """The question cannot be understood; the message says why. ``key``: what must be changed."""
+    """Error: the question is invalid; the message has the reason. ``key``: key to change."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _check_filter(where: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Raises ValueError, which says what a filter of Chroma must be."""
+    """Raise ValueError with the required form if ``where`` is no filter of Chroma."""
     excess = find_excess(where)
     if excess is None and not _is_plain(where):
         excess = "must hold plain JSON: texts, numbers, lists and objects"
@@ -74,7 +74,7 @@ Name = Annotated[str, Field(min_length=1)]
 class Question:
     """A question to a collection, to several, or by ``*`` to all.
 
-    ``where``: a metadata filter of Chroma. ``budget_tokens``: of all passages; it takes ``n``'s place.
+    ``where``: a metadata filter of Chroma. ``budget_tokens``: budget of all passages, in place of ``n``.
     ``distinct``: show one of several near-duplicates; by default with a budget and with ``expand``.
     """
 
@@ -130,10 +130,10 @@ class Found:
 class Passage:
     """Text of one document. Offsets count code points from 0, lines from 1, pages from 0.
 
-    ``lines``: of the file; None where the text is not the file's. ``link``: the place in a web page.
-    ``heading_path`` begins with the document's title. ``score``: of its best hit. ``previous``, ``next``: the
-    records before and behind it in its document. ``also_in``: near-duplicates of its hits.
-    ``table_header``: of the table that the text begins inside.
+    ``lines``: lines of the file; None if the text is not the file's. ``link``: the place in a web page.
+    ``heading_path`` begins with the document's title. ``score``: score of its best hit. ``previous``,
+    ``next``: adjacent records of the document. ``also_in``: near-duplicates of its hits. ``table_header``:
+    header of the table that the text begins inside.
     """
 
     text: str
@@ -188,7 +188,7 @@ def heading_of(metadata: Metadata) -> str | None:
 
 
 def title_of(metadata: Metadata) -> str | None:
-    """The document's own title; None where the file's name stands in for one."""
+    """The document's own title; None if the file's name replaces it."""
     title, name = metadata.get("title"), metadata.get("file_name") or metadata.get("path")
     own = "" if title is None else " ".join(str(title).split())
     return own if own and own != PurePath(str(name or "")).stem else None
@@ -208,7 +208,7 @@ def below_header(text: str, header: object) -> str:
 
 
 def link_of(metadata: Metadata, text: str) -> str | None:
-    """The address of a web page with a text fragment, by which browsers scroll to the text."""
+    """Return the address of a web page with a text fragment, so that browsers scroll to the text."""
     source = str(metadata.get("source") or "")
     if not source.startswith(("http://", "https://")):
         return None

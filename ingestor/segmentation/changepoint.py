@@ -92,9 +92,9 @@ def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
 
 
 def add_prices(costs: Integers, bound: Sequence[bool], begins: Sequence[bool]) -> Integers:
-    """The costs, with a price for parting what belongs together and for putting sections together.
+    """Return the costs with a price for parting bound units and for joining sections.
 
-    ``bound``: whether a unit belongs to the one after it; ``begins``: whether a section begins with it.
+    ``bound``: whether a unit belongs to the next one. ``begins``: whether a section begins with it.
     """
     units, widest = costs.shape
     ends = np.array(bound, np.int64) * penalties(_BOND)
@@ -143,12 +143,13 @@ def undivided_solutions() -> Solutions:
 
 
 def solve(costs: Integers, penalties: Integers, weights: Integers | None = None) -> Solutions:
-    """The cuts of least total cost; of equal ones, those with the shorter last chunk, and so on backwards.
+    """Return the cuts of least total cost; on a tie the cuts with the shorter last chunk, and so on
+    backwards.
 
-    ``weights``: of a cut after each unit, in units of 1 / WHOLE; all WHOLE if not given.
+    ``weights``: weight of a cut after each unit, in units of 1 / WHOLE; default: WHOLE.
 
-    Of the best totals only the last are kept, and of the sizes as few bytes as they need: a
-    long document has many thousand units.
+    Only the last of the best totals are kept, and sizes in as few bytes as possible, because a long document
+    has many thousand units.
     """
     units, widest = costs.shape
     each = [WHOLE] * units if weights is None else weights.tolist()
@@ -174,7 +175,9 @@ def contribution(tokens: Integers, solutions: Solutions) -> Sums:
 
 
 def level(total: Sums, target: int) -> int:
-    """The first level at which the mean chunk has ``target`` tokens, or the one before if that is as near."""
+    """Return the first level at which the mean chunk has ``target`` tokens, or the previous one if it is as
+    near.
+    """
     tokens, *counts = total.tolist()
     above = next((at for at, count in enumerate(counts) if tokens >= target * count), LEVELS - 1)
     below = max(above - 1, 0)
@@ -183,9 +186,9 @@ def level(total: Sums, target: int) -> int:
 
 
 def interval(solutions: Solutions, at: int) -> tuple[int, int]:
-    """The closed range of levels around this one that give the same cuts.
+    """Return the closed range of levels around this one that give the same cuts.
 
-    Cuts are the same where each of these chunks, looked at from the last one on, has the same size.
+    Cuts are the same if each of these chunks, examined from the last one on, has the same size.
     """
     if len(solutions.sizes) == 1:
         return 0, solutions.sizes.shape[1] - 1

@@ -80,7 +80,7 @@ class Programme:
         return walk_back(self._last_sizes(value))
 
     def interval(self, value: int, cuts: Cuts) -> tuple[int, int]:
-        """The closed range of means at which ``cuts``, those of ``value``, are the best: all of it."""
+        """Return the whole closed range of means at which ``cuts``, the cuts of ``value``, are the best."""
         if not cuts:
             return -FARTHEST, FARTHEST
         below, above = self._outer_bounds(value, cuts)

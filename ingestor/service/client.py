@@ -31,13 +31,13 @@ class DaemonReply:
 
 @dataclass(frozen=True, slots=True)
 class DaemonClient:
-    """``owner``: the mark of the state whose daemon is meant. Any thread."""
+    """Client of a daemon. ``owner``: mark of the daemon's state. Any thread."""
 
     http: Http
     owner: str
 
     def ask(self, method: str, path: str, body: object = None) -> DaemonReply:
-        """Raises OSError if nothing answers."""
+        """Send a request to the daemon, and return its answer. Raises OSError if nothing answers."""
         host = local_address(self.http.host)
         token = self.http.token
         headers = {OWNER: self.owner}

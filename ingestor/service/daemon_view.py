@@ -16,14 +16,15 @@ from ingestor.state.run_status import CheckResult, Live, SyncProgress
 
 @dataclass(frozen=True, slots=True)
 class DaemonView:
-    """``live``, ``stretch``: the progress as last noted.
+    """View of a running daemon, for the service port. ``live``, ``stretch``: latest progress.
 
-    ``idle``: seconds since the engine's loop last turned. ``intervals``: by source, seconds between two
-    listings. ``chroma_answers``: whether it does within so many seconds. ``chroma_loads``: whether it still
-    loads one of these collections, by their UUIDs, which is asked for so many seconds. ``chroma_restarts``:
-    of our server, since the start. ``collection``: by the UUIDs of its shards, for reading. ``lexical``: the
-    file of the lexical index. ``folders``: what we keep, by its name. ``checks``: the last results of
-    ``evaluate --check``. ``counts``: since the start. ``stages``: seconds spent in each.
+    ``idle``: seconds since the last turn of the engine's loop. ``intervals``: seconds between two listings,
+    by source. ``chroma_answers``: whether Chroma answers within a number of seconds. ``chroma_loads``:
+    whether Chroma still loads one of these collections (UUIDs), within a number of seconds.
+    ``chroma_restarts``: restarts of our server since the start. ``collection``: opens a collection for
+    reading, by the UUIDs of its shards. ``lexical``: readers of the lexical index. ``folders``: our folders
+    by name. ``checks``: last results of ``evaluate --check``. ``counts``: counts since the start. ``stages``:
+    seconds in each stage.
     """
 
     journal: JournalReader

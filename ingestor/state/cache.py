@@ -39,7 +39,7 @@ Content = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class CacheTable:
-    """A table. ``key``: the columns that identify a row; ``content``: those with its value.
+    """A table. ``key``: columns that identify a row. ``content``: columns with its value.
 
     Every row also has ``used``, the day of its last use, and ``checksum``.
     """
@@ -178,7 +178,7 @@ class VectorCache:
         return None
 
     def put_document(self, item: Digest, stamp: str, data: bytes) -> None:
-        """Store the document of an item, in place of any other. ``stamp``: of the item's state."""
+        """Store the document of an item, in place of any other. ``stamp``: state of the item."""
         self._put(DOCUMENTS, [((bytes.fromhex(item),), (stamp, data))])
 
     def drop_document(self, item: Digest) -> None:
@@ -286,7 +286,9 @@ def _connect(path: Path | str) -> sqlite3.Connection:
 
 
 def _renew(path: Path) -> sqlite3.Connection:
-    log.warning("the cache %s is deleted and created again", path, extra=event("cache_trouble"))
+    log.warning(
+        "damaged or foreign cache %s is deleted and created again", path, extra=event("cache_trouble")
+    )
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     return _connect(path)

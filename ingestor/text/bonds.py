@@ -48,13 +48,13 @@ _NOT_PROSE = frozenset(("code", "table", "math", "figure", "front_matter", "prop
 
 
 def announces(text: str, span: Span, following: Span) -> bool:
-    """Whether a trimmed span ends a line with a colon, and the one after it begins another line."""
+    """Whether a trimmed span ends a line with a colon, and the next span begins another line."""
     gap = text[span[1] : following[0]]
     return text.endswith(_COLONS, *span) and ("\n" in gap or "\r" in gap)
 
 
 def bonds(document: Document, spans: Sequence[Span], tokens: "Tokens", longest: int) -> list[bool]:
-    """Whether each of the ordered, trimmed spans belongs to the one after it; the last belongs to none.
+    """Return for each of the ordered, trimmed spans whether it belongs to the next one; False for the last.
 
     ``longest``: tokens of the longest sentence that is kept whole.
     """

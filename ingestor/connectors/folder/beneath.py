@@ -43,7 +43,7 @@ def file(root: int, real: str) -> Iterator[int]:
 
 
 def status(root: int, real: str) -> os.stat_result:
-    """``lstat`` of a file or directory. Raises OSError."""
+    """Return ``lstat`` of a file or directory. Raises OSError."""
     parent, name = os.path.split(real)
     with directory(root, parent) as holder:
         return os.stat(name or ".", dir_fd=holder, follow_symlinks=False)

@@ -36,7 +36,10 @@ class Missing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """``environment``: all variables. ``longest``: bytes of a line. ``secrets``: hidden in messages."""
+    """A program to run. ``environment``: all variables. ``longest``: bytes of a line.
+
+    ``secrets``: hidden in messages.
+    """
 
     command: Sequence[str]
     environment: Mapping[str, str]

@@ -37,7 +37,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PushApp:
-    """``token`` opens everything; ``secret`` is what webhooks sign with, and lets them say "look again"."""
+    """The HTTP endpoint. ``token``: opens everything.
+
+    ``secret``: signs webhooks, which may only request a listing.
+    """
 
     store: PushStore
     token: str

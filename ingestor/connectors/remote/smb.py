@@ -54,7 +54,7 @@ class Smb(AbstractFileSystem):  # type: ignore[misc]
         return listed if detail else [info["name"] for info in listed]
 
     def info(self, path: str, **_: Any) -> _Info:
-        """Facts about a file, equal to those of a listing."""
+        """Return facts about a file, equal to the facts of a listing."""
         with _translate_errors():
             status = smbclient.stat(self._unc(path), **self._asking)
         return _info(path, "file", status.st_size, status.st_mtime_ns // 1000)

@@ -21,7 +21,7 @@ _WITH_ADDRESS = (
 
 @dataclass(frozen=True, slots=True)
 class Sitemap:
-    """``of_sitemaps``: it is an index, and its addresses are of sitemaps."""
+    """A parsed sitemap. ``of_sitemaps``: whether it is an index, with addresses of sitemaps."""
 
     urls: tuple[str, ...] = ()
     of_sitemaps: bool = False

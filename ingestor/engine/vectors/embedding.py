@@ -53,7 +53,9 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
-    """Texts of one asker. ``digests``: of documents' texts. ``embed``: the model's function for questions.
+    """Texts of one requester. ``digests``: digests of documents' texts.
+
+    ``embed``: the model's function for questions.
 
     A request without texts loads the model.
     """
@@ -67,10 +69,12 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts so far. ``texts``, ``tokens``, ``seconds``: of the model. ``cached``: texts from the cache.
+    """Counts so far. ``texts``, ``tokens``, ``seconds``: embedded by the model.
 
-    ``waiting``: texts of documents that wait or are embedded now, of which ``stepped`` are embedded.
-    ``busy_for``: seconds that the oldest step under way has taken so far.
+    ``cached``: texts found in the cache.
+
+    ``waiting``: texts of documents that wait or are being embedded; ``stepped`` of them are embedded.
+    ``busy_for``: seconds of the oldest running step.
     """
 
     texts: int = 0
@@ -91,7 +95,9 @@ class Counts:
 
     @property
     def known(self) -> tuple[int, int]:
-        """Return texts that the model has embedded, those of the round under way included, and those left."""
+        """Return the number of texts that the model has embedded, including the running round, and the number
+        left.
+        """
         return self.texts + self.stepped, max(0, self.waiting - self.stepped)
 
 
@@ -253,7 +259,7 @@ class Embedding:
         _refuse([request for *_, request in self._queue], Stopped())
 
     def _resize(self, seconds: float) -> int:
-        """Return the size of the next round, after a round that took so long."""
+        """Return the size of the next round, given the seconds of the last one."""
         if seconds < ROUND_SECONDS:
             return min(2 * self._next_round, self._round_size)
         if seconds > 2 * ROUND_SECONDS:
@@ -269,7 +275,10 @@ class Embedding:
             return [] if self._stopped.is_set() else self._take()
 
     def _take(self, before: int = Rank.REBUILD + 1) -> list[_Request]:
-        """Take the first requests of one kind, up to a round. ``before``: of a better rank than this."""
+        """Take the first requests of one kind, up to a round.
+
+        ``before``: only requests of a better rank than this.
+        """
         taken, size = list[_Request](), 0
         with self._changed:
             while self._queue and self._queue[0][0] < before:

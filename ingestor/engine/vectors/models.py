@@ -65,10 +65,12 @@ class LocalVectors:
         """Load the model, which does not count as embedding."""
         if not self._loaded:
             begun = monotonic()
-            log.info("loading the model", extra=event("model_loading"))
+            log.info("loading the embedding model", extra=event("model_loading"))
             self._embedder.embed(texts[:1])
             self._loaded, seconds = True, round(monotonic() - begun, 3)
-            log.info("model loaded in %.1f s", seconds, extra=event("model_loaded", seconds=seconds))
+            log.info(
+                "embedding model loaded in %.1f s", seconds, extra=event("model_loaded", seconds=seconds)
+            )
 
     def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[int], None]) -> Answered:
         """Embed in steps; ``between_steps`` gets the number of texts of each. Raises Stopped, too."""
@@ -101,11 +103,11 @@ ALIKE = 0.99  # cosine; that of unrelated models is near 0
 
 
 class RemoteVectors:
-    """Vectors from a server; each error is that of its texts alone. ``recipe``: of the embedder.
+    """Vectors from a server; an error concerns its texts only. ``recipe``: recipe of the embedder.
 
-    A server may become another one without a word: its address may lead to another machine, and some servers
-    ignore the model's name. So the vector of one word is kept in the cache, and compared with each batch. The
-    word goes along with every batch, so no batch of another model is kept.
+    A server may silently run another model: its address may lead to another machine, and some servers ignore
+    the model's name. So the vector of one word is kept in the cache, and compared with each batch. The word
+    is part of every batch, so no batch of another model is kept.
     """
 
     def __init__(self, embedder: Embedder, recipe: Fingerprint, cache: VectorCache) -> None:
@@ -129,7 +131,7 @@ class RemoteVectors:
         return Answered(vectors, answered.tokens)
 
     def _other_server(self, now: Vector) -> NeedsHuman | None:
-        """Compare the word's vector with the one that is kept, or keep it."""
+        """Compare the word's vector with the stored vector, or store it."""
         digest = text_digest(HARMLESS)
         before = self._cache.get(self._recipe, [digest]).get(digest)
         if before is None:

@@ -19,9 +19,9 @@ _LONGEST = 1000  # characters of a line that can mean something
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """``rows``: the beginnings of lines, less what is white at the end: "" is a blank line.
+    """Lines of a text. ``rows``: their beginnings, without trailing white space; "" is a blank line.
 
-    ``starts`` has one more, the text's end.
+    ``starts``: offsets of the lines, and the end of the text.
     """
 
     text: str
@@ -56,9 +56,9 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class FoundBlock:
-    """A block that begins at the line asked about and ends before the line ``end``.
+    """A block that begins at the examined line and ends before the line ``end``.
 
-    ``stop``: where in its last line it ends, if a paragraph follows on the same line.
+    ``stop``: end of the block in its last line, if a paragraph follows on the same line.
     """
 
     kind: str

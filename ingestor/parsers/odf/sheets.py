@@ -27,7 +27,7 @@ def rows_of(table: Element) -> Iterator[Row]:
 
 
 def plain_text(element: Element) -> str:
-    """Return the text of a paragraph, or of paragraphs that stand in no frame, in one line."""
+    """Return the text of a paragraph, or of paragraphs outside frames, in one line."""
     return " ".join("".join(_pieces(element)).split())
 
 

@@ -60,7 +60,7 @@ def chart_of(element: Element) -> str:
 
 
 def titles(root: Element) -> list[str]:
-    """Return a chart's own title, then those of its axes."""
+    """Return a chart's own title, then the titles of its axes."""
     owners = [root.find(f"{_CHART}chart"), *(axis for tag in _AXES for axis in root.iter(tag))]
     elements = (owner.find(f"{_CHART}title") for owner in owners if owner is not None)
     return [text for title in elements if title is not None and (text := _title(title))]

@@ -49,7 +49,7 @@ Part = tuple[Literal["text", "digit", "point", "exponent", "slash"], str]
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """``dates``: its codes for parts of a date; ``scale``: by which the number is multiplied."""
+    """A section of a format. ``dates``: its codes for parts of a date. ``scale``: factor of the number."""
 
     parts: tuple[Part, ...]
     dates: str
@@ -95,7 +95,9 @@ def writer(code: str, from_1904: bool = False) -> Writer:
 
 
 def _choose(sections: list[_Section], value: float) -> tuple[_Section, float]:
-    """Return the section for a value, and what it shows: a section of its own replaces the minus."""
+    """Return the section for a value, and the number to show: a section for negative numbers replaces the
+    minus.
+    """
     for section in sections[:2]:
         if section.condition:
             operator = section.condition.rstrip("-.0123456789")

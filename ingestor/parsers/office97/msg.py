@@ -67,7 +67,7 @@ def attachments(file: Any) -> Iterator[Attached]:
 
 
 def _body(file: Any) -> Sequence[MailBody]:
-    """The plain text, unless the HTML says what it does not; the RTF where neither is there."""
+    """Return the plain text, unless the HTML has more; the RTF if both are missing."""
     markup = _bytes(file, f"__substg1.0_{_HTML}0102")
     html = decode(markup) if markup else _text(file, _HTML)
     plain = _text(file, _BODY)

@@ -16,7 +16,7 @@ _FIRST_YEAR = 1981
 
 
 def about(stream: bytes) -> dict[str, str]:
-    """``title``, ``author``, ``created``, ``modified``, as far as the stream SummaryInformation has them."""
+    """Return ``title``, ``author``, ``created`` and ``modified``, as far as SummaryInformation has them."""
     try:
         places = dict(_places(stream))
         return dict(_read_texts(stream, places))

@@ -4,7 +4,7 @@ Done by rapidocr (Apache-2.0), whose package holds its models: Latin, Chinese an
 it reads nothing. On one thread and a line at a time, so that the same page gives the same text on one kind
 of processor. A page of 40 lines takes 3 to 4 s (benchmarks/ocr.py).
 
-A line comes before what stands below it and before what stands to its right in the same row. Of two columns
+A line precedes the lines below it and to its right in the same row. Of two columns
 of text the left one comes first, unless a line across both separates them [Breuel, "High performance document
 layout analysis", 2003]. Columns of short entries, as of a form or a bill, are read row by row.
 """

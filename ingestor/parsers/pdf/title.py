@@ -1,8 +1,8 @@
-"""The title of a PDF: whose it is, what it is and of when. Pure.
+"""Title of a PDF: its company, its form and its period. Pure.
 
-A filed report says so on its cover, and a press release in its first sentence. The trading symbol stands with
-the company's name, because people ask for companies by their symbols. Other documents have the title that
-their metadata name, else the largest text of the first page.
+A filed report has these on its cover, and a press release in its first sentence. The trading symbol follows
+the company's name, because people ask for companies by their symbols. Other documents have the title of their
+metadata, else the largest text of the first page.
 """
 
 import re

@@ -128,7 +128,7 @@ def _recognise(sample: bytes) -> str:
 
 
 def _looks_western(sample: bytes) -> bool:
-    """Whether high bytes are rare, or stand alone among ASCII as the accents of Western languages do.
+    """Whether high bytes are rare, or isolated among ASCII as the accents of Western languages are.
 
     Detectors take such text for almost anything (Swedish and Portuguese for Windows-1250, one accented
     word for Persian); other scripts come in runs of high bytes. Hungarian and Romanian are the price.

@@ -34,7 +34,7 @@ class Flow:
         self.composer.page, self.composer.page_label = page, str(page + 1)
 
     def cite(self, note: str) -> str:
-        """The mark that stands for a footnote."""
+        """Return the mark of a footnote."""
         self._marks += 1
         mark = f"[^{self._marks}]"
         self._notes.append(("footnote", f"{mark}: {' '.join(note.split())}"))
@@ -74,7 +74,7 @@ class Flow:
             self._lines.append("")
 
     def heading(self, text: str, level: int, number: str = "") -> None:
-        """Add a heading. ``number``: as printed in front of the text, for example "2.1."."""
+        """Add a heading. ``number``: number printed in front of the text, such as "2.1."."""
         self._flush_lines()
         self.composer.heading(f"{number} {text}" if number else text, level, number.strip(".():") or None)
         self._flush_notes()

@@ -7,7 +7,7 @@ _MOST_COLUMNS = 100
 
 
 class SpannedCell(NamedTuple):
-    """``columns``, ``rows``: how many the cell covers; 0 rows reach down to the last row given."""
+    """A cell. ``columns``, ``rows``: number that the cell covers; 0 rows reach down to the last row."""
 
     text: str
     columns: int = 1
@@ -15,10 +15,9 @@ class SpannedCell(NamedTuple):
 
 
 def grid(rows: Sequence[Sequence[SpannedCell]]) -> list[list[str]]:
-    """Put each cell into its column; the places that it covers besides its first are blank.
+    """Put each cell into its column; further places that a cell covers are blank.
 
-    Cells of a row follow each other, without those that an earlier row covers. Columns beyond the
-    hundredth are dropped.
+    Cells of a row skip the places that an earlier row covers. Columns beyond the hundredth are dropped.
     """
     covered: dict[int, int] = {}  # column -> rows below that a cell above still covers
     laid_out = []

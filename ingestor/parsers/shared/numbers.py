@@ -66,7 +66,7 @@ def _chinese(value: int) -> str:
 
 
 def _japanese(value: int) -> str:
-    """百五: nothing stands for zero, nor for one of a unit."""
+    """百五: zero and one of a unit have no sign."""
     return re.sub("一(?=[千百十])", "", _chinese(value)).replace("零", "")
 
 

@@ -26,9 +26,9 @@ AWAITED = f"""(since > {NOW} - {LONGEST}
 
 
 def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entry | None:
-    """The vanished document with this content whose records a new one takes over, or None. Any thread.
+    """Return the vanished document with this content whose records a new one takes over, or None. Any thread.
 
-    ``moved``: of versions in the new one's source.
+    ``moved``: judges versions in the new document's source.
     """
     query = f"""SELECT id, source, done_version, size FROM documents
                 WHERE collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT {_MOST}"""
@@ -77,7 +77,7 @@ _OF_FEED = f"FROM documents INDEXED BY unsettled WHERE source = ? AND collection
 
 
 def still_wanted(journal: Journal, rows: Collection[int]) -> dict[int, str]:
-    """Return the wanted version of each row, without removed documents and those of paused sources."""
+    """Return the wanted version of each row, without removed documents and paused sources."""
     query = f"""SELECT documents.id, wanted_version FROM documents
                 LEFT JOIN sources ON sources.name = documents.source
                 WHERE documents.id IN ({marks([*rows])}) AND wanted_version IS NOT NULL AND paused IS NULL"""
@@ -134,7 +134,7 @@ class Backlog:
         return known.rows
 
     def _refresh(self) -> None:
-        """Forget what was read before the last write to the journal."""
+        """Drop the rows that were read before the last write to the journal."""
         if (mark := self._journal.mark()) != self._mark:
             self._mark, self._known, self._gone, self._awaited = mark, {}, {}, set()
 
