@@ -43,7 +43,8 @@ class NotebookParser:
         """Raises BadDocument when it is no notebook."""
         notebook = _load(blob)
         about = _mapping(notebook.get("metadata"))
-        language = _language(about)
+        info, kernel = _mapping(about.get("language_info")), _mapping(about.get("kernelspec"))
+        language = _text(info.get("name") or kernel.get("language")).lower()
         composer, title = Composer(), _text(about.get("title"))
         styles: Styles = {}
         raw_words = 0
@@ -99,11 +100,6 @@ def _outputs(cell: Mapping[str, Any]) -> Iterator[str]:
             text = f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
         text = _CONTROL.sub("", text)
         yield text if len(text) <= _MOST else f"{text[:_MOST]} …"
-
-
-def _language(about: Mapping[str, Any]) -> str:
-    info, kernel = _mapping(about.get("language_info")), _mapping(about.get("kernelspec"))
-    return _text(info.get("name") or kernel.get("language")).lower()
 
 
 def _authors(about: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.tree import TAB, mark_number, read_tree, style_mark
-from ingestor.parsers.shared.decode import codec
+from ingestor.parsers.shared.decode import code_page
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.numbers import raise_digits
 from ingestor.registry import Options, Plugin
@@ -234,9 +234,7 @@ def _about(source: str) -> Iterator[tuple[str, str]]:
     begin = source.find(r"{\info")
     info = source[begin : begin + _INFO] if begin >= 0 else ""
     page = re.search(r"\\ansicpg(\d{1,5})", source[:_INFO])
-    encoding = (
-        codec(f"cp{page[1]}" if page and page[1] != "65001" else "utf-8" if page else "cp1252") or "cp1252"
-    )
+    encoding = code_page(int(page[1]) if page else 1252)
     for name in ("title", "author"):
         if match := re.search(rf"\{{\\{name} ?((?:[^{{}}\\]|\\.)*)\}}", info, re.DOTALL):
             yield name, " ".join(_decode(match[1], encoding).split())

@@ -40,7 +40,8 @@ class CsvParser:
             rows = list(_rows(text, named[1] if named else tabs or _delimiter(text)))
         except csv.Error:
             rows = []
-        if not rows or _is_ragged(rows):
+        cells = max(map(len, rows), default=0) * len(rows)
+        if not rows or cells > _RAGGED * sum(map(len, rows)) + _SAMPLE:  # filling rows up would be most of it
             rows = []
             for start, end in paragraphs(text):
                 composer.add("paragraph", text[start:end])
@@ -97,11 +98,6 @@ def _tables(rows: list[list[str]]) -> Iterator[list[Sequence[str]]]:
             part, size = [], 0
     if part or not body:
         yield [header, *part]
-
-
-def _is_ragged(rows: list[list[str]]) -> bool:
-    """Whether filling short rows up would make most of the text."""
-    return max(map(len, rows)) * len(rows) > _RAGGED * sum(map(len, rows)) + _SAMPLE
 
 
 def _is_number(cell: str) -> bool:

@@ -68,7 +68,8 @@ def _blocks(lines: Lines) -> Iterator[Block]:
         at, begin = (start if begin is None else begin), None
         if name is None and not _SEPARATOR.match(row):
             continue
-        while levels and not _holds(levels[-1], level, item):
+        # Items may stand under their key without indentation.
+        while levels and (level, item) <= levels[-1]:
             levels.pop()
             cutter.leave(at)
         if name is not None:
@@ -76,11 +77,6 @@ def _blocks(lines: Lines) -> Iterator[Block]:
             cutter.enter(at, f"[{cutter.node.parts - 1}]" if item else f".{name}")
             levels.append((level, item))
     yield from cutter.blocks(lines.text, "yaml")
-
-
-def _holds(entry: tuple[int, bool], level: int, item: bool) -> bool:
-    """Whether a line is part of an open entry. Items may stand under their key without indentation."""
-    return level > entry[0] or (level == entry[0] and item and not entry[1])
 
 
 def _name(body: str, item: bool) -> str | None:

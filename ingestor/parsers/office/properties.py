@@ -1,11 +1,10 @@
 """Properties of Office documents (DOCX, PPTX, XLSX): title, author, dates, language."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from ingestor.model import Scalar
 from ingestor.parsers.shared.compose import Composer
-from ingestor.parsers.shared.package import Package
+from ingestor.parsers.shared.package import NamedParts, Package
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".gif", ".bmp", ".webp", ".emf", ".wmf")
 _PART = "docProps/core.xml"
@@ -19,14 +18,7 @@ class Properties:
     extra: tuple[tuple[str, Scalar], ...] = ()  # author, created, modified; dates as the format has them: ISO
 
 
-class Named(Protocol):
-    """Something with named parts."""
-
-    @property
-    def names(self) -> list[str]: ...
-
-
-def pictures_only(package: Named, composer: Composer) -> tuple[str, ...]:
+def pictures_only(package: NamedParts, composer: Composer) -> tuple[str, ...]:
     """Report the pictures of a document without text as lost, and name OCR as the remedy."""
     pictures = sum(
         name.lower().endswith(_PICTURES) and "thumbnail" not in name.lower() for name in package.names

@@ -13,7 +13,7 @@ from ingestor.model import Document
 from ingestor.parsers.mail.bodies import MailBody, add_letter, best, format_address, html_body
 from ingestor.parsers.rtf import read_rtf
 from ingestor.parsers.shared.compose import Composer
-from ingestor.parsers.shared.decode import codec, decode
+from ingestor.parsers.shared.decode import code_page, decode
 
 _SUBJECT, _BODY, _HTML, _RTF = "0037", "1000", "1013", "1009"
 _SENDER, _ADDRESS, _SMTP, _TO, _CC = "0C1A", "0C1F", "5D01", "0E04", "0E03"
@@ -117,12 +117,8 @@ def _text(file: Any, number: str, folder: str = "") -> str:
     if wide:
         return wide.decode("utf-16-le", "replace").replace("\0", "")
     narrow = _bytes(file, f"{folder}__substg1.0_{number}001E")
-    return narrow.decode(_codepage(file), "replace").replace("\0", "") if narrow else ""
-
-
-def _codepage(file: Any) -> str:
-    number = _property(file, 0x3FFD0003) or _property(file, 0x3FDE0003) or 1252
-    return "utf-8" if number == 65001 else codec(f"cp{number & 0xFFFF}") or "cp1252"
+    page = _property(file, 0x3FFD0003) or _property(file, 0x3FDE0003) or 1252
+    return narrow.decode(code_page(page & 0xFFFF), "replace").replace("\0", "")
 
 
 def _bytes(file: Any, path: str) -> bytes:

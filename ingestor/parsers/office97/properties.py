@@ -1,4 +1,4 @@
-"""Title, author and dates that an OLE file says of itself. Pure. [MS-OLEPS]
+"""Title, author and dates that an OLE file says of itself. [MS-OLEPS]
 
 olefile reads all properties, and a damaged count of them can keep it busy for hours.
 """
@@ -6,6 +6,8 @@ olefile reads all properties, and a damaged count of them can keep it busy for h
 import struct
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+
+from ingestor.parsers.shared.decode import code_page
 
 _SECTION = 44  # where the header says at which byte the properties begin
 _MOST = 100  # properties
@@ -37,7 +39,7 @@ def _read_texts(stream: bytes, places: dict[int, int]) -> Iterator[tuple[str, st
     codepage = struct.unpack_from("<H", stream, places[_CODEPAGE] + 4)[0] if _CODEPAGE in places else 1252
     for number, name in _TEXTS.items():
         if number in places:
-            yield name, _text(stream, places[number], _encoding(codepage))
+            yield name, _text(stream, places[number], code_page(codepage))
     for number, name in ((_CREATED, "created"), (_SAVED, "modified")):
         if number in places and (moment := _time(stream, places[number])):
             yield name, moment
@@ -60,12 +62,3 @@ def _time(stream: bytes, at: int) -> str:
     except OverflowError:
         return ""
     return time.isoformat() if time.year >= _FIRST_YEAR else ""
-
-
-def _encoding(codepage: int) -> str:
-    name = "utf-8" if codepage == 65001 else f"cp{codepage}"
-    try:
-        "".encode(name)
-    except LookupError:
-        return "cp1252"
-    return name

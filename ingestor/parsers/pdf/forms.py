@@ -73,7 +73,8 @@ def placed(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
             before, after = values[label.first]
             values[label.first] = (before, f"{after} {field.said}")
         elif field.value or field.ticked:
-            rest.append(_line(field))
+            text = f"{field.name}: {field.said}" if field.name else field.said
+            rest.append(Line(text, field.box[0], field.box[2], field.box[1], _SIZE))
     return Placed(dict(values), tuple(rest))
 
 
@@ -100,12 +101,6 @@ def _over(box: Box, words: Iterable[Word]) -> Word | None:
 
 def _level(word: Word, box: Box) -> bool:
     return box[1] - _OVERLAP <= word.baseline <= box[3]
-
-
-def _line(field: Field) -> Line:
-    left, bottom, right, _ = field.box
-    text = f"{field.name}: {field.said}" if field.name else field.said
-    return Line(text, left, right, bottom, _SIZE)
 
 
 # --- fields of a page ---------------------------------------------------------------------------------------

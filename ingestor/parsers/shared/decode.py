@@ -85,6 +85,11 @@ def codec(name: str | None) -> str | None:
     return _SUPERSETS.get(encoding, encoding) if _CHARACTER_SETS.match(encoding) else None
 
 
+def code_page(number: int) -> str:
+    """Return the codec of a code page of Windows; of an unknown one that of Western Europe."""
+    return "utf-8" if number == 65001 else codec(f"cp{number}") or "cp1252"
+
+
 def _as_declared(data: bytes, encoding: str | None) -> str | None:
     """Decode by the declared encoding, if there is one; UTF-8 was tried before."""
     if encoding is None:
