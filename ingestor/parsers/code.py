@@ -22,6 +22,9 @@ _SMALL = 800  # characters of a unit that is not opened, and of statements that 
 class CodeParser:
     isolated = True
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text, NoGrammar when it is no known language."""
         text, kind = decode(blob.data), content_type(blob)
@@ -50,4 +53,4 @@ def _join(units: Iterable[Unit]) -> Iterator[Unit]:
         yield last
 
 
-PLUGIN = Plugin(kind="code", version=f"1, {versions()}", options=Options, build=lambda _: CodeParser())
+PLUGIN = Plugin(kind="code", version=f"1, {versions()}", options=Options, build=CodeParser)

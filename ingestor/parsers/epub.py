@@ -27,7 +27,8 @@ _SUFFIXES = (".xhtml", ".html", ".htm")
 class EpubParser:
     isolated = True
 
-    def __init__(self) -> None:
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
         self._html = HtmlParser(HtmlOptions())
 
     def parse(self, blob: Blob) -> Document:
@@ -100,4 +101,4 @@ def _extra(about: Element | None) -> Iterator[tuple[str, Scalar]]:
         yield "created", date
 
 
-PLUGIN = Plugin(kind="epub", version=5, options=Options, build=lambda _: EpubParser())
+PLUGIN = Plugin(kind="epub", version=5, options=Options, build=EpubParser)

@@ -23,6 +23,9 @@ _PAGES = 1000
 class ImageParser:
     isolated = True
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged or far too large, or rapidocr is not installed."""
         from ingestor.parsers.pdf.layout import compose  # slow to import
@@ -60,4 +63,4 @@ def _page(label: str, pixels: Any) -> PageLines:
     return PageLines(label, height / scale, lines_in(pixels, scale, width / scale, height / scale))
 
 
-PLUGIN = Plugin(kind="image", version=1, options=Options, build=lambda _: ImageParser())
+PLUGIN = Plugin(kind="image", version=1, options=Options, build=ImageParser)

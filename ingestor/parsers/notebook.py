@@ -37,7 +37,7 @@ class NotebookParser:
 
     def __init__(self, options: NotebookOptions) -> None:
         self._outputs = options.outputs
-        self._markdown = MarkdownParser()
+        self._markdown = MarkdownParser(Options())
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is no notebook."""

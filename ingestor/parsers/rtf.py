@@ -63,6 +63,9 @@ class _State:
 class RtfParser:
     isolated = True
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument."""
         source = blob.data.decode("latin-1")  # 7 bits; all other characters are in a code page that it names
@@ -257,4 +260,4 @@ def _decode(text: str, encoding: str) -> str:
     return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-PLUGIN = Plugin(kind="rtf", version=4, options=Options, build=lambda _: RtfParser())
+PLUGIN = Plugin(kind="rtf", version=4, options=Options, build=RtfParser)

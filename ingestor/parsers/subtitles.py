@@ -35,6 +35,9 @@ class _Cue:
 class SubtitleParser:
     isolated = "large"
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = re.sub(r"\r\n?", "\n", decode(blob.data))
@@ -87,4 +90,4 @@ def _seconds(cue: re.Match[str], first: int) -> float:
     return hours * 3600 + minutes * 60 + seconds + thousandths / 1000
 
 
-PLUGIN = Plugin(kind="subtitles", version=2, options=Options, build=lambda _: SubtitleParser())
+PLUGIN = Plugin(kind="subtitles", version=2, options=Options, build=SubtitleParser)

@@ -17,6 +17,9 @@ _GAP = re.compile(r"(?>\r\n?|\n)(?:[^\S\r\n]*+(?>\r\n?|\n))++")
 class TextParser:
     """Code and configuration become ``code`` blocks of their language, all else ``paragraph`` blocks."""
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text, kind = decode(blob.data), content_type(blob)
@@ -47,4 +50,4 @@ def trim(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield start + line, start + len(body)
 
 
-PLUGIN = Plugin(kind="text", version=1, options=Options, build=lambda _: TextParser())
+PLUGIN = Plugin(kind="text", version=1, options=Options, build=TextParser)

@@ -14,6 +14,7 @@ def ole(streams: Mapping[str, bytes]) -> bytes:
         parts = path.split("/")
         names += [folder for at in range(1, len(parts)) if (folder := "/".join(parts[:at])) not in names]
     names += streams
+    names[1:] = sorted(names[1:], key=lambda path: (len(path.rpartition("/")[2]), path.upper()))
     sectors: list[bytes] = []
     table: list[int] = []
 
@@ -38,7 +39,7 @@ def ole(streams: Mapping[str, bytes]) -> bytes:
 
 
 def _entry(name: str, names: list[str], streams: Mapping[str, bytes], placed: Mapping[str, int]) -> bytes:
-    """Of the directory: each folder's entries hang on each other to the right."""
+    """Of the directory: each folder's entries, by length and name, hang on each other to the right."""
     root, at = name == "Root Entry", names.index(name)
     inside = [n for n, other in enumerate(names) if n and _folder(other) == ("" if root else name)]
     after = [n for n, other in enumerate(names) if n > at and not root and _folder(other) == _folder(name)]

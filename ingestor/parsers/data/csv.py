@@ -29,6 +29,9 @@ _ONE_IN = 3  # rows at which a table that may end does
 class CsvParser:
     isolated = "large"
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text, kind = decode(blob.data), content_type(blob)
@@ -108,4 +111,4 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-PLUGIN = Plugin(kind="csv", version=2, options=Options, build=lambda _: CsvParser())
+PLUGIN = Plugin(kind="csv", version=2, options=Options, build=CsvParser)

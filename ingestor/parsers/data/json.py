@@ -26,6 +26,9 @@ _LONGEST = 80  # characters of a key in a path
 class JsonParser:
     isolated = "large"
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text, kind = decode(blob.data), content_type(blob)
@@ -67,4 +70,4 @@ def _blocks(text: str) -> Iterator[Block]:
     yield from cutter.blocks(text, "json")
 
 
-PLUGIN = Plugin(kind="json", version=2, options=Options, build=lambda _: JsonParser())
+PLUGIN = Plugin(kind="json", version=2, options=Options, build=JsonParser)

@@ -28,6 +28,9 @@ _NEAR = 2000  # characters before a table in which its comments may begin
 class TomlParser:
     isolated = "large"
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text, kind = decode(blob.data), content_type(blob)
@@ -60,4 +63,4 @@ def _tables(text: str) -> Iterator[tuple[int, str]]:
         after = table.end()
 
 
-PLUGIN = Plugin(kind="toml", version=3, options=Options, build=lambda _: TomlParser())
+PLUGIN = Plugin(kind="toml", version=3, options=Options, build=TomlParser)

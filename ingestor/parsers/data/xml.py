@@ -51,6 +51,9 @@ _LANGUAGE = re.compile(r"\s(?:xml:)?lang\s*=\s*[\"']([\w-]{2,35})[\"']")
 class XmlParser:
     isolated = "large"
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         encoding = _ENCODING.search(blob.data, 0, _HEAD)
@@ -115,4 +118,4 @@ def _blocks(text: str) -> Iterator[Block]:
     yield from cutter.blocks(text, "xml")
 
 
-PLUGIN = Plugin(kind="xml", version=2, options=Options, build=lambda _: XmlParser())
+PLUGIN = Plugin(kind="xml", version=2, options=Options, build=XmlParser)

@@ -26,6 +26,9 @@ _DEEPEST = 500  # flow collections in each other; libyaml looks through all open
 class YamlParser:
     isolated = "large"
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
@@ -89,4 +92,4 @@ def _name(body: str, item: bool) -> str | None:
     return name[:_LONGEST] if colon and "#" not in name and body[0] not in "&*!|>{[%@`" else None
 
 
-PLUGIN = Plugin(kind="yaml", version=2, options=Options, build=lambda _: YamlParser())
+PLUGIN = Plugin(kind="yaml", version=2, options=Options, build=YamlParser)

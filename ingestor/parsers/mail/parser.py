@@ -14,6 +14,9 @@ from ingestor.registry import Options, Plugin
 class MailParser:
     isolated = True
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when its body is not text, or it is nested beyond reason."""
         message = mail.read(blob.data)
@@ -40,4 +43,4 @@ class MailParser:
         )
 
 
-PLUGIN = Plugin(kind="mail", version=5, options=Options, build=lambda _: MailParser())
+PLUGIN = Plugin(kind="mail", version=5, options=Options, build=MailParser)

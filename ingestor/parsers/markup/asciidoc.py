@@ -33,6 +33,9 @@ _ADDRESS = re.compile(r"(?<!\s)\s*+<[^<>]*+>")
 class AsciiDocParser:
     isolated = "large"
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
@@ -146,4 +149,4 @@ def _about(lines: Lines) -> dict[str, str]:
     return {**({"date": revision[1]} if revision else {}), **about}
 
 
-PLUGIN = Plugin(kind="asciidoc", version=3, options=Options, build=lambda _: AsciiDocParser())
+PLUGIN = Plugin(kind="asciidoc", version=3, options=Options, build=AsciiDocParser)

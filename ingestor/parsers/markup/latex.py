@@ -66,6 +66,9 @@ _LONGEST = 1000  # characters of an argument that are read
 class LatexParser:
     isolated = "large"
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
@@ -196,4 +199,4 @@ def _accent(match: re.Match[str]) -> str:
     return normalize("NFC", _DOTLESS.get(base, base) + _MARKS[match[1] or match[2]])
 
 
-PLUGIN = Plugin(kind="latex", version=3, options=Options, build=lambda _: LatexParser())
+PLUGIN = Plugin(kind="latex", version=3, options=Options, build=LatexParser)

@@ -42,6 +42,9 @@ _ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{[#.:][^{}]*+\}$")  # {#anchor .class} be
 class MarkdownParser:
     isolated = "large"
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
@@ -181,4 +184,4 @@ def _as_label(text: str, block: Block) -> Block:
     return replace(block, kind="label") if _LABEL.fullmatch(source) else block
 
 
-PLUGIN = Plugin(kind="markdown", version=6, options=Options, build=lambda _: MarkdownParser())
+PLUGIN = Plugin(kind="markdown", version=6, options=Options, build=MarkdownParser)

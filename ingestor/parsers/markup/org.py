@@ -32,6 +32,9 @@ _CODE = ("src", "export")  # their argument is a language
 class OrgParser:
     isolated = "large"
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
@@ -128,4 +131,4 @@ def _plain(title: str) -> str:
     return " ".join(_LINK.sub(r"\1", title).split())
 
 
-PLUGIN = Plugin(kind="org", version=3, options=Options, build=lambda _: OrgParser())
+PLUGIN = Plugin(kind="org", version=3, options=Options, build=OrgParser)

@@ -57,6 +57,9 @@ _ABOUT = {"author": "author", "authors": "author", "date": "date"}
 class RstParser:
     isolated = "large"
 
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
@@ -241,4 +244,4 @@ def _about(text: str, parsed: tuple[Block, ...]) -> dict[str, str]:
     return {}
 
 
-PLUGIN = Plugin(kind="rst", version=3, options=Options, build=lambda _: RstParser())
+PLUGIN = Plugin(kind="rst", version=3, options=Options, build=RstParser)

@@ -17,11 +17,17 @@ if TYPE_CHECKING:
     from olefile import OleFileIO
 
 _MS = "application/vnd.ms-"
+_TOKENS = (
+    b"\x5f\xc0\x91\xe3",
+    b"\xdf\xc4\xd1\xf3",
+)  # of presentations since 1997; the second is of encrypted ones
 
 
 def _read_slides(file: "OleFileIO", data: bytes, composer: Composer) -> dict[str, Any]:
     """Read a presentation. The library does not say where slides begin, so they are no pages."""
-    del file
+    user = file.openstream("Current User").read() if file.exists("Current User") else b""
+    if user[12:16] not in _TOKENS:
+        raise BadDocument("is damaged, or a presentation from before 1997: save it as .pptx")
     read = read_tree(data, "ppt").composer
     composer.include(read.text, read.blocks)
     return {"title": composer.title}
@@ -43,6 +49,9 @@ _DAMAGE = (
 
 class Office97Parser:
     isolated = True
+
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged or encrypted, or holds nothing that is read."""
@@ -82,4 +91,4 @@ def _about(file: "OleFileIO") -> dict[str, str]:
         return {}
 
 
-PLUGIN = Plugin(kind="office97", version=5, options=Options, build=lambda _: Office97Parser())
+PLUGIN = Plugin(kind="office97", version=5, options=Options, build=Office97Parser)

@@ -39,6 +39,16 @@ def blocks(document: Document) -> list[tuple[str, int, str]]:
     return [(b.kind, b.level, text) for b, text in zip(document.blocks, texts(document), strict=True)]
 
 
+@pytest.mark.parametrize("folder", ["", "PP97_DUALSTORAGE/"])
+def test_presentation_of_before_1997_is_refused_with_the_remedy(folder: str) -> None:
+    with OleFileIO(FILES / "harbours.ppt") as file:
+        today = {name: file.openstream(name).read() for name in ("PowerPoint Document", "Current User")}
+    old = {name: b"\3\0\0\0 of 1995".ljust(40, b"\0") for name in today}
+    beside = {f"{folder}{name}": data for name, data in today.items()} if folder else {}
+    with pytest.raises(BadDocument, match=r"a presentation from before 1997: save it as \.pptx"):
+        PARSER.parse(Blob(ole({**old, **beside}), "a.ppt"))
+
+
 def test_workbook_with_a_name_whose_formula_is_unknown() -> None:
     assert parse(ole({"Workbook": with_name(b"\x2d" + bytes(8))})).blocks[0].title == "Prices"
 
