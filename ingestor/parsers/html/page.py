@@ -53,9 +53,9 @@ _ENOUGH = 140  # visible characters that make an element the page's main content
 
 
 class HtmlPage:
-    """``main``: without what surrounds the content. ``links``: with the addresses of links.
+    """A page as text. ``main``: only the main content. ``links``: addresses of links are kept.
 
-    ``left_out``: how many words each rule left out.
+    ``left_out``: numbers of words left out, by rule.
     """
 
     def __init__(self, source: str, *, main: bool, links: bool) -> None:
@@ -231,7 +231,7 @@ def _in_tex(description: str) -> str:
 
 
 def _formula(math: Node) -> str:
-    """Return a formula without TeX as a line; one that is nested too deep, as its bare text."""
+    """Return a formula without TeX as a line; a formula that is nested too deep as bare text."""
     root = Element("math")
     todo = [(math, root, 0)]
     while todo:

@@ -18,7 +18,7 @@ _NEW = 0.2  # share of distinct words from which on another body says more
 
 @dataclass(frozen=True, slots=True)
 class MailBody:
-    """``page``: of HTML. ``problem``: why HTML could not be read."""
+    """Body of a mail. ``page``: the HTML page, if any. ``problem``: reason why HTML could not be read."""
 
     text: str
     page: Document | None = None
@@ -35,7 +35,7 @@ def html_body(source: str) -> MailBody:
 
 
 def best(alternatives: Sequence[Sequence[MailBody]]) -> Sequence[MailBody]:
-    """Choose the first alternative, unless a later alternative says more."""
+    """Choose the first alternative, unless a later alternative has more words."""
     chosen: Sequence[MailBody] = ()
     for bodies in alternatives:
         if not chosen or not _is_filled(chosen) or _says_more(bodies, chosen):
@@ -48,7 +48,7 @@ def add_letter(
 ) -> int:
     """Add subject, people and bodies; quoted lines of plain text are quotes. Returns how many words.
 
-    HTML that says only what the plain text before it says is dropped. Raises BadDocument when no body can be
+    HTML without words beyond the plain text before it is dropped. Raises BadDocument when no body can be
     read.
     """
     composer.heading(subject, 1)
@@ -100,5 +100,5 @@ def paragraphs(body: str) -> Iterator[tuple[str, str]]:
 
 
 def format_address(name: str, address: str) -> str:
-    """``Ada <ada@example.org>``, or the one that is known."""
+    """Return ``Ada <ada@example.org>``, or the known part of it."""
     return f"{name} <{address}>" if name and address else name or address

@@ -1,6 +1,6 @@
 """E-mail: subject, people, and the best body; quoted lines are ``quote`` blocks.
 
-Of alternatives the plain text is taken, unless the HTML says what it does not. Parts beside each other are
+Plain text is preferred to its HTML alternative, unless the HTML has more. Parts beside each other are
 all read. Attachments are documents of their own (see ingestor/archives/unpack.py).
 """
 

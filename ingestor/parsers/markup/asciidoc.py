@@ -1,7 +1,7 @@
 """AsciiDoc: sections, delimited blocks, tables and lists, as blocks of the source.
 
 Titles are ``== Title``, or underlined as in older documents. A block's attributes (``[source,python]``) and
-its title (``.Title``) stand on the lines before it and belong to it; before a heading they are a label.
+its title (``.Title``) are on the lines before it and belong to it; before a heading they are a label.
 """
 
 import re

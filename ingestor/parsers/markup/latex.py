@@ -114,7 +114,7 @@ class _Rules:
         return None
 
     def _alone(self, at: int) -> bool:
-        """Whether commands alone stand there, and not in the midst of a paragraph."""
+        """Whether the line holds only commands, outside a paragraph."""
         above = self._lines.row(at - 1)
         opens = not above or bool(_SECTION.match(above))
         return opens and bool(_ALONE.fullmatch(self._lines.rows[at]))

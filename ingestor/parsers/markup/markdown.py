@@ -175,7 +175,7 @@ def _title(words: Sequence[str]) -> str:
 
 
 def _as_label(text: str, block: Block) -> Block:
-    """Comments and anchors that stand alone are blocks of their own kinds."""
+    """Comments and anchors outside paragraphs are blocks of their own kinds."""
     if block.kind not in ("html", "paragraph") or text[block.start] not in " \t<(":
         return block
     source = text[block.start : block.end]

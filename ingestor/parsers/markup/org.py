@@ -54,7 +54,7 @@ class OrgParser:
 
 
 class _Rules:
-    """``about``: what the document's keywords say of it."""
+    """Rules of Org. ``about``: metadata from the document's keywords."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines

@@ -234,7 +234,7 @@ def _width(title: str) -> int:
 
 
 def _about(text: str, parsed: tuple[Block, ...]) -> dict[str, str]:
-    """The fields that stand before all prose."""
+    """Return the fields before all prose."""
     for block in parsed:
         if block.kind == "list" and _FIELD.match(text, block.start):
             pairs = (_FIELD.match(line) for line in text[block.start : block.end].splitlines())

@@ -97,7 +97,7 @@ class OdfMarking:
     left_out: list[tuple[str, int]] = field(default_factory=list)
 
     def rewrite(self, parent: Element) -> None:
-        """Rewrite what stands in the element. An element may become text, which its neighbour takes."""
+        """Rewrite the content of an element. A child may become text, which moves to its neighbour."""
         children = list(parent)
         parent[:] = []
         for child in children:

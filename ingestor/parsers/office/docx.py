@@ -113,7 +113,7 @@ class _Styles:
             name = _value(style, "basedOn")
 
     def _break_circle(self, name: str) -> None:
-        """Let the last style of a chain that is too long, or leads back to itself, inherit from none."""
+        """Cut the inheritance of the last style in a chain that is too long or circular."""
         chain = list(self._chain(name))
         if len(chain) == _LONGEST and (based := chain[-1].find(f"{W}basedOn")) is not None:
             chain[-1].remove(based)
@@ -250,7 +250,7 @@ class _Marking:
 
 
 def _mark_counting(pattern: Element) -> None:
-    """Let the library count in decimals where it does not know the style, and mark their places."""
+    """Replace counting styles that the library does not know by decimals, and mark their places."""
     levels = {level.get(f"{W}ilvl", ""): level for level in pattern.iter(f"{W}lvl")}
     styles = {
         str(int(at) + 1): style

@@ -46,9 +46,9 @@ _FAMILIES = {  # of lists -> the style in which their numbers are written
 
 
 def style_mark(names: Sequence[str]) -> str:
-    """Return the mark of a paragraph by the names of its style and of those that the style inherits from.
+    """Return the mark of a paragraph by the names of its style and of inherited styles.
 
-    A name must say all of it: "Resources", "Table Source" and "Postcode" are no styles of program code.
+    The whole name must match: "Resources", "Table Source" and "Postcode" are no styles of program code.
     """
     known = [name.strip().lower() for name in names]
     if "title" in known:
@@ -66,13 +66,13 @@ def mark_counted(place: str, style: str) -> str:
 
 
 def mark_number(text: str) -> str:
-    """Mark the number that stands in front of a heading or an item."""
+    """Mark the number in front of a heading or an item."""
     return f"{_NUMBER}{text}{_END}"
 
 
 @dataclass(slots=True)
 class Asides:
-    """Collects what stands beside the text; returns the mark of its place."""
+    """Collector of notes and other text beside the main text; each call returns the mark of its place."""
 
     comments: list[tuple[str, str]] = field(default_factory=list)  # author and text
     documents: list[Document] = field(default_factory=list)
@@ -177,7 +177,7 @@ class _Reader:
             self.flow.composer.include(document.text, document.blocks)
 
     def _add(self, line: _Line) -> None:
-        """Add a paragraph as what it is by its marks, or by the bullet or number that was typed."""
+        """Add a paragraph as a block of the kind given by its marks, or by a typed bullet or number."""
         typed = _TYPED.match(line.text)
         if TITLE in line.marks:
             self.flow.main_title(line.text)

@@ -77,7 +77,7 @@ def _worksheets(package: Package, part: str) -> list[str]:
 
 
 def _add_drawings(composer: Composer, package: Package, sheet: str) -> None:
-    """Charts, and what is said of pictures; texts of shapes."""
+    """Add charts, descriptions of pictures, and texts of shapes."""
     for kind, part in package.relations(sheet).values():
         relations = package.relations(part) if kind == "drawing" else {}
         for anchor in package.optional(part if kind == "drawing" else ""):
@@ -136,7 +136,7 @@ def _text(item: Element) -> str:
 
 
 def _without_escapes(text: str) -> str:
-    """Return the characters that ``_xHHHH_`` stands for, as Excel writes what XML can't hold."""
+    """Return the characters meant by ``_xHHHH_``, as Excel writes what XML can't hold."""
     if "_x" not in text:
         return text
     text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)

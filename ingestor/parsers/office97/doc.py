@@ -70,7 +70,7 @@ def _pieces(clx: bytes, main: bytes) -> Iterator[str]:
 
 
 def _without_fields(text: str) -> str:
-    """Return what fields show, also those in each other, without their instructions."""
+    """Return the visible text of fields, including nested ones, without their instructions."""
     for _ in range(5):
         text, count = _FIELD.subn(r"\1", text)
         if not count:

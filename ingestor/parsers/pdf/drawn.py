@@ -51,7 +51,10 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """``rows``: from the top; each cell's box, None where it belongs to the one on its left."""
+    """A drawn table.
+
+    ``rows``: from the top, each cell's box; None for a cell merged with the one on its left.
+    """
 
     box: Box
     rows: tuple[tuple[Box | None, ...], ...]
@@ -115,7 +118,9 @@ def _nets(across: Sequence[Edge], upright: Sequence[Edge]) -> list[tuple[list[Ed
 
 
 def _places(lines: Sequence[Edge], others: Sequence[Edge]) -> list[float]:
-    """Where lines are, and where those that cross them end: a table may be open at its sides."""
+    """Return the positions of lines, and the ends of the lines that cross them: a table may be open at its
+    sides.
+    """
     ends = [min(edge.low for edge in others), max(edge.high for edge in others)]
     return distinct([*(edge.at for edge in lines), *ends])
 
@@ -199,7 +204,7 @@ def tagged(
 
 
 def apart(tables: Iterable[PageTable]) -> list[PageTable]:
-    """Return tables that share no word: where tags and lines tell of one table, that with more words."""
+    """Return tables that share no word: if tags and lines describe one table, the version with more words."""
     taken, kept = set[int](), list[PageTable]()
     for table in sorted(tables, key=lambda table: -len(table.words)):
         own = {word.first for word in table.words}

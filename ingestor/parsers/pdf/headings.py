@@ -101,7 +101,7 @@ _OTHERWISE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PdfHeading:
-    """``count``: its lines; none where the title does not stand on the page."""
+    """A heading. ``count``: number of its lines; 0 if the title is not on the page."""
 
     title: str
     level: int
@@ -183,7 +183,7 @@ def _own(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> list[Bookma
 
 
 def _by_outline(pages: Sequence[PageLines], outline: Iterable[Bookmark]) -> list[Headings]:
-    """Return the outline's titles where they stand on their pages."""
+    """Return the outline's titles at their places in the pages."""
     placed: list[Headings] = [{} for _ in pages]
     keys = [[_key(line.text) for line in page.lines] for page in pages]
     for bookmark in outline:
@@ -369,7 +369,7 @@ def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: 
 
 
 def _is_otherwise(lines: Sequence[Line], at: int, count: int, text: str) -> bool:
-    """Tell whether the words are an address, a label, units, columns, a caption or half a bracket."""
+    """Whether the words are an address, a label, units, columns, a caption or half a bracket."""
     listed = re.sub(r"^\(?[\w.]{1,6}\)", "", text)
     return bool(
         _OTHERWISE.search(text) or CAPTION.match(text)
@@ -379,7 +379,7 @@ def _is_otherwise(lines: Sequence[Line], at: int, count: int, text: str) -> bool
 
 
 def _heads_columns(lines: Sequence[Line], at: int, count: int, text: str) -> bool:
-    """Tell whether a line is a part of a table's header: it has wide gaps, or stands with years and units."""
+    """Whether a line is a part of a table's header: it has wide gaps, or is beside years and units."""
     line = lines[at]
     numbered = _FILED.match(text) or _OUTLINED.match(text) or _NAMED.match(text)
     if _names_columns(line) or is_units(text) or is_columns(text):
@@ -405,7 +405,7 @@ def _names_columns(line: Line) -> bool:
 
 
 def may_be_title(line: Line) -> bool:
-    """Tell whether a line is of words; a formula and code are not."""
+    """Whether a line consists of words; formulas and code do not."""
     if line.mono or line.rows or line.slanted or line.math or len(line.text) > LONGEST:
         return False
     text = _LEADING_NUMBER.sub("", line.text)
@@ -419,7 +419,7 @@ def style_of(line: Line) -> FontStyle:
 
 
 def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float) -> int:
-    """Count the lines that are set the same, each close below the one before."""
+    """Count the lines with the same type, each close below the previous line."""
     count = 1
     for above, line in pairwise(lines[at:]):
         ends = _names_columns(line) or _FILED.match(line.text) or _OUTLINED.match(line.text)
@@ -430,7 +430,7 @@ def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float) ->
 
 
 def _is_sentence(text: str, large: bool, marked: bool) -> bool:
-    """Tell whether the words are a sentence, or a part of one."""
+    """Whether the words are a sentence, or a part of one."""
     if text.endswith((",", ";", " and", " or", " the", " of")) or LEADER.search(text):
         return True
     if marked and (_FILED.match(text) or (text.isupper() and text.endswith(":"))) and len(text) <= LONGEST:
@@ -447,7 +447,7 @@ def _is_sentence(text: str, large: bool, marked: bool) -> bool:
 
 
 def _without_cover(pages: Sequence[PageLines], titles: Sequence[Title], text: BodyStyle) -> list[Title]:
-    """Drop authors, dates and such that stand below the title on the first page, in type of their own.
+    """Drop authors, dates and similar lines below the title on the first page, in type of their own.
 
     The form with which a company files a report heads nothing.
     """
@@ -492,7 +492,7 @@ def _levels(titles: Sequence[Title]) -> list[int]:
 
 
 def _filed_levels(titles: Sequence[Title], levels: Sequence[int]) -> list[int]:
-    """Put what stands under the parts and items of a filed report below them."""
+    """Put headings below the parts and items of a filed report one level deeper."""
     marks = [_FILED.match(title.text) for title in titles]
     if sum(bool(mark and mark[2]) for mark in marks) < _SERIES:
         return list(levels)

@@ -1,6 +1,6 @@
 """The lines of a PDF's pages -> headings, paragraphs, lists and code, without running headers. Pure.
 
-All that a PDF tells of a line is its text, where it stands and how it is set. So this file holds rules of
+A PDF holds only the text, the place and the type of a line. So this file holds rules of
 thumb, each of them for documents that people have. Only running headers and footers are dropped: lines at the
 edge of several pages. A line that makes up most of its pages is none; a slanted one that repeats is a
 watermark, wherever it stands.
@@ -112,9 +112,10 @@ def caption(composer: Composer) -> str | None:
 
 
 def is_close(composer: Composer, text: str) -> bool:
-    """Tell whether a block stands on the next line: no blank line but between two paragraphs of prose.
+    """Whether a block is on the next line, without a blank line other than between two paragraphs of prose.
 
-    Cuts by size look for blank lines first. They cut a statement to bits whose lines all stand alone.
+    Cuts by size look for blank lines first, and would divide a statement whose lines all have blank lines
+    between.
     """
     last = composer.blocks[-1] if composer.blocks else None
     if last is None or last.page != composer.page or last.kind == "code":

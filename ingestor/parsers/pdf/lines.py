@@ -1,4 +1,4 @@
-"""A line of a PDF's page: what it says, where it stands, how it is set; and lines as running text. Pure."""
+"""Lines of a PDF's page, with text, place and type; and lines as running text. Pure."""
 
 import re
 from collections import Counter
@@ -39,7 +39,10 @@ _WITHOUT_SPACES = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uff60]")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """``first``, ``last``: its characters' places among those of the page; ``divided``: goes on below."""
+    """A word. ``first``, ``last``: numbers of its characters on the page.
+
+    ``divided``: whether it continues below.
+    """
 
     text: str
     left: float
@@ -52,12 +55,15 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Distances in points, from the page's left and bottom; ``hyphen``: its last word goes on below.
+    """A line. Distances are in points, from the page's left and bottom.
 
-    ``slanted``: a watermark.
-    ``rows``: those of a table that stands in the line's place, the first ``header`` of them its header.
-    ``words``: where each stands; none where the text comes from OCR. ``tagged``: the heading that it is part
-    of, as the document's own structure says, and its level.
+    ``hyphen``: whether its last word continues below.
+
+    ``caps``: whether set in small capitals. ``even``: whether set in one font from end to end. ``slanted``:
+    whether it is a watermark. ``largest``: its largest type; of small capitals, the size of the large ones.
+    ``rows``: rows of a table in the line's place, the first ``header`` of them its header. ``words``: words
+    with places; empty for text from OCR. ``tagged``: heading of the document's own structure that the line
+    belongs to, with its level.
     """
 
     text: str
@@ -80,7 +86,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class PageLines:
-    """``comments``: annotations of readers; ``figures``: descriptions of pictures."""
+    """Lines of a page. ``comments``: annotations of readers. ``figures``: descriptions of pictures."""
 
     label: str
     height: float
@@ -102,7 +108,7 @@ class Bookmark:
 
 
 def is_level(line: Line, other: Line) -> bool:
-    """Tell whether two lines stand at one height."""
+    """Whether two lines are at the same height."""
     return abs(line.baseline - other.baseline) < _LEVEL * max(line.size, other.size)
 
 
@@ -118,7 +124,7 @@ def parts(line: Line, gap: float = _GAP) -> list[list[Word]]:
 
 
 def is_row(line: Line) -> bool:
-    """Tell whether a line has so many wide gaps that it is a row of a table."""
+    """Whether a line has enough wide gaps to be a row of a table."""
     return len(parts(line, _WIDE)) >= _ROW
 
 
@@ -164,12 +170,12 @@ def words_in(pages: Iterable[PageLines]) -> int:
 
 
 def is_units(text: str) -> bool:
-    """Tell whether a line names the units of a table's figures."""
+    """Whether a line names the units of a table's figures."""
     return bool(_UNITS.match(text))
 
 
 def is_columns(text: str) -> bool:
-    """Tell whether a line names columns: years, months, dates."""
+    """Whether a line names columns: years, months, dates."""
     names = text.replace("$", " ").split()
     return bool(_COLUMNS.match(text)) or (bool(names) and all(map(_YEAR.fullmatch, names)))
 
@@ -178,7 +184,7 @@ def is_columns(text: str) -> bool:
 
 
 def prose(lines: Sequence[Line]) -> str:
-    """Return lines as running text; one that ends long before the margin ends on purpose."""
+    """Return lines as running text; a line that ends long before the margin keeps its line end."""
     widest = max(line.right - line.left for line in lines)
     text = lines[0].text
     for above, line in pairwise(lines):
@@ -215,7 +221,7 @@ class Divisions:
             self._compounds += (compound > joined) - (joined > compound)
 
     def mend(self, text: str) -> str:
-        """Return a text without soft hyphens, and with those that compounds have."""
+        """Return a text without soft hyphens, and with the hyphens of compounds."""
         return _DIVIDED.sub(self._joined, text).replace(SOFT, "") if SOFT in text else text
 
     def _joined(self, word: "re.Match[str]") -> str:

@@ -1,4 +1,4 @@
-"""The characters of a PDF's page, by pdfium: what they mean, where they stand, how they are set.
+"""The characters of a PDF's page, by pdfium: their meaning, place and type.
 
 pdfium gives the characters in the order of the file, with the spaces that it guesses. Their boxes tell more:
 text outside the page or painted twice goes, and turned pages are turned back.
@@ -80,10 +80,10 @@ class PageText:
     """A page as it is read: turned upright, with the origin at its lower left.
 
     ``chars``: a character for each of pdfium's; CR LF ends a line, U+0002 divides a word. A character of two
-    halves stands where its first was. ``turn``: quarters that the text is turned counter-clockwise.
-    ``odd``: how many gaps before each character are no plain spaces or joints. ``lines``: words, line by line
-    in the order of the file. ``unmapped``: characters without a Unicode value. ``pieces``: places and ends of
-    the pieces of text that are painted, by their addresses, on a page in a syllabic script.
+    halves has the place of the first. ``turn``: quarters that the text is turned counter-clockwise. ``odd``:
+    how many gaps before each character are no plain spaces or joints. ``lines``: words, line by line in the
+    order of the file. ``unmapped``: characters without a Unicode value. ``pieces``: places and ends of the
+    pieces of text that are painted, by their addresses, on a page in a syllabic script.
     """
 
     handle: Any
@@ -186,7 +186,7 @@ def _turn(chars: str, left: Any, bottom: Any) -> int:
 
 
 def find_painted_again(text: PageText, places: Iterable[int]) -> Iterator[int]:
-    """Yield the characters that stand where the same character stood before."""
+    """Yield the characters at a place where the same character was before."""
     seen: dict[tuple[str, int, int], list[tuple[float, float]]] = {}
     for at in places:
         letter, size = text.chars[at], text.sizes[at] or 1.0
@@ -272,10 +272,10 @@ def object_of(handle: Any, at: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Pieces of a page's text as they are painted: ``ends`` holds right ends, ``blank`` those without ink.
+    """Pieces of a page's text as they are painted. ``ends``: right ends. ``blank``: pieces without ink.
 
-    A syllable is painted in several pieces, of which the first has all its characters, and often the box of
-    its first letter alone. ``again``: later pieces for which pdfium repeats the characters.
+    A syllable is painted in several pieces. The first has all its characters, and often the box of its first
+    letter alone. ``again``: later pieces for which pdfium repeats the characters.
     """
 
     places: Mapping[int, int]

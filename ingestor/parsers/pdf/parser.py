@@ -44,9 +44,9 @@ class PdfOptions(Options):
 
 @dataclass(slots=True)
 class Read:
-    """Pages read so far, and how many of them are pictures: ``unread`` ones, and those that OCR read.
+    """Pages read so far, and how many of them are pictures: ``unread`` ones, and pictures read by OCR.
 
-    ``words``, ``characters``: of pdfium's raw text; ``unmapped``: those without a Unicode value.
+    ``words``, ``characters``: numbers in pdfium's raw text. ``unmapped``: characters without a Unicode value.
     """
 
     pages: list[PageLines] = field(default_factory=list)
@@ -145,7 +145,7 @@ def _lost(read: Read, ocr: bool) -> tuple[str, ...]:
 
 
 def read_pages(document: "PdfDocument", ocr: bool) -> Read:
-    """Every page. One that holds something but no text is a picture."""
+    """Yield every page. A page with content but without text is a picture."""
     from pypdfium2 import PdfiumError
 
     read = Read()
@@ -224,7 +224,7 @@ def _extra(about: dict[str, str], read: Read) -> Iterator[tuple[str, Scalar]]:
 
 
 def _date(written: str) -> str | None:
-    """``D:20240131120000+01'00'`` -> ``2024-01-31T12:00:00+01:00``."""
+    """Return a PDF date in ISO 8601: ``D:20240131120000+01'00'`` becomes ``2024-01-31T12:00:00+01:00``."""
     plain = written.removeprefix("D:").replace("'", "").replace("Z", "+0000")
     for form in ("%Y%m%d%H%M%S%z", "%Y%m%d%H%M%S", "%Y%m%d"):
         try:

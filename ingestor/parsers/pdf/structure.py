@@ -1,4 +1,4 @@
-"""The structure tree of a tagged PDF: what is a heading, what stands in which cell, what is said of pictures.
+"""The structure tree of a tagged PDF: headings, cells of tables, descriptions of pictures.
 
 Text carries the number of its marked content, elements of the tree hold these numbers. [ISO 32000-1, 14.7]
 """
@@ -27,7 +27,7 @@ _LONGEST = 20_000  # bytes of what is said of a picture
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell's table, and the row and column in which it begins; ``head``: it names a row or a column."""
+    """Place of a table cell: its table, row and column. ``head``: whether it names a row or a column."""
 
     table: int
     row: int
@@ -37,9 +37,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """By the number of marked content: (element, level) of headings, and where cells stand.
+    """Tags by the number of marked content: (element, level) of headings, and cells of tables.
 
-    ``figures``: what the document says of each picture that it says something of.
+    ``figures``: descriptions of pictures.
     """
 
     headings: Mapping[int, tuple[int, int]] = field(default_factory=dict)

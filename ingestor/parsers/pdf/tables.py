@@ -1,7 +1,7 @@
 """The lines of a PDF's page in the order in which they are read, and tables of figures and texts in columns.
 
-A table becomes one line with rows. Words are taken from the lines that they stand in, so none is lost or
-read twice. Before that, lines that stand beside each other are put in the order in which they are read.
+A table becomes one line with rows. Words are taken from their lines, so none is lost or
+read twice. Before that, adjacent lines are put into reading order.
 """
 
 import re
@@ -63,7 +63,7 @@ def table_line(like: Line, rows: Sequence[Row], header: int) -> Line:
 
 
 def _level(line: Line, other: Line) -> bool:
-    """Tell whether two lines may be parts of one row."""
+    """Whether two lines may be parts of one row."""
     return is_level(line, other) and not line.rows and not other.rows and line.slanted == other.slanted
 
 
@@ -123,7 +123,7 @@ def _gutter(lines: Sequence[Line], begin: int) -> tuple[int, float]:
 
 
 def _are_prose(lines: Sequence[Line], wall: float) -> bool:
-    """Tell whether both sides of a gutter read as prose: long lines of letters without wide gaps."""
+    """Whether both sides of a gutter read as prose: long lines of letters without wide gaps."""
     for side in zip(*(_sides(line, wall) for line in lines), strict=True):
         said = [words for words in side if words]
         text = "".join(word.text for words in said for word in words)
@@ -264,7 +264,10 @@ def _figures_end(lines: Sequence[Line], figures: Sequence[_Figures | None], at: 
 
 
 def _header_above(placed: Sequence[Line], first: Line, left: float, farthest: float) -> int:
-    """Count the lines above a table that name its columns and units; ``left``: of its second column."""
+    """Count the lines above a table that name its columns and units.
+
+    ``left``: left edge of the second column.
+    """
     count = labels = 0
     below = first
     for number, line in enumerate(reversed(placed[-_HEADER:]), 1):
@@ -307,7 +310,7 @@ def _grid(lines: Sequence[Line], leading: float) -> tuple[list[Row], int]:
 
 
 def _region(lines: Sequence[Line], leading: float) -> list[Line]:
-    """Return the lines that may be one table: a cell may begin above the end of the one on its left."""
+    """Return the lines that may be one table: a cell may begin above the end of the cell on its left."""
     first, lowest = lines[0], lines[0].baseline
     region = [first]
     for line in lines[1:]:
@@ -337,7 +340,7 @@ def _levels(region: Sequence[Line]) -> list[list[Line]]:
 
 
 def _clear(levels: Sequence[Sequence[Line]], begin: int) -> tuple[int, list[tuple[float, float]]]:
-    """Return where lines end that leave the same gutters clear, and those."""
+    """Return the end of the lines that leave the same gutters clear, and the gutters."""
     gutters: list[tuple[float, float]] = []
     end = begin
     for number in range(begin, len(levels)):
@@ -383,7 +386,7 @@ def _in_columns(
 
 
 def _is_table(rows: Sequence[Sequence[Sequence[Word]]]) -> bool:
-    """Tell whether most cells are filled, short, and aligned with others of their column."""
+    """Whether most cells are filled, short, and aligned with other cells of their column."""
     filled = [cell for row in rows for cell in row if cell]
     wide = len(rows[0]) if rows else 0
     if (

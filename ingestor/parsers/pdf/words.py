@@ -66,7 +66,7 @@ def read(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
 
 
 def _is_divided(text: PageText, before: int, after: int) -> bool:
-    """Tell whether a word ends between two characters, by all that is painted from one to the other."""
+    """Whether a word ends between two characters, by all that is painted between them."""
     end, widest = text.rights[before], _SYLLABLE
     if text.pieces:
         one, other = (text.pieces.places.get(object_of(text.handle, at) or 0, -1) for at in (before, after))
@@ -77,7 +77,7 @@ def _is_divided(text: PageText, before: int, after: int) -> bool:
 
 
 def _lines(text: PageText) -> Iterator[list[Word]]:
-    """Yield the words of each line; where pdfium puts two lines into one, those of each."""
+    """Yield the words of each line; if pdfium joins two lines, the words of each."""
     chars, ascii_ = text.chars, text.chars.isascii()
     rtl = 0 if ascii_ else len(RTL.findall(chars))
     mostly = 2 * rtl > sum(map(str.isalpha, chars)) if rtl else False
@@ -116,7 +116,7 @@ def _lines(text: PageText) -> Iterator[list[Word]]:
 
 
 def _is_below(text: PageText, word: Word, after: Word) -> bool:
-    """Tell whether pdfium has put a word on the line of another one that stands lower or higher."""
+    """Whether pdfium put a word on the line of a word that is lower or higher."""
     step = abs(after.baseline - word.baseline) / (text.sizes[word.first] or 1.0)
     return step > 1 or (step > 0.5 and after.left < word.right)
 

@@ -17,7 +17,7 @@ _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\xad\ufffe\uffff\ud800-\udfff]")
 
 
 class Composer:
-    """``page`` and ``page_label`` go to every block that is added while they are set."""
+    """Builder of a document's text and blocks. ``page``, ``page_label``: set on every added block."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
@@ -57,7 +57,7 @@ class Composer:
             )  # fmt: skip
 
     def leave_out(self, rule: str, count: int) -> None:
-        """Count words that are left out on purpose; ``rule``: their kind, in plural."""
+        """Count words that are left out on purpose. ``rule``: kind of the words, in plural."""
         self._left_out[rule] += count
 
     def heading(self, text: str, level: int, number: str | None = None, *, close: bool = False) -> None:
@@ -114,7 +114,7 @@ def clean(text: str) -> str:
 
 
 def bare_row(cells: Iterable[str]) -> str:
-    """Return the cells that say something; currency, percent and brackets stand at their numbers."""
+    """Return the cells with content; currency, percent and brackets are joined to their numbers."""
     row = " ".join(_UNSEEN.sub("", " ".join(cells)).split())
     return _APART.sub("", row)
 

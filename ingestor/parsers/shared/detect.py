@@ -1,7 +1,7 @@
 """The content type of a blob, and its parser.
 
 The first bytes speak louder than the source's declaration, and that louder than the name: a PDF called
-notes.txt is a PDF. What the config says of a name (``types``) stands above all but the first bytes.
+notes.txt is a PDF. The config's ``types`` for a name precede everything except the first bytes.
 """
 
 import re
@@ -207,7 +207,7 @@ def _pattern(signatures: tuple[tuple[int, bytes, str], ...]) -> re.Pattern[bytes
 
 
 def _is_binary(head: bytes) -> bool:
-    """Whether NUL bytes stand in it as no text has them: a few among text alone are damage."""
+    """Whether it has NUL bytes as no text has them: a few among text alone are damage."""
     if b"\0" not in head or head.startswith(_MARKS) or utf16_without_mark(head):
         return False
     few = max(len(head) >= _SOME_TEXT, len(head) // 100)

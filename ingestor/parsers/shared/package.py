@@ -1,8 +1,8 @@
 """Zipped packages of XML parts, as Office, OpenDocument and EPUB files are: opened with suspicion.
 
 Sizes are checked against the archive's directory before anything is unpacked, and zipfile gives no more of a
-member than the directory says. Declarations of entities are refused, declarations that stand in another file
-are not read, and neither is anything else outside the package.
+member than the directory says. Declarations of entities are refused, declarations in another file are not
+read, and neither is anything else outside the package.
 """
 
 import io
@@ -148,9 +148,9 @@ def xml(data: bytes, name: str) -> Element:
 
 
 def stream(data: bytes, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
-    """The children of those elements that are ``wanted``, each complete, and forgotten afterwards.
+    """Yield the ``wanted`` elements, each complete, and release it afterwards.
 
-    Raises BadDocument, perhaps in the middle.
+    Raises BadDocument, also in the middle.
     """
     _refuse_declarations(data, name)
     path, outer = list[Element](), _DEEP  # open elements, and how deep the one that is wanted stands

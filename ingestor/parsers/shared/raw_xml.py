@@ -23,7 +23,7 @@ _TEXT = re.compile(rb">([^<]+)")
 
 
 def of_office(part: bytes) -> int:
-    """Words in the ``t`` elements of DOCX and PPTX, those of one paragraph put together."""
+    """Return the words in ``t`` elements of DOCX and PPTX; texts of one paragraph are joined."""
     return _count(b"".join([text or b" " for text in _OFFICE.findall(part)]))
 
 
