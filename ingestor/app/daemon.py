@@ -216,6 +216,7 @@ class Loop:
     no_service: str = ""  # why there is no service port although the config wants one
     _now: float = 0.0  # POSIX seconds, at the last step
     _counted: int = 0  # documents that are not settled, and from when on they are counted again
+    _counted_bytes: int = 0
     _count_after: float = 0.0  # seconds by ``ticks``
     _complained: str = ""
     _outdated: bool = False  # the engine must be configured again
@@ -341,7 +342,8 @@ class Loop:
     def live(self) -> Live:
         """Return the current progress, for other processes and for the screen."""
         engine, embedded = self.running.engine, self.running.embedding.counts()
-        sources = [document.entry.source for document in engine.flight.documents()]
+        entries = [document.entry for document in engine.flight.documents()]
+        sources = [entry.source for entry in entries]
         stepped, left = embedded.known
         return Live(
             started=self.started,
@@ -349,6 +351,8 @@ class Loop:
             pid=os.getpid(),
             in_flight={str(source): sources.count(source) for source in set(sources)},
             waiting=self._waiting(),
+            bytes_waiting=self._counted_bytes,
+            bytes_in_flight=sum((entry.item and entry.item.size) or 0 for entry in entries),
             tally=dict(engine.writer.tally),
             texts=embedded.texts,
             texts_stepped=stepped,
@@ -379,7 +383,8 @@ class Loop:
         """
         begun = self.running.ports.ticks()
         if begun >= self._count_after or not self.running.engine.flight.rows():
-            self._counted = Reports(self.running.engine.journal).due()
+            reports = Reports(self.running.engine.journal)
+            self._counted, self._counted_bytes = reports.due(), reports.due_bytes()
             self._count_after = begun + 20 * (self.running.ports.ticks() - begun)
         return self._counted
 

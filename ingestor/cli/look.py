@@ -121,9 +121,10 @@ def query(
     name = collection[0] if collection is not None and len(collection) == 1 else collection
     alone = "Starting Chroma and searching (a running daemon is faster)"
     doing = "Searching" if project.is_running() else alone
+    question = " ".join(text)
     with progress.busy(doing, as_json):
         answer = project.search(
-            " ".join(text),
+            question,
             collection=name,
             n=n,
             where=filter_,
@@ -133,8 +134,10 @@ def query(
             distinct=distinct,
         )
     missing = 0 if as_json else project.unsearchable()
-    shown = excerpt.show_hits if budget is None and expand == "none" else excerpt.show_passages
-    shown(answer, as_json, missing)
+    if budget is None and expand == "none":
+        excerpt.show_hits(answer, as_json, missing, question)
+    else:
+        excerpt.show_passages(answer, as_json, missing)
 
 
 def _filter(where: str | None) -> dict[str, object] | None:

@@ -62,6 +62,8 @@ def init(
     path = path if documents is None else CONFIG
     if path.exists():
         fail(f"{path} exists already; name another file, or move it away", USAGE)
+    if documents is None and path.suffix not in (".yaml", ".yml"):
+        fail(f"{path} is no folder, and the name of a config file ends in .yaml: name one of the two", USAGE)
     if not path.parent.exists():
         make = f"mkdir -p {shlex.quote(str(path.parent))}"
         fail(f"{path} cannot be written: there is no folder {path.parent}; to make it: {make}", FAILED)

@@ -1,8 +1,8 @@
 """``ingestor try``: a sample of a folder, indexed in a temporary state that leaves nothing behind.
 
-The time to the first answer is bounded: indexing of the sample stops after ``BUDGET`` seconds, and what is
-indexed by then is searched. A shell in a session of its own waits for the end of this process and removes the
-temporary folder, also after ``kill -9``.
+The time to the first answer is bounded: indexing of the sample stops after ``BUDGET`` seconds, or once a
+record is written if that comes later. The records of that time are searched. A shell in a session of its own
+waits for the end of this process and removes the temporary folder, also after ``kill -9``.
 """
 
 import json
@@ -161,7 +161,7 @@ def _show(trial: Trial, answer: "Answer") -> None:
         for each in trial.questions:
             print(f"  {each}")
     print(f"\nAnswer to {quote(trial.question)}:\n")
-    excerpt.show_hits(answer, False)
+    excerpt.show_hits(answer, False, question=trial.question)
 
 
 def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Project":
@@ -215,7 +215,7 @@ def _index(
 
     def watch(progress: "SyncProgress") -> None:
         note(f"{counted(progress.done, 'document')} done, {counted(progress.texts, 'text')} embedded")
-        if time.monotonic() > deadline and (reports or progress.done):
+        if time.monotonic() > deadline and (reports or progress.records):
             stop.set()
 
     for documents in (order[:FIRST], order):

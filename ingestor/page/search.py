@@ -101,7 +101,8 @@ def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
     for name in names if collection == ALL else [collection]:
         with words_of(daemon.lexical.reading(), collection_of(daemon, name).uuids) as words:
             if words.db is not None and words.number is not None:
-                wanted |= telling(words.db, words.number, query)
+                words_asked = telling(words.db, words.number, query)
+                wanted |= {word for word in words_asked if len(word) > 1 or not word.isascii()}
     columns = [_column(daemon, replace(question, mode=each), wanted) for each in modes]
     return {**values, **fixed, "columns": columns}
 

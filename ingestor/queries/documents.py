@@ -72,14 +72,18 @@ def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -
 
 
 def history(journal: Journal, source: str | None, document: str | None, n: int) -> list[Event]:
-    """Return the last events, newest first. Raises BadRequest if there is no such document.
+    """Return the last events, newest first. Raises BadRequest if there is no such document or source.
 
     ``source``, ``document``: only theirs. A removed document is known by its last key and its id.
     """
     id_ = None
     if document is not None:
         id_ = id_of(journal, document) or find_documents(journal, document)[0].document_id
-    return [explained(one) for one in happened(journal, source, id_, n)]
+    events = [explained(one) for one in happened(journal, source, id_, n)]
+    known = sources_of(journal)
+    if source is not None and source not in known and not events:
+        raise BadRequest(f"no source {source!r} has a history; known: {', '.join(known) or 'none yet'}")
+    return events
 
 
 def explained(one: Event) -> Event:

@@ -31,6 +31,8 @@ class Live:
     pid: int = 0
     in_flight: dict[str, int] = field(default_factory=dict)  # documents by source
     waiting: int = 0  # documents due or in flight
+    bytes_waiting: int = 0  # of these documents, as they are listed
+    bytes_in_flight: int = 0
     tally: dict[str, int] = field(default_factory=dict)
     texts: int = 0  # embedded since the start, without cached ones
     texts_stepped: int = 0  # texts, those of the round under way included
@@ -83,13 +85,22 @@ class SyncProgress:
     begun: int = 0
     loading: bool = False  # a model, into memory
     at: float = 0.0  # POSIX seconds
+    records: int = 0  # added
+    bytes_known: int = 0  # of documents done, begun and waiting, as they are listed
+    bytes_read: int = 0  # of documents done and begun
+    loaded: float = 0.0  # seconds of ``seconds`` before the model could embed
 
     @property
     def expected(self) -> float:
-        """Return texts of all documents: those of unread ones are estimated from the others."""
-        known = self.done + self.begun
-        average = (self.texts + self.left) / known if known else 0.0
-        return max(self.texts + self.left, average * (self.done + self.waiting))
+        """Return texts of all documents: those of unread ones are estimated from the others.
+
+        They are taken to be as dense as the others by listed bytes, since large documents are read last; by
+        number where no size is listed.
+        """
+        read, known = self.bytes_read, self.bytes_known
+        if not read:
+            read, known = self.done + self.begun, self.done + self.waiting
+        return (self.texts + self.left) * max(1.0, known / read if read else 1.0)
 
     @property
     def share(self) -> float:
@@ -103,13 +114,14 @@ class SyncProgress:
     @property
     def rate(self) -> float | None:
         """Return texts embedded a second; None while that is unknown, or no text waits."""
-        waits = self.left or not self.waiting
-        return self.texts / self.seconds if self.texts and waits and self.seconds >= 1 else None
+        waits, worked = self.left or not self.waiting, self.seconds - self.loaded
+        return self.texts / worked if self.texts and waits and worked >= 1 else None
 
     @property
     def seconds_left(self) -> float | None:
-        if self.waiting and 0 < self.share < 1 and self.seconds >= 1:
-            return self.seconds / self.share - self.seconds
+        worked = self.seconds - self.loaded
+        if self.waiting and 0 < self.share < 1 and worked >= 1:
+            return worked / self.share - worked
         return None
 
 
@@ -120,24 +132,33 @@ class Meter:
     show: Callable[[SyncProgress], None]
     _rest: Live = field(default_factory=Live)
     _begun: float | None = None  # POSIX seconds
+    _bytes: int = 0  # most that waited at once
+    _loaded: float = 0.0  # POSIX seconds of the last reading before the model could embed
 
     def __call__(self, live: Live) -> None:
         self._begun = live.at if self._begun is None else self._begun
+        self._bytes = max(self._bytes, live.bytes_waiting)
+        texts = live.texts_stepped - self._rest.texts_stepped
+        self._loaded = live.at if live.loading and not texts else max(self._loaded, self._begun)
         self.show(
             SyncProgress(
                 _count_done(live) - _count_done(self._rest),
                 live.waiting,
-                texts=live.texts_stepped - self._rest.texts_stepped,
+                texts=texts,
                 seconds=live.at - self._begun,
                 listing=live.listing,
                 left=live.texts_left,
                 begun=sum(live.in_flight.values()),
                 loading=live.loading,
                 at=live.at,
+                records=live.tally.get("records_added", 0) - self._rest.tally.get("records_added", 0),
+                bytes_known=self._bytes,
+                bytes_read=self._bytes - max(0, live.bytes_waiting - live.bytes_in_flight),
+                loaded=self._loaded - self._begun,
             )
         )
         if not live.waiting:
-            self._rest, self._begun = live, None
+            self._rest, self._begun, self._bytes = live, None, 0
 
 
 def _count_done(live: Live) -> int:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ingestor.cli.output.excerpt import LINES, excerpt, show_hits, show_passages
+from ingestor.cli.output.excerpt import LINES, excerpt, find_matches, show_hits, show_passages
 from ingestor.model import Hit, RecordId
 from ingestor.search.values import Answer, Copy, Found, Passage, Ranks
 
@@ -69,6 +69,39 @@ def test_excerpt_is_cut_at_a_word() -> None:
     kept = " ".join(shown).removesuffix(" …")
     assert kept != " ".join(shown)
     assert f"{PROSE} " * 20 == f"{kept} " + (f"{PROSE} " * 20)[len(kept) + 1 :]
+
+
+LONG = f"{PROSE} " * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "shown"),
+    [
+        (
+            f"{LONG}\n\nLoans cost two euros. Ask at the desk.",
+            "What does a loan cost?",
+            "… Loans cost two euros.",
+        ),
+        (f"Loans cost two euros. {LONG}", "What does a loan cost?", "Loans cost two euros."),
+        (f"{LONG}\n\n- Loans cost two euros.", "What does a loan cost?", "…\n- Loans cost two euros."),
+        (f"{LONG}Die Ausleihe kostet zwei Euro.", "Was kosten Ausleihen?", "… Die Ausleihe kostet"),
+        (f"{LONG}", "How is the weather?", "The library opens"),
+        (
+            "| item | cost |\n|---|---|\n" + "| visit | none |\n" * 9 + "| loan | two euros |",
+            "Is a loan free?",
+            "…\nitem   cost\n────────────────\nloan   two euros",
+        ),
+    ],
+)
+def test_excerpt_shows_the_sentence_that_matches(text: str, question: str, shown: str) -> None:
+    (match,) = find_matches(question, [text], ["de" if "Euro." in text else "en"])
+    assert "\n".join(excerpt(text, 40, match)).startswith(shown)
+
+
+def test_words_in_every_hit_count_less_than_rare_ones() -> None:
+    texts = ["The loan of the book. The fee is two euros.", "The loan of the map. The hours of the day."]
+    fee, _ = find_matches("What is the fee of the loan?", texts, ["en", "en"])
+    assert texts[0][slice(*fee)] == "The fee is two euros."
 
 
 @given(st.text(max_size=400), st.integers(20, 100))

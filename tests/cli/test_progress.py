@@ -27,9 +27,9 @@ def test_stretch_lasts_while_work_waits() -> None:
     ):
         meter(reading)
     assert seen == [
-        SyncProgress(0, 4, 0, 0.0, at=100),
-        SyncProgress(3, 1, 50, 10.0, at=110),
-        SyncProgress(4, 0, 60, 12.0, at=112),
+        SyncProgress(0, 4, 0, 0.0, at=100, records=99),
+        SyncProgress(3, 1, 50, 10.0, at=110, records=99),
+        SyncProgress(4, 0, 60, 12.0, at=112, records=99),
         SyncProgress(0, 2, 0, 0.0, at=9000),
         SyncProgress(2, 0, 10, 4.0, at=9004),
     ]
@@ -96,6 +96,29 @@ def test_progress_counts_texts_of_texts_known_with_rate_and_time_left(
     stretch: SyncProgress, words: str
 ) -> None:
     assert work_words(stretch) == words
+
+
+def test_time_left_counts_large_documents_that_are_read_last() -> None:
+    seen: list[SyncProgress] = []
+    meter = Meter(seen.append)
+    meter(Live(at=100, waiting=100, bytes_waiting=10_000_000))
+    tally = {"added": 90, "records_added": 200}
+    meter(Live(at=110, waiting=10, bytes_waiting=9_500_000, tally=tally, texts_stepped=500))
+    assert (seen[-1].records, seen[-1].expected) == (200, 10_000)
+    assert seen[-1].seconds_left == 190.0
+
+
+def test_rate_and_time_left_leave_out_loading_of_the_model() -> None:
+    seen: list[SyncProgress] = []
+    meter = Meter(seen.append)
+    for at, texts in ((100.0, 0), (109.0, 0), (111.0, 20)):
+        meter(
+            Live(
+                at=at, waiting=40, loading=not texts, texts_stepped=texts, texts_left=380, in_flight={"a": 40}
+            )
+        )
+    assert [each.rate for each in seen] == [None, None, 10.0]
+    assert [each.seconds_left for each in seen] == [None, None, 38.0]
 
 
 def test_bar_moves_with_texts_while_documents_stand_still() -> None:

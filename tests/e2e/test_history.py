@@ -61,6 +61,11 @@ def test_history_names_a_source_that_is_held_and_released(synced: Project, ask: 
     assert released[0] == "released"
 
 
+def test_history_of_an_unknown_source_names_known_ones(synced: Project, ask: Ask) -> None:
+    answer = ask("history", "--source", "dcos")
+    assert (answer.code, answer.err) == (2, "no source 'dcos' has a history; known: docs\n")
+
+
 def test_history_of_an_unknown_document_names_near_ones(synced: Project, ask: Ask) -> None:
     done = ask("history", "a.tx")
     assert done.code == 2 and "a.txt" in done.err

@@ -461,6 +461,17 @@ def test_what_is_kept_of_a_config_is_no_secret(synced: Project, monkeypatch: pyt
             in_force(synced.config, {"SIZE": "61"})
 
 
+def test_init_of_a_missing_folder_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["ingestor", "init", "notez"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert (end.value.code, [*tmp_path.iterdir()]) == (2, [])
+    assert capsys.readouterr().err.startswith("notez is no folder")
+
+
 @pytest.mark.parametrize("path", ["nowhere/config.yaml", "file/config.yaml"])
 def test_mistake_is_told_without_the_number_that_the_system_has_for_it(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
+from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,14 +19,17 @@ from rich.text import Text
 from ingestor.cli.output.console import out, print_wrapped
 from ingestor.cli.usage import command
 from ingestor.core.escape import escape_invisible, line
+from ingestor.lexical.terms import question_words, terms
 from ingestor.search.values import NOT_RERANKED, below_header, heading_of, place_of
 from ingestor.search.values import as_json as as_parsed
+from ingestor.text.sentences import sentences
 from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.model import Metadata
     from ingestor.queries.documents import Shown
     from ingestor.search.values import Answer, Copy
+    from ingestor.text.spans import Span
 
 WIDEST = 100  # columns: longer lines are hard to read
 LINES = 6  # of an answer's text that are shown
@@ -39,18 +44,23 @@ _PADDING = re.compile(r"( ) +|(---)-+")  # of a table's cells, and of the line b
 _OWN_LINE = re.compile(r"\s*(?:[|>#]|[-*+] |\d+[.)] )|\s{4}")  # Markdown that means its line end
 
 
-def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
-    """Print hits. ``unsearchable``: documents with a change that readers do not see yet."""
+def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0, question: str = "") -> None:
+    """Print hits, each from its sentence with most words of the question on.
+
+    ``unsearchable``: documents with a change that readers do not see yet.
+    """
     if as_json:
         print(json.dumps(as_parsed(answer)))
         return
     _print_fallback(answer)
-    for hit in answer.hits:
+    texts = [below_header(hit.document, hit.metadata.get("table_header")) for hit in answer.hits]
+    languages = [str(hit.metadata.get("language") or "") for hit in answer.hits]
+    matches = find_matches(question, texts, languages)
+    for hit, text, match in zip(answer.hits, texts, matches, strict=True):
         out.print(Text.assemble((f"{hit.score:5.3f}  ", "bold green"), (line(_place(hit.metadata)), "cyan")))
         if heading := heading_of(hit.metadata):
-            print_wrapped(Text(line(heading), "bold"), INDENT)
-        text = below_header(hit.document, hit.metadata.get("table_header"))
-        for shown in excerpt(text, min(out.width, WIDEST) - len(INDENT)):
+            print_wrap(Text(line(heading), "bold"), INDENT)
+        for shown in excerpt(text, min(out.width, WIDEST) - len(INDENT), match):
             out.print(Text(INDENT + shown))
         _print_copies(hit.also_in, INDENT)
         out.print()
@@ -80,7 +90,7 @@ def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
 def _print_copies(copies: Sequence[Copy], indent: str) -> None:
     names = dict.fromkeys(_place({"source": copy.source}) for copy in copies)
     if names:
-        print_wrapped(Text(f"also in {line(', '.join(names))}", "dim"), indent)
+        print_wrap(Text(f"also in {line(', '.join(names))}", "dim"), indent)
 
 
 def _print_unseen(answer: Answer, unsearchable: int, has_hits: bool) -> None:
@@ -118,31 +128,70 @@ def show_chunks(shown: Shown, as_json: bool, config: Path) -> None:
     out.print(Text(line(f"{document.document}  ({where})"), "bold"))
     if document.state != "settled":
         reason = "" if document.reason is None else f": {line(document.reason)}"
-        print_wrapped(Text.assemble((document.state, "yellow"), reason))
+        print_wrap(Text.assemble((document.state, "yellow"), reason))
     for number, record in enumerate(shown.records):
         out.print()
         out.print(Text(line(_span(str(record.id), record.metadata)), "bold cyan"))
         if context := record.metadata.get("context"):
-            print_wrapped(Text(line(f"in front: {' | '.join(str(context).splitlines())}"), "dim"))
+            print_wrap(Text(line(f"in front: {' | '.join(str(context).splitlines())}"), "dim"))
         out.print(Text(escape_invisible(record.text), "yellow" if number % 2 else "default"))
     if not shown.records:
         print("the document has no records")
 
 
-def excerpt(text: str, width: int) -> list[str]:
-    """Return the beginning of a text in at most ``LINES`` lines of ``width`` columns, cut at words.
+def find_matches(question: str, texts: Sequence[str], languages: Sequence[str]) -> list[Span]:
+    """Return the sentence of each text that holds most words of the question; rare words count more."""
+    words = question_words(question, languages)
+    held: list[dict[Span, set[int]]] = []  # by text: the words of each sentence, by their number
+    for text, language in zip(texts, languages, strict=True):
+        spans = sentences(text, language=language or None)
+        found = {span: {*terms(text[slice(*span)], language), *terms(text[slice(*span)])} for span in spans}
+        held.append(
+            {
+                span: {at for at, forms in enumerate(words) if not each.isdisjoint(forms)}
+                for span, each in found.items()
+            }
+        )
+    times = Counter(word for each in held for present in each.values() for word in present)
+    total = sum(map(len, held))
 
+    def weigh(present: set[int]) -> float:
+        return sum(log((total + 1) / times[word]) for word in present)
+
+    return [
+        max(((weigh(each[span]), -span[0], span) for span in each), default=(0, 0, (0, 0)))[2]
+        for each in held
+    ]
+
+
+def excerpt(text: str, width: int, match: Span = (0, 0)) -> list[str]:
+    """Return at most ``LINES`` lines of ``width`` columns, cut at words.
+
+    They are the beginning, or begin at ``match`` if it ends below them; in a table its header stays above.
     Wrapped paragraphs are joined; lists, headings and code keep their lines; tables get columns.
     """
+    wrapped = _lines(text, width)
+    if len(wrapped) > LINES < len(_lines(text[: match[1]], width)):
+        before, rest = text[: match[0]], text[match[0] :]
+        above = [*takewhile(_is_row, reversed(before.splitlines()))]
+        is_inside = len(above) > 1 and _is_row(rest.partition("\n")[0]) and _RULE.fullmatch(above[-2])
+        header = above[:-3:-1] if is_inside else []
+        is_line = _OWN_LINE.match(rest) is not None
+        wrapped = _lines("\n".join([*header, rest]) if is_line else f"… {rest}", width)
+        wrapped = ["…", *wrapped] if is_line else wrapped
+    if len(wrapped) <= LINES:
+        return wrapped
+    *whole, last = wrapped[:LINES]
+    return [*whole, f"{_wrap(last, width - 2)[0]} …"]
+
+
+def _lines(text: str, width: int) -> list[str]:
     wrapped = list[str]()
     for is_table, paragraphs in groupby(_paragraphs(escape_invisible(text)), _is_row):
         rows = list(paragraphs)
         columns = _columns(rows, width) if is_table else []
         wrapped += columns or [part for row in rows for part in _wrap(row, width)]
-    if len(wrapped) <= LINES:
-        return wrapped
-    *whole, last = wrapped[:LINES]
-    return [*whole, f"{_wrap(last, width - 2)[0]} …"]
+    return wrapped
 
 
 def _is_row(paragraph: str) -> bool:

@@ -27,6 +27,7 @@ _IGNORE_FILE = 256 * 1024  # bytes
 _IN_FORCE = 10_000  # patterns of all ignore files that judge one name
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _log = logging.getLogger(__name__)
+_logged = set[tuple[str, str]]()  # folders that had a file left out, with the reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class Walk:
         if entry.is_symlink():
             return self._link(place, name, ignores) if self._selection.symlinks != "skip" else None
         if self._is_included(place, name, is_directory=False):
-            _log_left_out(f"{self._path}/{place.path}{name}", _NO_FILE)
+            _log_left_out(self._path, f"{self._path}/{place.path}{name}", _NO_FILE)
         return None
 
     def _place(self, place: _Place, name: str, real: str, ignores: Ignores, linked: bool) -> _Place:
@@ -142,7 +143,7 @@ class Walk:
         if stat.S_ISREG(facts.st_mode):
             return self._file(place, name, facts)
         if not stat.S_ISDIR(facts.st_mode):
-            _log_left_out(str(holder / name), _NO_FILE)
+            _log_left_out(self._path, str(holder / name), _NO_FILE)
             return None
         if self._is_excluded(place.path + name, name, ignores, True):
             return None
@@ -154,14 +155,14 @@ class Walk:
         """The real path and the status of a link's target; None if the link may not be followed."""
         real = real_path(self._path, link)
         if real.startswith("/") and self._selection.symlinks != "follow":
-            _log_left_out(link, "a link that leads out of the folder")
+            _log_left_out(self._path, link, "a link that leads out of the folder")
             return None
         try:
             return real, status(self._root, real)
         except OSError as error:
             if error.errno not in _NOWHERE:
                 raise
-            _log_left_out(link, "a link that leads nowhere")
+            _log_left_out(self._path, link, "a link that leads nowhere")
             return None
 
     def _is_included(self, place: _Place, name: str, is_directory: bool) -> bool:
@@ -195,9 +196,13 @@ class Walk:
 
 
 @lru_cache(maxsize=4096)
-def _log_left_out(path: str, why: str) -> None:
-    """Logged once, not at every scan."""
-    _log.info("file left out (%s): %s", why, path)
+def _log_left_out(folder: str, path: str, why: str) -> None:
+    """Log a file once, not at every scan: the first of a folder for each reason, and further ones for -v."""
+    if (folder, why) in _logged:
+        _log.debug("file left out (%s): %s", why, path)
+    else:
+        _logged.add((folder, why))
+        _log.info("file left out (%s; -v logs further ones): %s", why, path)
 
 
 @lru_cache(maxsize=4096)

@@ -151,6 +151,11 @@ class Reports:
                          + (SELECT COUNT(*) FROM documents WHERE {GONE} AND {IN_FORCE})"""
         return int(self._journal.select(query)[0][0])
 
+    def due_bytes(self) -> int:
+        """Sum the listed bytes of the documents to index, without quarantined ones."""
+        query = f"SELECT coalesce(SUM(size), 0) FROM documents WHERE {PENDING} AND {IN_FORCE}"
+        return int(self._journal.select(query)[0][0])
+
     def records(self, collection: EditionName) -> int:
         query = "SELECT COUNT(*) FROM records JOIN documents ON id = document WHERE collection = ?"
         return int(self._journal.select(query, (collection,))[0][0])

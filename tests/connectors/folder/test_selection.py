@@ -196,14 +196,16 @@ def test_symbolic_links_follow_their_policy(
         assert linking.keys(key) == {key}
 
 
-def test_file_left_out_is_logged_once(
+def test_file_left_out_is_logged_once_and_for_each_reason_at_level_info(
     tmp_path: Path, world: FolderWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     linked(tmp_path, world)
     os.mkfifo(world.root / "fifo.md")
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.DEBUG, "ingestor"):
         world.keys()
         world.keys()
+    reasons = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+    assert len(reasons) == len({reason.partition(";")[0] for reason in reasons}) == 3
     assert sorted(record.getMessage().rsplit("/", 1)[1] for record in caplog.records) == [
         "broken.md",
         "fifo.md",
