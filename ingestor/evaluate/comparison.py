@@ -174,6 +174,7 @@ class Facts:
     written: int  # of them, by a language model
     budget: int
     search: str = "dense"  # of the picked strategy
+    keywords: int = 0  # of the questions: words of a sentence, in languages without templates
 
 
 def verdict(comparison: Comparison, current: int | None) -> Verdict:
@@ -240,6 +241,11 @@ def words(given: Verdict, comparison: Comparison, facts: Facts, exceptions: Sequ
             f"{_part(facts.made, facts)} made from the documents without a language model: "
             "the order of strategies and their differences can be trusted more than the height of their "
             "recall."
+        )
+    if facts.keywords:
+        sentences.append(
+            f"{_part(facts.keywords, facts)} keywords, since only English sentences become questions: "
+            "ask your own from a file, or by --ask-model."
         )
     if facts.written:
         sentences.append(

@@ -263,6 +263,10 @@ def _conclude(
         sum(question.origin == "model" for question in questions),
         request.budgets[0],
         outcomes[decision.pick].mode,
+        sum(
+            question.origin == "made" and not question.text.endswith(("?", "？", "؟"))
+            for question in questions
+        ),
     )
     text = words(decision, decisive, facts, exceptions)
     return Evaluation(

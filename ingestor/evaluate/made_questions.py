@@ -4,7 +4,7 @@ A document's own questions, such as the headings of an FAQ, are asked as they ar
 definitions. In English a template turns a sentence around: "If the wind is strong, close the gate" becomes
 "What happens if the wind is strong?". The first template that fits decides. It asks for the main clause, the
 object or the figure, and leaves that part out. A sentence that fits no template is asked for by two of its
-noun phrases, after all others. In other languages the question is half of a sentence's words.
+noun phrases, after all others. In other languages the question is a sentence's five rarest words.
 
 The excerpt to find is the sentence with its neighbours, the definition, or the answer below a question.
 Without the neighbours the order of strategies was wrong: chunks of 30 tokens, each about one sentence, scored
@@ -18,8 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
-import numpy as np
-
 from ingestor.core.fingerprint import text_digest
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.model import Document
@@ -28,7 +26,7 @@ from ingestor.text.spans import Span, inside, trim
 
 _WORD = re.compile(r"\w[\w'’-]*")
 _FEWEST, _MOST = 8, 80  # words of an excerpt
-_KEPT = 0.5
+_KEYWORDS = 5  # words of a question in a language without templates
 _SHORTEST = 3  # words of a question
 _GAP = 2  # characters between two sentences of one excerpt
 _TERM = 60  # characters of the longest term
@@ -237,6 +235,11 @@ def make_questions(documents: Sequence[Document], count: int, seed: int = 0) -> 
         (number, each) for number, document in enumerate(documents) for each in _candidates(document)
     ]
     times = Counter(each.asked.casefold() for _, each in candidates)
+    words = (
+        Counter[str]()
+        if all(each.asked for _, each in candidates)
+        else Counter(_WORD.findall(whole.casefold()))
+    )
 
     def digest(number: int, each: _Candidate) -> str:
         return text_digest(f"{salt}{number} {texts[number][slice(*each.span)]}")
@@ -244,7 +247,7 @@ def make_questions(documents: Sequence[Document], count: int, seed: int = 0) -> 
     def make() -> Iterator[EvalQuestion]:
         for number, each in sorted(candidates, key=lambda pair: (pair[1].rank, digest(*pair), pair[1].span)):
             text = texts[number][slice(*each.span)]
-            asked = each.asked or _half(text, digest(number, each))
+            asked = each.asked or _keywords(text, words)
             is_clear = not each.asked or times[each.asked.casefold()] == 1
             if asked and is_clear and whole.count(text) == 1:
                 yield EvalQuestion(asked, (Excerpt(number, *each.excerpt),), origin="made")
@@ -453,9 +456,8 @@ def _singular(phrase: str) -> str:
     return " ".join(words[:-1] if is_verb and len(words) > 2 else words)
 
 
-def _half(text: str, digest: str) -> str:
-    """Return half of the words of a sentence; "" if they are too few."""
-    words = _WORD.findall(text)
-    draws = np.random.default_rng(int(digest, 16)).random(len(words))
-    kept = [word for word, draw in zip(words, draws, strict=True) if draw < _KEPT]
-    return " ".join(kept) if len(kept) >= _SHORTEST else ""
+def _keywords(text: str, times: Mapping[str, int]) -> str:
+    """Return the rarest words of a sentence in its order; "" if they are too few."""
+    words = list(dict.fromkeys(_WORD.findall(text)))
+    rarest = sorted(words, key=lambda word: (times[word.casefold()], -len(word)))[:_KEYWORDS]
+    return " ".join(word for word in words if word in rarest) if len(words) >= _SHORTEST else ""

@@ -140,3 +140,10 @@ def test_no_interval_of_a_mean_passes_what_is_possible() -> None:
     mean, whole = compare(scores, [0] * 10 + [1] * 10 + [2] * 10).means
     assert 0.8 <= mean.low < mean.mean < mean.high == 1
     assert (whole.low, whole.mean, whole.high) == (1, 1, 1)
+
+
+def test_verdict_counts_questions_that_are_keywords() -> None:
+    comparison = compare(np.ones((1, 9)), [0] * 9)
+    facts = Facts(["S0"], [100], [0], 0, 9, 9, 0, 500, keywords=7)
+    said = words(verdict(comparison, 0), comparison, facts, [])
+    assert "7 of the questions were keywords" in said and "--ask-model" in said

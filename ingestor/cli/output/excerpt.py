@@ -59,7 +59,7 @@ def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0, question: st
     for hit, text, match in zip(answer.hits, texts, matches, strict=True):
         out.print(Text.assemble((f"{hit.score:5.3f}  ", "bold green"), (line(_place(hit.metadata)), "cyan")))
         if heading := heading_of(hit.metadata):
-            print_wrap(Text(line(heading), "bold"), INDENT)
+            print_wrapped(Text(line(heading), "bold"), INDENT)
         for shown in excerpt(text, min(out.width, WIDEST) - len(INDENT), match):
             out.print(Text(INDENT + shown))
         _print_copies(hit.also_in, INDENT)
@@ -90,7 +90,7 @@ def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
 def _print_copies(copies: Sequence[Copy], indent: str) -> None:
     names = dict.fromkeys(_place({"source": copy.source}) for copy in copies)
     if names:
-        print_wrap(Text(f"also in {line(', '.join(names))}", "dim"), indent)
+        print_wrapped(Text(f"also in {line(', '.join(names))}", "dim"), indent)
 
 
 def _print_unseen(answer: Answer, unsearchable: int, has_hits: bool) -> None:
@@ -128,12 +128,12 @@ def show_chunks(shown: Shown, as_json: bool, config: Path) -> None:
     out.print(Text(line(f"{document.document}  ({where})"), "bold"))
     if document.state != "settled":
         reason = "" if document.reason is None else f": {line(document.reason)}"
-        print_wrap(Text.assemble((document.state, "yellow"), reason))
+        print_wrapped(Text.assemble((document.state, "yellow"), reason))
     for number, record in enumerate(shown.records):
         out.print()
         out.print(Text(line(_span(str(record.id), record.metadata)), "bold cyan"))
         if context := record.metadata.get("context"):
-            print_wrap(Text(line(f"in front: {' | '.join(str(context).splitlines())}"), "dim"))
+            print_wrapped(Text(line(f"in front: {' | '.join(str(context).splitlines())}"), "dim"))
         out.print(Text(escape_invisible(record.text), "yellow" if number % 2 else "default"))
     if not shown.records:
         print("the document has no records")
