@@ -143,7 +143,7 @@ def test_no_interval_of_a_mean_passes_what_is_possible() -> None:
 
 
 def test_verdict_counts_questions_that_are_keywords() -> None:
-    comparison = compare(np.ones((1, 9)), [0] * 9)
-    facts = Facts(["S0"], [100], [0], 0, 9, 9, 0, 500, keywords=7)
+    comparison = compare(np.ones((2, 9)), [0] * 9)
+    facts = Facts(["S0", "S1"], [100, 100], [0, 0], 0, 9, 9, 0, 500, keywords=7)
     said = words(verdict(comparison, 0), comparison, facts, [])
     assert "7 of the questions were keywords" in said and "--ask-model" in said
