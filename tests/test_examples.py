@@ -194,6 +194,8 @@ def test_entry_for_registries_names_the_distribution_and_its_version() -> None:
     assert (entry["version"], package["version"]) == (ingestor.__version__, ingestor.__version__)
     assert package["identifier"] == "chroma-ingestor"
     assert len(entry["description"]) <= 100, "the limit of the registry"
+    readme = (EXAMPLES.parent / "README.md").read_text("utf-8")
+    assert f"mcp-name: {entry['name']} " in readme, "PyPI's page is how the registry knows the owner"
 
 
 def test_every_example_is_listed_and_run() -> None:
