@@ -69,6 +69,51 @@ def test_tool_of_a_langchain_agent_cites_the_passage(project: Project) -> None:
     assert "handbook.md:1 How long may I keep a book?" in said
 
 
+AGENT = """
+import sys
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_agent import search_tool
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+
+class Scripted(BaseChatModel):
+    _llm_type = "scripted"
+
+    def bind_tools(self, tools: Any, **options: Any) -> "Scripted":
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+        last = messages[-1]
+        call = {"name": "search", "args": {"question": last.content}, "id": "1"}
+        reply = AIMessage("", tool_calls=[call])
+        if isinstance(last, ToolMessage):
+            reply = AIMessage(f"The documents say: {last.content}")
+        return ChatResult(generations=[ChatGeneration(message=reply)])
+
+
+agent = create_agent(Scripted(), [search_tool(int(sys.argv[2]))])
+print(agent.invoke({"messages": [{"role": "user", "content": sys.argv[1]}]})["messages"][-1].content)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_langchain_agent_calls_the_tool_and_answers_from_the_passage(
+    project: Project, tmp_path: Path
+) -> None:
+    """A script stands for the language model: it asks the tool, then repeats what the tool returned."""
+    python = readers("chromadb==1.5.9", "langchain-chroma==1.1.0", "langchain==1.5.2")
+    shutil.copy(EXAMPLES / "langchain_agent.py", tmp_path)
+    (tmp_path / "agent.py").write_text(AGENT)
+    said = ran(python, project, str(tmp_path / "agent.py"), QUESTION, str(project.port))
+    assert said.startswith("The documents say: [1] ")
+    assert ANSWER in said
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
