@@ -352,7 +352,7 @@ class Loop:
             in_flight={str(source): sources.count(source) for source in set(sources)},
             waiting=self._waiting(),
             bytes_waiting=self._counted_bytes,
-            bytes_in_flight=sum((entry.item and entry.item.size) or 0 for entry in entries),
+            bytes_in_flight=sum(entry.item.size or 0 for entry in entries if entry.item is not None),
             tally=dict(engine.writer.tally),
             texts=embedded.texts,
             texts_stepped=stepped,
