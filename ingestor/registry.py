@@ -3,13 +3,14 @@
 A plugin module holds one ``Plugin`` value; its kind is the name that a config uses, and the file's name.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ingestor.ports import NeedsHuman
 
@@ -20,6 +21,18 @@ class Options(BaseModel):
     """Base of every option model: frozen, and a key it does not know is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def matching(pattern: str, problem: str) -> AfterValidator:
+    """Check that a pattern matches a whole text. ``problem``: the error, such as "must be a file name"."""
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not compiled.fullmatch(text):
+            raise ValueError(problem)
+        return text
+
+    return AfterValidator(check)
 
 
 def tuning(default: Any, **kwargs: Any) -> Any:

@@ -24,7 +24,7 @@ from ingestor.http_server.access import is_loopback
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName, Value
 from ingestor.ports import IngestorError
-from ingestor.registry import Options, Plugin
+from ingestor.registry import Options, Plugin, matching
 from ingestor.units import Duration, Size
 
 DEFAULT_STRATEGY = "changepoint"
@@ -44,18 +44,15 @@ def _collection_name(name: str) -> str:
     return name
 
 
-def _source_name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-        raise ValueError("must be letters, digits, '_', '.' and '-' only")
-    return name
-
-
 def _enough_memory(size: int) -> int:
     if size < 256 * 10**6:
         raise ValueError("must be at least 256MB")
     return size
 
 
+SourceNameText = Annotated[
+    str, matching(r"[A-Za-z0-9_.-]+", "must be letters, digits, '_', '.' and '-' only")
+]
 ScanEvery = Annotated[Duration, Field(gt=0, allow_inf_nan=False)]
 MaxLoss = Annotated[float, Field(ge=0, le=1)]
 
@@ -289,7 +286,7 @@ class SourceMetadata(Options):
 class SourceSettings(Options):
     """The keys that every source has; all others are options of its connector."""
 
-    name: Annotated[str, AfterValidator(_source_name)] = Field(
+    name: SourceNameText = Field(
         description="unique name of letters, digits, `_`, `.` and `-`; documents stay when the name changes"
     )
     kind: str = Field(description="connector")

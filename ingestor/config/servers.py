@@ -1,31 +1,19 @@
 """The options of Chroma's server, of the service port, and of searches at it. Pure."""
 
-import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
-from ingestor.registry import Options
+from ingestor.http_server.access import Host
+from ingestor.registry import Options, matching
 from ingestor.units import Duration
 
-
-def _host(host: str) -> str:
-    if not host or re.search(r"[/\s]", host):
-        raise ValueError("must be a host name or an address alone, without http:// or a path")
-    return host
-
-
-def _host_name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-        raise ValueError("must be a host name alone, without http://, a port or a path")
-    return name
-
-
-Host = Annotated[str, AfterValidator(_host)]
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
-HostName = Annotated[str, AfterValidator(_host_name)]
+HostName = Annotated[
+    str, matching(r"[A-Za-z0-9_.-]+", "must be a host name alone, without http://, a port or a path")
+]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 

@@ -101,9 +101,6 @@ def _read_in_time(read: Any, size: int, timeout: float | None = None) -> bytes:
     return content
 
 
-if TYPE_CHECKING:
-    import httpx
-
 T = TypeVar("T")
 
 LONGEST_WAIT = 30.0  # seconds; the engine, which can do something else meanwhile, waits longer ones

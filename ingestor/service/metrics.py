@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import Counter as Counts
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, generate_latest
@@ -18,7 +18,7 @@ from ingestor import __version__
 from ingestor.core.errors import kind_of
 from ingestor.http_server.requests import RequestRefused
 from ingestor.service.gathering import Kept
-from ingestor.service.situation import Situation
+from ingestor.service.situation import CheckFigures, Situation, SourceFigures
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -94,122 +94,98 @@ def routes(registry: CollectorRegistry) -> list[BaseRoute]:
 
 
 MOST_KINDS = 20  # of reasons; the rarest are counted together
-Samples = Iterable[tuple[Sequence[str], float]]
+Samples = Mapping[str, float | None] | Mapping[tuple[str, str], float] | Mapping[tuple[str, str, str], float]
 
 
-def metrics(situation: Situation) -> Iterator[Metric]:
-    yield from _documents(situation)
-    yield from _sources(situation)
-    yield from _embedding(situation)
-    yield from _writes(situation)
-    yield from _chroma(situation)
-    free = [((name,), size) for name, size in situation.disk_free.items()]
-    yield _gauges("disk_free_bytes", "Free space of the file system.", ("folder",), free)
-    yield from _checks(situation)
-    yield _gauge("engine_idle_seconds", "Seconds since the engine's loop last turned.", situation.idle)
-    yield from _health(situation)
-
-
-def _documents(situation: Situation) -> Iterator[Metric]:
-    yield _gauges(
-        "documents", "Documents by state.", ("source", "collection", "state"), situation.documents.items()
+def metrics(now: Situation) -> Iterator[Metric]:
+    yield from _of_sources(now)
+    yield from _of_collections(now)
+    yield from _of_work(now)
+    yield _gauge("chroma_up", "1: Chroma answers.", now.chroma_up)
+    yield _counter("chroma_restarts", "Restarts of the Chroma server by ingestor.", now.chroma_restarts)
+    yield _gauges("disk_free_bytes", "Free space of the file system.", now.disk_free, "folder")
+    yield _gauges("folder_bytes", "Size of what we keep on disk.", now.sizes, "folder")
+    yield _gauges("dead_bytes", "Pages of a file that hold nothing.", now.dead, "file")
+    yield _gauge("engine_idle_seconds", "Seconds since the engine's loop last turned.", now.idle)
+    yield _gauge("config_error", "1: the config file was refused, an earlier one runs.", now.refused)
+    yield _gauge(
+        "config_restart_pending", "1: the config file takes effect at a restart.", now.restart_pending
     )
+    yield _gauge("state_writable", "0: the state folder cannot be written.", now.state_writable)
+
+
+def _of_sources(now: Situation) -> Iterator[Metric]:
+    def each(value: Callable[[SourceFigures], float | None]) -> Samples:
+        return {name: value(one) for name, one in now.sources.items()}
+
+    def lag(one: SourceFigures) -> float:
+        return 0.0 if one.oldest is None else max(0.0, now.at - one.oldest)
+
+    every, listed = each(lambda one: one.interval), each(lambda one: one.last_listing)
+    held, paused = each(lambda one: one.held), each(lambda one: one.paused)
+    success = each(lambda one: one.last_success)
+    yield _gauges("lag_seconds", "Age of the oldest change that readers do not see yet.", each(lag), "source")
+    yield _gauges(
+        "source_last_listing_timestamp_seconds", "Time of the last complete listing.", listed, "source"
+    )
+    yield _gauges("source_listing_interval_seconds", "Seconds between listings.", every, "source")
+    yield _gauges("source_listing_started_timestamp_seconds", "Listings under way.", now.listing, "source")
+    yield _gauges("source_held", "1: held, nothing is removed until a person decides.", held, "source")
+    yield _gauges("source_last_success_timestamp_seconds", "Last listing or write.", success, "source")
+    yield _gauges("source_paused", "1: paused by `ingestor pause`.", paused, "source")
+
+
+def _of_collections(now: Situation) -> Iterator[Metric]:
+    served = now.collections
+    readable = {name: one.readable for name, one in served.items()}
+    writable = {name: one.writable for name, one in served.items()}
+    records = {(name, role): n for name, one in served.items() for role, n in one.records.items()}
+    yield _gauges("collection_readable", "1: Chroma reads the collection.", readable, "collection")
+    yield _gauges("collection_writable", "0: writes fail again and again.", writable, "collection")
+    yield _gauges("collection_records", "Records in Chroma, by role.", records, "collection", "role")
+    swaps = {
+        (name, which): number
+        for name, progress in now.swaps.items()
+        for which, number in zip(("done", "all"), progress, strict=True)
+    }
+    yield _gauges("swap_documents", "Documents of a collection in building.", swaps, "collection", "which")
+
+    def each(value: Callable[[CheckFigures], float]) -> Samples:
+        return {key: value(check) for key, check in now.checks.items()}
+
+    recall, fell = each(lambda check: check.recall), each(lambda check: check.fell)
+    passed, at = each(lambda check: check.passed), each(lambda check: check.at)
+    labels = "collection", "questions"
+    yield _gauges("check_recall", "Mean recall at the last `evaluate --check`, 0 to 1.", recall, *labels)
+    yield _gauges("check_fell", "Fall of recall since the stored check, 0 to 1.", fell, *labels)
+    yield _gauges("check_passed", "0: recall fell by more than the tolerance.", passed, *labels)
+    yield _gauges("check_timestamp_seconds", "Time of the last check.", at, *labels)
+
+
+def _of_work(now: Situation) -> Iterator[Metric]:
+    kinds = ("added", "replaced", "patched", "dropped")
+    written = {kind: float(now.tally.get(f"records_{kind}", 0)) for kind in kinds}
+    reasons = "source", "reason"
+    yield _gauges("documents", "Documents by state.", now.documents, "source", "collection", "state")
     yield _gauges(
         "quarantined_documents",
         "Documents that cannot be read, by the kind of the reason.",
-        ("source", "reason"),
-        kinds_of_reasons(situation.reasons).items(),
+        kinds_of_reasons(now.reasons),
+        *reasons,
     )
-    in_flight = [((source,), number) for source, number in situation.in_flight.items()]
-    yield _gauges("documents_in_flight", "Documents that are being prepared.", ("source",), in_flight)
-    yield _gauge("documents_waiting", "Documents that are due or in flight.", situation.waiting)
-    swaps = [((name, "done"), done) for name, (done, _) in situation.swaps.items()]
-    swaps += [((name, "all"), whole) for name, (_, whole) in situation.swaps.items()]
-    yield _gauges("swap_documents", "Documents of a collection in building.", ("collection", "which"), swaps)
-
-
-def _sources(situation: Situation) -> Iterator[Metric]:
-    sources = situation.sources.items()
-    lag = [
-        ((name,), max(0.0, situation.at - one.oldest) if one.oldest is not None else 0.0)
-        for name, one in sources
-    ]
-    yield _gauges("lag_seconds", "Age of the oldest change that readers do not see yet.", ("source",), lag)
-    listed = [((source,), one.last_listing) for source, one in sources if one.last_listing is not None]
-    yield _gauges(
-        "source_last_listing_timestamp_seconds", "Time of the last complete listing.", ("source",), listed
-    )
-    every = [((name,), one.interval) for name, one in sources if one.interval is not None]
-    yield _gauges("source_listing_interval_seconds", "Seconds between listings.", ("source",), every)
-    begun = [((name,), since) for name, since in situation.listing.items()]
-    yield _gauges("source_listing_started_timestamp_seconds", "Listings under way.", ("source",), begun)
-    held = [((name,), float(one.held)) for name, one in sources]
-    yield _gauges("source_held", "1: held, nothing is removed until a person decides.", ("source",), held)
-    success = [((name,), one.last_success) for name, one in sources if one.last_success is not None]
-    yield _gauges("source_last_success_timestamp_seconds", "Last listing or write.", ("source",), success)
-    paused = [((name,), float(one.paused)) for name, one in sources]
-    yield _gauges("source_paused", "1: paused by `ingestor pause`.", ("source",), paused)
-
-
-def _embedding(situation: Situation) -> Iterator[Metric]:
-    yield _counter("embedded_texts", "Texts that the model embedded.", situation.texts)
-    yield _counter("embedded_tokens", "Tokens of these texts.", situation.tokens)
-    yield _counter("cached_texts", "Texts whose vectors were in the cache.", situation.cached)
-    yield _counter("embedding_seconds", "Time that the model took.", situation.embedding_seconds)
-    yield _gauge("embedding_queue_texts", "Texts that wait, or are embedded now.", situation.queued_texts)
-    yield _gauge("embedding_batch_seconds", "Age of the step under way.", situation.batch_seconds)
-
-
-def _writes(situation: Situation) -> Iterator[Metric]:
-    tally = situation.tally
-    changes = situation.changes.items()
-    yield _build_counter("document_changes", "Documents brought in step.", changes, ("source", "kind"))
-    records = _counters(tally, "records_added", "records_replaced", "records_patched", "records_dropped")
-    yield _build_counter("records_written", "Records written to Chroma.", records)
-    reasons = ("source", "reason")
-    yield _build_counter(
-        "document_retries", "Failed attempts that are retried.", situation.retries.items(), reasons
-    )
-    yield _build_counter("document_failures", "Documents quarantined.", situation.failures.items(), reasons)
-    seconds = [((stage,), spent) for stage, spent in situation.stages.items()]
-    yield _build_counter("stage_seconds", "Time that threads spent in a stage.", seconds, ("stage",))
-
-
-def _chroma(situation: Situation) -> Iterator[Metric]:
-    yield _gauge("chroma_up", "1: Chroma answers.", float(situation.chroma_up))
-    yield _counter("chroma_restarts", "Restarts of the Chroma server by ingestor.", situation.chroma_restarts)
-
-
-def _health(situation: Situation) -> Iterator[Metric]:
-    yield _gauge(
-        "config_error", "1: the config file was refused, an earlier one runs.", float(situation.refused)
-    )
-    restart = float(situation.restart_pending)
-    yield _gauge("config_restart_pending", "1: the config file takes effect at a restart.", restart)
-    yield _gauge("state_writable", "0: the state folder cannot be written.", float(situation.state_writable))
-    collections = situation.collections.items()
-    readable = [((name,), float(one.readable)) for name, one in collections]
-    yield _gauges("collection_readable", "1: Chroma reads the collection.", ("collection",), readable)
-    writable = [((name,), float(one.writable)) for name, one in collections]
-    yield _gauges("collection_writable", "0: writes fail again and again.", ("collection",), writable)
-    records = [((name, role), n) for name, one in collections for role, n in one.records.items()]
-    yield _gauges("collection_records", "Records in Chroma, by role.", ("collection", "role"), records)
-    sizes = [((name,), size) for name, size in situation.sizes.items()]
-    yield _gauges("folder_bytes", "Size of what we keep on disk.", ("folder",), sizes)
-    free = [((name,), size) for name, size in situation.dead.items()]
-    yield _gauges("dead_bytes", "Pages of a file that hold nothing.", ("file",), free)
-
-
-def _checks(situation: Situation) -> Iterator[Metric]:
-    labels, checks = ("collection", "questions"), situation.checks.items()
-    recall = [(key, each.recall) for key, each in checks]
-    fell = [(key, each.fell) for key, each in checks]
-    passed = [(key, float(each.passed)) for key, each in checks]
-    at = [(key, each.at) for key, each in checks]
-    yield _gauges("check_recall", "Mean recall at the last `evaluate --check`, 0 to 1.", labels, recall)
-    yield _gauges("check_fell", "Fall of recall since the stored check, 0 to 1.", labels, fell)
-    yield _gauges("check_passed", "0: recall fell by more than the tolerance.", labels, passed)
-    yield _gauges("check_timestamp_seconds", "Time of the last check.", labels, at)
+    yield _gauges("documents_in_flight", "Documents that are being prepared.", now.in_flight, "source")
+    yield _gauge("documents_waiting", "Documents that are due or in flight.", now.waiting)
+    yield _counter("embedded_texts", "Texts that the model embedded.", now.texts)
+    yield _counter("embedded_tokens", "Tokens of these texts.", now.tokens)
+    yield _counter("cached_texts", "Texts whose vectors were in the cache.", now.cached)
+    yield _counter("embedding_seconds", "Time that the model took.", now.embedding_seconds)
+    yield _gauge("embedding_queue_texts", "Texts that wait, or are embedded now.", now.queued_texts)
+    yield _gauge("embedding_batch_seconds", "Age of the step under way.", now.batch_seconds)
+    yield _counters("document_changes", "Documents brought in step.", now.changes, "source", "kind")
+    yield _counters("records_written", "Records written to Chroma.", written, "kind")
+    yield _counters("document_retries", "Failed attempts that are retried.", now.retries, *reasons)
+    yield _counters("document_failures", "Documents quarantined.", now.failures, *reasons)
+    yield _counters("stage_seconds", "Time that threads spent in a stage.", now.stages, "stage")
 
 
 def kinds_of_reasons(reasons: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
@@ -224,27 +200,25 @@ def kinds_of_reasons(reasons: Iterable[tuple[str, str, int]]) -> dict[tuple[str,
     return kept
 
 
-def _counters(tally: Mapping[str, int], *names: str) -> list[tuple[tuple[str], int]]:
-    return [((name.removeprefix("records_"),), tally.get(name, 0)) for name in names]
-
-
 def _gauge(name: str, about: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"ingestor_{name}", about, value=value)
+    return GaugeMetricFamily(f"ingestor_{name}", about, value=float(value))
 
 
 def _counter(name: str, about: str, value: float) -> Metric:
-    return CounterMetricFamily(f"ingestor_{name}", about, value=value)
+    return CounterMetricFamily(f"ingestor_{name}", about, value=float(value))
 
 
-def _gauges(name: str, about: str, labels: Sequence[str], samples: Samples) -> Metric:
-    family = GaugeMetricFamily(f"ingestor_{name}", about, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
-    return family
+def _gauges(name: str, about: str, samples: Samples, *labels: str) -> Metric:
+    return _filled(GaugeMetricFamily(f"ingestor_{name}", about, labels=labels), samples)
 
 
-def _build_counter(name: str, about: str, samples: Samples, labels: Sequence[str] = ("kind",)) -> Metric:
-    family = CounterMetricFamily(f"ingestor_{name}", about, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
+def _counters(name: str, about: str, samples: Samples, *labels: str) -> Metric:
+    return _filled(CounterMetricFamily(f"ingestor_{name}", about, labels=labels), samples)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Metric:
+    """Add a sample for each key, which has the labels' values; None is no sample."""
+    for key, value in samples.items():
+        if value is not None:
+            family.add_metric([key] if isinstance(key, str) else list(key), float(value))
     return family

@@ -11,7 +11,6 @@ ends a scan names each subfolder that cannot be read.
 import errno
 import logging
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -29,11 +28,11 @@ from ingestor.connectors.folder.inotify import Entered
 from ingestor.connectors.folder.walk import Selection, Symlinks, Walk
 from ingestor.connectors.shared.gitignore import rules
 from ingestor.connectors.shared.keys import cover, escape, key_of, names_of
-from ingestor.connectors.shared.patterns import NOT_DOCUMENTS, Pattern
+from ingestor.connectors.shared.patterns import NOT_DOCUMENTS, OR_EXCLUDE, Pattern, check_size
 from ingestor.connectors.shared.typed import scalar, text
 from ingestor.model import Blob, Hint, Item, Scalar
-from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Transient
-from ingestor.registry import Options, Plugin, added, tuning
+from ingestor.ports import NeedsHuman, PartialScan, Stale, Stop, Transient
+from ingestor.registry import Options, Plugin, added, matching, tuning
 from ingestor.units import Duration, Size
 
 if TYPE_CHECKING:
@@ -58,16 +57,8 @@ def _require_path(path: object) -> object:
     return path
 
 
-def _plain_name(name: str) -> str:
-    if not name or "/" in name:
-        raise ValueError("must be a file name without a path, such as .gitignore")
-    return name
-
-
-def _suffix(ending: str) -> str:
-    if not re.fullmatch(r"\.[\w.-]{1,40}", ending):
-        raise ValueError("must be an ending such as .meta.yaml")
-    return ending
+_FileName = Annotated[str, matching(r"[^/]+", "must be a file name without a path, such as .gitignore")]
+_Ending = Annotated[str, matching(r"\.[\w.-]{1,40}", "must be an ending such as .meta.yaml")]
 
 
 def _off(value: object) -> object:
@@ -91,7 +82,7 @@ class FolderOptions(Options):
         default=[],
         description="files and folders to leave out; `!pattern` includes hidden, temporary or ignored files",
     )
-    ignore_files: list[Annotated[str, AfterValidator(_plain_name)]] = Field(
+    ignore_files: list[_FileName] = Field(
         default=[".gitignore", ".ingestorignore"],
         description="names of files with gitignore patterns for their own folder and below; later names "
         "override. Links are skipped. A file over 256 KiB is an error: its folder is not "
@@ -105,7 +96,7 @@ class FolderOptions(Options):
         "below another link, nor to a folder above it",
     )
     hidden: bool = Field(default=False, description="list names that start with a dot")
-    sidecar: Annotated[str, AfterValidator(_suffix)] | None = added(
+    sidecar: _Ending | None = added(
         None,
         before=None,
         description="ending of files that hold metadata of the file beside them, in YAML or JSON: with "
@@ -156,11 +147,7 @@ class Folder:
 
     def fetch(self, item: Item) -> Blob:
         """Raises Stale, Transient (unreadable, or written to just now) or BadDocument (too large)."""
-        limit = self._options.max_size
-        if item.size is not None and item.size > limit:
-            raise BadDocument(
-                f"{item.uri} has {item.size:,} bytes; max_size is {limit:,}: raise it, or exclude the file"
-            )
+        check_size(item, item.size, self._options.max_size, OR_EXCLUDE)
         try:
             with self._root() as root:
                 self._require_sidecar(root, item)

@@ -20,12 +20,20 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from ingestor.connectors.git.repository import Clone, GitFailed, Login, OutputTooLong
+from ingestor.connectors.git.repository import Clone, GitFailed, Login, TreeTooLarge
 from ingestor.connectors.shared.keys import key_of
-from ingestor.connectors.shared.patterns import Exclude, Hidden, Include, MaxSize, choose
+from ingestor.connectors.shared.patterns import (
+    OR_EXCLUDE,
+    Exclude,
+    Hidden,
+    Include,
+    MaxSize,
+    check_size,
+    choose,
+)
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
-from ingestor.registry import Options, Plugin, tuning
+from ingestor.registry import Options, Plugin, matching, tuning
 from ingestor.units import Duration
 
 _FILE_MODES = ("100644", "100755")
@@ -40,6 +48,7 @@ _LOG = (
     "--root",
     "--format=%x00%P%x09%H %ct %cI %aN",
 )
+_REF = r"(?!-)[^\s~^:?*\[\\\x00-\x1f\x7f]+"
 _LATEST = 253_402_300_799  # seconds: the end of the year 9999
 
 
@@ -58,19 +67,13 @@ def _address(url: str) -> str:
     raise ValueError("must be an https, ssh, git or file URL, user@host:path, or an absolute path")
 
 
-def _ref(ref: str) -> str:
-    if not re.fullmatch(r"(?!-)[^\s~^:?*\[\\\x00-\x1f\x7f]+", ref):
-        raise ValueError("must be the name of a branch or tag")
-    return ref
-
-
 class GitOptions(Options):
     """Patterns are those of the folder connector."""
 
     url: Annotated[str, AfterValidator(_address)] = Field(
         description="address of the repository: https, ssh, git or file, `user@host:path`, or a folder"
     )
-    ref: Annotated[str, AfterValidator(_ref)] = Field(
+    ref: Annotated[str, matching(_REF, "must be the name of a branch or tag")] = Field(
         default="HEAD", description="branch or tag; `HEAD`: the default branch"
     )
     include: Include
@@ -140,7 +143,7 @@ class Git:
             tree = self._clone.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit, most=_LARGEST_TREE)
             entries = list(filter(None, tree.split(b"\0")))
             touches = self._touches(commit, entries) if options.history else {}
-        except OutputTooLong as error:
+        except TreeTooLarge as error:
             raise NeedsHuman(
                 f"{options.url} has too many files ({error}): use another `ref`, or remove the source"
             ) from error
@@ -154,14 +157,10 @@ class Git:
 
     def fetch(self, item: Item) -> Blob:
         """The file as it was listed, even if the branch moved on. Raises Stale or BadDocument."""
-        limit = self._options.max_size
-        if item.size is not None and item.size > limit:
-            raise BadDocument(
-                f"{item.uri} has {item.size:,} bytes; max_size is {limit:,}: raise it, or exclude the file"
-            )
+        check_size(item, item.size, self._options.max_size, OR_EXCLUDE)
         try:
             blob = item.version.partition(" ")[0]
-            data = self._clone.run("cat-file", "blob", blob, most=limit + len(_LFS))
+            data = self._clone.run("cat-file", "blob", blob, most=self._options.max_size + len(_LFS))
         except GitFailed as error:
             raise Stale(f"{item.uri} is not in the clone any more: {error}") from error
         if data.startswith(_LFS):

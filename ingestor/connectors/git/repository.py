@@ -7,24 +7,18 @@ environment of one process, never through arguments, the clone's config or its r
 import fcntl
 import os
 import re
-import selectors
 import shutil
-import signal
-import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
-from weakref import finalize
 
+from ingestor.connectors.shared.child import Missing, OutputTooLong, ProgramFailed, RanTooLong, Run
 from ingestor.ports import NeedsHuman, Transient
 
 _LOCAL_SECONDS = 300.0  # for a command without network
 MOST = 10**9  # bytes that a command may print
-_LAST_WORDS = 20_000  # last bytes of standard error that are kept
-_PART = 1 << 16  # bytes read at once
 _STALLED = "60"  # seconds without a byte until a transfer is given up
 _HELPER = (
     '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" "$INGESTOR_GIT_USER" '
@@ -58,7 +52,7 @@ class GitFailed(Exception):
     """Git failed; the message is the last line of its standard error."""
 
 
-class OutputTooLong(GitFailed):
+class TreeTooLarge(GitFailed):
     """Git printed more than the limit."""
 
 
@@ -95,7 +89,7 @@ class Clone:
                 raise self._unreachable(ref, str(error)) from error
 
     def run(self, *arguments: str, most: int = MOST) -> bytes:
-        """Return a command's output on the clone. Raises GitFailed, or OutputTooLong after ``most`` bytes."""
+        """Return a command's output on the clone. Raises GitFailed, or TreeTooLarge after ``most`` bytes."""
         return _git([f"--git-dir={self.folder}", *arguments], {}, _LOCAL_SECONDS, most)
 
     def discard(self) -> None:
@@ -177,64 +171,17 @@ class Clone:
 
 
 def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most: int = MOST) -> bytes:
-    program = shutil.which("git")
-    if program is None:
-        raise NeedsHuman("git is not installed: install it (apt-get install git)")
-    process = subprocess.Popen(  # noqa: S603 - no shell; what the config says comes behind --
-        [program, *arguments],
-        env=_environment(more),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,  # so that its helpers end with it
-    )
-    ending = finalize(process, _end, process.pid)  # also if the program exits while this thread waits
+    """Run git with the arguments; what the config says comes behind ``--``."""
     try:
-        printed, words = _read(process, seconds, most)
-        ending.detach()
-    except BaseException:
-        ending()
-        process.wait()
-        raise
-    finally:
-        for stream in (process.stdout, process.stderr):
-            assert stream
-            stream.close()
-    if process.returncode:
-        raise GitFailed(_last_words(words.decode("utf-8", "replace")))
-    return printed
-
-
-def _read(process: "subprocess.Popen[bytes]", seconds: float, most: int) -> tuple[bytes, bytes]:
-    """Standard output, and the last part of standard error. Raises GitFailed and OutputTooLong."""
-    assert process.stdout and process.stderr
-    printed, words, until = bytearray(), b"", time.monotonic() + seconds
-    with selectors.DefaultSelector() as selector:
-        for stream in (process.stdout, process.stderr):
-            selector.register(stream, selectors.EVENT_READ)
-        while selector.get_map():
-            for key, _ in selector.select(max(0.0, until - time.monotonic())):
-                part = os.read(key.fd, _PART)
-                if not part:
-                    selector.unregister(key.fileobj)
-                elif key.fileobj is process.stdout:
-                    printed += part
-                else:
-                    words = (words + part)[-_LAST_WORDS:]
-            if len(printed) > most:
-                raise OutputTooLong(f"git printed more than {most:,} bytes")
-            if time.monotonic() >= until:
-                raise GitFailed(f"git took longer than {seconds:g} s")
-    try:
-        process.wait(max(0.1, until - time.monotonic()))
-    except subprocess.TimeoutExpired as error:
-        raise GitFailed(f"git took longer than {seconds:g} s") from error
-    return bytes(printed), words
-
-
-def _end(group: int) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+        return Run(("git", *arguments), _environment(more), seconds, helpers_stay=True).output(most)
+    except Missing as error:
+        raise NeedsHuman("git is not installed: install it (apt-get install git)") from error
+    except OutputTooLong:
+        raise TreeTooLarge(f"git printed more than {most:,} bytes") from None
+    except RanTooLong:
+        raise GitFailed(f"git took longer than {seconds:g} s") from None
+    except ProgramFailed as failed:
+        raise GitFailed(_last_words(failed.words)) from None
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from protego import Protego
 
+from ingestor.connectors.shared.typed import posix
 from ingestor.model import Scalar
 
 Headers = Mapping[str, str]  # by lower-case name; several of one name are joined by ", "
@@ -59,8 +59,7 @@ def day_of_change(headers: Headers) -> float | None:
 def time_of(text: str | None) -> float | None:
     """POSIX seconds of an HTTP date, which is in UTC even without a zone."""
     try:
-        moment = parsedate_to_datetime(text) if text else None
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() if moment else None
+        return posix(parsedate_to_datetime(text)) if text else None
     except (ValueError, OverflowError):
         return None
 

@@ -77,11 +77,6 @@ class Judging(httpcore.NetworkBackend):
                 failure = error
         raise failure
 
-    def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: object = None
-    ) -> httpcore.NetworkStream:
-        raise AddressRefused(f"{path} is not a website")
-
     def _resolve(self, host: str, port: int) -> list[str]:
         """All addresses of the name. Raises AddressRefused if one is not allowed, even if others are."""
         addresses = _in_time(lambda: self._outside.resolve(host, port), self.seconds_left(None), host)

@@ -25,9 +25,10 @@ from ingestor.connectors.imap.session import (
     Tls,
 )
 from ingestor.connectors.shared.keys import cover
+from ingestor.connectors.shared.patterns import check_size
 from ingestor.model import Blob, Item
-from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
-from ingestor.registry import Options, Plugin
+from ingestor.ports import NeedsHuman, PartialScan, Stale, Transient
+from ingestor.registry import Options, Plugin, matching
 from ingestor.units import Duration, Size, seconds
 
 _UNKNOWN = 100  # folders named by one PartialScan
@@ -35,12 +36,6 @@ _NAMED = 20  # folders that an error message lists
 _LISTING = 3600.0  # seconds for all folders
 _UIDS = 2**32
 _STRUCTURES = 200  # UIDs in one request for structures
-
-
-def _host(host: str) -> str:
-    if not host or any(mark in host for mark in "/@ "):
-        raise ValueError("must be the name of a host such as imap.example.org")
-    return host
 
 
 def _user(name: str) -> str:
@@ -66,7 +61,9 @@ def _since(value: Any) -> date | float | None:
 
 
 class ImapOptions(Options):
-    host: Annotated[str, AfterValidator(_host)] = Field(description="host name of the server")
+    host: Annotated[str, matching("[^/@ ]+", "must be the name of a host such as imap.example.org")] = Field(
+        description="host name of the server"
+    )
     port: int | None = Field(
         default=None, ge=1, le=65535, description="port; default: 993 with `tls: true`, else 143"
     )
@@ -149,13 +146,13 @@ class Imap:
 
     def fetch(self, item: Item) -> Blob:
         """Raises Stale, Transient, NeedsHuman or BadDocument (too large)."""
-        self._check_size(item, item.size)
+        check_size(item, item.size, self._options.max_size)
         folder, validity, uid = _place(item)
         with self._sessions.one() as session:
             data = session.message(text.raw_name(folder), validity, uid)
         if data is None:
             raise Stale(f"{item.uri} vanished since it was listed")
-        self._check_size(item, len(data))
+        check_size(item, len(data), self._options.max_size)
         return Blob(data, f"{uid}.eml", "message/rfc822")
 
     def is_simple(self, item: Item) -> bool:
@@ -198,11 +195,6 @@ class Imap:
         if isinstance(since, date):
             return datetime(since.year, since.month, since.day, tzinfo=UTC).timestamp()
         return 0.0 if since is None else time.time() - since
-
-    def _check_size(self, item: Item, size: int | None) -> None:
-        limit = self._options.max_size
-        if size is not None and size > limit:
-            raise BadDocument(f"{item.uri} has {size:,} bytes; max_size is {limit:,}: raise it")
 
 
 PLUGIN = Plugin(kind="imap", version=1, options=ImapOptions, build=Imap)

@@ -10,6 +10,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
+from fnmatch import translate
 from typing import Any
 from urllib.parse import quote
 
@@ -154,17 +155,9 @@ def may_pass(words: str) -> bool:
 
 def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     """A test of readable names; ``*`` matches any text, every other character itself."""
-    wholes = [_glob(pattern) for pattern in patterns]
-    whole = re.compile("|".join(f"(?:{one})" for one in wholes) or r"(?!)", re.DOTALL)
+    plain = (re.sub(r"[?[]", r"[\g<0>]", pattern) for pattern in patterns)
+    whole = re.compile("|".join(map(translate, plain)) or r"(?!)")
     return lambda name: bool(whole.fullmatch(name))
-
-
-def _glob(pattern: str) -> str:
-    """Each star stops at the first place where the next part fits, so there is no backtracking."""
-    first, *more = map(re.escape, pattern.split("*"))
-    if not more:
-        return first
-    return first + "".join(f"(?>.*?{part})" for part in more[:-1]) + ".*" + more[-1]
 
 
 def address(user: str, host: str, port: int | None, folder: str, validity: int, uid: int) -> str:

@@ -7,72 +7,38 @@ class, which is looked up in the installed packages.
 
 Version: a digest of all fields. Every scan runs the code to its end, in a process of its own. There the code
 may print, hang, crash, leak memory and change global state. Its documents are kept on disk until the next
-scan. If the code raises, no document is removed. Documents that the code leaves out without raising are
-removed, up to ``max_loss``.
+whole listing. If the code raises, no document is removed. Documents that the code leaves out without raising
+are removed, up to ``max_loss``.
 """
 
-import fcntl
 import importlib
 import json
 import os
 import pickle
 import re
 import sys
-import time
 from base64 import b64decode
-from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import rmtree
-from tempfile import gettempdir, mkdtemp
-from typing import Annotated, Any
+from tempfile import TemporaryFile
+from typing import IO, Annotated, Any
 from weakref import finalize
 
 from pydantic import AfterValidator, Field, SecretStr
 
 from ingestor.confinement.python_child import python_child
-from ingestor.connectors.programs.child import Missing, ProgramFailed, Run
 from ingestor.connectors.programs.loading_child import LoadRequest
+from ingestor.connectors.shared.child import Missing, ProgramFailed, Run
+from ingestor.connectors.shared.patterns import check_size
 from ingestor.connectors.shared.typed import text
 from ingestor.model import Blob, Item, Scalar
-from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
-from ingestor.registry import Options, Plugin, tuning
+from ingestor.ports import NeedsHuman, Stale, Transient
+from ingestor.registry import Options, Plugin, matching, tuning
 from ingestor.units import Duration, Size
-
-_PREFIX = "ingestor-scratch-"
-_YOUNG = 60.0  # seconds: a younger folder without a lock may just be in the making
-
-
-class Scratch:
-    """Folder ``path`` for this user only. It is removed with this object, by ``remove()``, or at exit."""
-
-    def __init__(self) -> None:
-        _sweep()
-        self.path = Path(mkdtemp(prefix=_PREFIX))
-        lock = os.open(self.path, os.O_RDONLY)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        self.remove = finalize(self, _remove, self.path, lock)
-
-
-def _remove(path: Path, lock: int) -> None:
-    rmtree(path, ignore_errors=True)
-    os.close(lock)
-
-
-def _sweep() -> None:
-    for path in Path(gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # it is locked, gone, or another user's
-            if time.time() - path.stat().st_mtime > _YOUNG:
-                lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    rmtree(path, ignore_errors=True)
-                finally:
-                    os.close(lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,65 +58,40 @@ class Given:
         return blake2b(facts + b"\0" + self.data, digest_size=16).hexdigest()
 
 
-class Spool:
-    """A folder of its own, with a file for each version."""
+class _Contents:
+    """Contents of one listing by version, in a file without a name, which vanishes with this process."""
 
-    def __init__(self, max_size: int) -> None:
-        self._max_size = max_size
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[str, int, int]] = {}  # name, begin and end
+        self._end = 0
 
     @cached_property
-    def _scratch(self) -> Scratch:
-        return Scratch()
+    def _file(self) -> IO[bytes]:
+        file = TemporaryFile(buffering=0)  # noqa: SIM115 - it lives as long as this object
+        finalize(self, file.close)
+        return file
 
-    def keep(self, given: Given) -> Item:
-        """Keep a document, and return its item. One that is too large is listed too, so that it is reported.
+    def add(self, version: str, given: Given) -> None:
+        """Raises OSError if the disk is full."""
+        if version not in self._places:
+            begin, rest = self._end, memoryview(given.data)
+            while rest:
+                written = os.pwrite(self._file.fileno(), rest, begin + len(given.data) - len(rest))
+                rest = rest[written:]
+            self._end += len(given.data)
+            self._places[version] = given.name.replace("\0", ""), begin, self._end
 
-        Raises Transient if the disk is full.
-        """
-        version = given.version
-        if len(given.data) <= self._max_size:
-            try:
-                name = given.name.replace("\0", "").encode("utf-8", "replace")
-                self._write(version, name + b"\0" + given.data)
-            except OSError as error:
-                raise Transient(f"{given.uri} can't be kept on disk: {error.strerror}") from error
-        return Item(given.key, version, given.uri, len(given.data), None, given.metadata)
-
-    def _write(self, version: str, content: bytes) -> None:
-        """Write the file atomically."""
-        file = self._scratch.path / version
-        if not file.exists():
-            part = file.with_suffix(".part")
-            part.write_bytes(content)
-            part.replace(file)
-
-    def forget_others(self, versions: Collection[str]) -> None:
-        """Remove the files of other versions, after a whole scan."""
-        for file in self._scratch.path.iterdir():
-            if file.name not in versions:
-                file.unlink(missing_ok=True)
-
-    def fetch(self, item: Item) -> Blob:
-        """Raises Stale if the item was not in the last listing of this run."""
-        if item.size is not None and item.size > self._max_size:
-            raise BadDocument(f"{item.uri} has {item.size:,} bytes; max_size is {self._max_size:,}: raise it")
-        try:
-            name, _, data = (self._scratch.path / item.version).read_bytes().partition(b"\0")
-        except FileNotFoundError as error:
-            raise Stale(f"{item.uri} must be listed again first") from error
-        return Blob(data, name.decode())
+    def blob(self, version: str) -> Blob | None:
+        if version not in self._places:
+            return None
+        name, begin, end = self._places[version]
+        return Blob(os.pread(self._file.fileno(), end - begin, begin) if end > begin else b"", name)
 
 
 _CHILD = "ingestor.connectors.programs.loading_child"
 _COMMUNITY = "langchain_community.document_loaders"
 _READERS, _CORE = "llama_index.readers", "llama_index.core"
 _CATALOG = "command_line/mappings.json"  # of llama-index-core: class -> module, installed or not
-
-
-def _ending(ending: str) -> str:
-    if not ending.startswith(".") or "/" in ending:
-        raise ValueError("must be a file name's ending such as .md")
-    return ending
 
 
 def _check_call(call: str) -> str:
@@ -181,7 +122,7 @@ Key = Annotated[
 ]
 Ending = Annotated[
     str,
-    AfterValidator(_ending),
+    matching(r"\.[^/]*", "must be a file name's ending such as .md"),
     Field(default=".md", description="format of texts, as a file name's ending: `.md`, `.txt`, `.html`"),
 ]
 
@@ -238,22 +179,30 @@ class Loading:
 
     def __init__(self, settings: LoadingOptions, find: Callable[[], EntryPoint]) -> None:
         self._settings, self._find = settings, find
-        self._kept = Spool(settings.max_size)
+        self._whole, self._begun = _Contents(), _Contents()  # of the last whole listing, and of the last
 
     def scan(self) -> Iterator[Item]:
         """Documents of one key are ``key``, ``key#2`` and so on. Raises NeedsHuman or Transient."""
+        self._begun = begun = _Contents()
         counts: dict[str, int] = {}
-        versions: set[str] = set()
         for given in documents(self._settings, self._find()):
-            item = self._kept.keep(given)
-            counts[item.key] = count = counts.get(item.key, 0) + 1
-            versions.add(item.version)
-            yield replace(item, key=item.key if count == 1 else f"{item.key}#{count}")
-        self._kept.forget_others(versions)
+            counts[given.key] = count = counts.get(given.key, 0) + 1
+            key, version = given.key if count == 1 else f"{given.key}#{count}", given.version
+            try:
+                if len(given.data) <= self._settings.max_size:  # a larger one is reported by its fetch
+                    begun.add(version, given)
+            except OSError as error:
+                raise Transient(f"{given.uri} can't be kept on disk: {error.strerror}") from error
+            yield Item(key, version, given.uri, len(given.data), None, given.metadata)
+        self._whole = begun
 
     def fetch(self, item: Item) -> Blob:
-        """Raises Stale or BadDocument."""
-        return self._kept.fetch(item)
+        """Raises BadDocument, or Stale if the item was not in the last listing of this run."""
+        check_size(item, item.size, self._settings.max_size)
+        blob = self._begun.blob(item.version) or self._whole.blob(item.version)
+        if blob is None:
+            raise Stale(f"{item.uri} must be listed again first")
+        return blob
 
 
 def documents(settings: LoadingOptions, call: EntryPoint) -> Iterator[Given]:

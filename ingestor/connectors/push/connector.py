@@ -12,18 +12,18 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from ingestor.connectors.push.answers import PushApp
 from ingestor.connectors.push.store import PushStore, StoreChanges, StoredDocument
 from ingestor.connectors.shared.keys import cover
-from ingestor.http_server.access import LEAST_TOKEN, is_guessable
+from ingestor.connectors.shared.patterns import check_size
+from ingestor.http_server.access import LEAST_TOKEN, Host, is_guessable
 from ingestor.http_server.requests import ServerLimits
 from ingestor.http_server.server import Server
 from ingestor.model import Blob, Hint, Item
-from ingestor.ports import BadDocument, Stale, Stop
+from ingestor.ports import Stale, Stop
 from ingestor.registry import Options, Plugin
 from ingestor.units import Size
 
@@ -37,12 +37,6 @@ _ENDING = re.compile(r"\.[a-z][a-z0-9]{0,9}$", re.IGNORECASE)
 _log = logging.getLogger(__name__)
 
 
-def _host(host: str) -> str:
-    if not host or re.search(r"[/\s]", host):
-        raise ValueError("must be a host name or an address alone, without http:// or a path")
-    return host
-
-
 class PushOptions(Options):
     folder: Path = Field(description="folder of the documents; the only copy, so back it up")
     token: SecretStr = Field(
@@ -54,7 +48,7 @@ class PushOptions(Options):
         min_length=1,
         description="secret that GitHub signs webhooks with (`X-Hub-Signature-256`); opens `/look` only",
     )
-    host: Annotated[str, AfterValidator(_host)] = Field(
+    host: Host = Field(
         default="127.0.0.1",
         description="address to listen on; any but loopback needs a TLS proxy in front",
     )
@@ -91,9 +85,7 @@ class Push:
 
     def fetch(self, item: Item) -> Blob:
         """Raises Stale, NeedsHuman, Transient, or BadDocument (larger than ``max_size`` became)."""
-        limit = self._options.max_size
-        if item.size is not None and item.size > limit:
-            raise BadDocument(f"{item.uri} has {item.size:,} bytes; max_size is {limit:,}: raise it")
+        check_size(item, item.size, self._options.max_size)
         document = self._store.get(item.key)
         if document is None or document[0].version != item.version:
             raise Stale(f"{item.uri} changed since it was listed")

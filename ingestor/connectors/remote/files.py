@@ -20,9 +20,17 @@ from pydantic import AfterValidator, Field, SecretStr
 from ingestor.connectors.remote.listings import address, entries, is_marked, modified_at, size, version
 from ingestor.connectors.remote.systems import LISTING, content, describe_missing, list_objects, open_address
 from ingestor.connectors.shared.keys import cover, escape, unescape
-from ingestor.connectors.shared.patterns import Exclude, Hidden, Include, MaxSize, choose
+from ingestor.connectors.shared.patterns import (
+    OR_EXCLUDE,
+    Exclude,
+    Hidden,
+    Include,
+    MaxSize,
+    check_size,
+    choose,
+)
 from ingestor.model import Blob, Item
-from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
+from ingestor.ports import NeedsHuman, PartialScan, Stale, Transient
 from ingestor.registry import Options, Plugin
 
 _FLAT = ("s3", "s3a")  # where one request lists all files below a path
@@ -121,12 +129,13 @@ class Files:
 
     def fetch(self, item: Item) -> Blob:
         """Raises Stale, Transient, NeedsHuman or BadDocument (too large)."""
-        self._check_size(item, item.size)
+        most = self._options.max_size
+        check_size(item, item.size, most, OR_EXCLUDE)
         path = "/".join(map(unescape, item.key.split("/")))
 
         def read(system: Any, root: str) -> tuple[bytes, _Info]:
             full = self._place(root, path)
-            data = content(system, self._protocol, full, self._options.max_size)
+            data = content(system, self._protocol, full, most)
             system.invalidate_cache()
             return data, system.info(full)
 
@@ -138,17 +147,10 @@ class Files:
             raise Transient(str(error)) from error
         if version(after) != item.version.partition(" seen ")[0]:
             raise Stale(f"{item.uri} changed since it was listed")
-        self._check_size(item, len(data))
+        check_size(item, len(data), most, OR_EXCLUDE)
         if len(data) < (size(after) or 0):
             raise Transient(f"{item.uri} was cut off after {len(data):,} bytes, will be retried")
         return Blob(data, path.rpartition("/")[2], after.get("mimetype") or after.get("ContentType"))
-
-    def _check_size(self, item: Item, length: int | None) -> None:
-        limit = self._options.max_size
-        if length is not None and length > limit:
-            raise BadDocument(
-                f"{item.uri} has {length:,} bytes; max_size is {limit:,}: raise it, or exclude the file"
-            )
 
     def _item(self, key: str, info: _Info) -> Item:
         """The item of a file. Asks for the file's own facts if the listing has too few."""

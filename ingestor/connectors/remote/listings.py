@@ -13,6 +13,8 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
+from ingestor.connectors.shared.typed import posix
+
 # The first of these that a file system gives decides; each changes with the content.
 _MARKS = ("ETag", "etag", "e_tag", "generation", "sha", "md5Hash", "Content-MD5", "Digest", "checksum", "CRC")
 _TIMES = (
@@ -61,7 +63,7 @@ def _seconds(value: object) -> float | None:
     if isinstance(value, str):
         value = _parse(value)
     if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+        return posix(value)
     return float(value) if isinstance(value, int | float) else None
 
 

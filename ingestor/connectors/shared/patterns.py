@@ -1,4 +1,4 @@
-"""Options that choose files by .gitignore patterns, alike in every connector that lists files. Pure."""
+"""Options that every connector of files has: .gitignore patterns that choose files, and a limit. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -7,6 +7,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from ingestor.connectors.shared.gitignore import IgnoreRules, rules, selects, too_long
+from ingestor.model import Item
+from ingestor.ports import BadDocument
 from ingestor.units import Size
 
 # Version control, and temporary files of editors, office programs, browsers and desktops.
@@ -38,6 +40,15 @@ Exclude = Annotated[
 ]
 Hidden = Annotated[bool, Field(default=False, description="list names that start with a dot")]
 MaxSize = Annotated[Size, Field(default=50 * 10**6, description="larger files are reported, not read")]
+
+
+def check_size(item: Item, size: int | None, most: int, remedy: str = "raise it") -> None:
+    """Raises BadDocument if there are more than ``most`` bytes. ``size``: None if nobody knows it yet."""
+    if size is not None and size > most:
+        raise BadDocument(f"{item.uri} has {size:,} bytes; max_size is {most:,}: {remedy}")
+
+
+OR_EXCLUDE = "raise it, or exclude the file"
 
 
 @dataclass(frozen=True, slots=True)

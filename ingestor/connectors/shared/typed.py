@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from datetime import date, time
+from datetime import UTC, date, datetime, time
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,11 @@ def scalar(value: object) -> "Scalar":
     if isinstance(value, float):
         return float(value) if isfinite(value) else None
     return text(_show(value)) if type(value).__str__ is not object.__str__ or _has_repr(value) else None
+
+
+def posix(moment: datetime) -> float:
+    """Return POSIX seconds of a time; in UTC if it has no zone."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def text(given: str) -> str:

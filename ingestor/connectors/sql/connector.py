@@ -20,7 +20,8 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, SecretStr
 
 from ingestor.connectors.shared.keys import cover, is_covered
-from ingestor.connectors.shared.typed import scalar
+from ingestor.connectors.shared.patterns import check_size
+from ingestor.connectors.shared.typed import posix, scalar, text
 from ingestor.connectors.sql.database import Database
 from ingestor.connectors.sql.polling import LIMIT, Mark, Rows, poll
 from ingestor.model import Blob, Hint, Item
@@ -165,9 +166,7 @@ class Sql:
                 raise Stale(f"{item.uri} changed since it was listed")
             data = _fill(self._options.text, rows[0].__getitem__)
             name = _fill_text(self._options.file_name, {"key": item.key, **rows[0]}.__getitem__)
-        limit = self._options.max_size
-        if len(data) > limit:
-            raise BadDocument(f"{item.uri} has {len(data):,} bytes; max_size is {limit:,}: raise it")
+        check_size(item, len(data), self._options.max_size)
         return Blob(data, name.rpartition("/")[2])
 
     def newest(self, cursor: str, mark: Mark) -> Rows:
@@ -286,8 +285,7 @@ def _fill(template: str, value: _Lookup) -> bytes:
 
 def _fill_text(template: str, value: _Lookup) -> str:
     """The filled template as text, without lone surrogates."""
-    text = _COLUMN.sub(lambda column: _as_text(value(column[1])), template)
-    return text.encode("utf-8", "replace").decode()
+    return text(_COLUMN.sub(lambda column: _as_text(value(column[1])), template))
 
 
 def _as_text(value: object) -> str:
@@ -317,7 +315,7 @@ def _seconds(value: object) -> float | None:
     """POSIX seconds of a time; UTC if it has no zone."""
     if not isinstance(value, datetime):
         return None
-    return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    return posix(value)
 
 
 PLUGIN = Plugin(kind="sql", version=1, options=SqlOptions, build=_build)

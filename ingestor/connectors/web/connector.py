@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from ingestor.connectors.http.answers import Page
 from ingestor.connectors.http.client import WebClient
@@ -32,7 +32,7 @@ from ingestor.connectors.web.mirror import Mirror, short
 from ingestor.connectors.web.options import HttpOptions, Url
 from ingestor.model import Blob, Item
 from ingestor.ports import PartialScan
-from ingestor.registry import Plugin, tuning
+from ingestor.registry import Plugin, matching, tuning
 
 _log = logging.getLogger(__name__)
 _WHOLE = "whole"
@@ -41,10 +41,7 @@ _NAMED = 100  # pages named by one PartialScan
 _BESIDES = {"cache", "delay", "timeout", "contact", "allow_private", "password", "headers"}
 
 
-def _folder(url: str) -> str:
-    if not url.endswith("/"):
-        raise ValueError("must end with a slash: it allows the addresses below it")
-    return url
+Folder = Annotated[Url, matching(".*/", "must end with a slash: it allows the addresses below it")]
 
 
 class WebOptions(HttpOptions):
@@ -56,7 +53,7 @@ class WebOptions(HttpOptions):
         description="`none`: the pages of `start`; `sitemap`: the pages of a sitemap, from `start`, "
         "robots.txt or `/sitemap.xml`; `links`: pages that links lead to",
     )
-    within: list[Annotated[Url, AfterValidator(_folder)]] = Field(
+    within: list[Folder] = Field(
         default=[],
         description="read only below these addresses; default: folders of `start`, or the host of a sitemap",
     )

@@ -23,7 +23,7 @@ from ingestor.confinement.walls import hide
 from ingestor.connectors.http.answers import NOTHING, HttpAnswer, Page, Validators, validators
 from ingestor.connectors.http.client import RobotsCache, WebClient
 from ingestor.connectors.http.network import AddressRefused, Outside
-from ingestor.connectors.programs.child import Missing, ProgramFailed, Run
+from ingestor.connectors.shared.child import Missing, ProgramFailed, Run
 from ingestor.connectors.web.content import item_of, page_of, version
 from ingestor.connectors.web.feed_entries import FeedEntry, KnownEntry, NoFeed, ParsedFeed, number_keys
 from ingestor.connectors.web.mirror import Mirror, short

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import blake2b
 from html import escape
 from io import BytesIO
@@ -17,6 +17,7 @@ from typing import Any
 from xml.sax import SAXException
 
 from ingestor.connectors.http.url import normal
+from ingestor.connectors.shared.typed import posix, text
 
 _MOMENTS = ("updated_parsed", "published_parsed")
 
@@ -198,12 +199,11 @@ def _in_utc(moment: tuple[int, ...]) -> float | None:
 def _seconds(moment: object) -> float | None:
     """POSIX seconds; one without a zone is taken to be UTC."""
     try:
-        parsed = datetime.fromisoformat(str(moment)) if moment else None
-        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() if parsed else None
+        return posix(datetime.fromisoformat(str(moment))) if moment else None
     except (ValueError, OverflowError):
         return None
 
 
 def _text(value: object) -> str:
     """Return a text without lone surrogates."""
-    return "" if value is None else str(value).strip().encode("utf-8", "replace").decode()
+    return "" if value is None else text(str(value).strip())

@@ -2,7 +2,6 @@
 
 import base64
 import re
-from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
@@ -10,7 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from ingestor.connectors.http.address import parse_allowed
 from ingestor.connectors.http.client import Terms
 from ingestor.connectors.http.url import normal, origin
-from ingestor.registry import Options, tuning
+from ingestor.registry import Options, matching, tuning
 from ingestor.units import Duration, Size
 
 
@@ -31,16 +30,6 @@ def _entry(entry: str) -> str:
     return entry
 
 
-def _line(what: str, text: str) -> str:
-    if not re.fullmatch(r"[\x21-\x7e]*", text):
-        raise ValueError(f"must be {what}")
-    return text
-
-
-def _is_line(text: str) -> bool:
-    return text.isascii() and text.isprintable()
-
-
 class HttpOptions(Options):
     user: str | None = Field(default=None, description="user name, for sites with a login")
     password: SecretStr | None = Field(default=None, description="password")
@@ -54,7 +43,7 @@ class HttpOptions(Options):
         description="hosts, addresses or networks (`10.1.0.0/16`) to allow although not public; a host "
         "name does not allow link-local addresses",
     )
-    contact: Annotated[str, AfterValidator(partial(_line, "a URL or mail address"))] = Field(
+    contact: Annotated[str, matching(r"[\x21-\x7e]*", "must be a URL or mail address")] = Field(
         default="",
         description="URL or mail address of yours for site owners; sent with requests",
     )
@@ -69,7 +58,8 @@ class HttpOptions(Options):
         if (self.user is None) != (self.password is None):
             raise ValueError("set both `user` and `password`, or neither")
         for name, value in self.headers.items():
-            if not re.fullmatch(r"[A-Za-z0-9-]+", name) or not _is_line(value.get_secret_value()):
+            line = value.get_secret_value()
+            if not (re.fullmatch(r"[A-Za-z0-9-]+", name) and line.isascii() and line.isprintable()):
                 raise ValueError(
                     f"{name!r} can't be sent as a header: a name and one line of text are needed"
                 )

@@ -1,5 +1,6 @@
 """Repositories whose trees were made to do harm: nothing is written by their names, and all ends."""
 
+import os
 import subprocess
 import time
 from contextlib import suppress
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.connectors.git import connector
-from ingestor.connectors.git.repository import GitFailed, OutputTooLong, _git
+from ingestor.connectors.git.repository import GitFailed, TreeTooLarge, _git
 from ingestor.ports import NeedsHuman, Transient
 from tests.connectors.laws import listed
 from tests.connectors.repositories import GitWorld, git
@@ -123,8 +124,8 @@ def test_output_of_git_is_bounded_in_bytes_and_seconds(
     program = tmp_path / "git"
     program.write_text("#!/bin/sh\ncase $1 in yes) exec yes;; loud) exec yes >&2;; *) sleep 999;; esac\n")
     program.chmod(0o700)
-    monkeypatch.setattr("shutil.which", lambda name: str(program))
-    with pytest.raises(OutputTooLong, match="more than 1,000,000 bytes"):
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(TreeTooLarge, match="more than 1,000,000 bytes"):
         _git(["yes"], {}, 30.0, 10**6)
     for how in ("loud", "quiet"):
         with pytest.raises(GitFailed, match="longer than 1 s"):

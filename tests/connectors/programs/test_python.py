@@ -1,3 +1,4 @@
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,6 +109,27 @@ def test_document_no_longer_listed_is_not_kept(tmp_path: Path) -> None:
         connector.fetch(first["b"])
     assert connector.fetch(first["a"]).data == b"one"
     assert connector.fetch(second["b"]).data == b"three"
+
+
+def test_full_disk_is_reported_and_keeps_the_documents_of_the_last_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connector, write = of("files_below", arguments={"folder": str(tmp_path)}), os.pwrite
+    _written(tmp_path, {"a": "one"})
+    first = listed(connector)
+    _written(tmp_path, {"a": "other"})
+
+    def half(file: int, data: memoryview, place: int) -> int:
+        if len(data) < 5:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, data[:2], place)
+
+    monkeypatch.setattr(os, "pwrite", half)
+    with pytest.raises(Transient, match=r"a can't be kept on disk: No space left on device"):
+        list(connector.scan())
+    assert connector.fetch(first["a"]).data == b"one"
+    monkeypatch.setattr(os, "pwrite", lambda file, data, place: write(file, data[:2], place))
+    assert connector.fetch(listed(connector)["a"]).data == b"other"
 
 
 def test_after_a_restart_it_is_listed_before_it_is_fetched() -> None:

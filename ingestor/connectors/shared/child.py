@@ -1,4 +1,4 @@
-"""Run a program that prints one message a line, read its output, and end it with all its children.
+"""Run a program, read its output within limits, and end it with all its children.
 
 The program has a process group of its own. The group is killed when the reader stops, at the time limit, and
 when ingestor exits. Standard error is read too, so that the program never blocks; its last lines explain
@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
@@ -27,7 +27,20 @@ _TELLING = re.compile(r"error|critical|fatal|exception|denied|invalid|failed", r
 
 
 class ProgramFailed(Exception):
-    """The program failed; the message is the reason, without secrets."""
+    """The program failed; the message is the reason, without secrets. ``words``: its standard error."""
+
+    def __init__(self, reason: str, words: str = "") -> None:
+        last = last_words(words)
+        super().__init__(f"{reason}: {last}" if last else reason)
+        self.reason, self.words = reason, words
+
+
+class RanTooLong(ProgramFailed):
+    """The time limit ended the program."""
+
+
+class OutputTooLong(ProgramFailed):
+    """The program printed more than the limit."""
 
 
 class Missing(Exception):
@@ -39,6 +52,7 @@ class Run:
     """A program to run. ``environment``: all variables. ``longest``: bytes of a line.
 
     ``secrets``: hidden in messages.
+    ``helpers_stay``: after a success, processes that the program started may run on.
     """
 
     command: Sequence[str]
@@ -46,6 +60,7 @@ class Run:
     seconds: float = 3600.0
     longest: int = 10**8
     secrets: Sequence[str] = ()
+    helpers_stay: bool = False
 
     def lines(self, given: bytes = b"") -> Iterator[bytes]:
         """The lines that the program prints, without line ends; ``given`` is its standard input.
@@ -53,27 +68,36 @@ class Run:
         Raises Missing, or ProgramFailed: exit status, time limit, too long a line. Success is certain only
         after the last line.
         """
+        return self._run(given, lambda reader: reader.lines(self.longest))
+
+    def output(self, most: int) -> bytes:
+        """Return what the program prints, at most ``most`` bytes. Raises Missing or ProgramFailed."""
+        return b"".join(self._run(b"", lambda reader: reader.parts(most)))
+
+    def _run(self, given: bytes, read: Callable[["_Reader"], Iterator[bytes]]) -> Iterator[bytes]:
         with tempfile.TemporaryFile() as stdin:
             stdin.write(given)
             stdin.seek(0)
             process = self._start(stdin)
-        reader = _Reader(process, self.longest, time.monotonic() + self.seconds)
+        reader = _Reader(process, time.monotonic() + self.seconds)
         ending = finalize(process, _end, process.pid)
         try:
-            yield from reader.lines()
+            yield from read(reader)
             reader.await_end()
+            if self.helpers_stay and os.waitid(os.P_PID, process.pid, _PEEK).si_status == 0:
+                ending.detach()
         except ProgramFailed as failed:
-            raise self._failure(str(failed), reader) from None
+            raise type(failed)(failed.reason, self._words(reader)) from None
         finally:
             ending()
             status = process.wait()
             reader.close()
         if status:
-            raise self._failure(_describe_end(status), reader)
+            raise ProgramFailed(_describe_end(status), self._words(reader))
 
     def _start(self, stdin: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
-            return subprocess.Popen(  # noqa: S603 - the command is the config's
+            return subprocess.Popen(  # noqa: S603 - no shell; the command is the config's
                 self.command,
                 env=self.environment,
                 stdin=stdin,
@@ -85,9 +109,8 @@ class Run:
         except (OSError, ValueError) as error:
             raise Missing(getattr(error, "strerror", None) or str(error)) from error
 
-    def _failure(self, why: str, reader: "_Reader") -> ProgramFailed:
-        words = last_words(self.without_secrets(reader.last_bytes.decode("utf-8", "replace")))
-        return ProgramFailed(f"{why}: {words}" if words else why)
+    def _words(self, reader: "_Reader") -> str:
+        return self.without_secrets(reader.last_bytes.decode("utf-8", "replace"))
 
     def without_secrets(self, text: str) -> str:
         for secret in sorted(self.secrets, key=len, reverse=True):
@@ -95,17 +118,16 @@ class Run:
         return text
 
 
+_PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT  # the exit status can still be read later
+
+
 @dataclass(slots=True)
 class _Reader:
     """The two streams of a process; ``until`` by the monotonic clock."""
 
     process: subprocess.Popen[bytes]
-    longest: int
     until: float
     last_bytes: bytes = b""
-
-    def seconds_left(self) -> float:
-        return self.until - time.monotonic()
 
     def close(self) -> None:
         for stream in (self.process.stdout, self.process.stderr):
@@ -120,43 +142,44 @@ class _Reader:
                 raise ProgramFailed("the program closed its output but did not exit")
             time.sleep(0.005)
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self, longest: int) -> Iterator[bytes]:
         begun = bytearray()
-        for part in self._parts():
+        for part in self.parts():
             *whole, rest = part.split(b"\n")
             for end in whole:
                 yield bytes(begun + end)
                 begun.clear()
             begun += rest
-            if len(begun) > self.longest:
-                raise ProgramFailed(f"a line of output has more than {self.longest:,} bytes")
+            if len(begun) > longest:
+                raise OutputTooLong(f"a line of output has more than {longest:,} bytes")
         if begun:
             yield bytes(begun)
 
-    def _parts(self) -> Iterator[bytes]:
-        """Pieces of standard output; standard error is kept aside."""
+    def parts(self, most: int | None = None) -> Iterator[bytes]:
+        """Pieces of standard output, ``most`` bytes in all; standard error is kept aside."""
         assert self.process.stdout and self.process.stderr
-        stdout, stderr = self.process.stdout.fileno(), self.process.stderr.fileno()
+        stdout, stderr, size = self.process.stdout.fileno(), self.process.stderr.fileno(), 0
         with selectors.DefaultSelector() as selector:
             for stream in (stdout, stderr):
                 selector.register(stream, selectors.EVENT_READ)
             while stdout in selector.get_map():
-                over = not _runs(self.process.pid)
-                ready = selector.select(0 if over else min(_TICK, max(self.seconds_left(), 0)))
+                over, left = not _runs(self.process.pid), self.until - time.monotonic()
+                ready = selector.select(0 if over else min(_TICK, max(left, 0)))
                 for key, _ in ready:
                     part = os.read(key.fd, _PART)
                     if not part:
                         selector.unregister(key.fd)
                     elif key.fd == stdout:
+                        size += len(part)
                         yield part
                     else:
                         self.last_bytes = (self.last_bytes + part)[-_LAST_WORDS:]
                 if over and not ready:
                     return  # a child of the program holds its output open
-                if self.seconds_left() <= 0:
-                    raise ProgramFailed(
-                        "the program ran longer than `timeout` and was killed: raise `timeout`"
-                    )
+                if most is not None and size > most:
+                    raise OutputTooLong(f"the program printed more than {most:,} bytes")
+                if time.monotonic() >= self.until:
+                    raise RanTooLong("the program ran longer than `timeout` and was killed: raise `timeout`")
 
 
 def _end(group: int) -> None:
@@ -170,8 +193,7 @@ def _end(group: int) -> None:
 
 
 def _runs(process: int) -> bool:
-    """Whether the process runs. Its exit status can still be read later."""
-    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    return os.waitid(os.P_PID, process, _PEEK) is None
 
 
 def _describe_end(status: int) -> str:
