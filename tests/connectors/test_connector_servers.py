@@ -30,7 +30,7 @@ PACKAGES = (
     "gcp-storage-emulator==2026.7.19",
 )
 TESTS = (
-    "tests/connectors/remote/test_files_s3.py",
+    "tests/connectors/remote/test_files_servers.py",
     "tests/connectors/remote/test_files_servers.py",
     "tests/connectors/sql/test_sql.py",
     "tests/connectors/sql/test_sql_postgres.py",

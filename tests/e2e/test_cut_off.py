@@ -14,9 +14,9 @@ import pytest
 from tests.connectors.databases import PostgresWorld
 from tests.connectors.proxy import Proxy, before
 from tests.connectors.repositories import over_http as git_over_http
-from tests.connectors.served import SERVED, in_s3
 from tests.connectors.servers import postgres_server
 from tests.connectors.sites import FeedWorld, Site, SiteWorld, site
+from tests.connectors.stores import SERVED, in_s3
 from tests.e2e.project import INGESTOR, Daemon, Project, running
 from tests.hanging_mount import OPENDIR, READ, hanging_mount
 from tests.serving import silent

@@ -2,16 +2,20 @@
 
 import logging
 from collections.abc import Callable
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from ingestor.core.errors import retry_after
+from ingestor.llm.at_once import in_parallel
 from ingestor.llm.client import Completion, LanguageModel, Prompt
 from ingestor.llm.options import Endpoint
-from ingestor.ports import NeedsHuman, Transient
+from ingestor.ports import NeedsHuman, Stop, Transient
 from tests.endpoint import KEY, Reply, Script, in_turn, refused, said, serving
 from tests.serving import free_port
+from tests.waiting import LONG
 
 MESSAGES = (("system", "Be brief."), ("user", "What is the capital of Peru?"))
 
@@ -260,3 +264,48 @@ def test_addresses(given: str, kept: str) -> None:
 def test_invalid_address_is_refused(given: str, words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         options(given)
+
+
+def test_results_are_in_order_and_made_together() -> None:
+    together = Barrier(3, timeout=LONG)  # passed only if three run at the same time
+
+    def do(number: int) -> int:
+        together.wait()
+        return number * number
+
+    assert in_parallel(do, [3, 1, 2], 3, Stop()) == [9, 1, 4]
+
+
+def test_error_stops_what_waits_and_leaves_out_the_rest() -> None:
+    stopped, begun = Event(), list[int]()
+
+    def do(number: int) -> None:
+        begun.append(number)
+        if number == 0:
+            raise ValueError("first")
+        assert stopped.wait(LONG)
+
+    with pytest.raises(ValueError, match="first"):
+        in_parallel(do, range(50), 2, Stop(), stopped.set)
+    assert len(begun) < 50
+
+
+NOON = 1_767_268_800.0  # 2026-01-01 12:00:00 UTC
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("", None),
+        ("7", 7.0),
+        (" 0.5 ", 0.5),
+        ("soon", None),
+        ("-3", None),
+        ("Thu, 01 Jan 2026 12:00:30 GMT", 30.0),
+        ("Thu, 01 Jan 2026 11:00:00 GMT", 0.0),
+        ("Thu, 99 Jan 2026 11:00:00 GMT", None),
+    ],
+)
+def test_how_long_a_server_asks_to_wait(header: str | None, seconds: float | None) -> None:
+    assert retry_after(header, NOON) == seconds

@@ -1,5 +1,6 @@
-"""The description of the service port names every address, and real answers fit it."""
+"""The description of the service port names every address; real answers fit it; each asks for the token."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,10 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
+from ingestor.service.health import PATHS
+from ingestor.service.metrics import metrics
 from ingestor.service.openapi import description
+from ingestor.service.situation import Situation
 from tests.service.world import Daemon, served
 
 
@@ -44,23 +48,6 @@ def test_the_schemas_are_schemas() -> None:
         assert f"'{name}'" in text
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("get", "/healthz", None),
-        ("get", "/readyz", None),
-        ("get", "/openapi.json", None),
-        ("post", "/search", {"query": "a"}),
-        ("post", "/search", {"query": ""}),
-        ("post", "/embed", {}),
-        ("post", "/v1/embeddings", {"input": "a"}),
-    ],
-)
-def test_answers_fit_their_description(client: httpx.Client, method: str, path: str, body: Any) -> None:
-    said = client.request(method, path, json=body)
-    schema(path, method, str(said.status_code)).validate(said.json())
-
-
 def test_the_limits_of_a_question_are_described() -> None:
     question = description()["components"]["schemas"]["Question"]
     assert question["properties"]["n"] == {
@@ -74,3 +61,67 @@ def test_the_limits_of_a_question_are_described() -> None:
     assert validator.is_valid({"query": "a", "where": {"page": 3}, "mode": "dense"})
     assert not validator.is_valid({"query": "a", "mode": "fast"})
     assert not validator.is_valid({"query": "a", "size": 3})
+
+
+PAGE = (Path(__file__).parents[2] / "docs/service.md").read_text("utf-8")
+NAMES = [f"{one.name}{'_total' if one.type == 'counter' else ''}" for one in metrics(Situation())]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_metric_is_explained(name: str) -> None:
+    table = next(row for row in PAGE.split("\n\n") if "| Metric |" in row)
+    assert f"`{name}`" in table
+
+
+@pytest.mark.parametrize("path", description()["paths"])
+def test_an_address_is_explained(path: str) -> None:
+    assert re.search(rf"/{path.split('/')[1]}\b", PAGE.partition("## ")[0])
+
+
+ADDRESSES = [(method, path) for path, calls in description()["paths"].items() for method in calls]
+BEARER = {"Authorization": "Bearer t0ken"}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    daemon = Daemon(Path(tmp_path_factory.mktemp("daemon")))
+    with served(daemon, token="t0ken", hosts=["search.example"]) as client:
+        yield client
+    daemon.close()
+
+
+@pytest.mark.parametrize(("method", "path"), ADDRESSES)
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({**BEARER, "Host": "elsewhere.example"}, 421),
+        ({**BEARER, "Origin": "http://elsewhere.example"}, 403),
+        ({**BEARER, "Origin": "null"}, 403),
+        ({**BEARER, "Sec-Fetch-Site": "cross-site"}, 403),
+    ],
+)
+def test_request_by_a_stranger_is_refused(
+    guarded: httpx.Client, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    said = guarded.request(method, path, headers=headers)
+    if path in PATHS and status == 401:
+        assert said.status_code in (200, 503)
+    else:
+        assert (said.status_code, "error" in said.json()) == (status, True)
+
+
+@pytest.mark.parametrize(("method", "path"), ADDRESSES)
+def test_a_name_of_the_config_and_the_token_open_it(guarded: httpx.Client, method: str, path: str) -> None:
+    names = {**BEARER, "Host": "search.example", "Origin": "http://search.example"}
+    assert guarded.request(method, path, headers=names).status_code not in (401, 403, 421)
+
+
+@pytest.mark.parametrize(("method", "path"), ADDRESSES)
+def test_other_methods_are_refused_with_those_that_are_taken(
+    guarded: httpx.Client, method: str, path: str
+) -> None:
+    said = guarded.request("DELETE", path, headers=BEARER)
+    assert said.status_code == 405
+    assert method.upper() in said.headers["Allow"].split(", ")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from ingestor.connectors.programs import loading
 from ingestor.connectors.programs.loading import Loading
@@ -99,11 +98,3 @@ def test_reader_where_there_is_no_llama_index(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(loading, "_READERS", "no_llama_index.readers")
     with pytest.raises(NeedsHuman, match="no installed reader of LlamaIndex is called NotionPageReader"):
         list(reader("NotionPageReader").scan())
-
-
-@pytest.mark.parametrize("name", ["", "a b", "a:b:c", "a.b:", "../x:Y"])
-def test_names_that_make_no_sense(name: str) -> None:
-    with pytest.raises(ValidationError):
-        loader(name)
-    with pytest.raises(ValidationError):
-        reader(name)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from ingestor.connectors.programs.loading import Loading, PythonOptions, build_python
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
@@ -233,19 +232,3 @@ def test_secrets_are_given_and_not_shown() -> None:
     with pytest.raises(Transient, match="RuntimeError: …") as raised:
         list(build_python(options).scan())
     assert "s3cret" not in repr((raised.value, options))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"call": "no colon"},
-        {"call": "a.b"},
-        {"call": "a:b()"},
-        {"call": "a:b", "ending": "md"},
-        {"call": "a:b", "key": []},
-        {"call": "a:b", "timeout": 0},
-    ],
-)
-def test_options_that_make_no_sense(options: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
-        PythonOptions.model_validate(options)

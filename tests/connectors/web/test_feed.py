@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from ingestor.connectors.http.answers import time_of
 from ingestor.connectors.web import feed as feeds
@@ -378,12 +377,6 @@ def test_any_json_is_read_or_refused(value: object) -> None:
     for shape in shapes:
         with suppress(NoFeed):
             entries(json.dumps(shape).encode(), None, "https://x.test/feed")
-
-
-@pytest.mark.parametrize("url", ["feed://x.test/", "https://me:pw@x.test/feed", "x.test/feed"])
-def test_addresses_that_make_no_sense(url: str) -> None:
-    with pytest.raises(ValidationError):
-        FeedOptions(url=url)
 
 
 # -- entries that share an id

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
-from ingestor.connectors.web.connector import WebOptions
 from ingestor.ports import BadDocument, NeedsHuman
 from tests.connectors.laws import ConnectorLaws, listed
 from tests.connectors.sites import Clock, Reply, Site, SiteWorld, site, sitemap_of
@@ -247,28 +245,3 @@ def test_secrets_are_sent_and_not_told(server: Site, cache: Path) -> None:
     assert server.asked[-1][1]["authorization"] == "Bearer s3cret"
     kept = b"".join(path.read_bytes() for path in cache.iterdir())
     assert b"s3cret" not in kept + repr((items, connector._options)).encode()
-
-
-# -- options
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"start": []}, "at least 1 item"),
-        ({"start": ["ftp://x.test/"]}, "must be an address such as"),
-        ({"start": ["/path"]}, "must be an address such as"),
-        ({"start": ["https://me:secret@x.test/"]}, "must not hold a user or password"),
-        ({"start": ["https://x.test/", "https://X.test"]}, "names an address twice"),
-        ({"within": ["https://x.test/a"]}, "must end with a slash"),
-        ({"follow": "everything"}, "Input should be 'none', 'sitemap' or 'links'"),
-        ({"allow_private": ["10.0.0.0/4"]}, "neither a host's name nor a network"),
-        ({"user": "ada"}, "set both `user` and `password`"),
-        ({"headers": {"A b": "x"}}, "can't be sent as a header"),
-        ({"headers": {"A": "x\r\nB: y"}}, "can't be sent as a header"),
-        ({"contact": "me (home)"}, "must be a URL or mail address"),
-    ],
-)
-def test_options_that_make_no_sense(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        WebOptions.model_validate({"start": ["https://x.test/"], **options})

@@ -1,4 +1,4 @@
-"""The service port in a config: its address, and what is refused."""
+"""Sections of a config: the service port, the reranker and the language model."""
 
 import pytest
 
@@ -55,3 +55,54 @@ def test_config_older_than_service_port_stays_valid() -> None:
     assert config.http is None
     assert "no service port: 8001 is also the port of chroma" in str(config.warnings[0])
     assert checked(f"http: false\n{SOURCE}").http is None
+
+
+@pytest.mark.parametrize(
+    ("rerank", "message"),
+    [
+        ("{}", "1: search.rerank: needs `model`, a cross-encoder, or `url`, a server"),
+        ("{url: 'example.org'}", "1: search.rerank.url: "),
+        ("{url: 'http://key@example.org'}", "1: search.rerank.url: "),
+        ("{model: m, hits: 1}", "1: search.rerank.hits: "),
+        ("{model: m, timeout: 2m}", "1: search.rerank.timeout: "),
+        ("{modle: m}", "1: search.rerank: unknown key 'modle'; did you mean 'model'?"),
+    ],
+)
+def test_reranker_with_bad_options_is_refused(rerank: str, message: str) -> None:
+    problem, *_ = said(f"search: {{rerank: {rerank}}}\n{SOURCE}")
+    assert problem.startswith(message), problem
+
+
+def test_reranker_is_off_by_default_and_its_key_is_a_secret() -> None:
+    assert checked(SOURCE).search.rerank is None
+    given = "{url: 'http://127.0.0.1:80/rerank', api_key: '${KEY}', timeout: 500ms}"
+    rerank = checked(f"search: {{rerank: {given}}}\n{SOURCE}", {"KEY": "s3cret"}).search.rerank
+    assert rerank is not None
+    assert (rerank.timeout, rerank.hits) == (0.5, 20)
+    assert "s3cret" not in repr(rerank)
+
+
+def test_language_model_is_optional() -> None:
+    assert checked(SOURCE).language_model is None
+
+
+def test_language_model_takes_a_secret_key_and_numbers_as_prices() -> None:
+    endpoint = "{base_url: 'http://h/v1', model: m, api_key: '${KEY}', prompt_price: 0.5, answer_price: 2}"
+    model = checked(f"language_model: {endpoint}\n{SOURCE}", {"KEY": "sk-1"}).language_model
+    assert model is not None and model.api_key is not None
+    assert (model.model, model.api_key.get_secret_value()) == ("m", "sk-1")
+    assert (model.prompt_price, model.answer_price) == (0.5, 2)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ("{model: m}", "1: language_model.base_url: is required"),
+        ("{base_url: localhost, model: m}", "1: language_model.base_url: must be an address"),
+        ("{base_url: 'http://a', model: m, modell: 1}", "1: language_model: unknown key 'modell'"),
+        ("{base_url: 'http://a', model: m, api_key: sk}", "1: language_model.api_key: is a secret"),
+    ],
+)
+def test_language_model_with_mistake_names_its_line(section: str, message: str) -> None:
+    (problem,) = said(f"language_model: {section}\n{SOURCE}")
+    assert problem.startswith(message)

@@ -1,0 +1,254 @@
+"""Requests of the embedder: batches, the pace of a minute, halving, and answers."""
+
+import json
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.embedders.openai import (
+    MINUTE,
+    Malformed,
+    Pace,
+    RateLimits,
+    Sent,
+    TextsRefused,
+    batches,
+    earliest,
+    read_answer,
+    resolve,
+)
+from ingestor.model import Vector
+from ingestor.ports import BadDocument, NeedsHuman, Transient
+
+
+def answer(*embeddings: Any, indices: list[Any] | None = None, **more: Any) -> bytes:
+    numbers = indices or range(len(embeddings))
+    data = [{"index": n, "embedding": each} for n, each in zip(numbers, embeddings, strict=True)]
+    return json.dumps({"data": data, "usage": {"prompt_tokens": 7}, **more}).encode()
+
+
+def test_vectors_are_scaled_and_rounded() -> None:
+    found = read_answer(answer([3.0, 4.0], [1e-3, 0.0]), 2)
+    assert (found.dimensions, found.tokens) == (2, 7)
+    first, second = found.vectors
+    assert first is not None
+    assert first.dtype == np.float32
+    assert first.tolist() == np.float16([0.6, 0.8]).tolist()
+    assert second is not None
+    assert second.tolist() == [1.0, 0.0]
+
+
+def test_vectors_are_in_the_order_of_their_texts() -> None:
+    found = read_answer(answer([1.0, 0.0], [0.0, 1.0], indices=[1, 0]), 2)
+    assert [row.tolist() for row in found.vectors if row is not None] == [[0.0, 1.0], [1.0, 0.0]]
+
+
+def test_vectors_without_index_are_in_order() -> None:
+    body = {"data": [{"embedding": [1.0, 0.0]}, {"embedding": [0.0, 1.0]}]}
+    found = read_answer(json.dumps(body).encode(), 2)
+    assert [row.tolist() for row in found.vectors if row is not None] == [[1.0, 0.0], [0.0, 1.0]]
+    assert found.tokens is None
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0], [None, 1.0], [None, None], [1e308, 1e308]],
+)
+def test_numbers_that_are_no_vector(numbers: list[float]) -> None:
+    found = read_answer(answer([1.0, 0.0], numbers), 2)
+    assert found.vectors[0] is not None
+    assert found.vectors[1] is None
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (answer([1.0]), "gave 1 vectors for 2 texts"),
+        (answer([1.0], [1.0], [1.0]), "gave 3 vectors for 2 texts"),
+        (answer([1.0], [1.0], indices=[0, 0]), "numbered its 2 vectors wrongly"),
+        (answer([1.0], [1.0], indices=[1, 2]), "numbered its 2 vectors wrongly"),
+        (answer([1.0], [1.0], indices=[[], {}]), "OpenAI-compatible"),
+        (answer([1.0], [1.0, 2.0]), "gave vectors of 1, 2 numbers"),
+        (answer([], []), "gave vectors of 0 numbers"),
+        (answer([[1.0]], [[1.0]]), "OpenAI-compatible"),
+        (answer("AACAPw==", "AACAPw=="), "OpenAI-compatible"),
+        (answer(["1"], ["1"]), "OpenAI-compatible"),
+        (answer([True], [True]), "OpenAI-compatible"),
+        (answer(None, None), "OpenAI-compatible"),
+        (answer({}, {}), "OpenAI-compatible"),
+        (answer([1.0], [1.0], usage={"prompt_tokens": -1}), "OpenAI-compatible"),
+        (answer([1.0], [1.0], usage={"prompt_tokens": 10**300}), "OpenAI-compatible"),
+        (answer([1.0], [1.0], usage="many"), "OpenAI-compatible"),
+        (b'{"data": "ab"}', "OpenAI-compatible"),
+        (b'{"data": null}', "OpenAI-compatible"),
+        (b"[]", "OpenAI-compatible"),
+        (b"<html>", "did not answer with JSON"),
+        (b"\xff\xfe", "did not answer with JSON"),
+        (b"", "did not answer with JSON"),
+        (b"[" * 100_000, "did not answer with JSON"),
+    ],
+)
+def test_malformed_answer_is_refused(content: bytes, reason: str) -> None:
+    with pytest.raises(Malformed, match=reason):
+        read_answer(content, 2)
+
+
+@pytest.mark.parametrize(
+    ("sent", "limits", "tokens", "expected"),
+    [
+        ([], RateLimits(), 10**9, 100.0),
+        ([], RateLimits(1, 10), 10, 100.0),
+        ([], RateLimits(1, 10), 11, 100.0),  # more than a minute may have: it has one for itself
+        ([Sent(90.0, 1)], RateLimits(1, inf), 1, 150.0),
+        ([Sent(90.0, 1)], RateLimits(2, inf), 1, 100.0),
+        ([Sent(40.0, 9)], RateLimits(1, 9), 9, 100.0),  # a minute ago is long enough
+        ([Sent(50.0, 6), Sent(90.0, 3)], RateLimits(inf, 10), 2, 110.0),
+        ([Sent(50.0, 6), Sent(90.0, 3)], RateLimits(inf, 10), 8, 150.0),
+        ([Sent(50.0, 1)], RateLimits(inf, 10), 11, 110.0),
+        ([Sent(90.0, 1), Sent(150.0, 1)], RateLimits(2, inf), 1, 150.0),  # none overtakes one that waits
+    ],
+)
+def test_first_time_that_fits(sent: list[Sent], limits: RateLimits, tokens: int, expected: float) -> None:
+    assert earliest(sent, limits, 100.0, tokens) == expected
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 30), st.integers(0, 12)), max_size=30),
+    st.integers(1, 4),
+    st.integers(1, 20),
+)
+def test_no_minute_has_more_than_allowed(requests: list[tuple[float, int]], most: int, tokens: int) -> None:
+    now, at = 0.0, []
+    pace = Pace(RateLimits(most, tokens), lambda: now)
+    for pause, size in requests:
+        now += pause
+        at.append((round(now + pace.take(size), 6), size))
+    assert [time for time, _ in at] == sorted(time for time, _ in at)
+    for begin, _ in at:
+        minute = [size for time, size in at if begin <= time < begin + MINUTE - 1e-6]
+        assert len(minute) <= most
+        assert sum(minute) <= tokens or len(minute) == 1
+
+
+def test_pace_without_limits_never_waits() -> None:
+    pace = Pace(RateLimits(), lambda: 5.0)
+    assert [pace.take(10**6) for _ in range(100)] == [0.0] * 100
+
+
+def test_pause_holds_up_all_requests() -> None:
+    now = 10.0
+    pace = Pace(RateLimits(), lambda: now)
+    pace.pause(7.0)
+    pace.pause(3.0)
+    assert [pace.take(1), pace.take(1)] == [7.0, 7.0]
+    now = 18.0
+    assert pace.take(1) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("tokens", "texts", "most", "expected"),
+    [
+        ([], 2, 10, []),
+        ([5], 2, 10, [[0]]),
+        ([5, 5, 5], 2, 10, [[0, 1], [2]]),
+        ([5, 6, 5], 9, 10, [[0], [1], [2]]),
+        ([1, 99, 1, 1], 9, 10, [[0], [1], [2, 3]]),
+        ([0, 0, 0], 2, 1, [[0, 1], [2]]),
+    ],
+)
+def test_batches(tokens: list[int], texts: int, most: int, expected: list[list[int]]) -> None:
+    assert [list(batch) for batch in batches(tokens, texts, most)] == expected
+
+
+@given(st.lists(st.integers(0, 30)), st.integers(1, 5), st.integers(1, 40))
+def test_every_text_is_in_one_batch_and_no_batch_is_too_large(
+    tokens: list[int], texts: int, most: int
+) -> None:
+    made = [list(batch) for batch in batches(tokens, texts, most)]
+    assert [position for batch in made for position in batch] == list(range(len(tokens)))
+    for batch in made:
+        assert len(batch) <= texts
+        assert len(batch) == 1 or sum(tokens[position] for position in batch) <= most
+
+
+class Server:
+    """Takes batches of so many texts, without the bad ones. ``dead``: what it does to all requests."""
+
+    def __init__(
+        self,
+        bad: Sequence[int] = (),
+        zero: Sequence[int] = (),
+        most: int = 99,
+        dead: Exception | None = None,
+        picky: bool = False,
+    ) -> None:
+        self.bad, self.zero, self.most, self.dead, self.picky = bad, zero, most, dead, picky
+        self.sent: list[list[int]] = []
+        self.checks = 0
+
+    def send(self, batch: Sequence[int]) -> list[Vector | None]:
+        self.sent.append(list(batch))
+        if self.dead:
+            raise self.dead
+        if self.picky or len(batch) > self.most or set(batch) & set(self.bad):
+            raise TextsRefused("refused the request (400): no")
+        return [None if position in self.zero else np.float32([position]) for position in batch]
+
+    def check(self, reason: str) -> None:
+        self.checks += 1
+        if self.picky:
+            raise NeedsHuman(reason)
+
+
+def test_sound_batch_is_one_request() -> None:
+    server = Server()
+    assert resolve(range(4), server.send, server.check) == {n: np.float32([n]) for n in range(4)}
+    assert (server.sent, server.checks) == ([[0, 1, 2, 3]], 0)
+
+
+@pytest.mark.parametrize("bad", [[0], [5], [7], [2, 3], list(range(8))])
+@pytest.mark.parametrize("kind", ["bad", "zero"])
+def test_only_the_bad_texts_are_bad(bad: list[int], kind: str) -> None:
+    server = Server(**{kind: bad})
+    found = resolve(range(8), server.send, server.check)
+    assert {n for n, row in found.items() if isinstance(row, BadDocument)} == set(bad)
+    assert sorted(found) == list(range(8))
+
+
+def test_text_is_found_by_halving() -> None:
+    server = Server(bad=[5])
+    resolve(range(8), server.send, server.check)
+    assert server.sent == [[0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [4], [5], [6, 7]]
+
+
+def test_batch_that_is_too_large_is_halved_and_nothing_is_bad() -> None:
+    server = Server(most=2)
+    assert all(isinstance(row, np.ndarray) for row in resolve(range(8), server.send, server.check).values())
+    assert len(server.sent) == 7
+
+
+@pytest.mark.parametrize("error", [Transient("away"), NeedsHuman("no such model")])
+def test_error_that_is_about_no_text_splits_nothing(error: Exception) -> None:
+    server = Server(dead=error)
+    assert resolve(range(8), server.send, server.check) == dict.fromkeys(range(8), error)
+    assert len(server.sent) == 1
+
+
+def test_server_that_refuses_everything_says_nothing_about_a_text() -> None:
+    server = Server(picky=True)
+    found = resolve(range(8), server.send, server.check)
+    assert {type(error) for error in found.values()} == {NeedsHuman}
+    assert (len(server.sent), server.checks) == (1, 1)
+
+
+@given(st.sets(st.integers(0, 20)), st.sets(st.integers(0, 20)), st.integers(1, 21))
+def test_bad_texts_are_found_and_no_others(bad: set[int], zero: set[int], most: int) -> None:
+    server = Server(bad=sorted(bad), zero=sorted(zero), most=most)
+    found = resolve(range(21), server.send, server.check)
+    assert {n for n, row in found.items() if isinstance(row, BadDocument)} == bad | zero
+    assert all(row == np.float32([n]) for n, row in found.items() if isinstance(row, np.ndarray))
