@@ -1,4 +1,4 @@
-"""Options of every connector: what they are called, which values are refused, and the examples in the docs."""
+"""Options of every connector: names, values that are refused, and the examples in the docs."""
 
 import re
 from pathlib import Path

@@ -156,13 +156,14 @@ class _Reader:
             yield bytes(begun)
 
     def parts(self, most: int | None = None) -> Iterator[bytes]:
-        """Pieces of standard output, ``most`` bytes in all; standard error is kept aside."""
+        """Yield standard output; keep standard error aside. With ``most`` bytes, await the end of both."""
         assert self.process.stdout and self.process.stderr
         stdout, stderr, size = self.process.stdout.fileno(), self.process.stderr.fileno(), 0
         with selectors.DefaultSelector() as selector:
             for stream in (stdout, stderr):
                 selector.register(stream, selectors.EVENT_READ)
-            while stdout in selector.get_map():
+            awaited = {stdout} if most is None else {stdout, stderr}
+            while awaited & selector.get_map().keys():
                 over, left = not _runs(self.process.pid), self.until - time.monotonic()
                 ready = selector.select(0 if over else min(_TICK, max(left, 0)))
                 for key, _ in ready:
