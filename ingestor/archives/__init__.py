@@ -1,1 +1,1 @@
-"""The members of archives, mailboxes and mails."""
+"""Members of archives, mailboxes and mails."""

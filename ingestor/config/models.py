@@ -1,4 +1,4 @@
-"""The values of a checked config, frozen, with their defaults and limits. Pure.
+"""Values of a checked config, frozen, with their defaults and limits. Pure.
 
 ``yaml_tree`` turns the text into a tree with line numbers, ``check`` checks the tree against these models and
 the plugins' options, ``file`` reads the file. A ``description`` here becomes the text of docs/config.md.
@@ -328,7 +328,7 @@ Pairs = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True, slots=True)
 class OwnMetadata:
-    """The checked ``metadata`` of a source, see pipeline/metadata.py."""
+    """Checked ``metadata`` of a source, see pipeline/metadata.py."""
 
     values: Pairs = ()
     paths: tuple[tuple[str, Pairs], ...] = ()
@@ -373,7 +373,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The file that a config was read from, and its text: references to secrets, never the secrets."""
+    """File that a config was read from, and its text: references to secrets, never the secrets."""
 
     file: Path = Path()
     text: str = ""

@@ -30,7 +30,7 @@ _CALLED = {"connectors": "connector", "parsers": "parser", "chunkers": "strategy
 
 @dataclass(slots=True)
 class Check:
-    """The check of one tree, with the problems found so far."""
+    """Check of one tree, with the problems found so far."""
 
     tree: ConfigTree
     folder: Path  # where relative paths begin

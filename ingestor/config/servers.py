@@ -1,4 +1,4 @@
-"""The options of Chroma's server, of the service port, and of searches at it. Pure."""
+"""Options of Chroma's server, of the service port, and of searches at it. Pure."""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,1 +1,1 @@
-"""The walls around a process that reads hostile bytes, and the privileges it gives up."""
+"""Walls around a process that reads hostile bytes, and the privileges it gives up."""

@@ -55,7 +55,7 @@ def python_child(
 
 
 def processor_seconds(pid: int) -> float | None:
-    """The processor time that all threads of a process have spent; None if it ended, or without /proc."""
+    """Return the processor time of all threads of a process; None if it ended, or without /proc."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()

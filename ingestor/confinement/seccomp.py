@@ -1,4 +1,4 @@
-"""The system calls that a parsing process may make, as a program for the kernel's filter. Pure.
+"""System calls that a parsing process may make, as a program for the kernel's filter. Pure.
 
 The list names what is allowed; everything else fails. Threads, memory, time and reading are allowed. New
 sockets, new processes, other programs and opening for writing are not. Nor are mounts, kernel features such
@@ -25,7 +25,7 @@ _WHOLE = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """The low 32 bits of an argument, masked, are one of ``values``."""
+    """Condition: the low 32 bits of an argument, masked, are one of ``values``."""
 
     argument: int
     values: tuple[int, ...]
@@ -103,7 +103,7 @@ def limits(process: int) -> dict[str, tuple[Test, ...]]:
 
 
 def program(architecture: Architecture, process: int) -> bytes:
-    """The filter, as an array of struct sock_filter, for the process of that id."""
+    """Return the filter, as an array of struct sock_filter, for the process of that id."""
     tests = limits(process)
     code = [
         _step(_LOAD, _ARCHITECTURE),

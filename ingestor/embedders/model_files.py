@@ -72,7 +72,7 @@ def window(folder: Path) -> int | None:
 
 
 def transformer(folder: Path) -> Path | None:
-    """The folder of the stage that is a transformer, if there is one."""
+    """Return the folder of the stage that is a transformer, if there is one."""
     return next((place for kind, place in modules(folder) if kind == "Transformer"), None)
 
 

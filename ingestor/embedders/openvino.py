@@ -161,7 +161,7 @@ _MPNET_NAMES = {
 
 
 def graph(outline: TransformerOutline, weights: Tensors, int8: bool = False) -> openvino.Model:
-    """The whole encoder, of dynamic shape. Raises KeyError where the weights lack a tensor.
+    """Return the whole encoder, of dynamic shape. Raises KeyError where the weights lack a tensor.
 
     ``weights``: as in the file of the model. The graph shares their memory, so they must not change.
     ``int8``: matrices of linear layers are stored in int8, for multiplication in int8.
@@ -338,7 +338,7 @@ class OpenVinoModel:
         yield EmbeddedPart(empty, unit(np.zeros((len(empty), self.dimensions), np.float32)))
 
     def counter(self) -> Tokenizer:
-        """The model's own tokenizer, without truncation."""
+        """Return the model's own tokenizer, without truncation."""
         tokenizer = load_tokenizer(self._outline.weights.parent)
         if tokenizer is None:
             raise FileNotFoundError("tokenizer.json")

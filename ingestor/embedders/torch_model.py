@@ -65,7 +65,7 @@ class TorchModel:
         yield EmbeddedPart(sorted(empty), unit(np.zeros((len(empty), self.dimensions), np.float32)))
 
     def counter(self) -> Tokenizer:
-        """The model's own tokenizer, without truncation."""
+        """Return the model's own tokenizer, without truncation."""
         backend = getattr(self._tokenizer, "backend_tokenizer", self._tokenizer)
         if not isinstance(backend, Tokenizer):
             raise TypeError(f"this model's tokenizer can't count: {type(self._tokenizer).__name__}")

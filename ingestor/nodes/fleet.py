@@ -1,4 +1,4 @@
-"""The daemon's processes on nodes: some prepare documents, others embed."""
+"""Processes of the daemon on nodes: some prepare documents, others embed."""
 
 from collections.abc import Callable
 from contextlib import nullcontext

@@ -92,7 +92,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Done:
-    """The outcome of a task. ``seconds``: by stage."""
+    """Outcome of a task. ``seconds``: by stage."""
 
     prepared: Prepared
     keep: Sequence[Keep] = ()

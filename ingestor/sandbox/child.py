@@ -1,4 +1,4 @@
-"""The process in which binary formats are parsed and containers are opened; see sandbox/pool.py.
+"""Process in which binary formats are parsed and containers are opened; see sandbox/pool.py.
 
 Its standard input is a socket to the parent. When the parent ends for any reason, the socket ends and so does
 this process. The order of the steps matters: namespaces need a process of one thread, and numpy starts

@@ -1,1 +1,1 @@
-"""The service port: what the daemon answers over HTTP."""
+"""Service port: what the daemon answers over HTTP."""

@@ -103,7 +103,7 @@ def over_http(made: MCPServer, most: int) -> Starlette:
 
 def _answers(ask: Ask) -> Answers:
     async def answers(method: str, path: str, body: object = None) -> Any:
-        """The daemon's answer. Raises ToolError."""
+        """Return the daemon's answer. Raises ToolError."""
         try:
             status, content = await ask(method, path, body)
         except DaemonAway as error:
@@ -128,7 +128,7 @@ def _escape(value: Any) -> Any:
 
 
 def _unescape(name: str) -> str:
-    """The document of a name that was shown."""
+    """Return the document of a name that was shown."""
     return raw(name) if "\\u" in name else name
 
 

@@ -209,14 +209,14 @@ def _counter(name: str, about: str, value: float) -> Metric:
 
 
 def _gauges(name: str, about: str, samples: Samples, *labels: str) -> Metric:
-    return _filled(GaugeMetricFamily(f"ingestor_{name}", about, labels=labels), samples)
+    return _with_samples(GaugeMetricFamily(f"ingestor_{name}", about, labels=labels), samples)
 
 
 def _counters(name: str, about: str, samples: Samples, *labels: str) -> Metric:
-    return _filled(CounterMetricFamily(f"ingestor_{name}", about, labels=labels), samples)
+    return _with_samples(CounterMetricFamily(f"ingestor_{name}", about, labels=labels), samples)
 
 
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Metric:
+def _with_samples(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Metric:
     """Add a sample for each key, which has the labels' values; None is no sample."""
     for key, value in samples.items():
         if value is not None:

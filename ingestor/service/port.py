@@ -1,4 +1,4 @@
-"""The service port: its application, and how a daemon opens it.
+"""Service port: its application, and how a daemon opens it.
 
 Every group of addresses is a file with ``routes``. Pages for people (``ingestor/page``) come from above.
 """

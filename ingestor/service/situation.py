@@ -1,4 +1,4 @@
-"""The figures of a running daemon at one moment. Pure."""
+"""Figures of a running daemon at one moment. Pure."""
 
 from dataclasses import dataclass, field
 

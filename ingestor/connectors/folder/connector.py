@@ -246,7 +246,7 @@ class Folder:
         return f"could not list {where}: its known documents stay; make it readable or exclude it"
 
     def _data(self, root: int, item: Item) -> bytes:
-        """The whole file. Raises as ``_read`` does."""
+        """Return the whole file. Raises as ``_read`` does."""
         path = "/".join(names_of(item.key))
         try:
             with file(root, path) as descriptor:
@@ -258,7 +258,7 @@ class Folder:
             return _read(descriptor, item, self._growing)
 
     def _real(self, path: str, item: Item) -> str:
-        """The real path of the file, with links followed as the options say. Raises Stale or OSError."""
+        """Return the file's real path; options say which links count. Raises Stale or OSError."""
         real, policy = real_path(os.path.realpath(self._path), f"{self._path}/{path}"), self._options.symlinks
         if policy == "skip" or (policy == "inside" and real.startswith("/")):
             raise Stale(f"{item.uri} is now reached by a link that is not followed")
@@ -284,7 +284,7 @@ class Folder:
                 pass
 
     def _key_of_change(self, path: str, is_directory: bool) -> str | None:
-        """The key to scan after a change at ``path``; None if no document can be affected."""
+        """Return the key to scan after a change at ``path``; None if no document can be affected."""
         path = path.removesuffix(self._options.sidecar or "")
         names = [name for name in path.split("/") if name]
         for depth, name in enumerate(names, 1):
@@ -303,7 +303,7 @@ def _version(status: os.stat_result) -> str:
 
 
 def _of_file(item: Item) -> str:
-    """The version of the item's file, without that of its sidecar."""
+    """Return the version of the item's file, without that of its sidecar."""
     return item.version.partition(" ")[0]
 
 
@@ -357,7 +357,7 @@ def hash_of(data: bytes) -> bytes:
 
 
 def _read(descriptor: int, item: Item, growing: Growing) -> bytes:
-    """The whole file, if it is unchanged since the listing; of one that grows its lines then.
+    """Return the whole file, if it is unchanged since the listing; of one that grows its lines then.
 
     Raises Stale, Transient or OSError.
     """

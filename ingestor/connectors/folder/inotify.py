@@ -60,7 +60,7 @@ class Inotify:
         os.close(self._descriptor)
 
     def read(self) -> Iterator[Change]:
-        """The changes since the last call."""
+        """Yield the changes since the last call."""
         while True:
             try:
                 buffer = os.read(self._descriptor, 1 << 16)

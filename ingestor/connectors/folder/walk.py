@@ -32,7 +32,7 @@ _logged = set[tuple[str, str]]()  # folders that had a file left out, with the r
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The files that are listed. ``exclude`` decides before the ignore files, by a match or a negation."""
+    """Files that are listed. ``exclude`` decides before the ignore files, by a match or a negation."""
 
     include: IgnoreRules
     exclude: IgnoreRules
@@ -74,7 +74,7 @@ class Walk:
         self._entered = entered
 
     def below(self, names: Sequence[str]) -> Iterator[ListedFile]:
-        """The files at and below ``names``, in no order."""
+        """Yield the files at and below ``names``, in no order."""
         pending = [_Place("", "", "", included=False, linked=False, ignores=())]
         while pending:
             place = pending.pop()
@@ -152,7 +152,7 @@ class Walk:
         return self._place(place, name, real, ignores, linked=True)
 
     def _target(self, link: str) -> tuple[str, os.stat_result] | None:
-        """The real path and the status of a link's target; None if the link may not be followed."""
+        """Return the real path and the status of a link's target; None if the link may not be followed."""
         real = real_path(self._path, link)
         if real.startswith("/") and self._selection.symlinks != "follow":
             _log_left_out(self._path, link, "a link that leads out of the folder")
@@ -181,7 +181,7 @@ class Walk:
         return bool(verdict)
 
     def _ignores(self, place: _Place, descriptor: int) -> Ignores:
-        """The rules of the ignore files here, followed by the rules of the directories above."""
+        """Return the rules of the ignore files here, followed by the rules of the directories above."""
         names = reversed(self._selection.ignore_files)
         rules_here = [
             rules for name in names if (rules := _rules(name, descriptor, f"{self._path}/{place.path}"))

@@ -42,7 +42,7 @@ class Watchdog(FileSystemEventHandler):
                 self._changes.put((below, event.is_directory))
 
     def read(self) -> Iterator[tuple[str, bool]]:
-        """The changes since the last call; the whole folder once a thread of the observer has died."""
+        """Yield the changes since the last call; the whole folder once a thread of the observer has died."""
         while True:
             try:
                 yield self._changes.get_nowait()

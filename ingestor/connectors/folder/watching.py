@@ -48,7 +48,7 @@ class WatchedFolder:
 
 
 class ChangedKeys:
-    """The keys that changed and have not been hinted at."""
+    """Keys that changed and have not been hinted at."""
 
     def __init__(self, settle: float) -> None:
         self._settle = settle

@@ -156,7 +156,7 @@ class Git:
             yield from self._items(entry, touches)
 
     def fetch(self, item: Item) -> Blob:
-        """The file as it was listed, even if the branch moved on. Raises Stale or BadDocument."""
+        """Return the file as it was listed, even if the branch moved on. Raises Stale or BadDocument."""
         check_size(item, item.size, self._options.max_size, OR_EXCLUDE)
         try:
             blob = item.version.partition(" ")[0]
@@ -168,7 +168,7 @@ class Git:
         return Blob(data, item.key.rpartition("/")[2])
 
     def _items(self, entry: bytes, touches: Touches) -> Iterator[Item]:
-        """The item of a line of ``git ls-tree -l``: mode, type, id, size, tab, path."""
+        """Yield the item of a line of ``git ls-tree -l``: mode, type, id, size, tab, path."""
         facts, _, raw = entry.partition(b"\t")
         mode, _, blob, size = facts.decode().split()
         path = os.fsdecode(raw)
@@ -188,7 +188,7 @@ class Git:
         return url if ref == "HEAD" else f"{url}@{ref}"
 
     def _touches(self, commit: str, entries: Sequence[bytes]) -> Touches:
-        """The last commit that changed each listed path. Reads only commits since the last call."""
+        """Return the last commit that changed each listed path. Reads only commits since the last call."""
         before, known = self._history
         if before != commit:
             paths = {os.fsdecode(entry.partition(b"\t")[2]) for entry in entries}
@@ -243,7 +243,7 @@ def newest(
     merged: Mapping[str, frozenset[str]],
     known: Mapping[str, Touches],
 ) -> Touches | None:
-    """The last change of each path, in the order of history: clocks do not count.
+    """Return the last change of each path, in the order of history: clocks do not count.
 
     ``steps``: children before parents. ``merged``: paths of merge commits that differ from every parent. A
     path that a merge took from one parent is followed there. ``known``: the answers at commits where

@@ -191,7 +191,7 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
 
 
 def _last_words(words: str) -> str:
-    """The line with the reason, without the advice that follows it."""
+    """Return the line with the reason, without the advice that follows it."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ERROR:"))]
     telling = [line for line in fatal if _REFUSED.search(line) or _MISSING.search(line)]

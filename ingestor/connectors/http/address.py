@@ -1,4 +1,4 @@
-"""The network addresses that connectors may connect to. Pure.
+"""Network addresses that connectors may connect to. Pure.
 
 A web page can name any host, and any name can resolve to any address. That may be a router's settings, a
 database without a password, or a cloud's metadata service (169.254.169.254). So an address that is not
@@ -80,7 +80,7 @@ def is_public(address: str) -> bool:
 
 
 def _within(address: Address) -> Address:
-    """The IPv4 address that a form of IPv6 carries, else the address."""
+    """Return the IPv4 address that a form of IPv6 carries, else the address."""
     if not isinstance(address, IPv6Address) or address == IPv6Address("::1"):
         return address
     number = int(address)

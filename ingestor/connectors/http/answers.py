@@ -24,7 +24,7 @@ _CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]+)[\"']?", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """The server's marks of a page's version, sent back in conditional requests."""
+    """Marks of a page's version by its server, sent back in conditional requests."""
 
     etag: str | None = None
     changed: str | None = None  # Last-Modified
@@ -75,7 +75,7 @@ def retry_after(text: str | None, now: float) -> float | None:
 
 
 def robots_words(headers: Headers, agent: str) -> set[str]:
-    """The rules in X-Robots-Tag (``noindex``, ``nofollow``, ...) for everybody or for ``agent``."""
+    """Return the rules in X-Robots-Tag (``noindex``, ``nofollow``, ...) for everybody or for ``agent``."""
     words, meant = set[str](), True
     for part in headers.get("x-robots-tag", "").lower().split(","):
         name, colon, rest = part.partition(":")
@@ -108,13 +108,13 @@ def robots_rules(data: bytes) -> RobotsRules:
 
 
 def canonical_link(headers: Headers) -> str | None:
-    """The address in ``Link: <address>; rel="canonical"``."""
+    """Return the address in ``Link: <address>; rel="canonical"``."""
     links = _LINK.findall(headers.get("link", ""))
     return next((address for address, about in links if _CANONICAL.match(about.strip())), None)
 
 
 def honest_type(declared: str | None, data: bytes) -> str | None:
-    """The content type, without its charset if the bytes are not valid in it."""
+    """Return the content type, without its charset if the bytes are not valid in it."""
     charset = _CHARSET.search(declared or "")
     if declared is None or charset is None:
         return declared
@@ -144,7 +144,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The result of one address. ``version`` is "" if there is nothing to index."""
+    """Result of one address. ``version`` is "" if there is nothing to index."""
 
     url: str
     version: str = ""

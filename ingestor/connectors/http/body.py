@@ -46,7 +46,7 @@ class Body:
             piece = self._begin_next(piece)
 
     def finish(self) -> bytes:
-        """The whole body. Raises Broken if its end is missing."""
+        """Return the whole body. Raises Broken if its end is missing."""
         if self._unpack is not None and not self._unpack.eof:
             raise Broken("the compressed body is truncated")
         return bytes(self._kept)
@@ -78,7 +78,7 @@ class Body:
 
 
 def gunzip(data: bytes, limit: int) -> bytes:
-    """The content of a gzip file; other data unchanged. Raises TooLarge or Broken."""
+    """Return the content of a gzip file; other data unchanged. Raises TooLarge or Broken."""
     if not data.startswith(b"\x1f\x8b"):
         return data
     body = Body("gzip", limit)

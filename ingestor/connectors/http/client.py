@@ -81,7 +81,7 @@ class WebClient:
         self._pool.close()
 
     def get(self, url: str, known: Validators = NOTHING, limit: int | None = None) -> HttpAnswer:
-        """The server's answer, of any status. Raises AddressRefused, or Transient (no answer, or busy)."""
+        """Return the answer, of any status. Raises AddressRefused, or Transient (no answer, or busy)."""
         host = urlsplit(url).netloc
         for attempt in range(1, _TRIES + 1):
             self._pace(host)
@@ -202,7 +202,7 @@ def _join(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
 
 
 def _read(pieces: Iterable[bytes], headers: Headers, limit: int) -> bytes:
-    """The body. Raises TooLarge before reading if the declared length is over the limit."""
+    """Return the body. Raises TooLarge before reading if the declared length is over the limit."""
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > limit:
         raise TooLarge
@@ -229,7 +229,7 @@ class RobotsCache:
         self._known: dict[str, RobotsRules | Transient] = {}  # by origin
 
     def rules(self, url: str) -> RobotsRules:
-        """The rules of the URL's site. Raises Refused, or Transient if its robots.txt cannot be read.
+        """Return the rules of the URL's site. Raises Refused, or Transient if its robots.txt cannot be read.
 
         An unreadable robots.txt forbids everything (RFC 9309, 2.3.1.4), a missing one nothing.
         """

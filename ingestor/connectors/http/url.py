@@ -21,7 +21,7 @@ _REPEATS = 3  # of one path segment
 
 
 def normal(url: str, base: str = "") -> str | None:
-    """The URL in its normal spelling, without fragment; None if its scheme is not http or https.
+    """Return the URL in its normal spelling, without fragment; None if its scheme is not http or https.
 
     ``base``: for a relative URL. URLs with a user or password give None.
     """
@@ -84,7 +84,7 @@ def port_of(url: str) -> int:
 
 
 def folder(url: str) -> str:
-    """The URL up to the last slash of its path."""
+    """Return the URL up to the last slash of its path."""
     return url.partition("?")[0].rpartition("/")[0] + "/"
 
 
@@ -93,14 +93,14 @@ def lies_below(url: str, folders: Iterable[str]) -> bool:
 
 
 def path_names(url: str) -> list[str]:
-    """The decoded segments of the path, for patterns; the last includes the query."""
+    """Return the decoded segments of the path, for patterns; the last includes the query."""
     parts = urlsplit(url)
     *above, last = parts.path.removeprefix("/").split("/")
     return [*map(unquote, above), unquote(last) + (f"?{parts.query}" if parts.query else "")]
 
 
 def file_name(url: str) -> str:
-    """The last segment of the path without the query; "" if the path ends in a slash."""
+    """Return the last segment of the path without the query; "" if the path ends in a slash."""
     return unquote(urlsplit(url).path.rpartition("/")[2]).replace("/", "_")
 
 

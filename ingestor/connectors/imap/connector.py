@@ -91,7 +91,7 @@ class ImapOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class _Structures:
-    """The last answer about the structure of messages. ``simple``: those of ``uids`` without attachments."""
+    """Last answer about the structure of messages. ``simple``: those of ``uids`` without attachments."""
 
     folder: str
     validity: int

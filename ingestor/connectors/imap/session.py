@@ -179,7 +179,7 @@ class Session:
             return frozenset(text.without_attachments(lines)) if kind == "OK" else frozenset()
 
     def message(self, raw: bytes, validity: int, uid: int) -> bytes | None:
-        """The bytes of a message; None if it does not exist. Raises FolderRefused or Transient."""
+        """Return the bytes of a message; None if it does not exist. Raises FolderRefused or Transient."""
         reused = self._examined == (raw, validity)
         if not reused:
             self._examine(raw)

@@ -49,7 +49,7 @@ class Message:
 
 
 def readable(raw: bytes) -> str:
-    """The readable name of a raw one."""
+    """Return the readable name of a raw one."""
     name = _decode(raw)
     if name is None or _CONTROL.search(name) or name.startswith(_VERBATIM) or _encode(name) != raw:
         return _VERBATIM + escape(raw.decode("utf-8", "surrogateescape"))
@@ -57,14 +57,14 @@ def readable(raw: bytes) -> str:
 
 
 def raw_name(name: str) -> bytes:
-    """The raw name of a readable one. INBOX is in capitals; servers ignore its case."""
+    """Return the raw name of a readable one. INBOX is in capitals; servers ignore its case."""
     if name.startswith(_VERBATIM):
         return unescape(name.removeprefix(_VERBATIM)).encode("utf-8", "surrogateescape")
     return _encode(name)
 
 
 def quote_argument(raw: bytes) -> str | bytes:
-    """The name as an argument of a command. Raises ValueError if it cannot be one."""
+    """Return the name as an argument of a command. Raises ValueError if it cannot be one."""
     if re.search(rb"[\r\n\x00]", raw):
         raise ValueError(f"no command can name the folder {raw!r}")
     return b'"' + re.sub(rb'([\\"])', rb"\\\1", raw) + b'"'
@@ -96,7 +96,7 @@ def messages(lines: Iterable[Line]) -> Iterator[Message]:
 
 
 def body(lines: Iterable[Line], uid: int) -> bytes | None:
-    """The message with that UID in an answer to FETCH for UID and BODY[]; None if it is missing."""
+    """Return the message with that UID in an answer to FETCH for UID and BODY[]; None if it is missing."""
     waiting: bytes | None = None
     for line in lines:
         head, literal = line if isinstance(line, tuple) else (line or b"", None)
@@ -139,7 +139,7 @@ def seconds(date: bytes) -> float | None:
 
 
 def in_one_line(answer: Any) -> str:
-    """The text of a server's answer, or of an error with it, in one line."""
+    """Return the text of a server's answer, or of an error with it, in one line."""
     answer = answer.args[0] if isinstance(answer, Exception) and answer.args else answer
     text = (
         answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer or "no reason given")
@@ -161,7 +161,7 @@ def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
 
 
 def address(user: str, host: str, port: int | None, folder: str, validity: int, uid: int) -> str:
-    """The URL of a message (RFC 5092)."""
+    """Return the URL of a message (RFC 5092)."""
     place = f"[{host}]" if ":" in host else host
     place += f":{port}" if port else ""
     whole = quote(folder.encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""The process in which Python code makes documents; see connectors/programs/loading.py.
+"""Process in which Python code makes documents; see connectors/programs/loading.py.
 
 Standard input: two pickles, the module path and the Request. Standard output: a JSON object a line, documents
 and then an error or the end mark. Output of the code itself goes to standard error. No module of ingestor is
@@ -111,7 +111,7 @@ def _check(callable_: Callable[..., Any], arguments: dict[str, Any], called: str
 
 
 def _import_trouble(error: ImportError, request: LoadRequest) -> str:
-    """The message for a missing module, or for a missing import of it."""
+    """Return the message for a missing module, or for a missing import of it."""
     module, missing = request.call.partition(":")[0], error.name or ""
     if missing and f"{module}.".startswith(f"{missing}."):
         pip = f" ({_pip(request.package)})" if request.package else ""
@@ -125,7 +125,7 @@ def _pip(package: str) -> str:
 
 
 def facts_of(document: Any, number: int, request: LoadRequest) -> dict[str, Any]:
-    """The fields of a ``spool.Given``, content as ``text`` or ``data``. Raises ProgramUnusable."""
+    """Return the fields of a ``loading.Given``, content as ``text`` or ``data``. Raises ProgramUnusable."""
     facts = document if isinstance(document, Mapping) else _facts(document)
     metadata = dict(facts.get("metadata") or {})
     content = facts.get("data", facts.get("text"))

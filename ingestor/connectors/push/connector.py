@@ -113,7 +113,7 @@ class Push:
 
 
 class _Endpoint:
-    """The server, as soon as it may listen: of several watches alike, the first to take a lock does."""
+    """Server, as soon as it may listen: of several watches alike, the first to take a lock does."""
 
     def __init__(self, options: PushOptions, store: PushStore) -> None:
         secret = options.webhook_secret

@@ -1,4 +1,4 @@
-"""The documents that were pushed, in one SQLite file.
+"""Documents that were pushed, in one SQLite file.
 
 Rules of this file. A change is one transaction, on the disk when the call returns (write-ahead log,
 ``synchronous=FULL``). So

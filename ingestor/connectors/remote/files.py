@@ -153,7 +153,7 @@ class Files:
         return Blob(data, path.rpartition("/")[2], after.get("mimetype") or after.get("ContentType"))
 
     def _item(self, key: str, info: _Info) -> Item:
-        """The item of a file. Asks for the file's own facts if the listing has too few."""
+        """Return the item of a file. Asks for the file's own facts if the listing has too few."""
         mark = version(info)
         if mark is None:
             info = self._request(lambda system, root: dict(system.info(info["name"])))
@@ -170,7 +170,7 @@ class Files:
         return f"{url}{key}" if url.endswith("://") else f"{url}/{key}"
 
     def _place(self, root: str, path: str) -> str:
-        """The file system's name for a path below the address."""
+        """Return the file system's name for a path below the address."""
         return address(root, path) if self._protocol in _OF_INDEXES else _join(root, path)
 
     def _list(self, system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
@@ -182,7 +182,7 @@ class Files:
         ]
 
     def _below(self, under: str, unknown: "_Unknown") -> Iterator[tuple[str, _Info]]:
-        """The selected files at or below a path, with their paths below the address."""
+        """Yield the selected files at or below a path, with their paths below the address."""
         flat = self._protocol in _FLAT
         files = self._request(lambda system, root: self._all(system, root, under)) if flat else None
         for path, info in self._walk(under, unknown) if files is None else files:
@@ -190,7 +190,7 @@ class Files:
                 yield path, info
 
     def _walk(self, under: str, unknown: "_Unknown") -> Iterator[tuple[str, _Info]]:
-        """The files of every folder at, below and above a path."""
+        """Yield the files of every folder at, below and above a path."""
         pending, seen, until = [""], {""}, time.monotonic() + LISTING
         while pending:
             above = pending.pop()
@@ -306,7 +306,7 @@ def _is_missing(error: Exception) -> bool:
 
 
 def _list_index(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
-    """The entries of a folder's index page. Facts about its files are asked for later."""
+    """Return the entries of a folder's index page. Facts about its files are asked for later."""
     url = f"{address(root, above)}/" if above else f"{root}/"
     page = content(system, "http", url, _PAGE)
     if len(page) > _PAGE:

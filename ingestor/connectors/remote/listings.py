@@ -120,7 +120,7 @@ def address(root: str, path: str) -> str:
 
 
 def _beneath(link: str, url: str) -> str | None:
-    """The name of a link's target, if it lies directly beneath ``url``."""
+    """Return the name of a link's target, if it lies directly beneath ``url``."""
     try:
         there, here = urlsplit(urljoin(url, link.strip())), urlsplit(url)
     except ValueError:

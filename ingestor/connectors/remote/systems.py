@@ -37,7 +37,7 @@ _PACKAGES = {  # by protocol: package for pip
 
 
 def open_address(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """The file system, and the path of the address in it. Raises the errors of the file system."""
+    """Return the file system, and the path of the address in it. Raises the errors of the file system."""
     protocol, given = url.partition("://")[0], dict(options)
     if protocol in ("sftp", "ssh"):
         from ingestor.connectors.remote.sftp import Sftp
@@ -66,7 +66,7 @@ def open_address(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def describe_missing(protocol: str, error: ImportError) -> str:
-    """The message for a package that is not installed."""
+    """Return the message for a package that is not installed."""
     wanted = known_implementations.get(protocol, {}).get("err", str(error))
     return f"{wanted}: {sys.executable} -m pip install {_PACKAGES.get(protocol, '...')}"
 

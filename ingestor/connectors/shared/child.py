@@ -63,7 +63,7 @@ class Run:
     helpers_stay: bool = False
 
     def lines(self, given: bytes = b"") -> Iterator[bytes]:
-        """The lines that the program prints, without line ends; ``given`` is its standard input.
+        """Yield the lines that the program prints, without line ends; ``given`` is its standard input.
 
         Raises Missing, or ProgramFailed: exit status, time limit, too long a line. Success is certain only
         after the last line.
@@ -123,7 +123,7 @@ _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT  # the exit status can still be rea
 
 @dataclass(slots=True)
 class _Reader:
-    """The two streams of a process; ``until`` by the monotonic clock."""
+    """Two streams of a process; ``until`` by the monotonic clock."""
 
     process: subprocess.Popen[bytes]
     until: float
@@ -204,7 +204,7 @@ def _describe_end(status: int) -> str:
 
 
 def last_words(words: str) -> str:
-    """The lines with the reason: the last three that look like errors, else the last one."""
+    """Return the lines with the reason: the last three that look like errors, else the last one."""
     lines = [line.strip()[:500] for line in words.splitlines() if line.strip()]
     telling = [line for line in lines if _TELLING.search(line)]
     return " / ".join(telling[-3:] or lines[-1:])

@@ -62,7 +62,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """The patterns of one file or list; the last that matches decides."""
+    """Patterns of one file or list; the last that matches decides."""
 
     lines: tuple[_Line, ...]  # last first
     names: re.Pattern[str]  # matches wherever one of the name patterns does
@@ -113,7 +113,7 @@ def selects(include: IgnoreRules, exclude: IgnoreRules, names: Sequence[str]) ->
 
 
 def rules_of_file(text: str) -> IgnoreRules:
-    """The rules of an ignore file. Raises ValueError if matching them would take too long."""
+    """Return the rules of an ignore file. Raises ValueError if matching them would take too long."""
     return _remembered(text) if len(text) <= _SMALL else _large(text)
 
 

@@ -28,7 +28,7 @@ def escape(name: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """The name that ``escape`` made this text from."""
+    """Return the name that ``escape`` made this text from."""
     if "\\" not in text:
         return os.fsdecode(text.encode("utf-8"))
     return os.fsdecode(_ESCAPE.sub(lambda byte: bytes([int(byte[1], 16)]), text.encode("utf-8")))
@@ -39,7 +39,7 @@ def key_of(names: list[str]) -> str:
 
 
 def names_of(key: str) -> list[str]:
-    """The path components of a key; none for "". Raises ValueError for a key that could lead elsewhere."""
+    """Return the path components of a key. Raises ValueError for a key that could lead elsewhere."""
     names = [unescape(part) for part in key.split("/")] if key else []
     if any(name in ("", ".", "..") or "/" in name or "\0" in name for name in names):
         raise ValueError(f"not the key of a file: {key!r}")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def scalar(value: object) -> "Scalar":
-    """The value if it is text, a boolean or a number that every database takes; else text of it.
+    """Return the value if it is text, a boolean or a number that every database takes; else text of it.
 
     Times are in ISO 8601, lists separated by commas, mappings in JSON. Decimals keep all their digits. None
     for a number that is not finite, and for an object whose text is its address in memory.
@@ -31,7 +31,7 @@ def posix(moment: datetime) -> float:
 
 
 def text(given: str) -> str:
-    """The text without lone surrogates."""
+    """Return the text without lone surrogates."""
     return given.encode("utf-8", "replace").decode()
 
 

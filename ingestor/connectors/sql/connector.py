@@ -170,7 +170,7 @@ class Sql:
         return Blob(data, name.rpartition("/")[2])
 
     def newest(self, cursor: str, mark: Mark) -> Rows:
-        """The newest rows that are not older than the mark; "" for a value that cannot be a key."""
+        """Return the newest rows that are not older than the mark; "" for a value that cannot be a key."""
         with self.database.connect() as connection:
             from sqlalchemy import column
 
@@ -259,7 +259,7 @@ def _build(options: SqlOptions) -> Sql | WatchedDatabase:
 
 
 def _values(text: str, kinds: set[str]) -> Iterator[object]:
-    """The keys of those types with that text."""
+    """Yield the keys of those types with that text."""
     for kind in sorted(kinds):
         with suppress(ValueError):
             value = _BY_NAME[kind](text)
@@ -272,19 +272,19 @@ def _plain(row: _Row) -> dict[str, Any]:
 
 
 def _columns(template: str) -> list[str]:
-    """The names of the columns in a template, in order."""
+    """Return the names of the columns in a template, in order."""
     return _COLUMN.findall(template)
 
 
 def _fill(template: str, value: _Lookup) -> bytes:
-    """The filled template in UTF-8; of a template that is one column alone, its bytes, if it holds bytes."""
+    """Fill the template, in UTF-8. A template of one column alone gives the bytes that it holds."""
     alone = _COLUMN.fullmatch(template)
     content = value(alone[1]) if alone else None
     return content if isinstance(content, bytes) else _fill_text(template, value).encode()
 
 
 def _fill_text(template: str, value: _Lookup) -> str:
-    """The filled template as text, without lone surrogates."""
+    """Return the filled template as text, without lone surrogates."""
     return text(_COLUMN.sub(lambda column: _as_text(value(column[1])), template))
 
 
@@ -300,7 +300,7 @@ def _digest(row: _Row) -> str:
 
 
 def _excerpt(row: _Row) -> str:
-    """The beginning of a row, for people."""
+    """Return the beginning of a row, for people."""
     return ", ".join(f"{name}: {value!s:.40}" for name, value in row.items() if value is not None)[:120]
 
 

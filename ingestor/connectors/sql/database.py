@@ -48,7 +48,7 @@ class Database:
             raise NeedsHuman(f"the query gives no column {error}: correct `query` or the options") from error
 
     def engine(self) -> "Engine":
-        """The one engine. If two threads make one at the same time, one of the two is dropped."""
+        """Return the one engine. If two threads make one at the same time, one of the two is dropped."""
         return self._engines.get(self._url) or self._engines.setdefault(self._url, self._make())
 
     def _make(self) -> "Engine":

@@ -70,7 +70,7 @@ def poll(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
 
 
 def _poll_once(newest: Newest, before: Mark | None) -> tuple[Mark, set[str]]:
-    """The new mark, and the keys to list."""
+    """Return the new mark, and the keys to list."""
     rows = newest(before or Mark())
     if before is None:
         return mark_of(rows), {""}

@@ -140,12 +140,12 @@ class Web:
         return known
 
     def fetch(self, item: Item) -> Blob:
-        """The page as it was listed. Raises Stale or BadDocument (too large)."""
+        """Return the page as it was listed. Raises Stale or BadDocument (too large)."""
         return self._mirror.fetch(item)
 
 
 def _partial(unread: dict[str, Exception], whole: bool) -> PartialScan:
-    """The unread pages. If no pass was ever complete, any page may be linked from an unread one."""
+    """Report unread pages. If no pass was ever complete, any page may be linked from an unread one."""
     more = f", and {len(unread) - 1} more" if len(unread) > 1 else ""
     message = f"{next(iter(unread.values()))}{more}: their known documents stay"
     return PartialScan(message, list(unread) if whole and len(unread) <= _NAMED else [""])

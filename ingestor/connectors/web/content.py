@@ -87,7 +87,7 @@ def version(data: bytes, *facts: object) -> str:
 
 
 def _canonical(answer: HttpAnswer, links: PageLinks) -> str | None:
-    """The canonical address, if it has the page's own origin."""
+    """Return the canonical address, if it has the page's own origin."""
     sent = canonical_link(answer.headers)
     address = (normal(sent, answer.url) if sent else None) or links.canonical
     return address if address and address != answer.url and origin(address) == origin(answer.url) else None
@@ -119,7 +119,7 @@ def documents(pages: Mapping[str, Page], is_copy: Callable[[Page, Page], bool]) 
 
 
 def blob_name(page: Page) -> str:
-    """The file name, with an ending for its type."""
+    """Return the file name, with an ending for its type."""
     name, endings = file_name(page.uri or page.url) or "index", _ENDINGS.get(essence(page.content_type), ())
     if endings and PurePosixPath(name).suffix.lower() not in endings:
         return name + endings[0]

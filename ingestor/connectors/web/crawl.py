@@ -113,7 +113,7 @@ class Crawl:
                     self._visit(Step(page.url))
 
     def _first(self, start: str) -> Iterator[Step]:
-        """The first addresses of a start. For a sitemap: those in robots.txt, or the usual one."""
+        """Yield the first addresses of a start. For a sitemap: those in robots.txt, or the usual one."""
         if self._bounds.follow != "sitemap":
             yield Step(start, start=True)
         elif file_name(start):
@@ -168,7 +168,7 @@ class Crawl:
                     yield Step(url, depth=step.depth + 1)
 
     def _visit(self, step: Step) -> Page | None:
-        """The page now, or as it was read last; None if there is no page that may be read."""
+        """Return the page now, or as it was read last; None if there is no page that may be read."""
         known = self._mirror.page(step.url)
         try:
             page = self._request(step, known)

@@ -1,4 +1,4 @@
-"""The process in which one feed is read; see feed.py.
+"""Process in which one feed is read; see feed.py.
 
 Its walls stand before anything but the standard library is imported, feedparser included.
 """

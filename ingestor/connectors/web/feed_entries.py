@@ -1,4 +1,4 @@
-"""The entries of a feed: RSS and Atom as feedparser reads them, JSON Feed as jsonfeed.org has it.
+"""Entries of a feed: RSS and Atom as feedparser reads them, JSON Feed as jsonfeed.org has it.
 
 A broken feed is read as far as possible. feedparser gets bytes in memory, never an address, which it would
 open by itself. It takes scripts and the like out of the entries.
@@ -121,7 +121,7 @@ def number_keys(
 
 
 def _id_or_link(key: str, ids: Collection[str]) -> str | None:
-    """The id in a numbered key, if an entry has that id and none the key itself."""
+    """Return the id in a numbered key, if an entry has that id and none the key itself."""
     base, _, number = key.rpartition("#")
     return base if number.isdecimal() and base in ids and key not in ids else None
 

@@ -77,7 +77,7 @@ class Mirror:
         return Blob(data, blob_name(page), page.content_type)
 
     def body(self, url: str, version: str) -> tuple[Page, bytes] | None:
-        """The page and its content; None if it is unknown or of another version."""
+        """Return the page and its content; None if it is unknown or of another version."""
         with self._open() as database:
             row = database.execute("SELECT facts, body FROM page WHERE url = ?", (url,)).fetchone()
         if row is None or _page(row[0]).version != version:

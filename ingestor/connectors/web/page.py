@@ -62,7 +62,7 @@ def _robots(attributes: Attributes, agent: str) -> set[str]:
 
 
 def _refresh_target(attributes: Attributes) -> str:
-    """The target of a meta refresh."""
+    """Return the target of a meta refresh."""
     if attributes.get("http-equiv", "").lower() != "refresh":
         return ""
     refresh = _REFRESH.match(attributes.get("content", ""))
@@ -70,7 +70,7 @@ def _refresh_target(attributes: Attributes) -> str:
 
 
 def _text(data: bytes, content_type: str | None) -> str:
-    """The decoded page; good enough for addresses and names, which are nearly always ASCII."""
+    """Return the decoded page; good enough for addresses and names, which are nearly always ASCII."""
     sent = _DECLARED.search(content_type or "")
     named = _CHARSET.search(data, 0, _HEAD)
     charset = sent[1] if sent else named[1].decode("ascii") if named else "utf-8"
@@ -81,7 +81,7 @@ def _text(data: bytes, content_type: str | None) -> str:
 
 
 def _tags(text: str) -> Iterator[tuple[str, Attributes]]:
-    """The relevant start tags with their attributes; of two attributes with one name the first."""
+    """Yield the relevant start tags with their attributes; of two attributes with one name the first."""
     at = 0
     while tag_match := _TAG.search(text, at):
         if tag_match[1]:
@@ -98,7 +98,7 @@ def _tags(text: str) -> Iterator[tuple[str, Attributes]]:
 
 
 def _attributes(text: str, at: int) -> tuple[Attributes, int]:
-    """The attributes, and the end of the tag."""
+    """Return the attributes, and the end of the tag."""
     attributes: Attributes = {}
     while (at := _blank_end(text, at)) < len(text) and text[at] != ">":
         match = _ATTRIBUTE.match(text, at)
