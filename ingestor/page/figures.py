@@ -117,7 +117,7 @@ def sources_of(
             None if one.oldest is None else max(0.0, situation.at - one.oldest),
             one.last_listing,
             listing.get(name),
-            situation.in_flight.get(name, 0),
+            situation.live.in_flight.get(name, 0),
             one.interval is not None,
         )
         for name, one in situation.sources.items()
@@ -200,7 +200,7 @@ def headline(
     if situation.swaps and not counts.due:
         more = f"{', '.join(sorted(situation.swaps))}: readers see the collection before until then"
         return Headline("busy", "A new collection is being built", _join(more, unread))
-    if counts.due or situation.in_flight:
+    if counts.due or situation.live.in_flight:
         age = f"the oldest change is {span(lag)} old" if lag is not None else ""
         return Headline("busy", f"{counted(counts.due, 'change')} pending", _join(age, unread))
     if not counts.all:

@@ -50,7 +50,7 @@ def overview(daemon: DaemonView, situation: Situation, history: "History") -> Ma
         "charts": charts(history.samples(), situation.at),
         "since": history.since,
         "stretch": daemon.stretch(),
-        "pending": figures.describe_pending(counts, sum(situation.in_flight.values())),
+        "pending": figures.describe_pending(counts, sum(situation.live.in_flight.values())),
     }
 
 
@@ -228,10 +228,10 @@ class History:
 def sample_of(situation: Situation) -> ChartPoint:
     lags = [situation.at - one.oldest for one in situation.sources.values() if one.oldest is not None]
     documents = sum(
-        situation.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed", "rebuilt")
+        situation.live.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed", "rebuilt")
     )
     kinds = ("records_added", "records_replaced", "records_patched", "records_dropped")
-    records = sum(situation.tally.get(kind, 0) for kind in kinds)
+    records = sum(situation.live.tally.get(kind, 0) for kind in kinds)
     return ChartPoint(situation.at, max(0.0, max(lags, default=0.0)), documents, records)
 
 

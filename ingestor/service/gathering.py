@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from shutil import disk_usage
@@ -12,6 +13,7 @@ from time import monotonic, time
 from typing import Generic, TypeVar
 
 from ingestor.core.entries import Edition, SourceRow
+from ingestor.pipeline.actions import WorkCounts
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
@@ -27,25 +29,24 @@ CHROMA_PATIENCE = 2.0  # seconds
 
 def gather(daemon: DaemonView) -> Situation:
     """Raises sqlite3.Error."""
-    reports, embedded = Reports(daemon.journal), daemon.embeddings.counts()
+    reports, live, now = Reports(daemon.journal), daemon.live(), daemon.counts()
+    work = WorkCounts(*map(copy, (now.changes, now.failures, now.retries, now.successes)))
     editions = {str(edition.name): edition for edition in all_editions(daemon.journal)}
     counts = reports.counts()
     unseen = {name for name, edition in editions.items() if edition.role != "live"}
-    live, counts_of = daemon.live(), daemon.counts()
     up = daemon.chroma_answers(CHROMA_PATIENCE)
     return Situation(
         at=time(),
         idle=daemon.idle(),
-        in_flight=live.in_flight,
-        waiting=live.waiting,
-        listing={name: one.since for name, one in live.listing.items()},
-        tally=live.tally,
+        live=live,
+        embedded=daemon.embeddings.counts(),
+        work=work,
         documents={
             (source, str(editions[name].serves) if name in editions else name, state): number
             for source, name, state, number in counts
             if name not in unseen
         },
-        sources=_sources(daemon, reports, counts_of.successes),
+        sources=_sources(daemon, reports, work.successes),
         reasons=reports.reasons(),
         swaps={
             str(edition.serves): _progress(counts, name)
@@ -58,23 +59,11 @@ def gather(daemon: DaemonView) -> Situation:
             CHROMA_PATIENCE,
         ),
         chroma_restarts=daemon.chroma_restarts(),
-        changes=dict(counts_of.changes),
-        failures=dict(counts_of.failures),
-        retries=dict(counts_of.retries),
-        refused=bool(live.config_error),
-        restart_pending=live.restart_pending,
-        state_writable=not live.state_error,
         collections=_collections(daemon, editions.values(), live.unwritable, up),
         sizes=_sizes(daemon.folders),
         dead=_dead(daemon),
         stages=dict(daemon.stages()),
         disk_free={name: disk_usage(path).free for name, path in daemon.folders.items() if path.is_dir()},
-        texts=embedded.texts,
-        tokens=embedded.tokens,
-        cached=embedded.cached,
-        embedding_seconds=embedded.seconds,
-        queued_texts=embedded.waiting,
-        batch_seconds=embedded.busy_for,
         checks={
             (each.collection, each.questions): CheckFigures(each.recall, each.fell, each.passed, each.at)
             for each in daemon.checks()

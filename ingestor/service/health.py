@@ -53,7 +53,7 @@ def overview(situation: Situation) -> dict[str, Any]:
     return {
         "ready": not reasons,
         "reasons": reasons,
-        "waiting": situation.waiting,
+        "waiting": situation.live.waiting,
         "collections": {
             name: _count(situation, collection=name)
             for name in sorted({key[1] for key in situation.documents})

@@ -107,11 +107,13 @@ def metrics(now: Situation) -> Iterator[Metric]:
     yield _gauges("folder_bytes", "Size of what we keep on disk.", now.sizes, "folder")
     yield _gauges("dead_bytes", "Pages of a file that hold nothing.", now.dead, "file")
     yield _gauge("engine_idle_seconds", "Seconds since the engine's loop last turned.", now.idle)
-    yield _gauge("config_error", "1: the config file was refused, an earlier one runs.", now.refused)
     yield _gauge(
-        "config_restart_pending", "1: the config file takes effect at a restart.", now.restart_pending
+        "config_error", "1: the config file was refused, an earlier one runs.", bool(now.live.config_error)
     )
-    yield _gauge("state_writable", "0: the state folder cannot be written.", now.state_writable)
+    yield _gauge(
+        "config_restart_pending", "1: the config file takes effect at a restart.", now.live.restart_pending
+    )
+    yield _gauge("state_writable", "0: the state folder cannot be written.", not now.live.state_error)
 
 
 def _of_sources(now: Situation) -> Iterator[Metric]:
@@ -124,12 +126,13 @@ def _of_sources(now: Situation) -> Iterator[Metric]:
     every, listed = each(lambda one: one.interval), each(lambda one: one.last_listing)
     held, paused = each(lambda one: one.held), each(lambda one: one.paused)
     success = each(lambda one: one.last_success)
+    listing = {name: one.since for name, one in now.live.listing.items()}
     yield _gauges("lag_seconds", "Age of the oldest change that readers do not see yet.", each(lag), "source")
     yield _gauges(
         "source_last_listing_timestamp_seconds", "Time of the last complete listing.", listed, "source"
     )
     yield _gauges("source_listing_interval_seconds", "Seconds between listings.", every, "source")
-    yield _gauges("source_listing_started_timestamp_seconds", "Listings under way.", now.listing, "source")
+    yield _gauges("source_listing_started_timestamp_seconds", "Listings under way.", listing, "source")
     yield _gauges("source_held", "1: held, nothing is removed until a person decides.", held, "source")
     yield _gauges("source_last_success_timestamp_seconds", "Last listing or write.", success, "source")
     yield _gauges("source_paused", "1: paused by `ingestor pause`.", paused, "source")
@@ -164,7 +167,7 @@ def _of_collections(now: Situation) -> Iterator[Metric]:
 
 def _of_work(now: Situation) -> Iterator[Metric]:
     kinds = ("added", "replaced", "patched", "dropped")
-    written = {kind: float(now.tally.get(f"records_{kind}", 0)) for kind in kinds}
+    written = {kind: float(now.live.tally.get(f"records_{kind}", 0)) for kind in kinds}
     reasons = "source", "reason"
     yield _gauges("documents", "Documents by state.", now.documents, "source", "collection", "state")
     yield _gauges(
@@ -173,18 +176,18 @@ def _of_work(now: Situation) -> Iterator[Metric]:
         kinds_of_reasons(now.reasons),
         *reasons,
     )
-    yield _gauges("documents_in_flight", "Documents that are being prepared.", now.in_flight, "source")
-    yield _gauge("documents_waiting", "Documents that are due or in flight.", now.waiting)
-    yield _counter("embedded_texts", "Texts that the model embedded.", now.texts)
-    yield _counter("embedded_tokens", "Tokens of these texts.", now.tokens)
-    yield _counter("cached_texts", "Texts whose vectors were in the cache.", now.cached)
-    yield _counter("embedding_seconds", "Time that the model took.", now.embedding_seconds)
-    yield _gauge("embedding_queue_texts", "Texts that wait, or are embedded now.", now.queued_texts)
-    yield _gauge("embedding_batch_seconds", "Age of the step under way.", now.batch_seconds)
-    yield _counters("document_changes", "Documents brought in step.", now.changes, "source", "kind")
+    yield _gauges("documents_in_flight", "Documents that are being prepared.", now.live.in_flight, "source")
+    yield _gauge("documents_waiting", "Documents that are due or in flight.", now.live.waiting)
+    yield _counter("embedded_texts", "Texts that the model embedded.", now.embedded.texts)
+    yield _counter("embedded_tokens", "Tokens of these texts.", now.embedded.tokens)
+    yield _counter("cached_texts", "Texts whose vectors were in the cache.", now.embedded.cached)
+    yield _counter("embedding_seconds", "Time that the model took.", now.embedded.seconds)
+    yield _gauge("embedding_queue_texts", "Texts that wait, or are embedded now.", now.embedded.waiting)
+    yield _gauge("embedding_batch_seconds", "Age of the step under way.", now.embedded.busy_for)
+    yield _counters("document_changes", "Documents brought in step.", now.work.changes, "source", "kind")
     yield _counters("records_written", "Records written to Chroma.", written, "kind")
-    yield _counters("document_retries", "Failed attempts that are retried.", now.retries, *reasons)
-    yield _counters("document_failures", "Documents quarantined.", now.failures, *reasons)
+    yield _counters("document_retries", "Failed attempts that are retried.", now.work.retries, *reasons)
+    yield _counters("document_failures", "Documents quarantined.", now.work.failures, *reasons)
     yield _counters("stage_seconds", "Time that threads spent in a stage.", now.stages, "stage")
 
 

@@ -1,6 +1,10 @@
-"""Figures of a running daemon at one moment. Pure."""
+"""Figures of a running daemon at one moment."""
 
 from dataclasses import dataclass, field
+
+from ingestor.engine.vectors.embedding import Counts
+from ingestor.pipeline.actions import WorkCounts
+from ingestor.state.run_status import Live
 
 SLOW = 60.0  # seconds without a turn, or for one batch of texts, after which readers may see old records
 
@@ -42,10 +46,9 @@ class Situation:
 
     at: float = 0.0  # POSIX seconds
     idle: float = 0.0  # seconds since the engine's loop last turned
-    in_flight: dict[str, int] = field(default_factory=dict)  # documents that are being prepared, by source
-    waiting: int = 0  # documents that are due or in flight
-    listing: dict[str, float] = field(default_factory=dict)  # by source: when the listing under way began
-    tally: dict[str, int] = field(default_factory=dict)  # documents and records written, by kind
+    live: Live = field(default_factory=Live)
+    embedded: Counts = field(default_factory=Counts)
+    work: WorkCounts = field(default_factory=WorkCounts)
     documents: dict[tuple[str, str, str], int] = field(default_factory=dict)
     sources: dict[str, SourceFigures] = field(default_factory=dict)
     reasons: list[tuple[str, str, int]] = field(default_factory=list)  # source, reason, documents
@@ -53,23 +56,11 @@ class Situation:
     chroma_up: bool = True
     chroma_loads: bool = False  # a collection, after a start
     chroma_restarts: int = 0
-    changes: dict[tuple[str, str], int] = field(default_factory=dict)  # documents, by source and kind
-    failures: dict[tuple[str, str], int] = field(default_factory=dict)  # by source and kind of reason
-    retries: dict[tuple[str, str], int] = field(default_factory=dict)
-    refused: bool = False  # the config file
-    restart_pending: bool = False
-    state_writable: bool = True
     collections: dict[str, CollectionFigures] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)  # bytes, by folder
     dead: dict[str, int] = field(default_factory=dict)  # bytes, by file
     stages: dict[str, float] = field(default_factory=dict)  # seconds that threads spent in each
     disk_free: dict[str, int] = field(default_factory=dict)  # bytes, by what lies there
-    texts: int = 0
-    tokens: int = 0
-    cached: int = 0
-    embedding_seconds: float = 0.0
-    queued_texts: int = 0
-    batch_seconds: float = 0.0  # that the batch under way has taken so far
     checks: dict[tuple[str, str], CheckFigures] = field(default_factory=dict)  # by collection and questions
 
 
@@ -87,9 +78,9 @@ def obstacles(situation: Situation) -> list[str]:
         loading: loads,
         unreadable: situation.chroma_up and not loads and not all(one.readable for one in served),
         "a collection cannot be written": not all(one.writable for one in served),
-        "the state folder cannot be written": not situation.state_writable,
+        "the state folder cannot be written": bool(situation.live.state_error),
         "the engine does not go on": situation.idle > SLOW,
-        "the embedder does not go on": situation.batch_seconds > SLOW,
+        "the embedder does not go on": situation.embedded.busy_for > SLOW,
         UNLISTED: any(not (one.held or one.paused) for one in unlisted),
     }
     return [reason for reason, holds in reasons.items() if holds]

@@ -1,13 +1,17 @@
 """The figures as Prometheus sees them, and what they say of a pipeline that stalls."""
 
+from collections import Counter
+
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 
+from ingestor.engine.vectors.embedding import Counts
 from ingestor.pipeline.actions import MOST_REASONS, WorkCounts
 from ingestor.service.health import obstacles
 from ingestor.service.metrics import MOST_KINDS, kinds_of_reasons, metrics
 from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
+from ingestor.state.run_status import Live, RunningListing
 
 FOUND = Situation(
     at=1000.0,
@@ -17,26 +21,25 @@ FOUND = Situation(
         "wiki": SourceFigures(None, held=True, interval=60.0),
     },
     reasons=[("docs", "password needed", 2), ("docs", "page 7 of '/a/b.pdf' is broken: xref 12", 1)],
-    in_flight={"docs": 3},
-    listing={"wiki": 990.0},
-    tally={"added": 4, "records_added": 40},
-    changes={("docs", "added"): 4},
-    failures={("docs", "password needed"): 2},
-    refused=True,
+    live=Live(
+        in_flight={"docs": 3},
+        listing={"wiki": RunningListing(990.0, 0, "")},
+        tally={"added": 4, "records_added": 40},
+        config_error="line 3",
+    ),
+    work=WorkCounts(
+        changes=Counter({("docs", "added"): 4}),
+        failures=Counter({("docs", "password needed"): 2}),
+        retries=Counter({("docs", "no answer"): 5}),
+    ),
     collections={"docs": CollectionFigures(writable=False, records={"live": 40, "previous": 38})},
     sizes={"chroma": 4096},
     dead={"cache": 512},
     swaps={"docs": (3, 9)},
-    texts=100,
-    tokens=5000,
-    cached=50,
-    embedding_seconds=2.5,
-    queued_texts=6,
-    batch_seconds=0.5,
+    embedded=Counts(texts=100, tokens=5000, cached=50, seconds=2.5, waiting=6, busy_for=0.5),
     chroma_restarts=1,
     disk_free={"state": 7},
     checks={("docs", "faq.csv"): CheckFigures(0.75, 0.125, False, 950.0)},
-    retries={("docs", "no answer"): 5},
     stages={"read": 1.5, "write": 0.5},
 )
 
@@ -122,14 +125,14 @@ def test_kinds_of_reasons_are_few() -> None:
         (Situation(chroma_up=False), ["Chroma does not answer"]),
         (Situation(chroma_loads=True), ["Chroma is loading a collection"]),
         (Situation(chroma_loads=True, chroma_up=False), ["Chroma does not answer"]),
-        (Situation(state_writable=False), ["the state folder cannot be written"]),
+        (Situation(live=Live(state_error="disk full")), ["the state folder cannot be written"]),
         (Situation(collections=UNUSABLE), ["a collection cannot be read", "a collection cannot be written"]),
         (
             Situation(collections=UNUSABLE, chroma_up=False, chroma_loads=True),
             ["Chroma does not answer", "a collection cannot be written"],
         ),
         (Situation(idle=100), ["the engine does not go on"]),
-        (Situation(batch_seconds=100), ["the embedder does not go on"]),
+        (Situation(embedded=Counts(busy_for=100)), ["the embedder does not go on"]),
         (Situation(sources={"a": SourceFigures(interval=60)}), ["a source was never listed completely"]),
         (Situation(sources={"a": SourceFigures(interval=60, held=True)}), []),
         (Situation(sources={"a": SourceFigures()}), []),
