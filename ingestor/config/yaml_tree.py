@@ -127,7 +127,7 @@ class _Reader:
         result: dict[str, Any] = {}
         for key, value in self.entries(node, where, above):
             self.tree.lines[*where, key.value] = _line(key)
-            if not _is_left_out(value):
+            if not (value.tag == "null" and value.value == ""):  # else its content may be commented out
                 result[key.value] = self.value(value, (*where, key.value), above)
         return result
 
@@ -192,11 +192,6 @@ class _Reader:
                 where, f"environment variable {name} is not set; set it, or write ${{{name}:-some default}}"
             )
         return value or ""
-
-
-def _is_left_out(node: yaml.Node) -> bool:
-    """Return whether a key has no value, for example if its content is commented out."""
-    return node.tag == "null" and node.value == ""
 
 
 def _line(node: yaml.Node) -> int:

@@ -182,15 +182,13 @@ def _snapshot(name: str) -> Path:
     from huggingface_hub import snapshot_download, try_to_load_from_cache
 
     cached = try_to_load_from_cache(name, "modules.json") or try_to_load_from_cache(name, "config.json")
-    if isinstance(cached, str) and _has_weights(Path(cached).parent):
-        return Path(cached).parent
+    if isinstance(cached, str):
+        folder = Path(cached).parent
+        place = transformer(folder) or folder
+        if any(path.suffix in (".safetensors", ".bin") for path in place.iterdir()):
+            return folder
     with _quiet():
         return Path(snapshot_download(name, allow_patterns=_FETCHED, etag_timeout=20))
-
-
-def _has_weights(folder: Path) -> bool:
-    place = transformer(folder) or folder
-    return any(path.suffix in (".safetensors", ".bin") for path in place.iterdir())
 
 
 @contextmanager

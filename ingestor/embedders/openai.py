@@ -200,7 +200,8 @@ def read_answer(content: bytes, texts: int) -> EmbeddingAnswer:
         raise Malformed("did not answer as an OpenAI-compatible server does; check base_url") from None
     widths = {len(row) for row in rows}
     if len(widths) != 1 or not 0 < max(widths) <= WIDEST:
-        raise Malformed(f"gave vectors of {_join_widths(widths)} numbers for texts of one request")
+        shown = ", ".join(map(str, sorted(widths)[:5]))
+        raise Malformed(f"gave vectors of {shown} numbers for texts of one request")
     return EmbeddingAnswer([_vector(row) for row in rows], widths.pop(), tokens)
 
 
@@ -244,10 +245,6 @@ def _vector(row: np.ndarray[Any, np.dtype[np.float64]]) -> Vector | None:
             return None
         made: Vector = unit(row[None, :])[0]
     return made if made.any() else None
-
-
-def _join_widths(widths: set[int]) -> str:
-    return ", ".join(str(width) for width in sorted(widths)[:5])
 
 
 HARMLESS = "word"  # a text that any model can take

@@ -77,7 +77,10 @@ class Process:
         try:
             self._start()
         except OSError as error:
-            raise Transient(_unstartable(error)) from error
+            remedy = describe(error)
+            if error.errno == errno.ENOENT and error.filename is None:  # tempfile has no folder
+                remedy = f"{error.strerror}; make room on their disks, or set TMPDIR to a folder to write in"
+            raise Transient(f"the process that reads binary formats can't be started: {remedy}") from error
         try:
             self.layers: dict[str, str] = json.loads(self.frame(GREETING))
         except Died as died:
@@ -193,13 +196,6 @@ class Process:
 
     def _too_slow(self) -> TooSlow:
         return TooSlow(f"took more than {self._seconds:g} s; raise parsing.seconds, or exclude it")
-
-
-def _unstartable(error: OSError) -> str:
-    message = "the process that reads binary formats can't be started"
-    if error.errno == errno.ENOENT and error.filename is None:  # tempfile found none
-        return f"{message}: {error.strerror}; make room on their disks, or set TMPDIR to a folder to write in"
-    return f"{message}: {describe(error)}"
 
 
 @cache

@@ -47,7 +47,12 @@ def routes(daemon: DaemonView) -> list[BaseRoute]:
         if asked.get("dimensions") not in (None, vectors.shape[1]):
             raise RequestRefused(400, f"`dimensions` must be {vectors.shape[1]}, or left out")
         tokens = await run_sync(embedding.count, texts)
-        return json_response(200, _as_openai(vectors, form, model or "default", tokens))
+        packed = [b64encode(np.asarray(vector, "<f4").tobytes()).decode() for vector in vectors]
+        shown = packed if form == "base64" else vectors.tolist()
+        data = [{"object": "embedding", "index": n, "embedding": each} for n, each in enumerate(shown)]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        answer = {"object": "list", "data": data, "model": model or "default", "usage": usage}
+        return json_response(200, answer)
 
     return [
         Route("/embed", embed, methods=["POST"]),
@@ -110,14 +115,3 @@ def vectors_of(embedding: Embedding, texts: Sequence[str], questions: bool) -> V
         raise RequestRefused(503, "the daemon is stopping: try again later", {"Retry-After": "10"}) from None
     except (Transient, NeedsHuman) as error:
         raise RequestRefused(503, str(error), {"Retry-After": "10"}) from error
-
-
-def _as_openai(vectors: Vectors, form: str, model: str, tokens: int) -> dict[str, Any]:
-    shown = [_pack(vector) if form == "base64" else vector.tolist() for vector in vectors]
-    data = [{"object": "embedding", "index": index, "embedding": each} for index, each in enumerate(shown)]
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return {"object": "list", "data": data, "model": model, "usage": usage}
-
-
-def _pack(vector: Any) -> str:
-    return b64encode(np.asarray(vector, "<f4").tobytes()).decode()

@@ -72,18 +72,12 @@ def application(shared: Common, pages: Pages) -> ASGIApp:
     inner = Bounded(_route(list(chain(*groups)), ()), ServerLimits())
     groups.append(assistants.routes(inner))
     token = http.token.get_secret_value() if http.token else None
-    ours = rules([http.host, *http.hosts], token, "service port", "http", _origins(http.public_url))
+    proxy = urlsplit((http.public_url or "").lower())
+    origins = [f"{proxy.scheme}://{proxy.netloc}"] if http.public_url else []
+    ours = rules([http.host, *http.hosts], token, "service port", "http", origins)
     app = _route(list(chain(*groups)), pages.routes)
     guarded = Guarded(app, ours, lambda path: path in health.PATHS or pages.judges(path))
     return metrics.RequestMetrics(registry).measure(guarded)
-
-
-def _origins(public_url: str | None) -> list[str]:
-    """Return the origin of the pages under the address that a proxy serves."""
-    if public_url is None:
-        return []
-    parts = urlsplit(public_url.lower())
-    return [f"{parts.scheme}://{parts.netloc}"]
 
 
 def _route(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:

@@ -300,18 +300,14 @@ def _connect(server: ImapServer) -> _Bounded:
     imap = _Bounded(server.host, server.port, timeout=SECONDS)
     if server.tls == "starttls":
         try:
-            _secure(imap, server)
+            if "STARTTLS" not in imap.capabilities:
+                raise NeedsHuman(f"{server} does not offer STARTTLS: set `tls: true` and the port for TLS")
+            imap.starttls(ssl.create_default_context())
         except BaseException:
             with contextlib.suppress(OSError):
                 imap.shutdown()
             raise
     return imap
-
-
-def _secure(imap: imaplib.IMAP4, server: ImapServer) -> None:
-    if "STARTTLS" not in imap.capabilities:
-        raise NeedsHuman(f"{server} does not offer STARTTLS: set `tls: true` and the port for TLS")
-    imap.starttls(ssl.create_default_context())
 
 
 def _human(server: ImapServer, error: Exception) -> NeedsHuman | None:

@@ -164,7 +164,11 @@ class PushStore:
                 os.link(draft, self.path)
         finally:
             draft.unlink(missing_ok=True)
-        _sync(self.folder)
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def _trouble(self, error: sqlite3.DatabaseError) -> Exception:
         name = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
@@ -244,11 +248,3 @@ def _version(data: bytes, content_type: str | None, facts: str) -> str:
 def _file(path: Path) -> tuple[int, int]:
     status = path.stat()
     return status.st_dev, status.st_ino
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -93,7 +93,12 @@ class Run:
             status = process.wait()
             reader.close()
         if status:
-            raise ProgramFailed(_describe_end(status), self._words(reader))
+            by = (
+                f"was ended by {signal.Signals(-status).name}"
+                if status < 0
+                else f"ended with exit status {status}"
+            )
+            raise ProgramFailed(f"the program {by}", self._words(reader))
 
     def _start(self, stdin: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
@@ -195,12 +200,6 @@ def _end(group: int) -> None:
 
 def _runs(process: int) -> bool:
     return os.waitid(os.P_PID, process, _PEEK) is None
-
-
-def _describe_end(status: int) -> str:
-    if status < 0:
-        return f"the program was ended by {signal.Signals(-status).name}"
-    return f"the program ended with exit status {status}"
 
 
 def last_words(words: str) -> str:

@@ -22,7 +22,9 @@ def scalar(value: object) -> "Scalar":
         return str(value) if abs(value) >= 2**63 else int(value)
     if isinstance(value, float):
         return float(value) if isfinite(value) else None
-    return text(_show(value)) if type(value).__str__ is not object.__str__ or _has_repr(value) else None
+    kind = type(value)
+    is_shown = kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__
+    return text(_show(value)) if is_shown else None
 
 
 def posix(moment: datetime) -> float:
@@ -33,10 +35,6 @@ def posix(moment: datetime) -> float:
 def text(given: str) -> str:
     """Return the text without lone surrogates."""
     return given.encode("utf-8", "replace").decode()
-
-
-def _has_repr(value: object) -> bool:
-    return type(value).__repr__ is not object.__repr__
 
 
 def _show(value: object) -> str:

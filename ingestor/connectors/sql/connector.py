@@ -181,7 +181,13 @@ class Sql:
             else:
                 statement = statement.where(value > mark.value if mark.crowded else value >= mark.value)
             rows = connection.execute(statement.order_by(value.desc()).limit(LIMIT)).all()
-        return [(self._hint_key(key), _exact(value)) for key, value in rows]
+        known = []
+        for key, value in rows:
+            name = ""
+            with suppress(BadDocument):
+                name = self._key(key)
+            known.append((name, _exact(value)))
+        return known
 
     def _rows(self, connection: "Connection", under: str) -> Iterator[_Row]:
         statement = self._select(self._listed)
@@ -215,10 +221,11 @@ class Sql:
         key = row[options.key]
         known = self._key(key)
         changed = row[options.version] if options.version else None
-        shown = {name: row[name] for name in self._listed or row}
+        shown = repr([(name, row[name]) for name in sorted(self._listed or row)])
+        digest = blake2b(shown.encode("utf-8", "replace"), digest_size=16).hexdigest()
         uri = _fill_text(options.uri, row.__getitem__) if options.uri else f"{options.url}/{key}"
         extra = tuple((name, scalar(row[name])) for name in options.metadata)
-        return Item(known, f"{type(key).__name__} {_digest(shown)}", uri, None, _seconds(changed), extra)
+        return Item(known, f"{type(key).__name__} {digest}", uri, None, _seconds(changed), extra)
 
     def _key(self, key: object) -> str:
         kind, name = type(key).__name__, str(key)
@@ -230,11 +237,6 @@ class Sql:
         self._kinds.add(kind)
         self._nested = self._nested or "/" in name
         return name
-
-    def _hint_key(self, key: object) -> str:
-        with suppress(BadDocument):
-            return self._key(key)
-        return ""
 
 
 class WatchedDatabase:
@@ -292,11 +294,6 @@ def _as_text(value: object) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return "" if value is None else str(value)
-
-
-def _digest(row: _Row) -> str:
-    whole = repr([(name, row[name]) for name in sorted(row)])
-    return blake2b(whole.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def _excerpt(row: _Row) -> str:

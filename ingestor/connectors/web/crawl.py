@@ -19,7 +19,7 @@ from ingestor.connectors.http.url import file_name, lies_below, looks_endless, n
 from ingestor.connectors.shared.gitignore import IgnoreRules, rules, selects
 from ingestor.connectors.web.content import NO_DOCUMENTS, page_of, sitemap_page
 from ingestor.connectors.web.mirror import Mirror
-from ingestor.connectors.web.sitemap import Sitemap, sitemap
+from ingestor.connectors.web.sitemap import sitemap
 from ingestor.ports import NeedsHuman, Transient
 
 Follow = Literal["none", "sitemap", "links"]
@@ -219,7 +219,10 @@ class Crawl:
         elif answer.problem:
             raise Broken(answer.problem)
         else:
-            page = sitemap_page(answer, _read_sitemap(answer))
+            try:
+                page = sitemap_page(answer, sitemap(answer.data, answer.url, _LARGEST_SITEMAP))
+            except TooLarge as error:
+                raise Broken("not a sitemap: it unpacks to more than the protocol allows") from error
         self._mirror.keep(page, answer.data if page.version else None)
         return page
 
@@ -242,13 +245,6 @@ class Crawl:
         if answer.status >= 500 or answer.status == 408:
             raise Transient(f"{reason}, will be retried")
         raise _No(reason)
-
-
-def _read_sitemap(answer: HttpAnswer) -> Sitemap:
-    try:
-        return sitemap(answer.data, answer.url, _LARGEST_SITEMAP)
-    except TooLarge as error:
-        raise Broken("not a sitemap: it unpacks to more than the protocol allows") from error
 
 
 def _for_start(error: Exception) -> Exception:

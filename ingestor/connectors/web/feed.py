@@ -130,12 +130,17 @@ class FeedConnector:
                 unread[key] = error
         if parsed.whole and not self._options.keep:
             self._mirror.keep_only(entries)
-        self._remember(answer, complete=not unread)
+        sent = NOTHING if unread else validators(answer.headers)
+        self._mirror.write_note(
+            _FEED, json.dumps([self._note_options(), answer.url, sent.etag, sent.changed])
+        )
         return unread
 
     def _request(self, client: WebClient) -> HttpAnswer:
         url = self._options.url
-        known, last_address = self._last_pass()
+        note, known, last_address = self._mirror.note(_FEED), NOTHING, ""
+        if note and (last := json.loads(note))[0] == self._note_options():  # with other options all is read
+            last_address, known = last[1], Validators(*last[2:])
         try:
             answer = client.follow(url, known, last_address, _LARGEST)
         except AddressRefused as error:
@@ -185,21 +190,6 @@ class FeedConnector:
         if answer.status >= 500 or answer.status == 408:
             raise Transient(f"{entry.link} answers HTTP {answer.status}, will be retried")
         return answer if answer.status == 200 else None
-
-    def _last_pass(self) -> tuple[Validators, str]:
-        """Return the feed's validators of the last pass, and the address where the feed was found.
-
-        Both are empty if the last pass used other options.
-        """
-        note = self._mirror.note(_FEED)
-        options, last_address, etag, changed = json.loads(note) if note else (None, "", None, None)
-        return (Validators(etag, changed), last_address) if options == self._note_options() else (NOTHING, "")
-
-    def _remember(self, answer: HttpAnswer, *, complete: bool) -> None:
-        known = validators(answer.headers) if complete else NOTHING
-        self._mirror.write_note(
-            _FEED, json.dumps([self._note_options(), answer.url, known.etag, known.changed])
-        )
 
     def _note_options(self) -> list[bool]:
         return [self._options.full_article, self._options.keep]
