@@ -14,7 +14,9 @@ import yaml
 from ingestor.config.check import check
 from ingestor.config.models import Config
 from ingestor.config.yaml_tree import parse
+from ingestor.engine.vectors.embedding import Counts
 from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
+from ingestor.state.run_status import Live
 from tests.service.test_figures import exposed
 
 ROOT = Path(__file__).parents[1]
@@ -98,14 +100,14 @@ def test_prometheus_reads_its_files() -> None:
 LISTED = SourceFigures(last_listing=0.0, interval=300.0)
 STALLED = {
     "IngestorEngineStalled": Situation(idle=400.0),
-    "IngestorEmbeddingStalled": Situation(batch_seconds=400.0),
+    "IngestorEmbeddingStalled": Situation(embedded=Counts(busy_for=400.0)),
     "IngestorChromaDown": Situation(chroma_up=False),
     "IngestorLag": Situation(at=2000.0, sources={"docs": replace(LISTED, last_listing=9e9, oldest=0.0)}),
     "IngestorListingStalled": Situation(sources={"docs": LISTED}),
     "IngestorNeverListed": Situation(sources={"docs": SourceFigures(interval=300.0)}),
-    "IngestorConfigRefused": Situation(refused=True),
-    "IngestorRestartPending": Situation(restart_pending=True),
-    "IngestorStateUnwritable": Situation(state_writable=False),
+    "IngestorConfigRefused": Situation(live=Live(config_error="line 3")),
+    "IngestorRestartPending": Situation(live=Live(restart_pending=True)),
+    "IngestorStateUnwritable": Situation(live=Live(state_error="disk full")),
     "IngestorCollectionUnreadable": Situation(collections={"docs": CollectionFigures(readable=False)}),
     "IngestorCollectionUnwritable": Situation(collections={"docs": CollectionFigures(writable=False)}),
     "IngestorOnlyRetries": Situation(

@@ -30,7 +30,7 @@ CHROMA_PATIENCE = 2.0  # seconds
 def gather(daemon: DaemonView) -> Situation:
     """Raises sqlite3.Error."""
     reports, live, now = Reports(daemon.journal), daemon.live(), daemon.counts()
-    work = WorkCounts(*map(copy, (now.changes, now.failures, now.retries, now.successes)))
+    work = WorkCounts(copy(now.changes), copy(now.failures), copy(now.retries), copy(now.successes))
     editions = {str(edition.name): edition for edition in all_editions(daemon.journal)}
     counts = reports.counts()
     unseen = {name for name, edition in editions.items() if edition.role != "live"}

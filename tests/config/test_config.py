@@ -12,11 +12,11 @@ from ingestor.config.quotas import CLOUD, UNBOUNDED
 from ingestor.config.servers import Embedded, Http, RemoteChroma, Supervised
 from ingestor.config.workers import Workers
 from ingestor.connectors.folder.connector import FolderOptions
-from tests.config.written import AT, ROOT, SOURCE, checked, said, source
+from tests.config.written import AT, ROOT, SOURCE, load_text, mistakes, source
 
 
-def test_only_sources_are_required() -> None:
-    config = checked(SOURCE)
+def test_config_of_sources_alone_is_valid() -> None:
+    config = load_text(SOURCE)
     assert (config.state, config.chroma) == (AT / ".ingestor", Supervised(path=AT / "chroma"))
     assert config.embedding.plugin.kind == "sentence-transformers"
     assert config.chunking.plugin.kind == "changepoint"
@@ -42,14 +42,14 @@ def test_only_sources_are_required() -> None:
 )
 def test_metadata_profile_is_that_of_the_collection(metadata: str, expected: object) -> None:
     other = "  - {name: b, kind: folder, path: more, collection: other}\n"
-    assert checked(f"metadata: {metadata}\n{SOURCE}{other}").sources[0].metadata == expected
+    assert load_text(f"metadata: {metadata}\n{SOURCE}{other}").sources[0].metadata == expected
 
 
 def test_metadata_of_database_source_names_columns() -> None:
     own = {"values": {"a": 1, "since": "2026-11-22"}, "paths": {"*.md": {"b": ["x"]}}}
     sql = "{name: a, kind: sql, collection: abc, url: 'sqlite:///a.db', query: SELECT 1, key: a, text: '{b}'"
-    assert checked(f"sources: [{sql}, metadata: [c]}}]").sources[0].own == OwnMetadata()
-    (only,) = checked(source(metadata=own)).sources
+    assert load_text(f"sources: [{sql}, metadata: [c]}}]").sources[0].own == OwnMetadata()
+    (only,) = load_text(source(metadata=own)).sources
     assert only.own.values == (("a", 1), ("since", "2026-11-22"))
     assert only.own.paths == (("*.md", (("b", ["x"]),)),)
 
@@ -57,16 +57,16 @@ def test_metadata_of_database_source_names_columns() -> None:
 def test_shards_are_those_of_the_collection() -> None:
     other = "  - {name: b, kind: folder, path: more, collection: OTHER}\n"
     text = f"collections: {{abc: {{shards: 3}}}}\n{SOURCE}{other}"
-    assert [each.shards for each in checked(text.replace("OTHER", "other")).sources] == [3, 1]
+    assert [each.shards for each in load_text(text.replace("OTHER", "other")).sources] == [3, 1]
     wrong = "4: sources[1].collection: abc-1-of-3 is a shard of abc: choose another name"
-    assert said(text.replace("OTHER", "abc-1-of-3")) == [wrong]
+    assert mistakes(text.replace("OTHER", "abc-1-of-3")) == [wrong]
 
 
 def test_remote_chroma_has_tenant_headers_and_quotas() -> None:
     text = "chroma: {host: HOST, tenant: acme, database: prod, headers: {X-Key: '${KEY}'}QUOTAS}\n" + SOURCE
 
     def remote(host: str, quotas: str) -> RemoteChroma:
-        config = checked(text.replace("HOST", host).replace("QUOTAS", quotas), {"KEY": "s3cret"})
+        config = load_text(text.replace("HOST", host).replace("QUOTAS", quotas), {"KEY": "s3cret"})
         assert isinstance(config.chroma, RemoteChroma)
         return config.chroma
 
@@ -81,7 +81,7 @@ def test_remote_chroma_has_tenant_headers_and_quotas() -> None:
 
 
 def test_config_with_every_key_is_read() -> None:
-    config = checked(
+    config = load_text(
         """
         state: /var/lib/x
         chroma: {path: data, port: 8001, host: 0.0.0.0}
@@ -141,7 +141,7 @@ def test_config_with_every_key_is_read() -> None:
     ],
 )
 def test_chroma_has_three_forms(chroma: str, expected: object) -> None:
-    assert checked(f"chroma: {chroma}\n{SOURCE}", {"YES": "yes", "T": "x"}).chroma == expected
+    assert load_text(f"chroma: {chroma}\n{SOURCE}", {"YES": "yes", "T": "x"}).chroma == expected
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_source_changes_options_or_strategy_of_chunking(
     top: str, own: str, strategy: str, changed: dict[str, object]
 ) -> None:
     text = f"chunking: {top}\n" + SOURCE.replace("abc}", f"abc, chunking: {own}}}")
-    chosen = checked(text).sources[0].chunking
+    chosen = load_text(text).sources[0].chunking
     assert chosen.plugin.kind == strategy
     assert chosen.options == chosen.plugin.options.model_validate(changed)
 
@@ -187,7 +187,7 @@ def test_key_without_value_counts_as_left_out() -> None:
         sources:
           - {name: a, kind: folder, path: docs, collection: abc, include: , scan_every: , chunking: }
         """
-    assert checked(text) == checked(SOURCE)
+    assert load_text(text) == load_text(SOURCE)
 
 
 @pytest.mark.parametrize(
@@ -205,10 +205,10 @@ def test_relative_paths_begin_at_folder_of_config(
     written: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/home/ann")
-    config = checked(f"state: {written}\nchroma: {{path: {written}}}\n" + source(path="/elsewhere"))
+    config = load_text(f"state: {written}\nchroma: {{path: {written}}}\n" + source(path="/elsewhere"))
     assert isinstance(config.chroma, Supervised)
     assert (config.state, config.chroma.path) == (Path(path), Path(path))
-    options = checked("state: /s\nchroma: {path: /c}\n" + source(path=written)).sources[0].connector.options
+    options = load_text("state: /s\nchroma: {path: /c}\n" + source(path=written)).sources[0].connector.options
     assert isinstance(options, FolderOptions)
     assert options.path == Path(path)
 
@@ -231,24 +231,24 @@ def test_relative_paths_begin_at_folder_of_config(
 )
 def test_variables_are_filled_in_inside_values(written: str, value: str) -> None:
     env = {"NAME": "ann", "EMPTY": "", "ODD": "${NAME}: [*x"}
-    config = checked(f"embedding: {{prompt: '{written}'}}\n{SOURCE}", env)
+    config = load_text(f"embedding: {{prompt: '{written}'}}\n{SOURCE}", env)
     assert config.embedding.options.model_dump()["prompt"] == value
 
 
 def test_variable_in_number_becomes_a_number() -> None:
-    config = checked("workers: ${N}\ncache: {size: '${S}'}\n" + SOURCE, {"N": "5", "S": "2MB"})
+    config = load_text("workers: ${N}\ncache: {size: '${S}'}\n" + SOURCE, {"N": "5", "S": "2MB"})
     assert (config.workers.count, config.cache_size) == (5, 2_000_000)
 
 
 def test_text_of_yaml_1_1_stays_as_written() -> None:
     for written in ("yes", "no", "off", "2026-01-02", "0o17", "0x1F", "1_000", "12:30", "1e3x", "=", ".inf"):
-        assert checked(f"embedding: {{prompt: {written}}}\n{SOURCE}").embedding.options.model_dump()[
+        assert load_text(f"embedding: {{prompt: {written}}}\n{SOURCE}").embedding.options.model_dump()[
             "prompt"
         ] == (written)
 
 
 def test_aliases_and_merges_are_resolved() -> None:
-    config = checked(
+    config = load_text(
         """
         sources:
           - &base {name: a, kind: folder, path: docs, collection: abc, max_size: 1MB}
@@ -283,5 +283,5 @@ def test_types_of_source_precede_those_of_top_level(tmp_path: Path) -> None:
 
 
 def test_workers_take_a_number_or_a_mapping() -> None:
-    assert checked("workers: 3\n" + SOURCE).workers == Workers(count=3)
-    assert checked("workers: {kind: ray, count: 100, embedders: 0}\n" + SOURCE).workers.embedders == 0
+    assert load_text("workers: 3\n" + SOURCE).workers == Workers(count=3)
+    assert load_text("workers: {kind: ray, count: 100, embedders: 0}\n" + SOURCE).workers.embedders == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.registry import Group, kinds
-from tests.config.written import SOURCE, said, source
+from tests.config.written import SOURCE, mistakes, source
 
 SOURCE_KEYS = (
     "allowed: archives, chunking, collection, exclude, hidden, ignore_files, include, kind, max_loss, "
@@ -160,7 +160,7 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
 def test_bad_top_level_is_reported(top: str, message: str) -> None:
     message = message.replace("{chunkers}", ", ".join(kinds("chunkers")))
     message = message.replace("{embedders}", ", ".join(kinds("embedders")))
-    assert said(f"{top}\n{SOURCE}") == [message]
+    assert mistakes(f"{top}\n{SOURCE}") == [message]
 
 
 @pytest.mark.parametrize(
@@ -251,16 +251,16 @@ def test_bad_source_is_reported(keys: dict[str, object], message: str) -> None:
     groups: tuple[Group, ...] = ("connectors", "parsers")
     for group in groups:
         message = message.replace(f"{{{group}}}", ", ".join(kinds(group)))
-    assert said(source(**keys)) == [f"1: {message}"]
+    assert mistakes(source(**keys)) == [f"1: {message}"]
 
 
 @pytest.mark.parametrize("key", ["name", "kind", "path", "collection"])
 def test_source_requires_its_keys(key: str) -> None:
     lines = {"name": "a", "kind": "folder", "path": "docs", "collection": "abc"}
     kept = "\n    ".join(f"{name}: {value}" for name, value in lines.items() if name != key)
-    assert said(f"sources:\n  -\n    {kept}\n") == [f"3: sources[0].{key}: is required"]
+    assert mistakes(f"sources:\n  -\n    {kept}\n") == [f"3: sources[0].{key}: is required"]
     empty = kept + f"\n    {key}:"
-    assert said(f"sources:\n  -\n    {empty}\n") == [f"6: sources[0].{key}: is required"]
+    assert mistakes(f"sources:\n  -\n    {empty}\n") == [f"6: sources[0].{key}: is required"]
 
 
 def test_all_mistakes_are_reported_in_order_of_lines() -> None:
@@ -281,7 +281,7 @@ def test_all_mistakes_are_reported_in_order_of_lines() -> None:
             collection: abc
           - 3
         """
-    assert [line.partition(": unknown")[0].partition(": must")[0] for line in said(text)] == [
+    assert [line.partition(": unknown")[0].partition(": must")[0] for line in mistakes(text)] == [
         "1: state",
         "2",
         "3: chroma.port",
@@ -301,6 +301,6 @@ def test_all_mistakes_are_reported_in_order_of_lines() -> None:
 )
 def test_file_in_place_of_own_folder_is_named_with_remedy(tmp_path: Path, top: str, key: str) -> None:
     (tmp_path / "notes").touch()
-    assert said(f"{top.format(tmp_path / 'notes')}\n{SOURCE}") == [
+    assert mistakes(f"{top.format(tmp_path / 'notes')}\n{SOURCE}") == [
         f"1: {key}: {tmp_path}/notes is a file, and must be a folder: move it away, or choose another path"
     ]

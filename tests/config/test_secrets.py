@@ -6,7 +6,7 @@ import pytest
 
 from ingestor.config.file import load
 from ingestor.config.servers import RemoteChroma
-from tests.config.written import SOURCE, said
+from tests.config.written import SOURCE, mistakes
 
 
 @pytest.mark.parametrize("content", ["s3cret", "s3cret\n", "s3cret\r\n"])
@@ -60,14 +60,14 @@ PLAIN = "is a secret and must not be in plain text: write ${NAME} and set that v
     ],
 )
 def test_secret_in_plain_text_is_refused_without_quoting_it(config: str, problem: str) -> None:
-    assert said(config) == [problem]
+    assert mistakes(config) == [problem]
 
 
 @pytest.mark.parametrize(
     "value", ["*s3cret", "!s3cret", "!!s3cret", "!s3!cret", "'${s3-cret'", "'a${s3 cret}'"]
 )
 def test_secret_that_breaks_yaml_is_not_quoted(value: str) -> None:
-    (problem,) = said(f"chroma:\n  host: db\n  token: {value}\n{SOURCE}")
+    (problem,) = mistakes(f"chroma:\n  host: db\n  token: {value}\n{SOURCE}")
     assert problem.startswith("3: ") and "s3" not in problem
 
 
@@ -91,6 +91,6 @@ SECRETS = ["s3cret", "s3cret\\", "s3'cr\"et", "s3\ncret"]
     ],
 )
 def test_value_of_a_variable_is_never_shown(place: str, secret: str) -> None:
-    text = "\n".join(said(f"{place}\n{SOURCE}", {"S": secret}))
+    text = "\n".join(mistakes(f"{place}\n{SOURCE}", {"S": secret}))
     for shown in (secret, repr(secret)[1:-1], "s3"):
         assert shown not in text

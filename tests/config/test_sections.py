@@ -3,7 +3,7 @@
 import pytest
 
 from ingestor.config.models import readers_ask_service
-from tests.config.written import SOURCE, checked, said
+from tests.config.written import SOURCE, load_text, mistakes
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from tests.config.written import SOURCE, checked, said
     ],
 )
 def test_service_port_with_bad_options_is_refused(http: str, message: str) -> None:
-    (problem,) = said(f"http: {http}\n{SOURCE}")
+    (problem,) = mistakes(f"http: {http}\n{SOURCE}")
     assert problem.startswith(message)
 
 
@@ -44,17 +44,17 @@ def test_service_port_with_bad_options_is_refused(http: str, message: str) -> No
     ],
 )
 def test_readers_ask_service_where_they_reach_it(top: str, port: int, url: str, asked: bool) -> None:
-    config = checked(f"{top}\n{SOURCE}")
+    config = load_text(f"{top}\n{SOURCE}")
     assert config.http is not None
     assert (config.http.port, config.http.url) == (port, url)
     assert readers_ask_service(config.http, config.chroma) is asked
 
 
 def test_config_older_than_service_port_stays_valid() -> None:
-    config = checked(f"chroma: {{path: c, port: 8001}}\n{SOURCE}")
+    config = load_text(f"chroma: {{path: c, port: 8001}}\n{SOURCE}")
     assert config.http is None
     assert "no service port: 8001 is also the port of chroma" in str(config.warnings[0])
-    assert checked(f"http: false\n{SOURCE}").http is None
+    assert load_text(f"http: false\n{SOURCE}").http is None
 
 
 @pytest.mark.parametrize(
@@ -69,26 +69,26 @@ def test_config_older_than_service_port_stays_valid() -> None:
     ],
 )
 def test_reranker_with_bad_options_is_refused(rerank: str, message: str) -> None:
-    problem, *_ = said(f"search: {{rerank: {rerank}}}\n{SOURCE}")
+    problem, *_ = mistakes(f"search: {{rerank: {rerank}}}\n{SOURCE}")
     assert problem.startswith(message), problem
 
 
 def test_reranker_is_off_by_default_and_its_key_is_a_secret() -> None:
-    assert checked(SOURCE).search.rerank is None
+    assert load_text(SOURCE).search.rerank is None
     given = "{url: 'http://127.0.0.1:80/rerank', api_key: '${KEY}', timeout: 500ms}"
-    rerank = checked(f"search: {{rerank: {given}}}\n{SOURCE}", {"KEY": "s3cret"}).search.rerank
+    rerank = load_text(f"search: {{rerank: {given}}}\n{SOURCE}", {"KEY": "s3cret"}).search.rerank
     assert rerank is not None
     assert (rerank.timeout, rerank.hits) == (0.5, 20)
     assert "s3cret" not in repr(rerank)
 
 
 def test_language_model_is_optional() -> None:
-    assert checked(SOURCE).language_model is None
+    assert load_text(SOURCE).language_model is None
 
 
 def test_language_model_takes_a_secret_key_and_numbers_as_prices() -> None:
     endpoint = "{base_url: 'http://h/v1', model: m, api_key: '${KEY}', prompt_price: 0.5, answer_price: 2}"
-    model = checked(f"language_model: {endpoint}\n{SOURCE}", {"KEY": "sk-1"}).language_model
+    model = load_text(f"language_model: {endpoint}\n{SOURCE}", {"KEY": "sk-1"}).language_model
     assert model is not None and model.api_key is not None
     assert (model.model, model.api_key.get_secret_value()) == ("m", "sk-1")
     assert (model.prompt_price, model.answer_price) == (0.5, 2)
@@ -104,5 +104,5 @@ def test_language_model_takes_a_secret_key_and_numbers_as_prices() -> None:
     ],
 )
 def test_language_model_with_mistake_names_its_line(section: str, message: str) -> None:
-    (problem,) = said(f"language_model: {section}\n{SOURCE}")
+    (problem,) = mistakes(f"language_model: {section}\n{SOURCE}")
     assert problem.startswith(message)

@@ -6,7 +6,7 @@ import pytest
 
 from ingestor.connectors.folder.connector import Folder, FolderOptions
 from tests.config.test_mistakes import COLLECTION
-from tests.config.written import checked, said, source
+from tests.config.written import load_text, mistakes, source
 
 
 def test_sources_with_one_name_are_refused() -> None:
@@ -19,7 +19,7 @@ def test_sources_with_one_name_are_refused() -> None:
             path: y
             collection: abc
         """
-    assert said(text) == [
+    assert mistakes(text) == [
         f"4: sources[1].collection: {COLLECTION}",
         "5: sources[2].name: 'a' is also the name of sources[0]",
     ]
@@ -35,8 +35,8 @@ def two(first: str, second: str, collection: str = "abc") -> str:
 @pytest.mark.parametrize("path", ["x", "./x/", "y/../x", "/conf/x"])
 def test_folder_listed_twice_for_a_collection_is_refused(path: str) -> None:
     same = "lists the same documents for the same collection as sources[0] (a): remove one of them"
-    assert said(two("path: x", f"path: {path}")) == [f"3: sources[1]: {same}"]
-    assert checked(two("path: x", f"path: {path}", "other")).warnings == ()
+    assert mistakes(two("path: x", f"path: {path}")) == [f"3: sources[1]: {same}"]
+    assert load_text(two("path: x", f"path: {path}", "other")).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_overlapping_folders_of_a_collection_give_a_warning(first: str, second: 
         "sources[1].path: overlaps with sources[0] (a), which feeds the same collection: "
         "files in both are indexed twice"
     )
-    found = [f"{problem.line}: {problem}" for problem in checked(safe + two(first, second)).warnings]
+    found = [f"{problem.line}: {problem}" for problem in load_text(safe + two(first, second)).warnings]
     assert found == [f"5: {warning}"] * warned
-    assert checked(safe + two(first, second, "other")).warnings == ()
+    assert load_text(safe + two(first, second, "other")).warnings == ()
 
 
 def pushes(folder: str, port: int) -> str:
@@ -73,14 +73,14 @@ def pushes(folder: str, port: int) -> str:
 
 @pytest.mark.parametrize(("port", "who"), [(8100, "sources[0]"), (8000, "chroma")])
 def test_two_listeners_on_one_port_are_refused(port: int, who: str) -> None:
-    assert said(pushes("y", port)) == [
+    assert mistakes(pushes("y", port)) == [
         f"4: sources[1].port: {port} is also the port of {who}: choose another"
     ]
 
 
 @pytest.mark.parametrize(("folder", "port"), [("x", 8100), ("y", 8101)])
 def test_endpoint_of_two_collections_is_accepted(folder: str, port: int) -> None:
-    assert len(checked(pushes(folder, port)).sources) == 2
+    assert len(load_text(pushes(folder, port)).sources) == 2
 
 
 def own(folder: str, key: str, exclude: str) -> str:
@@ -126,9 +126,9 @@ def test_source_that_lists_own_files_is_refused(
 ) -> None:
     text = f"{places}\n{source(**keys)}"
     if expected:
-        assert said(text) == [f"2: {message}" for message in expected]
+        assert mistakes(text) == [f"2: {message}" for message in expected]
     else:
-        assert checked(text).sources[0].name == "a"
+        assert load_text(text).sources[0].name == "a"
 
 
 def test_folder_options_match_the_listing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ingestor.config.file import load
 from ingestor.config.models import ConfigError, Settings, SourceSettings
 from ingestor.connectors.folder.connector import FolderOptions
 from ingestor.registry import Options
-from tests.config.written import ROOT, SOURCE, said
+from tests.config.written import ROOT, SOURCE, mistakes
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ from tests.config.written import ROOT, SOURCE, said
     ],
 )
 def test_bad_yaml_is_reported_by_line(text: str, message: str) -> None:
-    assert said(text) == [message]
+    assert mistakes(text) == [message]
 
 
 # --- files -------------------------------------------------------------------------------------------------

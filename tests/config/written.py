@@ -14,14 +14,14 @@ AT = Path("/conf")
 SOURCE = "sources:\n  - {name: a, kind: folder, path: docs, collection: abc}\n"
 
 
-def checked(text: str, env: Mapping[str, str] | None = None) -> Config:
+def load_text(text: str, env: Mapping[str, str] | None = None) -> Config:
     """The config of a text that must be good, as if it lay in ``AT``."""
     config = check(parse(dedent(text), env or {}), AT)
     assert isinstance(config, Config), describe("config.yaml", config)
     return config
 
 
-def said(text: str, env: Mapping[str, str] | None = None) -> list[str]:
+def mistakes(text: str, env: Mapping[str, str] | None = None) -> list[str]:
     """``line: problem`` for everything that is wrong with a text."""
     problems = check(parse(dedent(text), env or {}), AT)
     assert not isinstance(problems, Config)

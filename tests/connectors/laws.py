@@ -292,7 +292,7 @@ class ConnectorLaws:
         world.deny()
         with pytest.raises(NeedsHuman) as held:
             list(world.connector.scan())
-        assert world.secret not in _told(held.value)
+        assert world.secret not in _describe(held.value)
         _fetch_or_fail(world, item, b"one")
         world.relent()
         assert fetched(world.connector, listed(world.connector)["a.md"]).data == b"one"
@@ -401,9 +401,9 @@ def _fetch_or_fail(world: World, item: Item, data: bytes) -> None:
         assert world.connector.fetch(item).data == data
 
 
-def _told(error: BaseException | None) -> str:
+def _describe(error: BaseException | None) -> str:
     """All that a log would have of it."""
-    return "" if error is None else f"{error!r} {error} {_told(error.__cause__)}"
+    return "" if error is None else f"{error!r} {error} {_describe(error.__cause__)}"
 
 
 def _random_history(world: World, chance: random.Random) -> dict[str, bytes]:

@@ -86,7 +86,7 @@ class Dovecot:
         """These and no others, as soon as the server looks at the file again: within a second."""
         (self.folder / "users").write_text("".join(f"{user}:{PASSWORD}\n" for user in users))
 
-    def said(self) -> str:
+    def read_log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")
 
 

@@ -127,7 +127,7 @@ def test_vectors_are_those_that_the_library_itself_gives(embedder, vectors):
     assert np.linalg.norm(vectors - reference, axis=1).max() < furthest
 
 
-def test_no_texts_give_no_vectors(embedder):
+def test_empty_batch_gives_empty_vectors(embedder):
     assert embedder.embed([]).shape == (0, 384)
     assert embedder.count([]) == []
 

@@ -75,7 +75,7 @@ def port() -> Iterator[int]:
         yield port
 
 
-def told(port: int, request: str, body: bytes = b"") -> tuple[int, str]:
+def answer_to(port: int, request: str, body: bytes = b"") -> tuple[int, str]:
     """Status and body of the answer to a request whose head is given line by line."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         head = "\r\n".join([*request.splitlines(), "Connection: close", "", ""])
@@ -102,7 +102,7 @@ def told(port: int, request: str, body: bytes = b"") -> tuple[int, str]:
     ],
 )
 def test_request_by_a_stranger_is_refused(port: int, request_: str, status: int, says: str) -> None:
-    got, text = told(port, request_)
+    got, text = answer_to(port, request_)
     assert got == status
     assert says in text
 
@@ -120,13 +120,13 @@ def test_request_by_a_stranger_is_refused(port: int, request_: str, status: int,
     ],
 )
 def test_bodies(port: int, body: bytes, status: int) -> None:
-    got, text = told(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: {len(body)}", body)
+    got, text = answer_to(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: {len(body)}", body)
     assert (got, "error" in json.loads(text)) == (status, status != 200)
 
 
 def test_a_body_of_unknown_length_is_bounded_too(port: int) -> None:
     chunks = b"7d0\r\n" + b"x" * 2000 + b"\r\n0\r\n\r\n"
-    assert told(port, f"POST /echo HTTP/1.1\n{OURS}\nTransfer-Encoding: chunked", chunks)[0] == 413
+    assert answer_to(port, f"POST /echo HTTP/1.1\n{OURS}\nTransfer-Encoding: chunked", chunks)[0] == 413
 
 
 def test_a_connection_serves_several_requests(port: int) -> None:
@@ -196,10 +196,10 @@ def test_clients_that_are_awaited_make_room_for_others(kind: str) -> None:
             if kind == "head":
                 connection.sendall(b"X-Unfinished: a")
         # A request whose answer is still computed keeps its place; its client is awaited only after that.
-        wait(lambda: told(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")[0] == 200)
+        wait(lambda: answer_to(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")[0] == 200)
         for _ in range(20):
-            assert told(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")[0] == 200
-            assert told(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
+            assert answer_to(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")[0] == 200
+            assert answer_to(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
 
 
 def test_health_is_answered_while_every_place_works() -> None:
@@ -208,11 +208,11 @@ def test_health_is_answered_while_every_place_works() -> None:
         for name in names:
             busy.enter_context(opened(port, f"GET /slow?name={name.replace(' ', '+')} HTTP/1.1\n{OURS}"))
         wait(lambda: set(names) <= GATES)
-        status, text = told(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")
+        status, text = answer_to(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")
         assert (status, "try again" in text) == (503, True)
-        assert told(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
+        assert answer_to(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
         GATES.clear()
-        wait(lambda: told(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")[0] == 200)
+        wait(lambda: answer_to(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: 2", b"{}")[0] == 200)
 
 
 def test_wrong_tokens_are_answered_late_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -220,14 +220,14 @@ def test_wrong_tokens_are_answered_late_and_logged_once(caplog: pytest.LogCaptur
     late = serving(replace(LIMITS, penalty=3600), token="t0ken")
     with late as port, closing(opened(port, f"{wrong}guess")) as guess:
         wait(lambda: "1 wrong tokens" in caplog.text)
-        assert told(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
-        assert told(port, "GET /open HTTP/1.1\nHost: 127.0.0.1")[0] == 401, "none at all is no guess"
+        assert answer_to(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
+        assert answer_to(port, "GET /open HTTP/1.1\nHost: 127.0.0.1")[0] == 401, "none at all is no guess"
         guess.settimeout(0.2)
         with pytest.raises(TimeoutError):
             guess.recv(1)
     caplog.clear()
     with serving(replace(LIMITS, penalty=0), token="t0ken") as port:
-        assert [told(port, f"{wrong}{number}")[0] for number in range(50)] == [401] * 50
+        assert [answer_to(port, f"{wrong}{number}")[0] for number in range(50)] == [401] * 50
     lines = [record.message for record in caplog.records if "wrong token" in record.message]
     assert len(lines) == 1
     assert "from 127.0.0.1" in lines[0]

@@ -41,14 +41,14 @@ def options(base_url: str, **more: Any) -> Endpoint:
     return Endpoint.model_validate({"base_url": base_url, "model": "tiny", "api_key": KEY, **more})
 
 
-def asked(script: Script, **more: Any) -> tuple[str | None, Any, Noted]:
+def ask(script: Script, **more: Any) -> tuple[str | None, Any, Noted]:
     with serving(script) as endpoint:
         noted = Noted()
         return LanguageModel(options(endpoint.base_url, **more), noted)(MESSAGES), endpoint, noted
 
 
 def test_question_and_its_answer() -> None:
-    answer, endpoint, noted = asked(in_turn([said("Lima.")]))
+    answer, endpoint, noted = ask(in_turn([said("Lima.")]))
     assert answer == "Lima."
     assert noted.answers == [Completion("Lima.", 10, 2)]
     assert endpoint.paths == ["/v1/chat/completions"]
@@ -69,13 +69,13 @@ def test_question_and_its_answer() -> None:
 
 def test_parameters_are_added_and_null_leaves_one_out() -> None:
     more = {"temperature": None, "max_tokens": None, "max_completion_tokens": 5, "top_p": 0.5}
-    _, endpoint, _ = asked(in_turn([said("Lima.")]), parameters=more)
+    _, endpoint, _ = ask(in_turn([said("Lima.")]), parameters=more)
     sent = {name: value for name, value in endpoint.bodies[0].items() if name not in ("model", "messages")}
     assert sent == {"seed": 0, "max_completion_tokens": 5, "top_p": 0.5}
 
 
 def test_key_absent_is_not_sent() -> None:
-    _, endpoint, _ = asked(in_turn([said("Lima.")]), api_key=None)
+    _, endpoint, _ = ask(in_turn([said("Lima.")]), api_key=None)
     assert "authorization" not in endpoint.headers[0]
 
 
@@ -90,7 +90,7 @@ def test_key_absent_is_not_sent() -> None:
     ],
 )
 def test_unusable_answer_is_none(reply: Reply) -> None:
-    answer, endpoint, noted = asked(in_turn([reply]))
+    answer, endpoint, noted = ask(in_turn([reply]))
     assert answer == ""
     assert endpoint.calls == 1
     assert noted.waits == []
@@ -114,7 +114,7 @@ PASSING = {
 @pytest.mark.parametrize("name", PASSING)
 def test_passing_fault_is_retried(name: str) -> None:
     reply, waits = PASSING[name]
-    answer, endpoint, noted = asked(in_turn([reply, said("Lima.")]))
+    answer, endpoint, noted = ask(in_turn([reply, said("Lima.")]))
     assert answer == "Lima."
     assert endpoint.calls == 2
     assert noted.waits == waits

@@ -177,7 +177,7 @@ def test_idle_model_ends_and_starts_again_when_texts_come() -> None:
     assert processes.embed(b"") == b"vectors"
 
 
-def test_refused_nodes_get_no_work_and_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_nodes_are_avoided_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     starts = iter([pack(Mismatch(node, node, "no plugin `wiki`")) for node in ("a", "a", "b")])
     found, ray = cluster(lambda call: next(starts))
     with pytest.raises(NeedsHuman, match="node b: no plugin `wiki`"):

@@ -14,7 +14,7 @@ from ingestor.nodes.messages import installed_plugin
 from ingestor.nodes.setup import MODEL, recipes_of, require_same
 from ingestor.pipeline.listing import Source
 from ingestor.ports import NeedsHuman
-from tests.config.written import checked, source
+from tests.config.written import load_text, source
 
 OPENAI = 'openai, base_url: "http://127.0.0.1:9/v1", model: m, dimensions: 8, api_key: "${S}"'
 SECRET = "wE4kn3ss-of-a-key"
@@ -29,7 +29,7 @@ search: {rerank: {url: "http://127.0.0.1:9", api_key: "${S}"}}
 
 def parts(embedder: str = "hashing", strategy: str = "sentence") -> Parts:
     text = CONFIG.replace("EMBEDDER", embedder).replace("STRATEGY", strategy)
-    return Parts(checked(text + source(), {"S": SECRET}))
+    return Parts(load_text(text + source(), {"S": SECRET}))
 
 
 def source_of(here: Parts) -> Source:

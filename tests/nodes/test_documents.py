@@ -30,7 +30,7 @@ class TestHere(PreparingLaws):
 class TestObjects(ProcessLaws):
     @pytest.fixture
     def on_nodes(self) -> Iterator[OnNodes]:
-        found = made(shop.LocalNodes())
+        found = on_nodes_of(shop.LocalNodes())
         yield found
         found.stop()
 
@@ -39,7 +39,7 @@ class TestObjects(ProcessLaws):
         return on_nodes
 
 
-def made(nodes: Nodes, most: int = 3, in_flight: int = 10**6) -> OnNodes:
+def on_nodes_of(nodes: Nodes, most: int = 3, in_flight: int = 10**6) -> OnNodes:
     return OnNodes(nodes, by_strategy, most, in_flight)
 
 
@@ -78,7 +78,7 @@ def test_deaths_are_described_with_their_nodes() -> None:
 @pytest.mark.parametrize("cause", ["node", "start"])
 def test_document_whose_nodes_are_lost_is_tried_three_times_and_not_blamed(cause: Cause) -> None:
     nodes = shop.LocalNodes("lost", cause)
-    on_nodes = made(nodes, most=1)
+    on_nodes = on_nodes_of(nodes, most=1)
     tools = shop.tools("sentence", shop.Texts({"a.txt": "exit:"}))
     with pytest.raises(Transient, match="the processes that prepared the document ended"):
         on_nodes(Job(shop.entry("a.txt")), tools, nobody)
@@ -142,7 +142,7 @@ def test_bytes_in_flight_are_bounded() -> None:
         most[0] = 0
         if at_once > 2:
             unbounded.set()
-        on_nodes = made(Counted(), most=6, in_flight=bound)
+        on_nodes = on_nodes_of(Counted(), most=6, in_flight=bound)
         tools = shop.tools("recursive", texts)
         with pooled() as pool:
             for number, key in enumerate(texts.texts):
@@ -154,7 +154,7 @@ def test_bytes_in_flight_are_bounded() -> None:
 
 
 def test_log_lines_of_a_process_are_logged_here(caplog: pytest.LogCaptureFixture) -> None:
-    on_nodes = made(shop.LocalNodes())
+    on_nodes = on_nodes_of(shop.LocalNodes())
     tools = shop.tools("sentence", shop.Texts({"a.txt": shop.TEXT}))
     with caplog.at_level(logging.INFO):
         on_nodes(Job(shop.entry("a.txt")), tools, nobody)
@@ -169,5 +169,5 @@ def test_document_that_no_node_fits_gets_the_reason(refusals: int, error: type[E
     nodes = shop.LocalNodes(refusals=refusals)
     tools = shop.tools("sentence", shop.Texts({"a.txt": shop.TEXT}))
     with pytest.raises(error, match="node here: no plugin `wiki`"):
-        made(nodes)(Job(shop.entry("a.txt")), tools, nobody)
+        on_nodes_of(nodes)(Job(shop.entry("a.txt")), tools, nobody)
     assert len(nodes.again) == refusals

@@ -38,16 +38,16 @@ def connection(raylets: Any) -> Iterator[RayCluster]:
 
 @pytest.fixture(scope="module")
 def on_nodes(connection: RayCluster) -> OnNodes:
-    return made(connection)
+    return on_nodes_of(connection)
 
 
 @pytest.fixture
 def fresh(raylets: Any, connection: RayCluster) -> OnNodes:
     """May be stopped, and the connection with it."""
-    return made(RayCluster(connection.ray, WORKERS))
+    return on_nodes_of(RayCluster(connection.ray, WORKERS))
 
 
-def made(connection: RayCluster) -> OnNodes:
+def on_nodes_of(connection: RayCluster) -> OnNodes:
     class Nodes:
         refuse = connection.refuse
 
@@ -75,7 +75,7 @@ def test_models_of_two_nodes_embed_as_the_daemon_does(connection: RayCluster) ->
     assert np.array_equal(np.asarray(found), embedder.embed(texts))
 
 
-def test_lost_relay_costs_no_document(connection: RayCluster, on_nodes: OnNodes) -> None:
+def test_lost_relay_keeps_documents(connection: RayCluster, on_nodes: OnNodes) -> None:
     """It is ended while a document waits for its vectors."""
     texts = shop.Texts({"a.txt": shop.TEXT})
     ends = iter([True])

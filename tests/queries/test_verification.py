@@ -8,12 +8,12 @@ import pytest
 from ingestor.config.models import Config
 from ingestor.queries import verification
 from ingestor.queries.verification import Verification, verified
-from tests.config.written import checked, source
+from tests.config.written import load_text, source
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return checked(f"state: {tmp_path}\n" + source(), {})
+    return load_text(f"state: {tmp_path}\n" + source(), {})
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_failing_process_costs_one_document_with_its_reason(parse: Parse, deed: 
     assert parse("the next one") == "the next one"
 
 
-def test_defects_are_no_fault_of_the_document(parse: Parse) -> None:
+def test_defect_is_not_blamed_on_the_document(parse: Parse) -> None:
     with pytest.raises(Defect, match=r"^ValueError: a defect") as defect:
         parse("fail")
     assert "in fail" in "".join(defect.value.__notes__)
@@ -203,7 +203,7 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def test_nothing_is_started_before_it_is_needed() -> None:
+def test_processes_start_when_needed() -> None:
     before = set(_children())
     isolation = Isolation(Limits())
     assert set(_children()) == before

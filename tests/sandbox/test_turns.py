@@ -138,7 +138,7 @@ def test_documents_of_a_rebuild_wait_for_all_others_and_leave_a_process_to_them(
 
 
 @pytest.mark.parametrize("deed", ["drip", "sleep"])
-def test_no_process_holds_up_the_end(deed: str) -> None:
+def test_end_outruns_processes(deed: str) -> None:
     """Whatever it does, and although nobody has taken back what it was asked."""
     isolation = Isolation(Limits(seconds=1000, processes=1))
     with ThreadPoolExecutor(1) as threads:

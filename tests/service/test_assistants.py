@@ -141,7 +141,7 @@ def test_answers_show_assistants_what_people_do_not_see() -> None:
     asyncio.run(work())
 
 
-def test_half_characters_are_no_defect(client: httpx.Client) -> None:
+def test_half_characters_are_answered(client: httpx.Client) -> None:
     for name, given in {
         "search": {"query": "\ud800"},
         "read": {"document_id": "\ud800"},

@@ -187,7 +187,7 @@ def figure(client: httpx.Client, name: str) -> str:
     return next(line.split()[1] for line in lines if line.startswith(f"{name} "))
 
 
-def test_only_health_is_told_without_the_token(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_alone_is_open_without_the_token(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(daemon, token="t0ken") as client:
         assert client.get("/healthz").status_code == 200
         assert client.get("/readyz").status_code == 503

@@ -84,8 +84,10 @@ class Run:
         try:
             yield from read(reader)
             reader.await_end()
-            if self.helpers_stay and os.waitid(os.P_PID, process.pid, _PEEK).si_status == 0:
-                ending.detach()
+            if self.helpers_stay:
+                ended = os.waitid(os.P_PID, process.pid, _PEEK)
+                if ended is not None and ended.si_status == 0:
+                    ending.detach()
         except ProgramFailed as failed:
             raise type(failed)(failed.reason, self._words(reader)) from None
         finally:

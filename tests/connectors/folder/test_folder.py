@@ -74,7 +74,7 @@ nothing:
 """
 
 
-def test_sidecar_describes_the_file_beside_it_and_is_no_document(described: Folder) -> None:
+def test_sidecar_describes_the_file_beside_it(described: Folder) -> None:
     a, b = sorted(described.scan(), key=lambda item: item.key, reverse=True)
     assert (a.key, b.key, b.extra) == ("ref/a.pdf", "b.md", ())
     assert dict(a.extra) == {
@@ -157,7 +157,7 @@ def test_names_not_plain_text_are_listed_and_fetched(world: FolderWorld, raw: by
     assert list(world.connector.scan_under(item.key)) == [item]
 
 
-def test_only_regular_files_are_documents(world: FolderWorld) -> None:
+def test_special_files_are_skipped(world: FolderWorld) -> None:
     plant(world, "a.md")
     os.mkfifo(world.root / "fifo.md")
     with socket.socket(socket.AF_UNIX) as listener:
@@ -202,7 +202,7 @@ def test_file_over_the_limit_is_listed_and_refused_unread(world: FolderWorld) ->
 # -- versions and reading
 
 
-def test_every_way_to_touch_a_file_gives_another_version(world: FolderWorld) -> None:
+def test_touched_file_has_another_version(world: FolderWorld) -> None:
     plant(world, "a.md")
     path = world.root / "a.md"
     times = path.stat()

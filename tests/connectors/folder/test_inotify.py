@@ -43,7 +43,7 @@ def test_change_has_its_path_and_whether_it_is_a_directory(world: FolderWorld, i
     assert list(inotify.read()) == []
 
 
-def test_reading_a_file_is_no_change(world: FolderWorld, inotify: Inotify) -> None:
+def test_reading_a_file_gives_no_hint(world: FolderWorld, inotify: Inotify) -> None:
     (world.root / "docs/deep/a.md").read_bytes()
     list(world.connector.scan())
     assert list(inotify.read()) == []
@@ -84,7 +84,7 @@ def test_overflow_of_the_queue_hints_at_everything(world: FolderWorld, inotify: 
     assert set(inotify.read()) == {("", True)}
 
 
-def test_nothing_that_can_be_watched_is_an_error(tmp_path: Path) -> None:
+def test_failed_start_raises_and_closes_descriptors(tmp_path: Path) -> None:
     before = descriptors()
     with pytest.raises(OSError):
         Inotify(lambda path, entered: None)

@@ -57,7 +57,7 @@ a.pdf.part a.pdf.crdownload .goutputstream-X1 .DS_Store Thumbs.db .nfs000001
 
 
 @pytest.mark.parametrize("name", LEFT_BY_PROGRAMS.split())
-def test_temporary_files_of_programs_are_no_documents(world: FolderWorld, name: str) -> None:
+def test_temporary_files_of_programs_are_skipped(world: FolderWorld, name: str) -> None:
     plant(world, "a.md", name)
     assert selected(world, hidden=True) == {"a.md"}
     assert selected(world, hidden=True, exclude=[f"!{name}"]) == {"a.md", name}
@@ -97,7 +97,7 @@ def test_exclude_has_the_last_word_over_ignore_files(world: FolderWorld) -> None
     assert selected(world, exclude=["!a.md"]) == {"a.md"}
 
 
-def test_ignore_file_may_hold_bytes_that_are_no_text(world: FolderWorld) -> None:
+def test_ignore_file_may_hold_binary_bytes(world: FolderWorld) -> None:
     root = os.fsencode(world.root)
     for name in (b"caf\xe9.md", b"a.md"):
         Path(os.fsdecode(root + b"/" + name)).touch()

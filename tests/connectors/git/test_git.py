@@ -67,7 +67,7 @@ def test_change_that_was_taken_back_is_another_version_of_the_same_bytes(world: 
     assert before.extra != after.extra
 
 
-def test_forced_push_forgets_what_is_no_longer_there(world: GitWorld) -> None:
+def test_forced_push_removes_documents(world: GitWorld) -> None:
     world.put("a.md", b"one")
     world.put("a.md", b"two")
     listed(world.connector)
@@ -106,7 +106,7 @@ def test_patterns_select_files_but_no_links_or_submodules(world: GitWorld) -> No
     assert listed(chosen).keys() == {"docs/a.md", ".github/d.md"}
 
 
-def test_names_that_are_no_text(world: GitWorld) -> None:
+def test_names_of_binary_bytes(world: GitWorld) -> None:
     (world.root / os.fsdecode(b"caf\xe9\n.md")).write_bytes(b"x")
     world.commit("odd")
     [item] = world.connector.scan()
@@ -118,7 +118,7 @@ def test_names_that_are_no_text(world: GitWorld) -> None:
 @pytest.mark.parametrize(
     "date", ["", " 12 o'clock", " 99999999999999999999 +0000", " -5 +0000", " 253402300800 +0000"]
 )
-def test_commit_whose_date_can_not_be_read_stops_nobody(world: GitWorld, date: str) -> None:
+def test_commit_with_unreadable_date_is_listed(world: GitWorld, date: str) -> None:
     world.put("a.md", b"before")
     (world.root / "a.md").write_bytes(b"after")
     git(world.root, "add", "--all")

@@ -68,7 +68,7 @@ def test_odd_names_lead_nowhere(name: bytes, world: GitWorld, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "mode", ["120000", "160000", "100600", "100777", "000000", "777777", "140000", "10644"]
 )
-def test_only_plain_files_are_listed(mode: str, world: GitWorld) -> None:
+def test_links_submodules_and_unknown_modes_leave_other_files_listed(mode: str, world: GitWorld) -> None:
     """Links, submodules and modes of no kind."""
     blob = stored(world, "blob", b"../../../../etc/passwd")
     sound = stored(world, "blob", b"sound")

@@ -29,7 +29,7 @@ def other(world: MailWorld, **options: object) -> Imap:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is sent from now on, whoever sends it."""
     lines: list[str] = []
     send = imaplib.IMAP4.send
@@ -70,8 +70,8 @@ ALTERNATIVE = (
 )
 
 
-def test_each_mail_is_downloaded_once_and_those_without_attachments_not_for_a_listing(
-    world: MailWorld, asked: list[str]
+def test_mail_is_downloaded_once_and_listed_without_if_it_has_no_attachments(
+    world: MailWorld, commands: list[str]
 ) -> None:
     for name, data in {"a": MAIL, "b": ALTERNATIVE, "c": mailed({"x.md": "X"}), "d": b""}.items():
         world.put(f"{name}.md", data)
@@ -79,7 +79,7 @@ def test_each_mail_is_downloaded_once_and_those_without_attachments_not_for_a_li
     containers = Containers(bare.fetch, True, unpack, is_simple=bare.is_simple, downloads=Downloads())
 
     def downloads() -> int:
-        return len([line for line in asked if "BODY.PEEK" in line])
+        return len([line for line in commands if "BODY.PEEK" in line])
 
     items = {item.key: item for item in containers.expand(bare.scan(), VersionTable({}))}
     assert [key.partition("/!/")[2] for key in items] == ["", "", "", "x.md", ""]
@@ -87,10 +87,10 @@ def test_each_mail_is_downloaded_once_and_those_without_attachments_not_for_a_li
     for item in items.values():
         containers.fetch(item)
     assert downloads() == 4
-    assert len([line for line in asked if "BODYSTRUCTURE" in line]) == 1
+    assert len([line for line in commands if "BODYSTRUCTURE" in line]) == 1
 
 
-def test_reading_changes_nothing_and_flags_are_no_change(world: MailWorld) -> None:
+def test_reading_and_flags_keep_the_version(world: MailWorld) -> None:
     world.put("a.md", MAIL)
     before = listed(world.bare)
     world.bare.fetch(*before.values())

@@ -210,7 +210,7 @@ def test_few_connections_serve_many_threads() -> None:
         assert server.heard.count("AUTHENTICATE PLAIN") == server.most
 
 
-def test_connection_that_nobody_needs_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "IDLE", 0.05)
     with scripted() as server:
         connector = server.connector()
@@ -245,7 +245,7 @@ def test_server_that_left_meanwhile_is_called_again() -> None:
         ({"AUTHENTICATE": b"TAG NO [AUTHENTICATIONFAILED] no\r\n"}, NeedsHuman),
     ],
 )
-def test_server_that_lets_nobody_in_is_not_asked_for_every_message(
+def test_refused_login_is_not_repeated_for_each_message(
     answers: dict[str, bytes], kind: type[Exception]
 ) -> None:
     item = Item(KEY, "17/7", "imap://x", 9)

@@ -35,7 +35,7 @@ def test_names_of_folders(raw: bytes, readable: str) -> None:
 
 @given(st.binary(min_size=1, max_size=12) | st.text("&-ab,AQ+/ü", min_size=1).map(str.encode))
 @example(b"&-&-")
-def test_every_name_leads_back_to_its_folder(raw: bytes) -> None:
+def test_folder_name_is_encoded_and_decoded(raw: bytes) -> None:
     readable = text.readable(raw)
     assert text.raw_name(readable) == (b"INBOX" if raw.upper() == b"INBOX" else raw)
     readable.encode("utf-8")

@@ -98,7 +98,7 @@ def test_unexpected_answer_of_the_server_is_reported(
     "answer", [b"* BYE internal error\r\n", b"nonsense\r\n", b"TAG NO [SERVERBUG] no\r\n"]
 )
 @pytest.mark.parametrize("command", ["EXAMINE", "UID FETCH 1:*"])
-def test_folder_that_fails_for_good_stops_only_itself(command: str, answer: bytes) -> None:
+def test_folder_that_fails_for_good_leaves_the_others(command: str, answer: bytes) -> None:
     lists = b'* LIST () "/" INBOX\r\n* LIST () "/" broken\r\n* LIST () "/" last\r\nTAG OK done\r\n'
     with scripted({"LIST": lists}) as server:
         server.broken = (b"broken", command, answer)
@@ -107,7 +107,7 @@ def test_folder_that_fails_for_good_stops_only_itself(command: str, answer: byte
         assert {key.partition("/")[0] for key in found} == {"INBOX", "last"}
 
 
-def test_starttls_that_is_not_offered_sends_no_password() -> None:
+def test_password_is_kept_without_starttls() -> None:
     with scripted() as server, pytest.raises(NeedsHuman, match="does not offer STARTTLS"):
         listed(server.connector(tls="starttls"))
     assert server.heard == ["CAPABILITY"]

@@ -91,18 +91,18 @@ def test_metadata_that_is_no_value_and_text_that_is_none() -> None:
     assert item.extra == (("number", 1.5), ("text?", "a?"))
 
 
-def _written(folder: Path, pages: dict[str, str]) -> None:
+def _write_pages(folder: Path, pages: dict[str, str]) -> None:
     for file in folder.iterdir():
         file.unlink()
     for name, text in pages.items():
         (folder / name).write_text(text)
 
 
-def test_document_no_longer_listed_is_not_kept(tmp_path: Path) -> None:
+def test_changed_document_is_stale(tmp_path: Path) -> None:
     connector = of("files_below", arguments={"folder": str(tmp_path)})
-    _written(tmp_path, {"a": "one", "b": "two"})
+    _write_pages(tmp_path, {"a": "one", "b": "two"})
     first = listed(connector)
-    _written(tmp_path, {"a": "one", "b": "three"})
+    _write_pages(tmp_path, {"a": "one", "b": "three"})
     second = listed(connector)
     with pytest.raises(Stale):
         connector.fetch(first["b"])
@@ -114,9 +114,9 @@ def test_full_disk_is_reported_and_keeps_the_documents_of_the_last_listing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connector, write = of("files_below", arguments={"folder": str(tmp_path)}), os.pwrite
-    _written(tmp_path, {"a": "one"})
+    _write_pages(tmp_path, {"a": "one"})
     first = listed(connector)
-    _written(tmp_path, {"a": "other"})
+    _write_pages(tmp_path, {"a": "other"})
 
     def half(file: int, data: memoryview, place: int) -> int:
         if len(data) < 5:
@@ -175,7 +175,7 @@ def test_code_that_hangs_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
     assert _is_gone(_awaited(tmp_path / "pid"))
 
 
-def test_code_that_hangs_is_ended_when_nobody_reads_any_more(tmp_path: Path) -> None:
+def test_code_that_hangs_is_ended_with_its_reader(tmp_path: Path) -> None:
     scan = of("hanging", arguments={"pids": str(tmp_path / "pid")}).scan()
     next(scan)
     pid = _awaited(tmp_path / "pid")

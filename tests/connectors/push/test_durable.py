@@ -51,7 +51,7 @@ def test_store_is_made_once_however_many_begin(tmp_path: Path) -> None:
     assert len(list(PushStore(tmp_path / "pushed").list_documents())) == 20
 
 
-def test_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
+def test_full_disk_refuses_and_keeps_documents(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 8) as disk, watched(connector(disk / "pushed")) as watch:
         caller = watch.caller
         wait(caller.is_answered)
@@ -193,7 +193,7 @@ def test_many_changes_are_drawn_together(here: Watch) -> None:
     wait(lambda: here.hints == [Hint("a")])
 
 
-def test_only_the_last_changes_are_remembered(tmp_path: Path) -> None:
+def test_old_changes_are_dropped(tmp_path: Path) -> None:
     store = PushStore(tmp_path)
     with store._transaction() as db:
         db.executemany("INSERT INTO changes (key) VALUES (?)", [("x",)] * 1200)

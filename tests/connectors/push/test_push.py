@@ -133,7 +133,7 @@ def test_body_of_unknown_or_excessive_length_is_refused(here: Watch, lines: str,
     assert here.caller.get("a").status == 404
 
 
-def test_body_that_is_too_large_is_answered_though_nobody_reads_it(here: Watch) -> None:
+def test_body_too_large_is_answered_unread(here: Watch) -> None:
     assert here.caller.put("a", bytes(10**6)).status == 201
     said = here.caller.put("a", bytes(2 * 10**7))  # more than sockets hold
     assert (said.status, said.error) == (413, "20,000,000 bytes are too many; max_size is 1,000,000")
@@ -243,7 +243,7 @@ WRONG = [
         ("PATCH", "/documents"),
     ],
 )
-def test_without_the_token_nothing_is_told(here: Watch, method: str, path: str) -> None:
+def test_request_without_token_is_refused(here: Watch, method: str, path: str) -> None:
     for given in WRONG:
         stranger = Caller(here.caller.port, {} if given is None else {"Authorization": given})
         said = stranger.ask(method, path, b"x")
@@ -281,13 +281,13 @@ def signed(body: bytes, secret: str = SECRET) -> dict[str, str]:
         ("/documents", b"", signed(b""), 401),
     ],
 )
-def test_signed_webhook_may_say_look_again_and_nothing_else(
+def test_signed_webhook_may_hint_but_not_write(
     here: Watch, path: str, body: bytes, headers: dict[str, str], status: int
 ) -> None:
     assert here.caller.ask("POST", path, body, **headers).status == status
 
 
-def test_without_a_secret_no_signature_is_right(tmp_path: Path) -> None:
+def test_signature_without_a_secret_is_refused(tmp_path: Path) -> None:
     with watched(connector(tmp_path / "pushed", webhook_secret=None)) as watch:
         wait(watch.caller.is_answered, every=0.01)
         assert watch.caller.look("source=wiki", **signed(b"")).status == 401
@@ -308,7 +308,7 @@ def test_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert watch.caller.get("a").status == 404
 
 
-def test_silent_client_blocks_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_client_leaves_others_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push_connector, "LIMITS", ServerLimits(prompt=1000))  # nobody is cut off meanwhile
     with watched(connector(tmp_path / "pushed")) as watch, ExitStack() as opened:
         wait(watch.caller.is_answered, every=0.01)
@@ -320,7 +320,9 @@ def test_silent_client_blocks_no_other(tmp_path: Path, monkeypatch: pytest.Monke
         assert answer(idle[0]) == ("", "")
 
 
-def test_silent_client_without_token_blocks_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_client_without_token_leaves_others_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
         push_connector, "LIMITS", ServerLimits(linger=1000)
     )  # a caller is heard out for as long

@@ -129,7 +129,7 @@ def test_connection_that_ended_while_it_was_kept_is_made_anew(world: StoreWorld,
         files.open_address = opened
 
 
-def test_fewer_bytes_than_there_are_are_no_document(
+def test_truncated_file_is_refused(
     world: StoreWorld, broken: Broken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.put("a.md", b"whole")
@@ -139,7 +139,7 @@ def test_fewer_bytes_than_there_are_are_no_document(
         world.connector.fetch(item)
 
 
-def test_folder_that_fails_for_good_stops_only_itself(world: StoreWorld, broken: Broken) -> None:
+def test_folder_that_fails_for_good_leaves_the_others(world: StoreWorld, broken: Broken) -> None:
     folders = [f"broken{number}" for number in range(12)]
     for key in ("a.md", *(f"{folder}/b.md" for folder in folders), "whole/c.md", "whole/d.md"):
         world.put(key, b"x")
@@ -166,7 +166,7 @@ def test_server_that_ends_while_it_is_listed_is_asked_later(world: StoreWorld, b
 
 
 @pytest.mark.parametrize("error", [PermissionError("no"), ConnectionResetError("cut")])
-def test_unreadable_file_stops_no_other(world: StoreWorld, broken: Broken, error: Exception) -> None:
+def test_unreadable_file_leaves_the_others(world: StoreWorld, broken: Broken, error: Exception) -> None:
     world.put("a.md", b"x")
     item = listed(world.connector)["a.md"]
     broken.errors["a.md"] = error

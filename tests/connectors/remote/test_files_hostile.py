@@ -100,7 +100,7 @@ def test_folders_without_end_are_followed_to_a_limit(monkeypatch: pytest.MonkeyP
     assert len(heard) < 60
 
 
-def test_page_without_end_is_no_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_page_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_PAGE", 3_000_000)
     page = b"<a href='x'>x</a>" * 5000
     with (
@@ -125,7 +125,7 @@ def test_redirects_are_not_followed(path: str) -> None:
     assert not reached
 
 
-def test_links_elsewhere_are_no_entries() -> None:
+def test_links_elsewhere_are_skipped() -> None:
     page = b"<a href='../up.md'>u</a><a href='//evil/x.md'>e</a><a href='%2e%2e/%2e%2e/etc/passwd'>p</a>"
     page += b"<a href='..%2fup.md'>v</a><a href='a%00.md'>n</a><a href='file:///etc/passwd'>f</a>"
     page += b"<a href='b%1b.md'>b</a>"

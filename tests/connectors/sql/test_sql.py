@@ -301,9 +301,7 @@ def test_database_error_needs_a_person(tmp_path: Path, options: dict[str, Any], 
 
 @pytest.mark.usefixtures("database")
 @pytest.mark.parametrize("version", ["version", None])
-def test_row_without_a_key_of_its_own_is_named_and_stops_only_itself(
-    tmp_path: Path, version: str | None
-) -> None:
+def test_row_without_a_key_of_its_own_is_named(tmp_path: Path, version: str | None) -> None:
     world = DatabaseWorld(tmp_path, version=version)
     for name in ("a", "b"):
         world.put(name, b"one")
@@ -332,7 +330,7 @@ def test_key_of_two_rows_is_reported_and_keeps_its_document(tmp_path: Path) -> N
 
 @against_sqlite
 @pytest.mark.parametrize("template", ["text", "file_name"])
-def test_template_that_names_no_column_needs_a_person(tmp_path: Path, template: str) -> None:
+def test_template_with_unknown_column_needs_a_person(tmp_path: Path, template: str) -> None:
     """With a version column only what is fetched shows it."""
     world = DatabaseWorld(tmp_path, **{template: "{nothing}"})
     world.put("a.md", b"one")

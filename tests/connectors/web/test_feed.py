@@ -81,7 +81,7 @@ def test_entries_that_leave_the_feed_go_where_that_is_wanted(server: Site, tmp_p
     assert listed(connector).keys() == {"tag:b", "tag:c"}
 
 
-def test_feed_that_is_cut_off_takes_nothing_away(server: Site, tmp_path: Path) -> None:
+def test_cut_feed_keeps_all_entries(server: Site, tmp_path: Path) -> None:
     connector = feed(server, tmp_path, keep=False)
     tell(server, "a", "b", "c")
     first = listed(connector)
@@ -199,7 +199,7 @@ def test_article_over_max_size_is_refused(server: Site, tmp_path: Path) -> None:
         connector.fetch(listed(connector)["tag:a"])
 
 
-def test_article_that_leads_inside_gets_nothing(tmp_path: Path) -> None:
+def test_article_that_redirects_inside_is_refused(tmp_path: Path) -> None:
     with site("127.0.0.2") as server, site("127.0.0.1", server.port) as victim:
         tell(server, "a", "b")
         server.redirect("/a.html", victim.url("/"))
@@ -246,7 +246,7 @@ def test_address_without_a_feed_needs_a_human(server: Site, tmp_path: Path, data
         listed(feed(server, tmp_path))
 
 
-def test_entry_no_longer_kept_is_stale(server: Site, tmp_path: Path) -> None:
+def test_changed_entry_is_stale(server: Site, tmp_path: Path) -> None:
     tell(server, "a")
     connector = feed(server, tmp_path)
     item = listed(connector)["tag:a"]
@@ -392,7 +392,7 @@ def _say_shared(server: Site, *names: str, link: str = "/{name}.html") -> None:
     server.say("/feed", f"<rss version='2.0'><channel><title>t</title>{found}</channel></rss>")
 
 
-def _shown(connector: FeedConnector) -> dict[str, str]:
+def _titles(connector: FeedConnector) -> dict[str, str]:
     found = {key: connector.fetch(item).data.decode() for key, item in listed(connector).items()}
     return {key: text.partition("<h1>")[2].partition("</h1>")[0] for key, text in found.items()}
 
@@ -401,15 +401,15 @@ def _shown(connector: FeedConnector) -> dict[str, str]:
 def test_entries_of_one_id_are_all_kept_under_stable_keys(server: Site, tmp_path: Path, link: str) -> None:
     connector = feed(server, tmp_path)
     _say_shared(server, "a", link=link)
-    assert _shown(connector) == {"N/A": "a"}
+    assert _titles(connector) == {"N/A": "a"}
     _say_shared(server, "c", "b", "a", "a", link=link)
     first = {"N/A": "a", "N/A#2": "c", "N/A#3": "b"}
-    assert _shown(connector) == first
+    assert _titles(connector) == first
     _say_shared(server, "d", "c", link=link)
-    assert _shown(connector) == {**first, "N/A#4": "d"}
+    assert _titles(connector) == {**first, "N/A#4": "d"}
     _say_shared(server, "d", link=link)
-    assert _shown(feed(server, tmp_path)) == {**first, "N/A#4": "d"}
-    assert set(_shown(feed(server, tmp_path, keep=False)).values()) == {"d"}
+    assert _titles(feed(server, tmp_path)) == {**first, "N/A#4": "d"}
+    assert set(_titles(feed(server, tmp_path, keep=False)).values()) == {"d"}
 
 
 def test_entry_with_an_id_like_a_number_of_another_is_kept() -> None:

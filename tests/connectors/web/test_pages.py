@@ -45,7 +45,7 @@ def test_links_of_a_page_are_read() -> None:
      "<meta content='" + "a" * 300_000, "<meta http-equiv=refresh content='" + " " * 300_000 + "'>"],
 )  # fmt: skip
 @pytest.mark.timeout(20)
-def test_tangled_page_is_read_in_no_time(page: str) -> None:
+def test_tangled_page_is_read_fast(page: str) -> None:
     links_of(page.encode(), None, "https://x.test/", "ingestor")
     shingles(page.encode())
 
@@ -129,7 +129,7 @@ def test_pages_of_one_canonical_address_are_one_document(pages: dict[str, Page],
     assert [page.url[-1] for page in documents(pages, lambda page, other: True)] == list(expected)
 
 
-def test_pages_that_are_no_copies_of_their_canonical_page_are_documents_of_their_own() -> None:
+def test_pages_that_differ_from_their_canonical_page_stay_documents() -> None:
     for pages in (_pages(a="", b="a", c="a"), _pages(a="b", b="c", c=""), _pages(b="a", c="a")):
         assert [page.url for page in documents(pages, lambda page, other: False)] == list(pages)
 

@@ -228,7 +228,7 @@ def test_site_that_is_not_public_needs_to_be_allowed(
 
 
 @pytest.mark.parametrize("follow", ["none", "links", "sitemap"])
-def test_site_that_leads_inside_gets_nothing(cache: Path, follow: str) -> None:
+def test_site_that_redirects_inside_is_refused(cache: Path, follow: str) -> None:
     with site("127.0.0.2") as server, site("127.0.0.1", server.port) as victim:
         place = {"none": "/", "links": "/a/", "sitemap": "/sitemap.xml"}[follow]
         server.redirect(place, victim.url("/"))

@@ -62,7 +62,9 @@ OTHERS = [
 
 @pytest.mark.parametrize("host", REACHING + OTHERS)
 @pytest.mark.parametrize("how", ["asked", "redirected"])
-def test_address_not_public_gets_no_request(server: Site, victim: Site, host: str, how: str) -> None:
+def test_address_not_public_is_refused_before_a_request(
+    server: Site, victim: Site, host: str, how: str
+) -> None:
     names = outside(
         inside_test=["127.0.0.1"], both_test=["127.0.0.2 127.0.0.1"], mapped_test=["::ffff:127.0.0.1"]
     )
@@ -138,7 +140,7 @@ def test_name_without_an_address_is_retried_later(server: Site) -> None:
         client.get("http://nowhere.test/")
 
 
-def test_name_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
+def test_silent_name_server_is_given_up_at_the_deadline() -> None:
     never = threading.Event()
 
     def resolve(host: str, port: int) -> list[str]:
@@ -205,7 +207,7 @@ def test_secrets_go_to_their_origin_alone(server: Site, victim: Site) -> None:
 
 
 @pytest.mark.parametrize("secrets", [(), (("Cookie", "s3cret"),)])
-def test_with_secrets_nothing_leads_from_https_to_http(
+def test_redirect_from_https_to_http_with_secrets_is_refused(
     server: Site, secrets: tuple[tuple[str, str], ...]
 ) -> None:
     with client_of(server, secrets=secrets) as client:

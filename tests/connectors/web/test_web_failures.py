@@ -33,7 +33,7 @@ def test_pages_behind_an_unread_page_stay(server: Site, cache: Path) -> None:
     assert keys(server, connector) == ["/", "/a.html", "/under-a.html"]
 
 
-def test_while_nothing_was_read_whole_nothing_goes(server: Site, cache: Path) -> None:
+def test_scan_broken_off_at_its_links_leaves_all_unknown(server: Site, cache: Path) -> None:
     server.html("/", "/a.html", "/b.html")
     server.html("/b.html")
     server.say("/a.html", b"sorry", 500)
@@ -52,7 +52,7 @@ def rebuilt(server: Site, chance: random.Random) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_failed_pages_remove_no_linked_page(server: Site, cache: Path, seed: int) -> None:
+def test_pages_linked_from_failed_pages_stay(server: Site, cache: Path, seed: int) -> None:
     chance = random.Random(seed)
     connector = web(server, cache)
     rebuilt(server, chance)

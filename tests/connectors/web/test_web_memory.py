@@ -56,7 +56,7 @@ def test_without_anything_to_tell_versions_apart_the_content_does(server: Site, 
     assert listed(connector) != first
 
 
-def test_another_etag_of_the_same_content_is_no_change(server: Site, cache: Path) -> None:
+def test_another_etag_of_the_same_content_keeps_the_version(server: Site, cache: Path) -> None:
     for etag in ('"one"', '"two"'):
         server.say("/", b"<p>x</p>", Content_Type="text/html", ETag=etag)
         items = listed(web(server, cache))

@@ -48,7 +48,7 @@ def built(base_url: str, **more: Any) -> OpenAIEmbedder:
     return OpenAIEmbedder(OpenAIOptions.model_validate(options))
 
 
-def asked(script: Script, texts: list[str] = TEXTS, **more: Any) -> tuple[list[Any], Endpoint]:
+def ask(script: Script, texts: list[str] = TEXTS, **more: Any) -> tuple[list[Any], Endpoint]:
     """The answer for each text: a vector or an error."""
     with serving(script) as endpoint:
         answered = built(endpoint.base_url, **more).embed_each(texts, threading.Event())
@@ -72,7 +72,7 @@ def test_embedder_is_registered_by_its_name() -> None:
 
 
 def test_a_request() -> None:
-    rows, endpoint = asked(embedding)
+    rows, endpoint = ask(embedding)
     assert sound(rows)
     assert endpoint.paths == ["/v1/embeddings"]
     assert endpoint.headers[0]["authorization"] == f"Bearer {KEY}"
@@ -102,9 +102,9 @@ def test_prompts_and_parameters_of_documents_and_questions() -> None:
 
 
 def test_batches_by_count_and_by_tokens() -> None:
-    _, endpoint = asked(embedding, batch_texts=4)
+    _, endpoint = ask(embedding, batch_texts=4)
     assert [len(body["input"]) for body in endpoint.bodies] == [4, 4, 2]
-    _, endpoint = asked(
+    _, endpoint = ask(
         embedding, ["word" + " word" * 30, "word", "word", "word" + " word" * 10], batch_tokens=12
     )
     assert [len(body["input"]) for body in endpoint.bodies] == [1, 2, 1]
@@ -119,7 +119,7 @@ def test_vectors_are_those_of_their_texts_whatever_is_parallel(concurrency: int,
         time.sleep(0.01 * (10 - int(body["input"][0].split()[-1])) / 10)
         return embedding(body)
 
-    rows, _ = asked(script, concurrency=concurrency, batch_texts=batch_texts)
+    rows, _ = ask(script, concurrency=concurrency, batch_texts=batch_texts)
     assert sound(rows)
 
 
@@ -137,7 +137,7 @@ def test_requests_are_sent_in_parallel_and_no_more_than_allowed() -> None:
             under_way -= 1
         return embedding(body)
 
-    rows, endpoint = asked(script, TEXTS[:9], batch_texts=1, concurrency=3)
+    rows, endpoint = ask(script, TEXTS[:9], batch_texts=1, concurrency=3)
     assert sound(rows, TEXTS[:9])
     assert (endpoint.calls, most) == (9, 3)
 
@@ -188,21 +188,21 @@ PASSING = {
 def test_passing_fault_is_retried(name: str, waits: list[float]) -> None:
     reply, expected_waits = PASSING[name]
     first = [reply]
-    rows, endpoint = asked(lambda body: first.pop() if first else embedding(body))
+    rows, endpoint = ask(lambda body: first.pop() if first else embedding(body))
     assert sound(rows)
     assert endpoint.calls == 2
     assert [round(wait) for wait in waits] == expected_waits
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_lasting_fault_blames_no_text(name: str) -> None:
-    rows, endpoint = asked(in_turn([PASSING[name][0]]))
+def test_lasting_fault_is_transient_for_all_texts(name: str) -> None:
+    rows, endpoint = ask(in_turn([PASSING[name][0]]))
     assert {type(row) for row in rows} == {Transient}
     assert endpoint.calls == 3
 
 
 def test_long_wait_is_the_engines(waits: list[float]) -> None:
-    rows, endpoint = asked(in_turn([refused(429, "tomorrow", retry_after="86400")]))
+    rows, endpoint = ask(in_turn([refused(429, "tomorrow", retry_after="86400")]))
     assert {type(row) for row in rows} == {Transient}
     assert (endpoint.calls, waits) == (1, [])
 
@@ -216,7 +216,7 @@ def test_long_wait_is_the_engines(waits: list[float]) -> None:
     ],
 )
 def test_refused_request_needs_a_person(reply: Reply, words: str) -> None:
-    rows, endpoint = asked(in_turn([reply]))
+    rows, endpoint = ask(in_turn([reply]))
     assert {type(row) for row in rows} == {NeedsHuman}
     assert words in str(rows[0])
     assert endpoint.calls <= 2
@@ -245,7 +245,7 @@ def picky(status: int, message: str = "no", most: int = 99, bad: str = "poison")
 )
 def test_bad_text_among_many_is_isolated(status: int, message: str) -> None:
     texts = [*TEXTS[:3], "a poison", *TEXTS[3:]]
-    rows, endpoint = asked(picky(status, message), texts)
+    rows, endpoint = ask(picky(status, message), texts)
     assert isinstance(rows[3], BadDocument)
     assert message in str(rows[3])
     assert sound(rows[:3] + rows[4:])
@@ -253,7 +253,7 @@ def test_bad_text_among_many_is_isolated(status: int, message: str) -> None:
 
 
 def test_batch_that_is_too_large_is_halved() -> None:
-    rows, endpoint = asked(picky(413, most=3))
+    rows, endpoint = ask(picky(413, most=3))
     assert sound(rows)
     assert [len(body["input"]) for body in endpoint.bodies] == [10, 1, 5, 3, 2, 5, 3, 2]
 
@@ -263,20 +263,20 @@ def test_text_without_a_vector_is_asked_alone_and_then_bad(numbers: list[Any]) -
     def script(body: dict[str, Any]) -> Reply:
         return embedded([numbers if "poison" in text else vector(text) for text in body["input"]])
 
-    rows, endpoint = asked(script, [*TEXTS, "poison"])
+    rows, endpoint = ask(script, [*TEXTS, "poison"])
     assert isinstance(rows[-1], BadDocument)
     assert sound(rows[:-1])
     assert [len(body["input"]) for body in endpoint.bodies] == [11, 1, 1]
 
 
-def test_no_vectors_at_all_are_no_texts_fault() -> None:
-    rows, endpoint = asked(lambda body: embedded([[0.0] * 8 for _ in body["input"]]))
+def test_answer_of_zeros_is_transient_for_all_texts() -> None:
+    rows, endpoint = ask(lambda body: embedded([[0.0] * 8 for _ in body["input"]]))
     assert {type(row) for row in rows} == {Transient}
     assert endpoint.calls == 2
 
 
 def test_other_dimensions_than_asked() -> None:
-    rows, _ = asked(lambda body: embedded([vector(text, 5) for text in body["input"]]), dimensions=8)
+    rows, _ = ask(lambda body: embedded([vector(text, 5) for text in body["input"]]), dimensions=8)
     assert isinstance(rows[0], NeedsHuman)
     assert "gave vectors of 5 dimensions, not of 8" in str(rows[0])
 
@@ -290,11 +290,11 @@ def test_other_dimensions_than_before() -> None:
             embedder.embed(["x"])
 
 
-def test_failing_lane_fails_no_other() -> None:
+def test_failing_lane_leaves_the_others() -> None:
     def script(body: dict[str, Any]) -> Reply:
         return refused(503, "busy") if TEXTS[0] in body["input"] else embedding(body)
 
-    rows, _ = asked(script, batch_texts=2, concurrency=3)
+    rows, _ = ask(script, batch_texts=2, concurrency=3)
     assert [type(row) for row in rows[:2]] == [Transient, Transient]
     assert sound(rows[2:], TEXTS[2:])
 
@@ -303,15 +303,15 @@ def test_failing_lane_fails_no_other() -> None:
 
 
 def test_limits_of_a_minute_hold_for_every_request(waits: list[float]) -> None:
-    _, endpoint = asked(embedding, TEXTS[:4], batch_texts=1, requests_per_minute=2)
+    _, endpoint = ask(embedding, TEXTS[:4], batch_texts=1, requests_per_minute=2)
     assert endpoint.calls == 4
     assert waits == [pytest.approx(wait, abs=29) for wait in (60, 60)]  # a busy machine waits less
     waits.clear()
-    asked(embedding, TEXTS[:4], batch_texts=1, tokens_per_minute=5)  # each has four
+    ask(embedding, TEXTS[:4], batch_texts=1, tokens_per_minute=5)  # each has four
     assert waits == [pytest.approx(wait, abs=29) for wait in (60, 120, 180)]
 
 
-def test_end_of_the_program_waits_for_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_of_the_program_leaves_slow_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     stop, arrived = threading.Event(), threading.Event()
 
@@ -332,7 +332,7 @@ def test_end_of_the_program_waits_for_no_server(monkeypatch: pytest.MonkeyPatch)
 # --- what it is made of --------------------------------------------------------------------------------
 
 
-def test_readers_get_no_model() -> None:
+def test_model_is_remote_and_not_loadable_by_readers() -> None:
     """Chroma's own function for OpenAI needs a package and a key, and fails at once where one is missing."""
     embedder = built("http://127.0.0.1:9/v1")
     assert isinstance(embedder, Remote)

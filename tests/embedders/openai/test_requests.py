@@ -59,7 +59,7 @@ def test_vectors_without_index_are_in_order() -> None:
     "numbers",
     [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0], [None, 1.0], [None, None], [1e308, 1e308]],
 )
-def test_numbers_that_are_no_vector(numbers: list[float]) -> None:
+def test_malformed_vector_is_left_out(numbers: list[float]) -> None:
     found = read_answer(answer([1.0, 0.0], numbers), 2)
     assert found.vectors[0] is not None
     assert found.vectors[1] is None
@@ -122,7 +122,7 @@ def test_first_time_that_fits(sent: list[Sent], limits: RateLimits, tokens: int,
     st.integers(1, 4),
     st.integers(1, 20),
 )
-def test_no_minute_has_more_than_allowed(requests: list[tuple[float, int]], most: int, tokens: int) -> None:
+def test_rate_limit_holds_in_each_minute(requests: list[tuple[float, int]], most: int, tokens: int) -> None:
     now, at = 0.0, []
     pace = Pace(RateLimits(most, tokens), lambda: now)
     for pause, size in requests:
@@ -213,7 +213,7 @@ def test_sound_batch_is_one_request() -> None:
 
 @pytest.mark.parametrize("bad", [[0], [5], [7], [2, 3], list(range(8))])
 @pytest.mark.parametrize("kind", ["bad", "zero"])
-def test_only_the_bad_texts_are_bad(bad: list[int], kind: str) -> None:
+def test_bad_texts_alone_are_refused(bad: list[int], kind: str) -> None:
     server = Server(**{kind: bad})
     found = resolve(range(8), server.send, server.check)
     assert {n for n, row in found.items() if isinstance(row, BadDocument)} == set(bad)
@@ -233,7 +233,7 @@ def test_batch_that_is_too_large_is_halved_and_nothing_is_bad() -> None:
 
 
 @pytest.mark.parametrize("error", [Transient("away"), NeedsHuman("no such model")])
-def test_error_that_is_about_no_text_splits_nothing(error: Exception) -> None:
+def test_error_of_the_server_is_that_of_all_texts(error: Exception) -> None:
     server = Server(dead=error)
     assert resolve(range(8), server.send, server.check) == dict.fromkeys(range(8), error)
     assert len(server.sent) == 1
