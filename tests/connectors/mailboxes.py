@@ -16,7 +16,8 @@ from ingestor.connectors.imap.connector import Imap, ImapOptions
 from ingestor.connectors.imap.text import raw_name
 from ingestor.model import Blob, Item
 from tests.connectors.proxy import Proxy, before
-from tests.connectors.servers import HOST, Running, answers, free_port, program, running
+from tests.connectors.servers import HOST, Running, answers, program, running
+from tests.serving import free_port
 from tests.waiting import wait
 
 PASSWORD = "s3cret-ünd-long"

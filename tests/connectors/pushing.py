@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ingestor.connectors.push.connector import Push, PushOptions
-from tests.e2e.project import free_port
+from tests.serving import free_port
 from tests.waiting import wait
 
 REPOSITORY = Path(__file__).resolve().parents[2]

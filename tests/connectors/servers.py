@@ -19,6 +19,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.serving import free_port
+
 HOST = "127.0.0.1"
 PASSWORD = "s3cret-of-ada"
 _CACHE = Path(__file__).parents[2] / ".cache"
@@ -28,12 +30,6 @@ _PLACES = (  # where Debian puts what is in nobody's path, and we what npm bring
 )
 
 _SFTP = "/usr/lib/openssh/sftp-server"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 def program(name: str) -> str:

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.project import free_port
 from tests.nodes.cluster import QUIET, STORE
+from tests.serving import free_port
 from tests.waiting import wait
 
 RAY = Path(sys.executable).with_name("ray")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.project import free_port
 from tests.nodes.cluster import cluster
 from tests.nodes.test_ray_runs import ODD, at_work, by_threads, project, synced, with_whole_cpus, write
 from tests.plugins import installed
+from tests.serving import free_port
 from tests.waiting import wait
 
 pytest.importorskip("ray", reason="the extra ray is not installed")

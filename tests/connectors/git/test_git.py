@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from ingestor.connectors.git.connector import Git, GitOptions, steps_of
-from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.ports import BadDocument
 from tests.connectors.laws import ConnectorLaws, World, listed
 from tests.connectors.repositories import GitWorld, git
 from tests.connectors.repositories import over_http as over_http_world
@@ -141,39 +141,6 @@ def test_commit_with_unreadable_date_is_listed(world: GitWorld, date: str) -> No
     assert 0 < float(item.modified or 1) < 253_402_300_800
     world.put("b.md", b"later")
     assert set(listed(world.connector)) >= {"a.md", "b.md"}
-
-
-def test_names_and_modes_that_git_does_not_make(world: GitWorld, tmp_path: Path) -> None:
-    world.put("a.md", b"sound")
-    blob = git(world.root, "rev-parse", "HEAD:a.md")
-    names = {
-        "..": "100644",
-        ".": "100644",
-        ".git": "100644",
-        "": "100644",
-        "a/../b": "100644",
-        "link": "120000",
-    }
-    names |= {
-        "odd.md": "100777",
-        "zero.md": "0",
-        "folder": "040000",
-        "a.md": "100644",
-        "/etc/passwd": "100644",
-    }
-    entries = b"".join(
-        f"{mode} {name}\0".encode() + bytes.fromhex(blob) for name, mode in sorted(names.items())
-    )
-    (tmp_path / "tree").write_bytes(entries)
-    tree = git(world.root, "hash-object", "-t", "tree", "-w", "--literally", str(tmp_path / "tree"))
-    git(world.root, "update-ref", "HEAD", git(world.root, "commit-tree", "-m", "odd", tree))
-    try:
-        found = listed(world.connector)
-    except (NeedsHuman, Transient):
-        return  # it says that the repository is damaged, which it is
-    for key in found:
-        assert not {"", ".", "..", ".git"} & set(key.split("/"))
-        assert world.connector.fetch(found[key]).data == b"sound"
 
 
 def test_large_and_lfs_files_are_refused(world: GitWorld) -> None:

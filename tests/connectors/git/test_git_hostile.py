@@ -44,7 +44,7 @@ def files_below(folder: Path) -> set[Path]:
 NAMES = (
     b"..", b".", b".git", b"../../up.md", b"/etc/passwd.md", b"a\nb.md", b"\x1b[2Ja.md", b"\xff\xfe.md",
     b"-rf.md", b"a\\b.md", b"!", b"con", "\u202etxt.md".encode(), b"a" * 5000 + b".md", b".gitmodules",
-    b"sound.md",
+    b"sound.md", b"", b"a/../b",
 )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def test_odd_names_lead_nowhere(name: bytes, world: GitWorld, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "mode", ["120000", "160000", "100600", "100777", "000000", "777777", "140000", "10644"]
+    "mode", ["120000", "160000", "100600", "100777", "000000", "777777", "140000", "10644", "040000"]
 )
 def test_links_submodules_and_unknown_modes_leave_other_files_listed(mode: str, world: GitWorld) -> None:
     """Links, submodules and modes of no kind."""

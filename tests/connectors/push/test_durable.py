@@ -16,7 +16,7 @@ from ingestor.model import Hint, SourceName
 from tests.connectors.laws import listed
 from tests.connectors.push.watching import Watch, connector, watched
 from tests.connectors.pushing import Caller, Endpoints
-from tests.e2e.project import free_port
+from tests.serving import free_port
 from tests.small_disk import fill, small_disk
 from tests.waiting import wait
 

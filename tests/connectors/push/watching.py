@@ -10,7 +10,7 @@ from typing import Any
 from ingestor.connectors.push.connector import Push, PushOptions
 from ingestor.model import Hint
 from tests.connectors.pushing import TOKEN, Caller
-from tests.e2e.project import free_port
+from tests.serving import free_port
 from tests.waiting import LONG, wait
 
 SECRET = "s3cret-of-the-webhook"

@@ -364,14 +364,6 @@ def test_database_that_is_busy_is_asked_later(tmp_path: Path) -> None:
 
 
 @against_sqlite
-def test_document_over_max_size_is_refused(tmp_path: Path) -> None:
-    world = DatabaseWorld(tmp_path, max_size=10)
-    world.put("a.md", b"x" * 11)
-    with pytest.raises(BadDocument, match="11 bytes; max_size is 10"):
-        world.connector.fetch(listed(world.connector)["a.md"])
-
-
-@against_sqlite
 def test_rows_without_end_need_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingestor.connectors.sql.connector._MOST_ROWS", 500)
     query = (

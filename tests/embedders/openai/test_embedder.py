@@ -201,12 +201,6 @@ def test_lasting_fault_is_transient_for_all_texts(name: str) -> None:
     assert endpoint.calls == 3
 
 
-def test_long_wait_is_the_engines(waits: list[float]) -> None:
-    rows, endpoint = ask(in_turn([refused(429, "tomorrow", retry_after="86400")]))
-    assert {type(row) for row in rows} == {Transient}
-    assert (endpoint.calls, waits) == (1, [])
-
-
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
