@@ -31,7 +31,6 @@ PACKAGES = (
 )
 TESTS = (
     "tests/connectors/remote/test_files_servers.py",
-    "tests/connectors/remote/test_files_servers.py",
     "tests/connectors/sql/test_sql.py",
     "tests/connectors/sql/test_sql_postgres.py",
     "tests/connectors/programs/test_python_bridges.py",
