@@ -23,7 +23,7 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def matching(pattern: str, problem: str) -> AfterValidator:
+def require_match(pattern: str, problem: str) -> AfterValidator:
     """Check that a pattern matches a whole text. ``problem``: the error, such as "must be a file name"."""
     compiled = re.compile(pattern)
 

@@ -24,7 +24,7 @@ from ingestor.http_server.access import is_loopback
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName, Value
 from ingestor.ports import IngestorError
-from ingestor.registry import Options, Plugin, matching
+from ingestor.registry import Options, Plugin, require_match
 from ingestor.units import Duration, Size
 
 DEFAULT_STRATEGY = "changepoint"
@@ -51,7 +51,7 @@ def _enough_memory(size: int) -> int:
 
 
 SourceNameText = Annotated[
-    str, matching(r"[A-Za-z0-9_.-]+", "must be letters, digits, '_', '.' and '-' only")
+    str, require_match(r"[A-Za-z0-9_.-]+", "must be letters, digits, '_', '.' and '-' only")
 ]
 ScanEvery = Annotated[Duration, Field(gt=0, allow_inf_nan=False)]
 MaxLoss = Annotated[float, Field(ge=0, le=1)]

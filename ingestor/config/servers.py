@@ -7,12 +7,12 @@ from pydantic import Field, SecretStr, model_validator
 
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.http_server.access import Host
-from ingestor.registry import Options, matching
+from ingestor.registry import Options, require_match
 from ingestor.units import Duration
 
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 HostName = Annotated[
-    str, matching(r"[A-Za-z0-9_.-]+", "must be a host name alone, without http://, a port or a path")
+    str, require_match(r"[A-Za-z0-9_.-]+", "must be a host name alone, without http://, a port or a path")
 ]
 Port = Annotated[int, Field(ge=1, le=65535)]
 

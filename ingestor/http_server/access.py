@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Annotated
 
-from ingestor.registry import matching
+from ingestor.registry import require_match
 
 Header = tuple[bytes, bytes]  # the name in lower case, the value
 
 HEAD_LIMIT = 65_536  # bytes of a request's line and headers
 Host = Annotated[
-    str, matching(r"[^/\s]+", "must be a host name or an address alone, without http:// or a path")
+    str, require_match(r"[^/\s]+", "must be a host name or an address alone, without http:// or a path")
 ]
 LEAST_TOKEN = 16  # characters, where other machines may guess
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/@\s]+))(?::[0-9]*)?")

@@ -32,7 +32,7 @@ from ingestor.connectors.shared.patterns import NOT_DOCUMENTS, OR_EXCLUDE, Patte
 from ingestor.connectors.shared.typed import scalar, text
 from ingestor.model import Blob, Hint, Item, Scalar
 from ingestor.ports import NeedsHuman, PartialScan, Stale, Stop, Transient
-from ingestor.registry import Options, Plugin, added, matching, tuning
+from ingestor.registry import Options, Plugin, added, require_match, tuning
 from ingestor.units import Duration, Size
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def _require_path(path: object) -> object:
     return path
 
 
-_FileName = Annotated[str, matching(r"[^/]+", "must be a file name without a path, such as .gitignore")]
-_Ending = Annotated[str, matching(r"\.[\w.-]{1,40}", "must be an ending such as .meta.yaml")]
+_FileName = Annotated[str, require_match(r"[^/]+", "must be a file name without a path, such as .gitignore")]
+_Ending = Annotated[str, require_match(r"\.[\w.-]{1,40}", "must be an ending such as .meta.yaml")]
 
 
 def _off(value: object) -> object:

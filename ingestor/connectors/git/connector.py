@@ -33,7 +33,7 @@ from ingestor.connectors.shared.patterns import (
 )
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
-from ingestor.registry import Options, Plugin, matching, tuning
+from ingestor.registry import Options, Plugin, require_match, tuning
 from ingestor.units import Duration
 
 _FILE_MODES = ("100644", "100755")
@@ -73,7 +73,7 @@ class GitOptions(Options):
     url: Annotated[str, AfterValidator(_address)] = Field(
         description="address of the repository: https, ssh, git or file, `user@host:path`, or a folder"
     )
-    ref: Annotated[str, matching(_REF, "must be the name of a branch or tag")] = Field(
+    ref: Annotated[str, require_match(_REF, "must be the name of a branch or tag")] = Field(
         default="HEAD", description="branch or tag; `HEAD`: the default branch"
     )
     include: Include

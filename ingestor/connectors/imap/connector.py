@@ -28,7 +28,7 @@ from ingestor.connectors.shared.keys import cover
 from ingestor.connectors.shared.patterns import check_size
 from ingestor.model import Blob, Item
 from ingestor.ports import NeedsHuman, PartialScan, Stale, Transient
-from ingestor.registry import Options, Plugin, matching
+from ingestor.registry import Options, Plugin, require_match
 from ingestor.units import Duration, Size, seconds
 
 _UNKNOWN = 100  # folders named by one PartialScan
@@ -60,10 +60,11 @@ def _since(value: Any) -> date | float | None:
         raise ValueError("expected a day such as 2026-01-31 or a duration such as 90d") from None
 
 
+_HostName = Annotated[str, require_match("[^/@ ]+", "must be the name of a host such as imap.example.org")]
+
+
 class ImapOptions(Options):
-    host: Annotated[str, matching("[^/@ ]+", "must be the name of a host such as imap.example.org")] = Field(
-        description="host name of the server"
-    )
+    host: _HostName = Field(description="host name of the server")
     port: int | None = Field(
         default=None, ge=1, le=65535, description="port; default: 993 with `tls: true`, else 143"
     )

@@ -37,7 +37,7 @@ from ingestor.connectors.shared.patterns import check_size
 from ingestor.connectors.shared.typed import text
 from ingestor.model import Blob, Item, Scalar
 from ingestor.ports import NeedsHuman, Stale, Transient
-from ingestor.registry import Options, Plugin, matching, tuning
+from ingestor.registry import Options, Plugin, require_match, tuning
 from ingestor.units import Duration, Size
 
 
@@ -122,7 +122,7 @@ Key = Annotated[
 ]
 Ending = Annotated[
     str,
-    matching(r"\.[^/]*", "must be a file name's ending such as .md"),
+    require_match(r"\.[^/]*", "must be a file name's ending such as .md"),
     Field(default=".md", description="format of texts, as a file name's ending: `.md`, `.txt`, `.html`"),
 ]
 

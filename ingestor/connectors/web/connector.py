@@ -32,7 +32,7 @@ from ingestor.connectors.web.mirror import Mirror, short
 from ingestor.connectors.web.options import HttpOptions, Url
 from ingestor.model import Blob, Item
 from ingestor.ports import PartialScan
-from ingestor.registry import Plugin, matching, tuning
+from ingestor.registry import Plugin, require_match, tuning
 
 _log = logging.getLogger(__name__)
 _WHOLE = "whole"
@@ -41,7 +41,7 @@ _NAMED = 100  # pages named by one PartialScan
 _BESIDES = {"cache", "delay", "timeout", "contact", "allow_private", "password", "headers"}
 
 
-Folder = Annotated[Url, matching(".*/", "must end with a slash: it allows the addresses below it")]
+Folder = Annotated[Url, require_match(".*/", "must end with a slash: it allows the addresses below it")]
 
 
 class WebOptions(HttpOptions):

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from ingestor.connectors.http.address import parse_allowed
 from ingestor.connectors.http.client import Terms
 from ingestor.connectors.http.url import normal, origin
-from ingestor.registry import Options, matching, tuning
+from ingestor.registry import Options, require_match, tuning
 from ingestor.units import Duration, Size
 
 
@@ -43,7 +43,7 @@ class HttpOptions(Options):
         description="hosts, addresses or networks (`10.1.0.0/16`) to allow although not public; a host "
         "name does not allow link-local addresses",
     )
-    contact: Annotated[str, matching(r"[\x21-\x7e]*", "must be a URL or mail address")] = Field(
+    contact: Annotated[str, require_match(r"[\x21-\x7e]*", "must be a URL or mail address")] = Field(
         default="",
         description="URL or mail address of yours for site owners; sent with requests",
     )
