@@ -23,7 +23,7 @@ from ingestor.llm.client import DirectAnswers
 from ingestor.model import Blob, CollectionName, Fingerprint, Item, SourceName
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Reader
-from ingestor.ports import Embed
+from tests.minilm import CachedModel
 
 SOURCE = SourceName("report")
 BUDGET = 600
@@ -96,7 +96,8 @@ def _about(question: EvalQuestion, number: int) -> bool:
     return question.excerpts[0].document == number
 
 
-def cut_by(name: str, sample: Sample, embed: Embed | None = None) -> SampleCut:
+def cut_by(name: str, sample: Sample, embedder: CachedModel | None = None) -> SampleCut:
+    reader = embedder or model()
     kind, *options = name.split(":")
     strategy = Strategy(choice(kind, options, name))
     tools = Tools(
@@ -105,9 +106,10 @@ def cut_by(name: str, sample: Sample, embed: Embed | None = None) -> SampleCut:
         chunker=strategy.choice.plugin.build(strategy.choice.options, tokens()),
         chunker_recipe=Fingerprint(""),
         strategy=kind,
-        embed=embed or model().embed,
+        embed=reader.embed,
         embedder_recipe=Fingerprint(""),
         count_tokens=tokens().counts,
+        exceeds_window=reader.exceeds_window,
     )
     return cut(strategy, sample, {SOURCE: tools}, tokens(), DirectAnswers(), lambda key: None)
 

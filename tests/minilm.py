@@ -8,6 +8,7 @@ import numpy as np
 from ingestor.core.fingerprint import fingerprint, text_digest
 from ingestor.embedders.sentence_transformers import SentenceTransformersEmbedder, SentenceTransformersOptions
 from ingestor.model import Vectors
+from ingestor.pipeline.prepare import exceeds_window
 from ingestor.state.cache import VectorCache
 
 CACHE = Path(__file__).parents[1] / ".cache" / "vectors.sqlite"
@@ -34,6 +35,9 @@ class CachedModel:
             self.embedded += len(missing)
         rows = [known[digest] for digest in digests]
         return np.array(rows, np.float32).reshape(-1, self._model.dimensions)
+
+    def exceeds_window(self, texts: Sequence[str]) -> list[bool]:
+        return exceeds_window(self._model, texts)
 
     def fresh(self, texts: Sequence[str]) -> Vectors:
         """Embeds them in any case."""

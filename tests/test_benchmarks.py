@@ -27,7 +27,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 # Numbers that make each small. What is not here needs data that the tests make, or is run by its own test.
 MINIATURES = {
-    "code": (1,), "correctness": ("ingestor", "edit_one_sentence", 3), "ray": (6,), "nodes": (8,),
+    "correctness": ("ingestor", "edit_one_sentence", 3), "ray": (6,), "nodes": (8,),
     "embed": (1,), "first": (12, "hashing"),
     "formats": (1,), "gap": (1,), "guard": (1,), "headings": (), "language": (2,), "ocr": (2,),
     "million": (30, 60), "race": (20,), "readers": (1, 1, "mail"), "reach": (20, 0, 2), "rebuild": (60,),
@@ -36,7 +36,7 @@ MINIATURES = {
 }  # fmt: skip
 SECONDS = 1700  # on a machine that many share; most take less than thirty
 OWN_DATA = {
-    "drift", "evaluate", "faq", "financebench", "hybrid", "manual", "outlines", "retrieval", "structure",
+    "drift", "evaluate", "financebench", "found", "hybrid", "outlines", "retrieval",
 }  # fmt: skip
 
 
@@ -92,56 +92,6 @@ def test_benchmarks_run_in_miniature(name: str) -> None:
     assert len(done.stdout.splitlines()) > 2
 
 
-@pytest.mark.slow
-def test_a_manual_is_read(tmp_path: Path) -> None:
-    text = "\n\n".join(
-        f"Part {n}\n======\n\nThe pump {n} is set to {n * 7} bar, and left so." for n in range(30)
-    )
-    (tmp_path / "a.rst").write_text(text)
-    done = benchmark("manual", INGESTOR_MANUAL=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert "changepoint" in done.stdout
-
-
-@pytest.mark.slow
-def test_strategies_are_compared_by_sentences_and_by_titles(tmp_path: Path) -> None:
-    numbers = ("first", "second", "third", "fourth", "fifth", "sixth")
-    for name in ("a", "b"):
-        parts = [
-            f"The {n} {name}-part\n{'=' * 24}\n\n"
-            + "".join(
-                f"In the {n} mill of {name} stone {stone * 7} turns slowly, and its grain is sold.\n"
-                for stone in range(9)
-            )
-            for n in numbers
-        ]
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "manual.rst").write_text("\n\n".join(parts))
-    done = benchmark("structure", 400, INGESTOR_MANUALS=f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
-    assert done.returncode == 0, done.stderr
-    assert "all: 12 questions, titles" in done.stdout
-    assert done.stdout.count("changepoint:structure=0") >= 3
-
-
-@pytest.mark.slow
-def test_strategies_are_compared_by_questions_of_people(tmp_path: Path) -> None:
-    """Two questions, of which the answer to one links to a section."""
-    parts = [
-        f".. _part-{n}:\n\nThe {n}th part\n{'=' * 20}\n\n"
-        + "\n".join(f"In part {n} stone {stone} turns slowly, and its grain is sold." for stone in range(9))
-        for n in range(40)
-    ]
-    (tmp_path / "faq").mkdir()
-    (tmp_path / "manual.rst").write_text("\n\n".join(parts))
-    (tmp_path / "faq" / "stones.rst").write_text(
-        f"How many stones turn?\n{'=' * 21}\n\nNine: see :ref:`a part <part-7>` and :ref:`part-none`.\n\n"
-        f"Who buys all the grain?\n{'=' * 23}\n\nNobody knows.\n"
-    )
-    done = benchmark("faq", INGESTOR_FAQS=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert "1 questions, of FAQs" in done.stdout
-
-
 @pytest.fixture
 def corpora(tmp_path: Path) -> Path:
     """Three short corpora with a question each, in the form of the published ones."""
@@ -153,6 +103,50 @@ def corpora(tmp_path: Path) -> Path:
         rows.append(f'What is line 0 of {name} about?,"{excerpt.replace(chr(34), chr(34) * 2)}",{name}')
     (tmp_path / "questions.csv").write_text("\n".join(rows) + "\n")
     return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_pipelines_are_compared_on_every_corpus(tmp_path: Path, corpora: Path) -> None:
+    """Two manuals, and an FAQ with two questions, of which the answer to one links to a section."""
+    numbers = ("first", "second", "third", "fourth", "fifth", "sixth")
+    manuals = [tmp_path / "manuals" / name for name in ("a", "b")]
+    for folder in manuals:
+        parts = [
+            f"The {n} {folder.name}-part\n{'=' * 24}\n\n"
+            + "".join(
+                f"In the {n} mill of {folder.name} stone {stone * 7} turns slowly, and its grain is sold.\n"
+                for stone in range(9)
+            )
+            for n in numbers
+        ]
+        folder.mkdir(parents=True)
+        (folder / "manual.rst").write_text("\n\n".join(parts))
+    parts = [
+        f".. _part-{n}:\n\nThe {n}th part\n{'=' * 20}\n\n"
+        + "\n".join(f"In part {n} stone {stone} turns slowly, and its grain is sold." for stone in range(9))
+        for n in range(40)
+    ]
+    answering = tmp_path / "stones"
+    (answering / "faq").mkdir(parents=True)
+    (answering / "manual.rst").write_text("\n\n".join(parts))
+    (answering / "faq" / "stones.rst").write_text(
+        f"How many stones turn?\n{'=' * 21}\n\nNine: see :ref:`a part <part-7>` and :ref:`part-none`.\n\n"
+        f"Who buys all the grain?\n{'=' * 23}\n\nNobody knows.\n"
+    )
+    done = benchmark(
+        "found", 400, INGESTOR_MANUALS=os.pathsep.join(map(str, manuals)), INGESTOR_FAQS=str(answering),
+        INGESTOR_CHUNKING_EVAL=str(corpora),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for line in (
+        "report, 3 documents: 3",
+        "titles: all: 12",
+        "FAQ: stones, 1 documents: 1",
+        "code, 1 documents: ",
+    ):
+        assert f"\n{line}" in done.stdout
+    assert done.stdout.count("changepoint, hybrid") == 9
 
 
 @pytest.mark.slow
