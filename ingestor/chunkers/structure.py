@@ -4,9 +4,8 @@ A section's blocks are packed up to ``max_tokens``, never across a heading; a se
 the next. In code small neighbours are packed, and what is too large is opened: a class down to its methods, a
 function down to its statements. A chunk that begins inside a function or class carries the signature
 (``signature``), which also stands in front of the chunk. Other units over the limit are split by
-``recursive``, which cuts a table between rows. A sentence that ends its line with a colon stays with what it
-announces, or with the beginning of that. Blank lines and indentation divide languages without a grammar, and
-the chunks have ``fallback``.
+``recursive``, which cuts a table between rows. Blank lines and indentation divide languages without a
+grammar, and the chunks have ``fallback``.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,16 +16,15 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.chunkers.recursive import fitting, pieces
+from ingestor.chunkers.recursive import fitting
 from ingestor.core.content_types import code_language
 from ingestor.model import Chunk, Chunking, Document, Scalar
 from ingestor.registry import Plugin
-from ingestor.text.bonds import announces, settle
+from ingestor.text.bonds import settle
 from ingestor.text.code_units import NoGrammar, Opened, Unit, groups_by_layout, statements, versions
-from ingestor.text.limits import SMALLEST, Ruler, count, pack, sizes
+from ingestor.text.limits import SMALLEST, Ruler, count, sizes
 from ingestor.text.nested_units import INDENTED, groups_by_indentation
 from ingestor.text.sections import sections, units
-from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span, chunks, trim, trim_all, union
 
 if TYPE_CHECKING:
@@ -85,11 +83,7 @@ class Structure:
             fallback = (("fallback", f"{missing}; cut at blank lines"),)
         spans: list[Span] = []
         for group in groups:
-            parts = trim_all(text, [(unit.start, unit.end) for unit in group])
-            if fallback or language in INDENTED:
-                spans += self._packed(text, parts)
-            else:
-                spans += _fill(text, fitting(text, parts, tokens, most), tokens, most)
+            spans += self._packed(text, trim_all(text, [(unit.start, unit.end) for unit in group]))
         kept = self._limited(document, spans)
         units = [unit for group in groups for unit in group]
         signatures = _signatures(opened, kept)
@@ -98,29 +92,22 @@ class Structure:
             for (start, end), signed in zip(kept, signatures, strict=True)
         )
 
-    def _packed(self, text: str, units: Sequence[Span]) -> Iterator[Span]:
-        """Units that may share a chunk, each split where it is too large for one."""
-        most = self._options.max_tokens
-        parts = introduced(text, fitting(text, units, self._tokens, most), self._tokens, most)
-        return pack(text, parts, self._tokens, most)
+    def _packed(self, text: str, units: Sequence[Span]) -> list[Span]:
+        """Pack units that may share a chunk with exact counts; units that are too large are split."""
+        tokens, most = self._tokens, self._options.max_tokens
+        parts, spans, total = fitting(text, units, tokens, most), list[Span](), 0
+        for part, size in zip(parts, sizes(text, parts, tokens), strict=True):
+            both = union(spans[-1], part) if spans else part
+            total += size
+            if spans and (total <= most - _INEXACT or count(text, both, tokens) <= most):
+                spans[-1] = both
+            else:
+                spans.append(part)
+                total = size
+        return spans
 
     def _limited(self, document: Document, spans: Sequence[Span]) -> list[Span]:
         return settle(document, spans, self._tokens, self._options.min_tokens, self._options.max_tokens)
-
-
-def _fill(text: str, units: Sequence[Span], tokens: "Tokens", most: int) -> list[Span]:
-    """Pack units as ``pack`` does, with exact counts, so that no later limit cuts within a statement."""
-    spans: list[Span] = []
-    total = 0
-    for unit, size in zip(units, sizes(text, units, tokens), strict=True):
-        both = union(spans[-1], unit) if spans else unit
-        total += size
-        if spans and (total <= most - _INEXACT or count(text, both, tokens) <= most):
-            spans[-1] = both
-        else:
-            spans.append(unit)
-            total = size
-    return spans
 
 
 def _symbols(units: Sequence[Unit], span: Span) -> Extra:
@@ -144,35 +131,4 @@ def _signatures(opened: Sequence[Opened], spans: Sequence[Span]) -> Iterator[Ext
         yield (("signature", line),) if line else ()
 
 
-PLUGIN = Plugin(kind="structure", version=f"6, {versions()}", options=StructureOptions, build=Structure)
-
-
-def introduced(text: str, parts: Sequence[Span], tokens: "Tokens", most: int) -> list[Span]:
-    """Join each part that announces the next to it, or to its beginning; parts are ordered and trimmed.
-
-    Only the last sentence of a paragraph is joined. No part has more than ``most`` tokens.
-    """
-    found: list[Span] = []  # from the last to the first
-    for part in reversed(parts):
-        if not (found and announces(text, part, found[-1])):
-            found.append(part)
-            continue
-        *before, last = sentences(text, part)
-        found += _joined(text, last, found.pop(), tokens, most)
-        if before:
-            found.append((part[0], before[-1][1]))
-    return found[::-1]
-
-
-def _joined(text: str, lead: Span, following: Span, tokens: "Tokens", most: int) -> Iterator[Span]:
-    """Yield both as one, or the lead with the beginning that fits; from the last to the first."""
-    whole = union(lead, following)
-    if count(text, whole, tokens) <= most:
-        yield whole
-        return
-    room = most - count(text, lead, tokens) - 2  # for the blank line between them
-    first, *rest = pieces(text, following, tokens, room) if room > most // 2 else [following]
-    both = union(lead, first)
-    fits = count(text, both, tokens) <= most
-    yield from reversed(rest)
-    yield from [both] if fits else [first, lead]
+PLUGIN = Plugin(kind="structure", version=f"7, {versions()}", options=StructureOptions, build=Structure)

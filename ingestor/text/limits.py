@@ -33,34 +33,6 @@ def pieces(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def is_torn(text: str) -> bool:
-    """Whether some piece ends at no border."""
-    return any(len(piece) == _PIECE for piece in pieces(text))
-
-
-def certain(text: str, span: Span) -> Span | None:
-    """Return the part of a span from its first border between words to its last, which may be the span's end.
-
-    None if there is none, or if the span is more than a piece.
-    """
-    start, end = span
-    first = text.find(" ", start + 1, end) if end - start <= _PIECE else -1
-    while first >= 0 and not _between_words(text, first):
-        first = text.find(" ", first + 1, end)
-    if first < 0:
-        return None
-    last = end
-    while not _between_words(text, last):
-        last = text.rfind(" ", first, last)
-    return first, last
-
-
-def _between_words(text: str, at: int) -> bool:
-    """Whether there is a space at a position, between two other characters."""
-    around = text[at - 1 : at + 2]
-    return len(around) == 3 and around[1] == " " and not (around[0].isspace() or around[2].isspace())
-
-
 if TYPE_CHECKING:
     from ingestor.text.tokens import Tokens
 
@@ -117,10 +89,8 @@ class Ruler:
 
     def __init__(self, text: str, span: Span, tokens: "Tokens") -> None:
         start, self.end = span
-        measured = text[start : self.end]
-        self.edges: Sequence[int] = (start + tokens.offsets(measured)).tolist()
+        self.edges: Sequence[int] = (start + tokens.offsets(text[start : self.end])).tolist()
         self.text, self.tokens = text, tokens
-        self._torn = is_torn(measured)
 
     def index(self, at: int) -> int:
         """Count the tokens that begin before ``at``."""
@@ -146,7 +116,10 @@ class Ruler:
     def fit(self, start: int, size: int, soft: bool) -> int:
         """The furthest good end for a window of ``size`` tokens from ``start``."""
         end = self._edge(self.index(start) + size, start, soft)
-        while end > start + 1 and (excess := self._count(start, end) - size) > 0:
+        while end > start + 1:
+            excess = count(self.text, trim(self.text, (start, end)), self.tokens) - size
+            if excess <= 0:
+                break
             end = self._edge(self.index(end) - excess, start, soft)
         return end
 
@@ -156,17 +129,6 @@ class Ruler:
             return end
         edge = self.at(max(self.index(end) - overlap, 0))
         return boundary(self.text, edge, -1)
-
-    def _count(self, start: int, end: int) -> int:
-        """Count the tokens of a window's own text; only tokens at its edges may differ from the measure."""
-        text, tokens = self.text, self.tokens
-        start, end = trim(text, (start, end))
-        middle = None if self._torn else certain(text, (start, end))
-        if middle is None:
-            return count(text, (start, end), tokens)
-        first, last = middle
-        tail = count(text, (last, end), tokens) if last < end else 0
-        return count(text, (start, first), tokens) + self.size(middle) + tail
 
     def _edge(self, index: int, start: int, soft: bool) -> int:
         """Above ``start``: the token edge of that index, moved back to a good place to cut."""

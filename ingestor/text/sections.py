@@ -1,8 +1,6 @@
 """Sections of a document, and places far apart at which an algorithm that reads in windows restarts. Pure.
 
-Headings are those that the parser found, with the labels and comments before them; in LaTeX and
-reStructuredText read as plain text, those that a light look at the source finds: sectioning commands, and
-titles with a line of punctuation under them.
+Headings are those that the parser found, with the labels and comments before them.
 
 If each window begins where the last one ended, one edit shifts all windows after it. So the text is first
 divided at *anchors*: parts that outrank all others within a reach before and after them. Where there is an
@@ -11,7 +9,6 @@ more than a reach apart, two reaches on average; where all parts are alike there
 chunking: Bjørner, Blass & Gurevich, 2010.]
 """
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,12 +19,6 @@ from ingestor.model import Document
 from ingestor.text.outline import LEADING, section_openings
 from ingestor.text.sentences import paragraphs
 from ingestor.text.spans import Span, owner, split, trim_all
-
-_LATEX = frozenset({"text/x-tex", "text/x-latex", "application/x-tex", "application/x-latex"})
-_REST = frozenset({"text/x-rst", "text/prs.fallenstein.rst", "text/restructuredtext"})
-_COMMANDS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
-_COMMAND = re.compile(rf"^[^\S\n]*\\({'|'.join(_COMMANDS)})\*?[^\S\n]*[\[{{](?:.*\}}|.*)", re.M)
-_RULE = re.compile(r"^([!-/:-@\[-`{-~])\1++[^\S\n]*$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +31,9 @@ class Heading:
 
 
 def headings(document: Document) -> list[Heading]:
-    """Return the headings in order.
-
-    Levels are the format's; reStructuredText's levels are by first appearance.
-    """
-    marked = [
-        Heading(first.start, block.end, block.level) for first, block in section_openings(document.blocks)
-    ]
-    if marked:
-        return marked
-    if document.content_type in _LATEX:
-        matches = _COMMAND.finditer(document.text)
-        return [Heading(match.start(), match.end(), _COMMANDS.index(match[1]) + 1) for match in matches]
-    return list(_underlined_titles(document.text)) if document.content_type in _REST else []
+    """Return the headings in order."""
+    openings = section_openings(document.blocks)
+    return [Heading(first.start, heading.end, heading.level) for first, heading in openings]
 
 
 def sections(document: Document, depth: int) -> list[Span]:
@@ -111,25 +92,6 @@ def _bodies(text: str, marked: Sequence[Heading]) -> list[int]:
         strict=True,
     )
     return [start for start, _ in trim_all(text, gaps)]
-
-
-def _underlined_titles(text: str) -> Iterator[Heading]:
-    """Titles of reStructuredText: a line with a rule under it as long, or with equal rules around it."""
-    styles: dict[tuple[str, bool], int] = {}
-    for rule in _RULE.finditer(text):
-        start = _line_start(text, rule.start())
-        title = text[start : rule.start()].rstrip()
-        if not title or len(title) > len(rule[0].rstrip()) or _RULE.match(title):
-            continue
-        above = _line_start(text, start)
-        overlined = text[above:start].rstrip() == rule[0].rstrip()
-        level = styles.setdefault((rule[1], overlined), len(styles) + 1)
-        yield Heading(above if overlined else start, rule.end(), level)
-
-
-def _line_start(text: str, end: int) -> int:
-    """Return where the line begins that the line break before ``end`` closes; ``end`` at the text's start."""
-    return text.rfind("\n", 0, max(end - 1, 0)) + 1 if end else 0
 
 
 Rank = tuple[int, int]

@@ -60,7 +60,6 @@ def markdown(text: str) -> Document:
         (markdown(f"{TABLE}\n\n{PROSE}"), "prose"),
         (markdown(HEADED), "headings"),
         (markdown(f"# Only one\n\n{PROSE}"), "prose"),
-        (Document(f"One\n===\n\n{PROSE}\n\nTwo\n===\n\n{PROSE}", content_type="text/x-rst"), "headings"),
         (Document("é" * 100_000), "prose"),
     ],
 )  # fmt: skip

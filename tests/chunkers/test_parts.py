@@ -51,12 +51,6 @@ def test_part_that_only_begins_with_a_heading_leads_nothing() -> None:
     assert join_labels(document(), spans, TOKENS, None) == spans
 
 
-def test_headings_that_the_source_shows_count_too() -> None:
-    text = "\\section{Roots}\n\nThey need air."
-    assert whole_sentences(Document(text, content_type="text/x-tex"), TOKENS, None) == [(0, len(text))]
-    assert len(whole_sentences(Document(text), TOKENS, None)) == 2
-
-
 @pytest.mark.parametrize("name", ["hydroponics.md", "roots.tex", "lamps.rst"])
 def test_small_pieces_cover_text_once(name: str) -> None:
     text = sample(name)

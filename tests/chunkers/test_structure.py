@@ -44,14 +44,6 @@ class TestStructureOfMarkdown(ChunkerLaws):
             return Document(text)
 
 
-class TestStructureOfLatex(ChunkerLaws):
-    plugin = PLUGIN
-    options: ClassVar[Options] = {"max_tokens": 40}
-
-    def document(self, text: str) -> Document:
-        return Document(text, content_type="text/x-tex")
-
-
 class TestStructureOfCode(ChunkerLaws):
     """Text that is no code at all must survive too."""
 

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestor.text import limits
 from ingestor.text.limits import SMALLEST, Ruler, limit, windows
-from ingestor.text.limits import pieces as pieces_of
 from ingestor.text.spans import Span, union
 from ingestor.text.tokens import Tokens
 
@@ -134,37 +132,3 @@ def test_ruler_measures_parts_of_its_span() -> None:
     assert [ruler.index(8), ruler.index(11), ruler.index(99)] == [0, 1, 3]
     assert [ruler.at(0), ruler.at(1), ruler.at(3)] == [8, 11, len(text)]
     assert ruler.size((11, len(text))) == 2
-
-
-@settings(deadline=None)
-@given(
-    st.lists(st.sampled_from([*PIECES, " ", " ", " word", " \n", "\x1c", "1234", "'s"]), max_size=200),
-    st.integers(SMALLEST, 40),
-    st.integers(0, 3),
-    st.booleans(),
-    st.sampled_from(["", "x" * 5000 + " and more ", " " * 5000, "=- " * 2000]),
-)
-def test_counts_taken_from_the_whole_text_change_no_window(
-    parts: list[str], size: int, overlap: int, soft: bool, desert: str
-) -> None:
-    text = "".join(parts) + desert + "".join(parts)
-    assert found(text, size, overlap, soft) == found_one_by_one(text, size, overlap, soft)
-
-
-def test_windows_of_a_torn_text_are_those_counted_one_by_one() -> None:
-    desert = "  scenario" * 205  # two spaces are no border
-    text = "a " * (2046 // 2) + desert[:-8] + "scenariostarting and so on"  # torn in the middle of that
-    assert len(next(iter(pieces_of(text)))) == text.index("starting")
-    for size in range(400, 700):
-        assert found(text, size, 0, False) == found_one_by_one(text, size, 0, False)
-
-
-def found(text: str, size: int, overlap: int, soft: bool) -> list[Span]:
-    return list(windows(text, (0, len(text)), TOKENS, size, overlap, soft=soft))
-
-
-def found_one_by_one(text: str, size: int, overlap: int, soft: bool) -> list[Span]:
-    """Every window counted by itself."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "certain", lambda text, span: None)
-        return found(text, size, overlap, soft)

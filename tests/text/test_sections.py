@@ -1,61 +1,17 @@
-"""Where sections begin, in formats that are read as plain text."""
+"""Where sections begin, and their parts."""
+
+import re
 
 import pytest
 
 from ingestor.model import Block, Document
 from ingestor.text.sections import headings, sections, units
 
-LATEX = "text/x-tex"
-REST = "text/x-rst"
 
-
-def found(text: str, content_type: str) -> list[tuple[str, int]]:
-    document = Document(text, content_type=content_type)
-    return [(text[heading.start : heading.end], heading.level) for heading in headings(document)]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("\\section{A}\ntext", [("\\section{A}", 3)]),
-        (
-            "\\part{P}\n  \\subsection*{B} \\label{b}\n",
-            [("\\part{P}", 1), ("  \\subsection*{B} \\label{b}", 4)],
-        ),
-        ("\\section[short]{Long {nested} title} text", [("\\section[short]{Long {nested} title}", 3)]),
-        ("% \\section{No}\nsee \\section{no}", []),
-        ("\\sectional{no}\n\\section", []),
-        ("\\chapter{Unclosed\n", [("\\chapter{Unclosed", 2)]),
-    ],
-)
-def test_latex(text: str, expected: list[tuple[str, int]]) -> None:
-    assert found(text, LATEX) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Title\n=====\ntext", [("Title\n=====", 1)]),
-        (
-            "====\nDoc\n====\n\nOne\n===\n\nSub\n---\n\nTwo\n===\n",
-            [("====\nDoc\n====", 1), ("One\n===", 2), ("Sub\n---", 3), ("Two\n===", 2)],
-        ),
-        ("text\n\n----\n\ntext", []),
-        ("Too long a title\n---\n", []),
-        ("Title  \n======  \n", [("Title  \n======  ", 1)]),
-        ("===\n===\n", []),
-        ("---", []),
-    ],
-)
-def test_rest(text: str, expected: list[tuple[str, int]]) -> None:
-    assert found(text, REST) == expected
-
-
-def test_other_texts_have_only_the_headings_that_their_parser_found() -> None:
-    assert found("Title\n=====\n\\section{A}", "text/plain") == []
-    block = Block("heading", 0, 5, level=2)
-    (heading,) = headings(Document("Title\n\\section{A}", (block,), LATEX))
-    assert (heading.start, heading.end, heading.level) == (0, 5, 2)
+def test_labels_before_a_heading_begin_its_section() -> None:
+    blocks = (Block("paragraph", 0, 2), Block("label", 3, 8), Block("heading", 9, 14, level=2))
+    (heading,) = headings(Document("So\n_one:\nTitle", blocks))
+    assert (heading.start, heading.end, heading.level) == (3, 14, 2)
 
 
 A = "\\section{A}\na"
@@ -74,7 +30,11 @@ D = "\\section{E}"
 )
 def test_sections_down_to_a_depth_and_those_without_a_body(depth: int, expected: list[str]) -> None:
     text = "\n".join(["intro", A, B, C, D])
-    document = Document(text, content_type=LATEX)
+    blocks = tuple(
+        Block("heading", match.start(), match.end(), level=2 if match[1] else 1)
+        for match in re.finditer(r"\\(sub)?section\{.\}", text)
+    )
+    document = Document(text, blocks)
     assert [text[start:end] for start, end in sections(document, depth)] == expected
 
 

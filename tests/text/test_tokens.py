@@ -16,7 +16,7 @@ from tiktoken_ext.openai_public import o200k_base, r50k_pat_str
 from ingestor.ports import NeedsHuman
 from ingestor.text import limits
 from ingestor.text import tokens as module
-from ingestor.text.limits import certain, is_torn, pieces
+from ingestor.text.limits import pieces
 from ingestor.text.tokens import Tokens, load
 from tests.examples import examples
 
@@ -119,43 +119,6 @@ def test_border_between_pieces_is_one_between_tokens(name, text):
     for border in limits._BORDER.finditer(text):
         at = border.start()
         assert encoding.encode_ordinary(text[:at]) + encoding.encode_ordinary(text[at:]) == whole
-
-
-@examples(300)
-@given(text=TEXTS, ends=st.tuples(st.integers(0, 80), st.integers(0, 80)))
-def test_between_certain_borders_a_part_has_the_tokens_of_the_whole(text, ends):
-    start, end = sorted(min(at, len(text)) for at in ends)
-    if middle := certain(text, (start, end)):
-        first, last = middle
-        assert start < first <= last <= end
-        alone = [start + at for at in TOKENS.offsets(text[start:end])]
-        inside = [at for at in TOKENS.offsets(text) if first <= at < last]
-        assert [at for at in alone if first <= at < last] == inside
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("one two three", (3, 7)),
-        ("one  two three", (8, 8)),
-        ("one", None),
-        (" one two ", (4, 4)),
-        (" one ", None),
-        ("a b" + "c" * 5000, None),  # more than a piece
-    ],
-)
-def test_certain_borders_are_spaces_between_words(text, expected):
-    assert certain(text, (0, len(text))) == expected
-    assert certain("", (0, 0)) is None
-
-
-def test_end_of_a_part_is_a_certain_border_where_one_word_ends_and_another_begins():
-    assert certain("one two three", (0, 7)) == (3, 7)
-
-
-def test_text_is_torn_where_a_piece_has_no_border():
-    assert not is_torn("word " * 5000)
-    assert is_torn("word " * 5000 + "x" * 5000)
 
 
 @given(TEXTS.map(lambda text: text * 40), st.integers(8, 200))
