@@ -225,7 +225,7 @@ LEFT_IN = {
     "": (10, 5, 4),
     "app": (21, 14, 1),
     "chroma": (1, 17, 0),
-    "chunkers": (39, 17, 30),
+    "chunkers": (31, 15, 25),
     "config": (0, 5, 0),
     "connectors": (1, 6, 1),
     "core": (1, 6, 4),
@@ -243,7 +243,7 @@ LEFT_IN = {
     "segmentation": (0, 4, 5),
     "service": (0, 1, 1),
     "state": (1, 27, 0),
-    "text": (0, 3, 7),
+    "text": (0, 2, 6),
 }
 
 

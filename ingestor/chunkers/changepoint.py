@@ -1,15 +1,17 @@
 """Chunks of least scatter inside, with ``target`` tokens on average (segmentation/changepoint.py).
 
-The text is cut into pieces of at most 50 tokens (fewer for small targets), and these are put together into
-chunks of at most 2.5 times the target. What belongs to the text after it (see ingestor/text/bonds.py) is cut
-off only where it does not fit, and cuts are preferred where a section begins. In documents with headings a
-cut costs less before a heading and between blocks, and more inside lists, tables and code, and pooled vectors
-take nothing from neighbours in another section (``structure``; see chunkers/parts.py). With ``structure: 0``
-all is as in versions before that option, also the recipe.
+Prose is cut into pieces of at most 50 tokens, fewer for small targets. Pieces are joined to chunks of at most
+2.5 times the target. Text that belongs to the text after it stays with that where both fit (see
+text/bonds.py). Cuts are preferred where a section begins. In documents with headings a cut costs less before
+a heading and between blocks, and more inside lists, tables and code (see chunkers/parts.py). Pooled vectors
+take nothing from neighbours in another section or page.
 
-``penalty: auto`` finds the price of a chunk at which the mean chunk has the target size: the mean over the
-collection, or over each document by itself (``scope``). A number fixes the price instead, and no document
-depends on others. Chunk vectors are pooled unless ``vectors: encoded``.
+Rows of a table say little alone. If vectors are pooled, the model reads pieces of a table with their context
+in front (see text/context.py). Such a piece may be half as large as the largest chunk.
+
+``penalty: auto`` finds the price of a chunk at which the mean chunk has the target size. The mean is over the
+collection, or over each document by itself (``scope``). With a number as price no document depends on others.
+Chunk vectors are pooled unless ``vectors: encoded``.
 
 The collection's price moves as documents come and go. Documents whose cuts that changes are cut again.
 ``drift`` adds slack: how far the price may move, rounded up to steps of 4.4 %, before they are.
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
     from ingestor.chunkers.parts import Seen
     from ingestor.model import Sums
     from ingestor.ports import Embed
+    from ingestor.text.spans import Span
     from ingestor.text.tokens import Tokens
 
-_VERSION = 3
+_VERSION = 4
 _PIECE = 50  # tokens
 
 
@@ -55,13 +58,6 @@ class ChangepointOptions(SemanticOptions):
     )
     drift: float = Field(
         default=0.0, ge=0, le=1, description="slack of the price before documents are cut again, as a share"
-    )
-    structure: float = added(
-        1.0,
-        before=0.0,
-        ge=0,
-        le=1,
-        description="weight of headings, blocks, lists, tables and code beside meaning",
     )
     by_type: dict[str, Pick] = added(
         {"code": {"strategy": "structure", "max_tokens": 150}},
@@ -94,7 +90,7 @@ class ChangepointOptions(SemanticOptions):
 
     @property
     def piece(self) -> int:
-        """Tokens of the largest piece."""
+        """Tokens of the largest piece of prose."""
         return max(SMALLEST, min(_PIECE, self.most // 4))
 
 
@@ -110,16 +106,17 @@ class Changepoint:
 
         options, tokens = self._options, self._tokens
         task = parts.CutTask(document, options, embed, tokens)
-        spans = parts.small_pieces(document, tokens, options.piece, options.most)
+        tables = self._tables(document)
+        spans = parts.small_pieces(document, tokens, options.piece, options.most, tables)
         if not spans:
             return Chunking(())
-        units = parts.embed_parts(task, spans)
+        units = parts.embed_parts(task, spans, tables)
         penalties = scatter.grid() if options.penalty == "auto" else scatter.penalties(options.penalty)
         if len(spans) > 1:
             begins = parts.starts_section(document, spans)
             costs = scatter.scatter(scatter.smooth(units.vectors), units.tokens, options.most)
             costs = scatter.add_prices(costs, bonds(document, spans, tokens, options.most // 2), begins)
-            prices = parts.prices(document, spans, begins, options.structure)
+            prices = parts.prices(document, spans, begins)
             solved = scatter.solve(costs, penalties, prices)
         else:
             solved = scatter.undivided_solutions()
@@ -129,7 +126,7 @@ class Changepoint:
             at = scatter.level(own if others is None else own + others, options.target)
         chosen = parts.join(spans, solved.cuts(at))
         kept = settle(document, chosen, tokens, options.min_tokens, options.most)
-        made = parts.finish(task, kept, units, options.structure)
+        made = parts.finish(task, kept, units, by_place=True)
         if not options.collective:
             return made
         low, high = scatter.interval(solved, at)
@@ -140,9 +137,9 @@ class Changepoint:
         from ingestor.chunkers import parts
         from ingestor.segmentation.changepoint import smooth
 
-        options = self._options
-        spans = parts.small_pieces(document, self._tokens, options.piece, options.most)
-        units = parts.embed_parts(parts.CutTask(document, options, embed, self._tokens), spans)
+        options, tables = self._options, self._tables(document)
+        spans = parts.small_pieces(document, self._tokens, options.piece, options.most, tables)
+        units = parts.embed_parts(parts.CutTask(document, options, embed, self._tokens), spans, tables)
         vectors = smooth(units.vectors)
         meaning = (
             "the distance of each piece from the next, both smoothed. No line decides: the cuts are those "
@@ -150,14 +147,19 @@ class Changepoint:
         )
         return parts.Seen("piece", spans, vectors, 1 - parts.cosines(vectors), None, meaning)
 
+    def _tables(self, document: Document) -> "list[Span]":
+        """Return the tables, if vectors of chunks are pooled from those of their pieces."""
+        pooled = self._options.vectors == "pooled"
+        return [(block.start, block.end) for block in document.blocks if pooled and block.kind == "table"]
+
 
 class CollectiveChangepoint(Changepoint):
     """Change-point chunker of scope ``collection``, with a penalty found from the collection."""
 
     def __init__(self, options: ChangepointOptions, tokens: "Tokens") -> None:
         super().__init__(options, tokens)
-        structure = f" {options.structure}" if options.structure else ""
-        self.statistic = f"changepoint {_VERSION} {options.target} {options.most}{structure}"
+        compared = options.target, options.most, options.vectors, options.context
+        self.statistic = " ".join(map(str, ("changepoint", _VERSION, *compared)))
 
     def value(self, total: "Sums") -> int:
         from ingestor.segmentation.changepoint import level

@@ -6,7 +6,7 @@ unless given): no second pass, and an edit changes the vectors of at most two ch
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,7 +21,7 @@ from ingestor.segmentation.changepoint import WHOLE
 from ingestor.segmentation.fixed_point import Fixed, Integers, squares, to_fixed
 from ingestor.segmentation.pooling import mix, pool
 from ingestor.text.bonds import leads
-from ingestor.text.context import contexts
+from ingestor.text.context import contexts, in_front
 from ingestor.text.limits import count
 from ingestor.text.pieces import pieces
 from ingestor.text.sections import headings, label_spans
@@ -54,12 +54,13 @@ class Units:
     """Parts of a text in order, with a vector each.
 
     ``tokens`` are those of each and the whitespace before it: their sums hardly differ from the counts of
-    longer texts.
+    longer texts. ``in_context``: numbers of the parts that were embedded with their context in front.
     """
 
     spans: Sequence[Span]
     tokens: Integers
     vectors: Fixed
+    in_context: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,10 +79,16 @@ class Seen:
     meaning: str  # of the curve, in a sentence
 
 
-def small_pieces(document: Document, tokens: Tokens, size: int, most: int) -> list[Span]:
-    """Cut the document into pieces of at most ``size`` tokens, also at the start of each heading or label."""
+def small_pieces(
+    document: Document, tokens: Tokens, size: int, most: int, tables: Sequence[Span] = ()
+) -> list[Span]:
+    """Cut the document into pieces of at most ``size`` tokens, also at the start of each heading or label.
+
+    ``most``: tokens of a label with its text. ``tables``: pieces inside may have half as many.
+    """
     starts = (start for start, _ in label_spans(document))
-    return join_labels(document, pieces(document.text, tokens, size, starts, document.language), tokens, most)
+    cut = pieces(document.text, tokens, size, starts, document.language, tables, max(size, most // 2))
+    return join_labels(document, cut, tokens, most)
 
 
 def whole_sentences(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
@@ -112,10 +119,15 @@ def join_labels(document: Document, spans: Sequence[Span], tokens: Tokens, most:
     return kept
 
 
-def embed_parts(task: CutTask, spans: Sequence[Span]) -> Units:
-    text = task.document.text
-    vectors = to_fixed(task.embed([text[start:end] for start, end in spans]))
-    return Units(spans, sizes(text, spans, task.tokens), vectors)
+def embed_parts(task: CutTask, spans: Sequence[Span], tables: Sequence[Span] = ()) -> Units:
+    """Embed each span, with its context in front if the span lies inside one of the ``tables``."""
+    text, starts = task.document.text, [start for start, _ in tables]
+    owners = [owner(starts, end - 1) for _, end in spans]
+    inside = [at for at, own in enumerate(owners) if own >= 0 and spans[at][1] <= tables[own][1]]
+    read = contexts(task.document, chunks(text, [spans[at] for at in inside]), task.options.context)
+    lines = dict(zip(inside, read, strict=True))
+    texts = [in_front(lines.get(at, ()), text[start:end]) for at, (start, end) in enumerate(spans)]
+    return Units(spans, sizes(text, spans, task.tokens), to_fixed(task.embed(texts)), lines.keys())
 
 
 def sizes(text: str, spans: Sequence[Span], tokens: Tokens) -> Integers:
@@ -130,16 +142,21 @@ def join(spans: Sequence[Span], cuts: Sequence[int]) -> list[Span]:
     return [(spans[first][0], spans[end - 1][1]) for first, end in zip((0, *cuts), cuts, strict=False)]
 
 
-def finish(task: CutTask, spans: Sequence[Span], units: Units | None, structure: float = 0.0) -> Chunking:
+def finish(task: CutTask, spans: Sequence[Span], units: Units | None, by_place: bool = False) -> Chunking:
     """Make a chunk of each span, with a vector pooled from the units if the options demand pooling.
 
-    ``structure``: how much less a chunk takes from neighbours in another section or page, from 0 to 1.
+    ``by_place``: whether a chunk takes nothing from neighbours in another section or page.
     """
     document, options = task.document, task.options
     made = chunks(document.text, spans)
     if options.vectors == "encoded" or units is None:
         return Chunking(made)
-    lines = contexts(document, made, options.context)
+    starts, ends = [start for start, _ in units.spans], [end for _, end in units.spans]
+    members = [(bisect_right(ends, start), bisect_left(starts, end)) for start, end in spans]
+    lines = [
+        () if any(at in units.in_context for at in range(*each)) else own
+        for each, own in zip(members, contexts(document, made, options.context), strict=True)
+    ]
     distinct = sorted({line for each in lines for line in each})
     front = np.zeros((len(lines), units.vectors.shape[1]), np.int64)
     if distinct:
@@ -147,11 +164,8 @@ def finish(task: CutTask, spans: Sequence[Span], units: Units | None, structure:
         rows = dict(zip(distinct, to_fixed(task.embed(distinct)) * weighted, strict=True))
         for at, each in enumerate(lines):
             front[at] = sum((rows[line] for line in each), np.zeros_like(front[at]))
-    starts, ends = [start for start, _ in units.spans], [end for _, end in units.spans]
-    members = [(bisect_right(ends, start), bisect_left(starts, end)) for start, end in spans]
     own = pool(units.vectors, units.tokens, members, front)
-    apart = places(document, spans) if structure else ()
-    return Chunking(made, mix(own, options.neighbours, apart, 1 - structure))
+    return Chunking(made, mix(own, options.neighbours, places(document, spans) if by_place else ()))
 
 
 def starts_section(document: Document, spans: Sequence[Span]) -> list[bool]:
@@ -161,15 +175,14 @@ def starts_section(document: Document, spans: Sequence[Span]) -> list[bool]:
     return [*(False for _ in spans[:1]), *(place != before for before, place in pairwise(owners))]
 
 
-def prices(document: Document, spans: Sequence[Span], begins: Sequence[bool], strength: float) -> Integers:
+def prices(document: Document, spans: Sequence[Span], begins: Sequence[bool]) -> Integers:
     """Return the price of the cut after each span, in units of 1 / WHOLE.
 
-    All cuts cost the same in a document with fewer than two headings: there is no structure to keep to, and a
-    blank line is a weak sign. ``begins``: see ``starts_section``. ``strength``: from 0, where all cuts cost
-    the same, to 1.
+    All cuts cost the same in a document with fewer than two headings, where a blank line is a weak sign.
+    ``begins``: see ``starts_section``.
     """
     result = np.full(len(spans), WHOLE, np.int64)
-    if not strength or len(headings(document)) < _FEWEST:
+    if len(headings(document)) < _FEWEST:
         return result
     starts = [block.start for block in document.blocks]
     for at, (span, following) in enumerate(pairwise(spans)):
@@ -180,7 +193,7 @@ def prices(document: Document, spans: Sequence[Span], begins: Sequence[bool], st
             share = BLOCK
         else:
             share = 1.0 if document.blocks[block].kind == "paragraph" else INSIDE
-        result[at] = round(WHOLE * (1 + strength * (share - 1)))
+        result[at] = round(WHOLE * share)
     return result
 
 

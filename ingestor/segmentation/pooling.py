@@ -39,32 +39,30 @@ def weighted_sums(units: Fixed, tokens: Integers, members: Sequence[Segment]) ->
     return sums
 
 
-def mix(
-    vectors: Vectors, weight: float, apart: Sequence[tuple[object, object]] = (), across: float = 1.0
-) -> Vectors:
+def mix(vectors: Vectors, weight: float, apart: Sequence[tuple[object, object]] = ()) -> Vectors:
     """Add ``weight`` of its neighbours to each vector, and half of the next ones, at unit length.
 
     A row stays as it was if they cancel out. ``apart``: the place that each row begins in and the one that it
-    ends in. Only the share ``across`` is taken from a neighbour in another place.
+    ends in. Nothing is taken from a neighbour in another place.
     """
     if not weight:
         return vectors
     own = to_fixed(vectors)
     total = 2 * _SHARES * own  # 28 bits hold it, and what is added
     for distance, part in ((1, 2), (2, 1))[: len(own) - 1]:
-        shares = part * _between(apart, distance, len(own) - distance, weight, across)[:, None]
+        shares = part * _between(apart, distance, len(own) - distance, weight)[:, None]
         total[distance:] += shares * own[:-distance]
         total[:-distance] += shares * own[distance:]
     return _round(total, own)
 
 
 def _between(
-    apart: Sequence[tuple[object, object]], distance: int, pairs: int, weight: float, across: float
+    apart: Sequence[tuple[object, object]], distance: int, pairs: int, weight: float
 ) -> npt.NDArray[np.int32]:
     """Return the share, in 1 / _SHARES, that two rows at ``distance`` take from each other."""
     weights = np.full(max(pairs, 0), round(weight * _SHARES), np.int32)
     parted = [before[1] != after[0] for before, after in zip(apart, apart[distance:], strict=False)]
-    weights[np.flatnonzero(parted)] = round(weight * across * _SHARES)
+    weights[np.flatnonzero(parted)] = 0
     return weights
 
 

@@ -13,7 +13,7 @@ reaches beyond the paragraph, line or sentence that is being split.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from ingestor.text.limits import limit
 from ingestor.text.sentences import sentences
-from ingestor.text.spans import Span, is_boundary, split
+from ingestor.text.spans import Span, is_boundary, owner, split
 
 if TYPE_CHECKING:
     from ingestor.text.tokens import Tokens
@@ -46,27 +46,37 @@ _MARK = np.uint32(1 << 28)  # a sixteenth of all values
 
 
 def pieces(
-    text: str, tokens: "Tokens", size: int, breaks: Iterable[int] = (), language: str | None = None
+    text: str,
+    tokens: "Tokens",
+    size: int,
+    breaks: Iterable[int] = (),
+    language: str | None = None,
+    tables: Sequence[Span] = (),
+    rows: int = 0,
 ) -> list[Span]:
     """Trimmed, ordered pieces of at most ``size`` tokens that leave out nothing but whitespace.
 
-    No piece reaches across one of the ascending ``breaks``. ``language``: as in text/sentences.py.
+    No piece reaches across one of the ``breaks``, or an end of the ordered ``tables``. Inside these a
+    piece may have ``rows`` tokens. ``language``: as in text/sentences.py.
     """
 
-    def divide(span: Span, level: int) -> Iterator[Span]:
+    def divide(span: Span, level: int, most: int) -> Iterator[Span]:
         parts = split(span, _cuts(text, span, level, language))
         sized = zip(parts, _sizes(text, parts, tokens), strict=True)
-        for small, run in groupby(sized, lambda part: part[1] <= size):
+        for small, run in groupby(sized, lambda part: part[1] <= most):
             if small:
-                yield from _pack(text, run, size)
+                yield from _pack(text, run, most)
                 continue
             for part, _ in run:
-                yield from divide(part, level + 1) if level < _FINEST else [part]
+                yield from divide(part, level + 1, most) if level < _FINEST else [part]
 
-    spans = (
-        piece for span in split((0, len(text)), breaks) if span[1] > span[0] for piece in divide(span, 0)
-    )
-    return limit(text, spans, tokens, None, size)
+    starts, cut = [start for start, _ in tables], list[Span]()
+    for span in split((0, len(text)), sorted({*breaks, *chain.from_iterable(tables)})):
+        at = owner(starts, span[0])
+        most = rows if at >= 0 and span[0] < tables[at][1] else size
+        if span[1] > span[0]:
+            cut += limit(text, divide(span, 0, most), tokens, None, most)
+    return cut
 
 
 def _cuts(text: str, span: Span, level: int, language: str | None) -> Iterator[int]:

@@ -8,13 +8,13 @@ import pytest
 from pydantic import ValidationError
 
 from ingestor.chunkers.changepoint import PLUGIN, Changepoint, ChangepointOptions, build
-from ingestor.core.fingerprint import fingerprint, plugin_fingerprint
+from ingestor.chunkers.parts import prices, small_pieces, starts_section
 from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
 from ingestor.model import Blob, Block, Chunking, Document, Vectors
 from ingestor.ports import Collective
 from ingestor.registry import Options, find
 from ingestor.segmentation import changepoint as changepoints
-from ingestor.segmentation.changepoint import LEVELS, Solutions
+from ingestor.segmentation.changepoint import LEVELS, WHOLE, Solutions
 from ingestor.segmentation.fixed_point import Integers
 from ingestor.segmentation.pooling import mix
 from tests.chunkers.collective import MADE_AT_ONCE, NOT_IN_VAIN, keep
@@ -116,18 +116,18 @@ def test_whole_collection_decides_the_price() -> None:
     assert len(chunker.chunk(document, EMBED, few).chunks) > len(alone.chunks)
 
 
-def test_sums_are_of_chunkers_alike_in_target_and_limit() -> None:
+def test_sums_of_chunkers_that_compare_other_pieces_are_kept_apart() -> None:
     names = [
         chunker.statistic
         for options in (
-            {}, {"vectors": "encoded", "drift": 0.1}, {"target": 100}, {"max_tokens": 200}, {"structure": 0}
+            {}, {"drift": 0.1}, {"target": 100}, {"max_tokens": 200}, {"vectors": "encoded"},
+            {"context": "none"},
         )
         if isinstance(chunker := changepoint(**options), Collective)
     ]  # fmt: skip
-    assert len(names) == 5
+    assert len(names) == 6
     assert names[0] == names[1]
-    assert len(set(names)) == 4
-    assert names[4] == "changepoint 3 125 312", "as before that option"
+    assert len(set(names)) == 5
 
 
 @pytest.mark.parametrize(("drift", "levels"), [(0.01, 1), (0.05, 2), (1, 16)])
@@ -185,6 +185,27 @@ def test_new_title_embeds_the_title_alone() -> None:
     assert after.chunks == before.chunks
     assert before.vectors is not None and after.vectors is not None
     assert (before.vectors != after.vectors).any(axis=1).all()
+
+
+@pytest.mark.parametrize(("vectors", "in_context"), [("pooled", True), ("encoded", False)])
+def test_pieces_of_a_table_are_filled_with_rows_and_embedded_in_context(
+    vectors: str, in_context: bool
+) -> None:
+    lines = "\n".join(f"| Gate {n} | {n * 37} florins a year | paid in {n + 1800} |" for n in range(40))
+    table = f"| Gate | Fee | Year |\n|---|---|---|\n{lines}"
+    document = replace(parsed(f"# Fees\n\n{essay(8)}\n\n{table}\n\n{essay(2)}"), title="Harbour")
+    asked: list[str] = []
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        asked.extend(texts)
+        return EMBED(texts)
+
+    made = changepoint(vectors=vectors).chunk(document, embed, None)
+    rows = [text for text in asked if "florins" in text]
+    assert all(text.startswith("Harbour\nFees\n") and "| Gate | Fee |" in text for text in rows) == in_context
+    assert (max(TOKENS.count(text.rpartition("|---|\n")[2]) for text in rows) > 60) == in_context
+    assert all("florins" in text or "Harbour\n" not in text for text in asked)
+    assert all(TOKENS.count(chunk.text) <= 312 for chunk in made.chunks)
 
 
 def test_neighbours_on_another_page_are_not_mixed_in() -> None:
@@ -267,13 +288,12 @@ def chunked(text: str, **options: object) -> list[str]:
     return [chunk.text for chunk in made.chunks]
 
 
-def test_texts_without_sections_are_cut_as_without_structure() -> None:
+def test_cuts_cost_the_same_in_texts_with_fewer_than_two_headings() -> None:
     listed = "".join(f"- {essay(2)}\n" for _ in range(9))
     for text in (essay(40), f"# The only heading\n\n{essay(40)}", f"{essay(20)}\n\n{listed}"):
-        one, other = (changepoint(target=60, structure=s).chunk(parsed(text), EMBED, None) for s in (0, 1))
-        assert one.chunks == other.chunks
-        assert np.array_equal(one.vectors, other.vectors)  # type: ignore[arg-type]
-        assert one.interval == other.interval
+        document = parsed(text)
+        spans = small_pieces(document, TOKENS, 50, 200)
+        assert set(prices(document, spans, starts_section(document, spans))) == {WHOLE}
 
 
 SUBJECTS = (
@@ -286,9 +306,7 @@ def test_structure_puts_cuts_before_headings() -> None:
     """Where the subject changes in the middle of sections, meaning alone cuts there."""
     parts = [f"In case {n} {SUBJECTS[n % 2]} " * 2 for n in range(13)]
     text = "".join(f"## Part {n}\n\n{parts[n]}\n\n{parts[n + 1]}\n\n" for n in range(12))
-    by_meaning, by_both = chunked(text, structure=0), chunked(text)
-    assert sum("\n## " in chunk for chunk in by_meaning) > 6
-    assert not any("\n## " in chunk for chunk in by_both)
+    assert not any("\n## " in chunk for chunk in chunked(text))
 
 
 def test_chunk_takes_nothing_from_another_section() -> None:
@@ -299,13 +317,3 @@ def test_chunk_takes_nothing_from_another_section() -> None:
     assert before.vectors is not None and after.vectors is not None
     last = next(at for at, chunk in enumerate(before.chunks) if chunk.text.startswith("## Part 3"))
     assert np.array_equal(before.vectors[:last], after.vectors[:last])
-
-
-def test_structure_zero_leaves_the_recipe_without_the_option() -> None:
-    earlier = {
-        "context": "none", "neighbours": 0.3, "min_tokens": None, "max_tokens": None, "vectors": "pooled",
-        "target": 125, "penalty": "auto", "scope": "collection", "drift": 0.0,
-    }  # fmt: skip
-    recipe = fingerprint({"kind": "changepoint", "version": 3, "options": earlier})
-    assert plugin_fingerprint(PLUGIN, ChangepointOptions(structure=0, context="none", by_type={})) == recipe
-    assert plugin_fingerprint(PLUGIN, ChangepointOptions()) != recipe
