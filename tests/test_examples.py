@@ -24,7 +24,7 @@ ANSWER = "Four weeks, and twice longer on request."
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     project = Project(tmp_path_factory.mktemp("examples"), {"http": {"port": free_port()}})
     (project.docs / "handbook.md").write_text(f"# How long may I keep a book?\n\n{ANSWER}\n")
-    daemon: Daemon = project.start(as_people_do=True)
+    daemon: Daemon = project.start()
     try:
         wait(
             lambda: project.settled(1) if "in_step" in daemon.said() or "In step" in daemon.said() else False

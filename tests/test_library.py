@@ -15,6 +15,7 @@ import ingestor
 from ingestor import BadRequest, ConfigError, IngestorError, Locked, NeedsHuman, Project, SyncProgress
 from tests.waiting import wait
 
+pytestmark = pytest.mark.usefixtures("forked_chroma")
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/library.md").read_text("utf-8")
 CONFIG = """\

@@ -4,12 +4,12 @@ import ast
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.program import ROOT, modules
+
 FRAGMENT = re.compile(r"(Of|Those|Less|As|That|What|For|Its|One|None|Nothing)\b")
 STORY = re.compile(r"(Say|Tell|Let)\b")
 ORPHAN = re.compile(r"(it|its|they|those|these|one|what|of|less|that|this (is|was|has|can|may|will))\b", re.I)
@@ -38,16 +38,13 @@ def opens_badly(node: Documented) -> bool:
     return quoted is not None and quoted[1] in names
 
 
-def openings(path: Path) -> Iterator[str]:
-    """Yield the place of every docstring that opens badly."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, Documented) and opens_badly(node):
-            yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
-
-
 def test_docstrings_open_with_a_verb_or_a_noun() -> None:
-    paths = sorted((ROOT / "ingestor").rglob("*.py"))
-    places = [place for path in paths for place in openings(path)]
+    places = [
+        f"{path}:{getattr(node, 'lineno', 1)}"
+        for path, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, Documented) and opens_badly(node)
+    ]
     assert places == []
 
 
@@ -122,11 +119,10 @@ def fault(kind: str, words: str) -> str | None:
 
 
 def test_messages_name_their_object_and_are_short() -> None:
-    paths = sorted((ROOT / "ingestor").rglob("*.py"))
     found = [
-        f"{path.relative_to(ROOT)}:{line}: {broken}: {words}"
-        for path in paths
-        for line, kind, words in messages(ast.parse(path.read_text("utf-8")))
+        f"{path}:{line}: {broken}: {words}"
+        for path, tree in modules().items()
+        for line, kind, words in messages(tree)
         if (broken := fault(kind, words))
     ]
     assert found == []
@@ -247,9 +243,9 @@ LEFT_IN = {
 }
 
 
-def names_of(tree: ast.AST) -> Iterator[str]:
+def names_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield every name that a module binds or uses, once for each place."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Name):
@@ -274,7 +270,7 @@ def left_in(tree: ast.AST) -> tuple[int, int, int]:
     docstrings = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, Documented)]
     sentences = [each for docstring in docstrings for each in sentences_of(docstring)]
     return (
-        sum(not NOT_NAMES.isdisjoint(name.lower().split("_")) for name in names_of(tree)),
+        sum(not NOT_NAMES.isdisjoint(name.lower().split("_")) for name in names_of(nodes)),
         sum(PARTICIPLE.match(name) is not None for name in functions),
         sum(len(WORD.findall(sentence)) > WORDS for sentence in sentences),
     )
@@ -283,10 +279,10 @@ def left_in(tree: ast.AST) -> tuple[int, int, int]:
 def counts_by_folder() -> dict[str, tuple[int, ...]]:
     """Count names, functions and sentences that break the rules, by folder of the program."""
     counts: dict[str, Counter[int]] = {}
-    for path in sorted((ROOT / "ingestor").rglob("*.py")):
-        folder, *rest = path.relative_to(ROOT / "ingestor").parts
+    for path, tree in modules().items():
+        _, folder, *rest = path.parts
         counter = counts.setdefault(folder if rest else "", Counter())
-        counter.update(dict(enumerate(left_in(ast.parse(path.read_text("utf-8"))))))
+        counter.update(dict(enumerate(left_in(tree))))
     return {folder: tuple(counter[kind] for kind in range(3)) for folder, counter in counts.items()}
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import ingestor
 from ingestor import Project
+from tests.program import modules
 
-ROOT = Path(__file__).parent.parent
 WRITTEN = Path(__file__).with_name("public_api.txt")
 RESULTS = ("Answer", "Status", "SyncPlan", "SyncProgress", "SyncReport", "Verification")
 
@@ -31,12 +31,12 @@ EXPLAINED = {
 }
 
 
-def private_reads(code: str) -> Iterator[str]:
-    """Attributes with one leading underscore that no class of the same module defines, and such imports."""
-    tree = ast.parse(code)
-    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    own |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _is_own(node)}
-    for node in ast.walk(tree):
+def private_reads(tree: ast.Module) -> Iterator[str]:
+    """Yield attributes with one leading underscore that no class of the module defines, and such imports."""
+    nodes = list(ast.walk(tree))
+    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    own |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and _is_own(node)}
+    for node in nodes:
         if isinstance(node, ast.Attribute) and _is_private(node.attr) and node.attr not in own:
             yield ast.unparse(node)
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("ingestor"):
@@ -54,9 +54,9 @@ def _is_own(node: ast.Attribute) -> bool:
 
 def test_no_private_name_of_another_package_is_used() -> None:
     found = {
-        f"{path.relative_to(ROOT)}: {name}"
-        for path in (ROOT / "ingestor").rglob("*.py")
-        for name in private_reads(path.read_text())
+        f"{path}: {name}"
+        for path, tree in modules().items()
+        for name in private_reads(tree)
         if name not in EXPLAINED
     }
     assert found == set()
@@ -76,7 +76,7 @@ def test_no_private_name_of_another_package_is_used() -> None:
     ],
 )
 def test_private_names_are_found(code: str, found: list[str]) -> None:
-    assert list(private_reads(code)) == found
+    assert list(private_reads(ast.parse(code))) == found
 
 
 def public_api() -> str:

@@ -9,6 +9,7 @@ from ingestor.app.wiring import opened
 from ingestor.config.file import load
 from ingestor.core.listings.comparison import VersionTable
 
+pytestmark = pytest.mark.usefixtures("forked_chroma")
 CONFIG = """
 state: ./state
 chroma: {path: ./chroma, embedded: true}

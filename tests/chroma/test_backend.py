@@ -31,6 +31,7 @@ from tests.chroma.laws import DIMENSIONS, many, vector
 from tests.serving import free_port
 from tests.small_disk import fill, small_disk
 
+pytestmark = pytest.mark.usefixtures("forked_chroma")
 MODEL = Model(Fingerprint("embedder"), None, lambda: DIMENSIONS)
 _serial = count()
 

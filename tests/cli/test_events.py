@@ -13,8 +13,8 @@ from typing import get_args
 
 from ingestor.core.events import Event
 from tests.e2e.project import INGESTOR, Project
+from tests.program import ROOT, modules
 
-ROOT = Path(__file__).parents[2]
 LOGGING = ("debug", "info", "warning", "error", "exception", "critical", "log")
 LONGEST = 100  # characters of a line without its time, level and values
 
@@ -23,9 +23,8 @@ LONGEST = 100  # characters of a line without its time, level and values
 def calls() -> list[tuple[str, ast.Call]]:
     """List all calls of loggers with their place, but for those of connectors, which name no events."""
     found = list[tuple[str, ast.Call]]()
-    files = sorted((ROOT / "ingestor").rglob("*.py"))
-    for file in (each for each in files if not each.is_relative_to(ROOT / "ingestor/connectors")):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+    for file, tree in modules().items():
+        for node in ast.walk(tree) if not file.is_relative_to("ingestor/connectors") else ():
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
@@ -33,7 +32,7 @@ def calls() -> list[tuple[str, ast.Call]]:
             ):
                 owner = ast.unparse(node.func.value)
                 if owner in ("log", "_log") or "getLogger" in owner:
-                    found.append((f"{file.relative_to(ROOT)}:{node.lineno}", node))
+                    found.append((f"{file}:{node.lineno}", node))
     return found
 
 
@@ -47,10 +46,10 @@ def messages() -> Iterator[tuple[str, ast.expr]]:
     """Yield arguments of log calls, and what is named ``words`` before such a call."""
     for place, call in calls():
         yield from ((place, each) for each in call.args)
-    for file in sorted((ROOT / "ingestor").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+    for file, tree in modules().items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and "words" in map(ast.unparse, node.targets):
-                yield f"{file.relative_to(ROOT)}:{node.lineno}", node.value
+                yield f"{file}:{node.lineno}", node.value
 
 
 def test_messages_without_their_values_fit_a_line() -> None:

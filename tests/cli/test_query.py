@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from ingestor.cli.main import app
 
+pytestmark = pytest.mark.usefixtures("forked_chroma")
 CONFIG = """
 state: ./state
 chroma: {path: ./chroma, embedded: true}

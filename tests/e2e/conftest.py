@@ -3,17 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import forked_chroma
 from tests.e2e.in_process import Ask
 from tests.e2e.in_process import ask as ask
 from tests.e2e.project import Daemon, Project
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _forked_chroma() -> Iterator[None]:
-    """Of these tests alone: the same process may run others after them, which start Chroma as people do."""
-    with forked_chroma.from_server():
-        yield
+def _forked(forked_chroma: None) -> None:
+    """Fork Chroma in all of these tests."""
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Chroma and its guard as a fork of a process that has imported all that they need.
 
 A new Python needs as much processor time for these imports as Chroma and the guard for a short command. The
-process is another one all the same, with its own group, network, output and end; tests/chroma starts it as
-people do.
+process is another one all the same, with its own group, network, output and end. tests/chroma/test_server.py
+starts it as people do.
 """
 
 import os
@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import reduction
 from multiprocessing.process import BaseProcess
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from unittest.mock import patch
 
 from ingestor.chroma import child, folder, server
 from ingestor.cli.main import main
+from ingestor.confinement.python_child import python_child
 from tests.e2e.forked import SERVER
 
 _FAILED = 70  # exit status
@@ -40,9 +42,12 @@ def from_server() -> Iterator[None]:
 
 @contextmanager
 def _started_by(start: Callable[..., object]) -> Iterator[None]:
-    played = SimpleNamespace(Popen=start, TimeoutExpired=subprocess.TimeoutExpired)
+    def child(*words: str, **environment: Any) -> SimpleNamespace:
+        described = python_child(*words, **environment)
+        return SimpleNamespace(start=partial(start, described.command, env=described.environment))
+
     ours = (*folder._CHILDREN, "multiprocessing.forkserver")  # the command line that a fork keeps
-    with patch.object(server, "subprocess", played), patch.object(folder, "_CHILDREN", ours):
+    with patch.object(server, "python_child", child), patch.object(folder, "_CHILDREN", ours):
         yield
 
 
@@ -91,12 +96,12 @@ class _Forked:
         return status
 
     def terminate(self) -> None:
-        self._send(signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        self._send(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
-    def _send(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -110,8 +115,13 @@ class _Served:
         arguments = (command[-1], dict(options["env"]), *given, listener)
         process = SERVER.Process(target=_run, args=arguments, daemon=True)
         process.start()
+        assert process.pid
         self._process: BaseProcess = process
         self.pid, self.terminate, self.kill = process.pid, process.terminate, process.kill
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
 
     def poll(self) -> int | None:
         return self._process.exitcode

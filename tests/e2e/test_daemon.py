@@ -102,7 +102,7 @@ def kills(project: Project, times: int, seed: int, cuts: Cuts, swap_every: int) 
     """
     chance = random.Random(seed)
     (project.docs / "first.txt").write_text(long_document(30))
-    daemon, turn = project.start(as_people_do=True), 0
+    daemon, turn = project.start(), 0
     wait(lambda: WRITTEN in daemon.said())  # an empty collection would follow the config in place
     for n in range(times):
         before = daemon.said().count(WRITTEN)
@@ -123,7 +123,7 @@ def kills(project: Project, times: int, seed: int, cuts: Cuts, swap_every: int) 
         if chance.random() < 0.5 or (server := chroma_pid(daemon)) is None:
             time.sleep(wait_a_little)
             daemon.kill()
-            daemon = project.start(as_people_do=True)
+            daemon = project.start()
         else:
             signal_later(server, wait_a_little)
     daemon.kill()

@@ -5,7 +5,6 @@ import gc
 from importlib import import_module
 from pkgutil import walk_packages
 
-import chromadb  # noqa: F401
 import chromadb_rust_bindings  # type: ignore[import-untyped]  # noqa: F401
 
 import ingestor.app
@@ -20,9 +19,8 @@ from ingestor.text.tokens import Tokens
 
 # What the libraries import when they are first used.
 _LATER = (
-    "anyio._backends._asyncio chromadb.api.rust chromadb.telemetry.product.posthog encodings.idna "
-    "encodings.utf_8_sig httpcore typer._adapters typer._click.decorators uvicorn.lifespan.on "
-    "uvicorn.loops.asyncio"
+    "anyio._backends._asyncio encodings.idna encodings.utf_8_sig httpcore typer._adapters "
+    "typer._click.decorators uvicorn.lifespan.on uvicorn.loops.asyncio"
 )
 
 for package in (ingestor.app, ingestor.cli, ingestor.page, ingestor.queries, ingestor.service):
