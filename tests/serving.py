@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from ingestor.chroma import processes
 from ingestor.chroma.client import Client
 from ingestor.chroma.server import ChromaServer
 
@@ -14,9 +15,7 @@ HOST = "127.0.0.1"
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
+    return processes.free_port(HOST)
 
 
 def server(folder: Path, port: int | None = None, **patience: float) -> ChromaServer:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import ingestor
-from tests.e2e.project import Daemon, Project, free_port
+from tests.e2e.project import Daemon, Project
 from tests.environments import CACHE, environment, readers
+from tests.serving import free_port
 from tests.waiting import wait
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

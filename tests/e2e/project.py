@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -28,16 +27,11 @@ from ingestor.state.journal import opened
 from tests.e2e import forked
 from tests.e2e.forked_chroma import program
 from tests.e2e.in_chroma import everything
+from tests.serving import free_port
 from tests.simulation.lexical import records_of
 
 INGESTOR = Path(sys.executable).with_name("ingestor")
 NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships", "_node_content"}
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 def _hashable(value: Any) -> Any:

@@ -20,11 +20,12 @@ from ingestor.chroma.index import ChromaIndex
 from tests import plain_embedder
 from tests.chroma.opening import chroma_in
 from tests.e2e.in_process import Answer, Ask, answered
-from tests.e2e.project import Project, free_port
+from tests.e2e.project import Project
 from tests.endpoint import KEY, Endpoint, Reply, embedding, refused, serving, vector
 from tests.endpoint import embedded as reply
 from tests.plain_embedder import vector as plain_vector
 from tests.plugins import installed
+from tests.serving import free_port
 
 DOCUMENTS = 12
 

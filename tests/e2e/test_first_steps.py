@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from ingestor.app.daemon import Signals
-from tests.e2e.project import INGESTOR, Project, free_port, running
+from tests.e2e.project import INGESTOR, Project, running
 from tests.e2e.test_service import figure, make_served
 from tests.environments import readers
+from tests.serving import free_port
 from tests.waiting import wait
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +85,6 @@ class Reader:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    shutil.copytree(ROOT / "documents", tmp_path / "documents")
     reader = Reader(tmp_path)
     yield reader
     for daemon in reader.running:
@@ -109,9 +109,16 @@ def steps(page: str) -> list[tuple[str, str, str]]:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "page", ["README.md", pytest.param("docs/first-collection.md", marks=pytest.mark.slow)]
+    ("page", "samples"),
+    [
+        ("README.md", "cooperative"),  # has the answers
+        pytest.param("docs/first-collection.md", "", marks=pytest.mark.slow),
+    ],
 )
-def test_every_block_runs_as_pasted_and_prints_what_the_page_promises(page: str, reader: Reader) -> None:
+def test_every_block_runs_as_pasted_and_prints_what_the_page_promises(
+    page: str, samples: str, reader: Reader
+) -> None:
+    shutil.copytree(ROOT / "documents" / samples, reader.folder / "documents" / samples)
     done = []
     for language, code, promised in steps(page):
         *before, last = _commands(code)

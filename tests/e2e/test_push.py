@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.connectors.pushing import TOKEN, Caller
-from tests.e2e.project import Daemon, Project, free_port, remote, running
+from tests.e2e.project import Daemon, Project, remote, running
+from tests.serving import free_port
 from tests.waiting import wait
 
 PAGE = "# Harbour\n\nA lantern in the harbour.\n"

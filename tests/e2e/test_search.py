@@ -12,7 +12,8 @@ import pytest
 
 from ingestor.service.client import DaemonClient
 from tests.e2e.in_process import Ask
-from tests.e2e.project import Daemon, Project, free_port, running
+from tests.e2e.project import Daemon, Project, running
+from tests.serving import free_port
 from tests.waiting import wait
 
 pytestmark = pytest.mark.timeout(900)

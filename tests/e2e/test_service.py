@@ -21,9 +21,10 @@ from typer.testing import CliRunner
 from ingestor.chroma import processes
 from ingestor.cli.main import app
 from ingestor.service import assistants
-from tests.e2e.project import INGESTOR, Project, free_port, running
+from tests.e2e.project import INGESTOR, Project, running
 from tests.endpoint import Reply, embedding, serving
 from tests.environments import readers
+from tests.serving import free_port
 from tests.waiting import wait
 
 pytestmark = pytest.mark.timeout(900)

@@ -25,8 +25,9 @@ from chromadb.errors import NotFoundError
 from tests.connectors.pushing import TOKEN, Caller
 from tests.connectors.repositories import Repository
 from tests.e2e.in_chroma import in_chroma, lost
-from tests.e2e.project import Project, chroma_pid, free_port, long_document, running, signal_later
+from tests.e2e.project import Project, chroma_pid, long_document, running, signal_later
 from tests.e2e.test_service import by_http, call
+from tests.serving import free_port
 from tests.waiting import wait
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "30"))
