@@ -2,6 +2,8 @@
 
 import shutil
 import sqlite3
+import subprocess
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -28,6 +30,19 @@ def test_keys_of_sync_are_stable(project: Project) -> None:
     assert again["documents"]["unchanged"] == 1
     assert again["embedded"]["texts"] == 0
     assert not any(again["records"].values())
+
+
+def test_chroma_in_these_tests_is_forked_and_starts_no_python(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new Python would double the processor time of each command here."""
+
+    def refuse(command: Sequence[str], **options: object) -> None:
+        raise AssertionError(f"started {command}")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    (project.docs / "a.txt").write_text("some words")
+    assert project.json("sync")["documents"]["added"] == 1
 
 
 def test_cost_follows_the_change(project: Project) -> None:
