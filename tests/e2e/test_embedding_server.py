@@ -258,6 +258,8 @@ def expected(project: Project, flavour: str) -> dict[str, list[float]]:
     return {text: plain_vector(text, f"{flavour}none-that-readers-could-load").tolist() for text in texts}
 
 
+# tests/simulation/test_crashes.py holds it: "options of an embedder do not count" is found out
+@pytest.mark.slow
 def test_changed_option_embeds_everything_again_and_nothing_mixes(plain: Project, ask: Ask) -> None:
     assert texts_embedded(ask("sync", "--json")) == DOCUMENTS
     vectors, told = plain_in_chroma(plain)

@@ -51,7 +51,8 @@ finally:
 """
 
 
-@pytest.mark.parametrize("command", ["status", "ls"])
+# tests/cli/test_lazy_imports.py holds the imports of both; status reads more
+@pytest.mark.parametrize("command", ["status", pytest.param("ls", marks=pytest.mark.slow)])
 def test_command_without_arrays_imports_no_numpy(synced: Project, ask: Ask, command: str) -> None:
     for name in range(3):  # equal texts: some are found by a twin's vector alone
         (synced.docs / f"{name}.txt").write_text("some words")

@@ -129,7 +129,8 @@ def test_verify_finds_every_kind_of_damage_and_mends_it_without_embedding(projec
 @pytest.mark.parametrize(
     ("chunking", "exact", "cuts_known"),
     [
-        ({"strategy": "fixed"}, True, True),
+        # test_plan_says_what_sync_then_does holds it for cuts that depend on no vector
+        pytest.param({"strategy": "fixed"}, True, True, marks=pytest.mark.slow),
         pytest.param({"strategy": "changepoint", "scope": "document"}, True, False, marks=pytest.mark.slow),
         ({"strategy": "changepoint"}, True, False),
         ({"strategy": "cluster", "scope": "document"}, False, False),

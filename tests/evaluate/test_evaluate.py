@@ -74,7 +74,6 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
     state = samples.folder / "state"
     assert {re.split(r"[.-]", path.name)[0] for path in state.iterdir()} == {"cache", "evaluation"}
     assert kept.read(state)["docs"].report["recommendation"] == found["recommendation"]
-    assert found == {**answered(ask("evaluate", "--json")), "strategies": found["strategies"]}
 
 
 def test_recommendation_can_be_pasted_into_the_config(samples: Project, ask: Ask) -> None:
@@ -97,7 +96,9 @@ def test_options_that_all_strategies_have_are_compared(samples: Project, ask: As
 def test_planted_bad_strategy_is_not_recommended(samples: Project, ask: Ask) -> None:
     samples.settings = {"chunking": {"strategy": "kmeans", "clusters": 2, "max_tokens": 2000}}
     samples.configure()
-    found = answered(ask("evaluate", "--json", "--strategies", f"configured,{BAD},recursive:size=100"))
+    words = ("evaluate", "--json", "--strategies", f"configured,{BAD},recursive:size=100")
+    found = answered(ask(*words))
+    assert found == {**answered(ask(*words)), "strategies": found["strategies"]}  # less the seconds
     assert [each["configured"] for each in found["strategies"]] == [True, False]  # the same one is taken once
     assert found["recommendation"]["strategy"] == "recursive"
     assert found["recommendation"]["sure"]
