@@ -5,6 +5,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
