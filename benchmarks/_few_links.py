@@ -4,10 +4,10 @@ Search may miss some records then, for which no collection is built anew; all el
 of what is not Chroma's graph.
 """
 
-from ingestor.chroma import collections, reach
+from ingestor.chroma import backend, reach
 from ingestor.cli.main import main
 
-collections.GRAPH = {"max_neighbors": 16, "ef_construction": 48, "ef_search": 200}
+backend.GRAPH = {"max_neighbors": 16, "ef_construction": 48, "ef_search": 200}
 reach.OUT_OF_REACH = 1.0
 
 if __name__ == "__main__":

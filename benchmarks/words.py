@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._words import Words
-from ingestor.chroma.backend import opened
-from ingestor.chroma.collections import Ownership
+from ingestor.chroma.backend import Ownership, opened
 from ingestor.config.servers import Supervised
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ingestor.queries.summary import SyncReport as SyncReport
     from ingestor.queries.verification import Verification as Verification
     from ingestor.search.values import Answer as Answer
-    from ingestor.state.lock import Locked as Locked
+    from ingestor.state.files import Locked as Locked
     from ingestor.state.run_status import SyncProgress as SyncProgress
 
 __version__ = "0.2.0"
@@ -37,7 +37,7 @@ _HOMES = {
     "ingestor.ports": ("BadDocument", "Gone", "IngestorError", "NeedsHuman", "Torn", "Transient"),
     "ingestor.project": ("Project",),
     "ingestor.search.values": ("Answer",),
-    "ingestor.state.lock": ("Locked",),
+    "ingestor.state.files": ("Locked",),
     "ingestor.state.run_status": ("SyncProgress",),
 }
 

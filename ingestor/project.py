@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from ingestor.queries.summary import SyncReport
     from ingestor.queries.verification import Verification
     from ingestor.search.values import Answer, Expand, Mode
-    from ingestor.state.queries.history import Event
-    from ingestor.state.queries.reports import Listed
+    from ingestor.state.reports import Event, Listed
     from ingestor.state.run_status import Live, SyncProgress
     from ingestor.state.running_config import InForce
 
@@ -444,7 +443,7 @@ def _watcher(progress: Callable[[SyncProgress], None] | None) -> Callable[[Live]
 def _ready(live: Live, loop: Loop) -> Ready:
     from ingestor.queries.search import suggest
     from ingestor.state.editions import Editions
-    from ingestor.state.queries.reports import Reports
+    from ingestor.state.reports import Reports
     from ingestor.state.sources import SourceRows
 
     running, config = loop.running, loop.running.parts.config

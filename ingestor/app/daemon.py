@@ -26,8 +26,7 @@ from ingestor.service.daemon_view import DaemonView
 from ingestor.state import run_status, running_config
 from ingestor.state.files import lexical_path, lock_path
 from ingestor.state.journal import JournalReader
-from ingestor.state.queries.history import note_refused
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import Reports, note_refused
 from ingestor.state.run_status import Live, Meter, RunningListing, SyncProgress
 from ingestor.state.running_config import settled_at_start
 
@@ -275,7 +274,7 @@ class Loop:
         while not self.signals.stop:
             stepped = self._step(watch=True)
             self.running.collections.connection.tick()
-            if stepped and not rested and engine.is_resting():
+            if stepped and not rested and engine.is_resting() and not engine.health.paused():
                 rested = True
                 self._remember_rate()
                 self._show()  # before ``settled``: its reader has then seen the last progress

@@ -13,12 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ingestor.config.models import Config, SourceConfig
+from ingestor.core.entries import Choices
 from ingestor.core.events import event
 from ingestor.core.fingerprint import plugin_fingerprint
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import NeedsHuman
 from ingestor.rechunk import policy
-from ingestor.rechunk.recipes import Choices, packed, unpacked
 from ingestor.state.cache import Parses
 from ingestor.state.editions import Request, Requests
 from ingestor.state.files import full_disk
@@ -150,7 +150,7 @@ def rehearsed(config: Config, journal: Journal) -> Iterator[Journal]:
 
 
 def _rename(journal: Journal, renames: Renames) -> None:
-    SourceRows(journal).rename(renames, lambda choices: packed(in_choices(unpacked(choices), renames)))
+    SourceRows(journal).rename(renames, lambda choices: in_choices(choices, renames))
 
 
 def _noted(journal: Journal) -> dict[SourceName, SourcePlace]:

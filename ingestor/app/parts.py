@@ -15,17 +15,15 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, SecretStr
 
 from ingestor.app.handover import origin
-from ingestor.chroma.backend import Collections, opened
-from ingestor.chroma.collections import Ownership
+from ingestor.chroma.backend import Collections, Ownership, opened
 from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, Origin, SourceConfig, readers_ask_service
 from ingestor.config.quotas import UNBOUNDED
 from ingestor.config.servers import Embedded, RemoteChroma, Rerank, Search
-from ingestor.core.backend import Model
-from ingestor.core.entries import EditionName, Feed
+from ingestor.core.backend import Home, Model
+from ingestor.core.entries import Choices, EditionName, Feed
 from ingestor.core.fingerprint import combine, embedder_fingerprint, plugin_fingerprint
-from ingestor.core.generation import Home
 from ingestor.engine.vectors.models import checked
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import Blob, CollectionName, Fingerprint, Item, ReaderModel, SourceName, Vectors
@@ -53,7 +51,7 @@ from ingestor.ports import (
     Structured,
     Vocabulary,
 )
-from ingestor.rechunk.recipes import Choices, NotReproducible, as_chosen, chosen, parsing
+from ingestor.rechunk.recipes import NotReproducible, as_chosen, chosen, parsing
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.search.rerankers import Reranker, scores_of

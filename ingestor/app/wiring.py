@@ -1,7 +1,7 @@
 """The composition root: the only place where configured kinds become running parts.
 
-Everything else takes what it needs as arguments. Each builder is a context that closes its own parts, so the
-order of closing follows from the order of ``opened``.
+Everything else takes what it needs as arguments. What is opened closes itself with its context, so the order
+of closing follows from the order of ``opened``.
 """
 
 import logging
@@ -54,13 +54,14 @@ from ingestor.state.files import (
     EVALUATION,
     cache_path,
     chroma_log_path,
+    hold,
     journal_path,
     lexical_path,
     lock_path,
+    retry_until_free,
 )
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
-from ingestor.state.lock import hold, retry_until_free
 from ingestor.text.tokens import Tokens
 
 log = logging.getLogger("ingestor")
@@ -90,25 +91,6 @@ class Ports:
     )
     pool: Callable[[int], Pool] = Pool
     ahead: int = AHEAD
-
-
-@dataclass(frozen=True, kw_only=True)
-class StateFiles:
-    """The files of our own, open for writing. ``memory``: parsed documents."""
-
-    journal: Journal
-    cache: VectorCache
-    memory: Parses
-
-
-@dataclass(frozen=True, kw_only=True)
-class Preparation:
-    """Parts that prepare documents. ``fleet``: the processes on nodes, if documents are prepared there."""
-
-    pool: Pool
-    embedding: Embeddings
-    answers: CachedAnswers
-    fleet: Fleet | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,16 +215,59 @@ def opened(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator[Run
     embedder cannot be used, Transient when Chroma does not start.
     """
     with ExitStack() as stack:
-        state = stack.enter_context(_state(config, ports))  # first: its lock keeps a second writer off Chroma
-        parts = Parts(config, made_by(state.journal))
-        collections = retry_until_free(lambda: stack.enter_context(ports.store(parts, state.journal, serve)))
+        journal, cache = stack.enter_context(
+            _state(config, ports)
+        )  # first: it keeps a second writer off Chroma
+        parts, memory, models = (
+            Parts(config, made_by(journal)),
+            ports.memory(cache),
+            dict[EditionName, Model](),
+        )
+        collections = retry_until_free(lambda: stack.enter_context(ports.store(parts, journal, serve)))
         assert parts.embedder_recipe  # raises if the model is missing, before a worker or a source starts
-        preparation = stack.enter_context(_preparation(parts, state, ports))
-        yield stack.enter_context(_engine(parts, state, collections, preparation, ports))
+        pool, embedding, answers, fleet = stack.enter_context(_preparation(parts, cache, ports))
+        words = stack.enter_context(closing(ports.words(lexical_path(config))))
+        lexical = Upkeep(words, collections.names, ports.ticks)
+        editions = EditionStore(
+            journal,
+            collections,
+            lexical,
+            lambda name: models.get(name) or unknown(journal, name),
+            here(config),
+        )
+        engine_parts = EngineParts(
+            journal=journal,
+            collections=editions,
+            pool=pool,
+            clock=ports.clock,
+            random=ports.random,
+            workers=config.workers.count,
+            forget=memory.forget,
+            times=parts.times,
+            preparing=prepare if fleet is None else fleet.preparing,
+            in_flight_bytes=config.workers.in_flight,
+            ahead=ports.ahead,
+        )
+        yield Running(
+            ports=ports,
+            parts=parts,
+            journal=journal,
+            cache=cache,
+            memory=memory,
+            answers=answers,
+            embedding=embedding,
+            pool=pool,
+            collections=collections,
+            lexical=lexical,
+            engine=Engine(engine_parts),
+            swaps=Swaps(journal, editions, ports.clock),
+            models=models,
+            fleet=fleet,
+        )
 
 
 @contextmanager
-def _state(config: Config, ports: Ports) -> Iterator[StateFiles]:
+def _state(config: Config, ports: Ports) -> Iterator[tuple[Journal, VectorCache]]:
     """Open journal and cache, and note the config in force. Raises NeedsHuman if their disk is full."""
     files.make(config.state, _is_ours(config))
     if full := files.full_disk(config.state):
@@ -253,17 +278,19 @@ def _state(config: Config, ports: Ports) -> Iterator[StateFiles]:
             ports.journal(journal_path(config)) as journal,
             closing(ports.cache(cache_path(config), config.cache_size)) as cache,
         ):
-            yield StateFiles(journal=journal, cache=cache, memory=ports.memory(cache))
+            yield journal, cache
 
 
 @contextmanager
-def _preparation(parts: Parts, state: StateFiles, ports: Ports) -> Iterator[Preparation]:
-    """Start workers and the streams of texts that they ask."""
+def _preparation(
+    parts: Parts, cache: VectorCache, ports: Ports
+) -> Iterator[tuple[Pool, Embeddings, CachedAnswers, Fleet | None]]:
+    """Start workers, the streams that they ask, and processes on nodes if documents are prepared there."""
     workers = parts.config.workers
     with ExitStack() as stack:
         pool = ports.pool(workers.count)
-        embedding = Embeddings(state.cache, parts.tokens.counts, pool.resting)
-        answers = CachedAnswers(state.cache)
+        embedding = Embeddings(cache, parts.tokens.counts, pool.resting)
+        answers = CachedAnswers(cache)
         parts.isolation.take_turns(pool.resting, pool.behind)
         # Callbacks run from the last to the first: whatever a worker may wait for is stopped first, so that
         # the pool can be closed; what workers use is closed after the pool.
@@ -278,56 +305,7 @@ def _preparation(parts: Parts, state: StateFiles, ports: Ports) -> Iterator[Prep
         if cluster is not None:
             fleet = Fleet(cluster, workers, tools_of, embedder_of, resting=pool.resting, behind=pool.behind)
             stack.callback(fleet.stop)
-        yield Preparation(pool=pool, embedding=embedding, answers=answers, fleet=fleet)
-
-
-@contextmanager
-def _engine(
-    parts: Parts, state: StateFiles, collections: Collections, preparation: Preparation, ports: Ports
-) -> Iterator[Running]:
-    """Join store, workers and journal in an engine. The lexical file is closed at the end."""
-    config, journal, fleet = parts.config, state.journal, preparation.fleet
-    models: dict[EditionName, Model] = {}
-    with closing(ports.words(lexical_path(config))) as file:
-        lexical = Upkeep(file, collections.names, ports.ticks)
-        editions = EditionStore(
-            journal,
-            collections,
-            lexical,
-            lambda name: models.get(name) or unknown(journal, name),
-            here(config),
-        )
-        engine = Engine(
-            EngineParts(
-                journal=journal,
-                collections=editions,
-                pool=preparation.pool,
-                clock=ports.clock,
-                random=ports.random,
-                workers=config.workers.count,
-                forget=state.memory.forget,
-                times=parts.times,
-                preparing=prepare if fleet is None else fleet.preparing,
-                in_flight_bytes=config.workers.in_flight,
-                ahead=ports.ahead,
-            )
-        )
-        yield Running(
-            ports=ports,
-            parts=parts,
-            journal=journal,
-            cache=state.cache,
-            memory=state.memory,
-            answers=preparation.answers,
-            embedding=preparation.embedding,
-            pool=preparation.pool,
-            collections=collections,
-            lexical=lexical,
-            engine=engine,
-            swaps=Swaps(journal, editions, ports.clock),
-            models=models,
-            fleet=fleet,
-        )
+        yield pool, embedding, answers, fleet
 
 
 def _is_ours(config: Config) -> Callable[[str], bool]:

@@ -1,9 +1,14 @@
-"""The collections of a state in Chroma: opened, found, described, renamed and deleted."""
+"""The collections of a state in Chroma: their marks and settings; opened, described, renamed and deleted.
+
+A collection carries the mark of the state that wrote it. A collection with another mark, or with records and
+no mark, is never changed. A wrong name in a config must not destroy anyone's data. Other programs may
+replace a collection's metadata, our mark included. The journal still knows its UUID, which nobody can change.
+"""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -11,27 +16,15 @@ from typing import Any
 from uuid import UUID
 
 from ingestor.chroma.client import INVALID, Client, DescribedCollection, Refused
-from ingestor.chroma.collections import (
-    OWNER,
-    Described,
-    Ownership,
-    describe_differences,
-    mark_of,
-    model_of,
-    new_configuration,
-    require_known,
-    right_settings,
-)
 from ingestor.chroma.connection import ChromaConnection, connected
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import probe
 from ingestor.chroma.shards import SearchedShards
 from ingestor.chroma.supervision import DEATHS
 from ingestor.config.servers import Chroma
-from ingestor.core.backend import Model
+from ingestor.core.backend import Home, Model, home_of
 from ingestor.core.entries import ChromaName, Edition
 from ingestor.core.events import event
-from ingestor.core.generation import home_of
 from ingestor.model import ReaderModel
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 from ingestor.units import counted
@@ -39,6 +32,130 @@ from ingestor.units import counted
 log = logging.getLogger(__name__)
 
 _EMPTIED = 2000  # records that one request deletes
+
+
+OUR_FUNCTIONS = {"sentence_transformer", "huggingface_server"}  # of Chroma; others are looked up
+OWNER = "ingestor_owner"  # key of the mark in a collection's own metadata
+
+# Chroma's graph of vectors: links of each, and how many neighbours are looked at to add one, and to search.
+# With 16 links, Chroma's default, no search however deep found two of 17,000 records that resembled each
+# other. With 32, and 100 neighbours, search missed 1 to 25 of 25 records beside 2,975 copies of eight texts.
+GRAPH = {"max_neighbors": 64, "ef_construction": 800, "ef_search": 400}
+
+_EARLIER_GRAPH = {"ef_search": 100}  # of collections that were made before; neighbours vary
+_WRITTEN = {"sync_threshold": 1000, "resize_factor": 1.2}  # when the graph is persisted, and how it grows
+_NO_FUNCTION = {"type": "legacy"}  # as Chroma calls it
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Marks of our own collections. ``mark``: of the state. ``uuids``: those that the journal knows."""
+
+    mark: str
+    uuids: Callable[[], Collection[str]] = tuple
+
+    def of(self, collection: DescribedCollection) -> str | None:
+        """The mark of the state that wrote a collection; None if no ingestor did."""
+        if (mark := mark_of(collection)) is None and str(collection.id) in self.uuids():
+            return self.mark
+        return mark
+
+
+def mark_of(collection: DescribedCollection) -> str | None:
+    return (collection.metadata or {}).get(OWNER)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A collection of any owner. ``records``: None if it cannot be counted; ``trouble`` says why.
+
+    ``owner``: the state that wrote it, None if no ingestor did. ``home``: where that state is.
+    ``model``: that readers' queries load; ``strategy``: that one of its records names.
+    """
+
+    name: ChromaName
+    uuid: str
+    owner: str | None
+    home: Home | None
+    model: str | None
+    dimensions: int | None
+    records: int | None = None
+    strategy: str | None = None
+    trouble: str | None = None
+
+
+def new_configuration(model: ReaderModel | None) -> dict[str, Any]:
+    """Return the settings of a new collection, in the form of Chroma's JSON.
+
+    ``model``: for readers' ``query(query_texts=...)``. Raises NeedsHuman if it is none of Chroma's.
+    """
+    graph = {"hnsw": {"space": "cosine", **GRAPH, **_WRITTEN}}
+    if model is None:
+        return graph
+    require_known(model)
+    return {**graph, "embedding_function": _as_stored(model)}
+
+
+def right_settings(collection: DescribedCollection, model: ReaderModel | None, known: bool) -> dict[str, Any]:
+    """Return the right values of settings that differ, in the form of Chroma's JSON.
+
+    Without ``known`` the function that embeds readers' questions is not judged.
+    """
+    stored = collection.configuration_json or {}
+    right: dict[str, Any] = {}
+    if graph := stored.get("hnsw"):
+        ours = graph.get("ef_construction") == GRAPH["ef_construction"]  # which cannot be changed
+        wanted = {**(GRAPH if ours else _EARLIER_GRAPH), **_WRITTEN}
+        if wrong := {key: value for key, value in wanted.items() if graph.get(key) != value}:
+            right["hnsw"] = {key: value for key, value in wrong.items() if key != "ef_construction"}
+    function = stored.get("embedding_function")
+    if model is not None and function != _as_stored(model):
+        right["embedding_function"] = _as_stored(model)
+    if model is None and known and function not in (None, _NO_FUNCTION):
+        right["embedding_function"] = _NO_FUNCTION
+    return right
+
+
+def describe_differences(collection: DescribedCollection, right: Mapping[str, Any]) -> list[str]:
+    """Describe settings whose right values are given."""
+    stored = collection.configuration_json or {}
+    words = [
+        f"{key} is {stored['hnsw'].get(key)}, not {value}" for key, value in right.get("hnsw", {}).items()
+    ]
+    if "embedding_function" in right:
+        now = _describe_function(stored.get("embedding_function"))
+        words.append(f"readers embed by {now}, not {_describe_function(right['embedding_function'])}")
+    return words
+
+
+def model_of(collection: DescribedCollection) -> str | None:
+    """Return the address or the name of the model that readers' queries load."""
+    function = (collection.configuration_json or {}).get("embedding_function") or {}
+    config = function.get("config") or {}
+    return config.get("model_name") or config.get("url")
+
+
+def _describe_function(function: Mapping[str, Any] | None) -> str:
+    config = (function or {}).get("config") or {}
+    about = config.get("url") or config.get("model_name") or ""
+    return " ".join(filter(None, ((function or {}).get("name") or "a function of their own", about)))
+
+
+def require_known(model: ReaderModel) -> None:
+    """Raise NeedsHuman if the function is none of Chroma's embedding functions."""
+    if model.function in OUR_FUNCTIONS:
+        return
+    from chromadb.utils.embedding_functions import known_embedding_functions
+
+    if model.function not in known_embedding_functions:
+        raise NeedsHuman(
+            f"the embedder names {model.function!r} for readers, which is not one of Chroma's embedding "
+            f"functions ({', '.join(sorted(known_embedding_functions))}): correct its plugin (reader_model)"
+        )
+
+
+def _as_stored(model: ReaderModel) -> dict[str, Any]:
+    return {"type": "known", "name": model.function, "config": dict(model.config)}
 
 
 @contextmanager
@@ -69,10 +186,10 @@ class Collections:
         Raises NeedsHuman, and changes nothing, if it is not ours or has vectors of another length; Torn if it
         crashes Chroma, Transient if Chroma is away.
         """
-        if (supervisor := self.connection.supervisor) is not None:
-            if supervisor.state.suspects(name):
-                supervisor.test(name, lambda client: _use(self._find(client, name)))
-            if name in supervisor.state.fatal:
+        if (server := self.connection.server) is not None:
+            if server.supervision.suspects(name):
+                server.test(name, lambda client: _use(self._find(client, name)))
+            if name in server.supervision.fatal:
                 raise Torn(
                     f"Chroma crashed {DEATHS} times while reading collection {name!r}, and again in a test"
                 )
@@ -89,7 +206,8 @@ class Collections:
                 f"model makes {dimensions}: use another collection, or the model that wrote these vectors"
             )
         else:
-            self._restore(collection, model.reader, model.known or model.reader is not None)
+            known = model.known or model.reader is not None
+            self._restore(collection, model.reader, right_settings(collection, model.reader, known))
         index = ChromaIndex(self._client, collection.id, collection.name)
         if mark_of(collection) is None:
             log.warning(
@@ -159,7 +277,8 @@ class Collections:
     def changed_settings(self, edition: Edition, model: Model, *, restore: bool = False) -> list[str]:
         """Describe settings of an edition's collections that somebody else changed.
 
-        ``restore``: also give them their right values. Records and vectors stay as they are.
+        ``restore``: give them their right values, and return only what was restored. Records and vectors stay
+        as they are.
         """
         return [
             f"{name}: {each}"
@@ -172,15 +291,15 @@ class Collections:
             collection = self._client.get_collection(name)
         except Gone:
             return []
-        if restore:
-            return describe_differences(collection, self._restore(collection, model.reader, model.known))
-        return describe_differences(collection, right_settings(collection, model.reader, model.known))
+        right = right_settings(collection, model.reader, model.known)
+        if restore and not self._restore(collection, model.reader, right):
+            return []
+        return describe_differences(collection, right)
 
     def _restore(
-        self, collection: DescribedCollection, model: ReaderModel | None, known: bool
-    ) -> dict[str, Any]:
-        """Return the settings that were wrong, with their right values."""
-        right = right_settings(collection, model, known)
+        self, collection: DescribedCollection, model: ReaderModel | None, right: Mapping[str, Any]
+    ) -> bool:
+        """Give settings their right values. Return False if that is not possible, which is logged."""
         try:
             if right and model is not None:
                 require_known(model)
@@ -193,7 +312,8 @@ class Collections:
                 error,
                 extra=event("collection_changed_elsewhere", collection=collection.name, reason=str(error)),
             )
-        return right
+            return False
+        return True
 
     def empty(self, name: ChromaName, most: int) -> bool:
         """Delete at most ``most`` records of our collection of that name. Return whether others are left.
@@ -220,8 +340,8 @@ class Collections:
         with suppress(Foreign):
             if self._ours(self._client, name) is not None:
                 self._client.delete_collection(name)
-        if self.connection.supervisor:
-            self.connection.supervisor.state.forget(name)
+        if self.connection.server:
+            self.connection.server.supervision.forget(name)
 
     def delete_any(self, uuid: str) -> None:
         """Delete a collection of any owner: a person decided that."""
@@ -309,8 +429,8 @@ class Collections:
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
         """Restart our server if it died over a request, met a full disk, or hangs."""
-        if self.connection.supervisor:
-            self.connection.supervisor.trouble(name, error, lambda client: _count(self._find(client, name)))
+        if self.connection.server:
+            self.connection.server.trouble(name, error, lambda client: _count(self._find(client, name)))
 
 
 def _count(index: ChromaIndex | None) -> None:

@@ -16,7 +16,7 @@ from uuid import UUID
 from ingestor.chroma import processes
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.state import files
-from ingestor.state.lock import Lock, hold
+from ingestor.state.files import Lock, hold
 
 DATABASE = "chroma.sqlite3"
 _CHILDREN = ("chroma/child.py",)  # how we start a server

@@ -8,7 +8,6 @@ So lists that a record lacks are passed as None, too.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,14 +20,13 @@ from uuid import UUID
 import orjson
 
 from ingestor.chroma.client import INVALID, Client, DescribedCollection, Refused
-from ingestor.core.listings.pages import pages
+from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import LISTS
 from ingestor.model import Hit, Metadata, Record, RecordId
 from ingestor.ports import BadDocument, Gone, NeedsHuman
 
 SECONDS = 0.5  # of a request that writes; decision 0058 has the figures
 _FIRST = 100  # records, before anything is known
-_LARGEST = 2**63  # beyond it Chroma turns an integer into a float
 _TOO_LARGE = 413  # HTTP's status
 _QUOTA = re.compile(r"'(?P<what>[^']+)' exceeded quota limit")
 
@@ -120,60 +118,6 @@ def _untold(error: Refused) -> NeedsHuman:
     return NeedsHuman(f"Chroma: {error}; set chroma.quotas to what this server allows")
 
 
-def check_records(records: Sequence[Record]) -> None:
-    """Raises ValueError, naming the record: a defect of ours, not of the document."""
-    import numpy as np
-
-    check_ids([record.id for record in records])
-    for record in records:
-        if not np.isfinite(record.vector).all():
-            raise ValueError(f"record {record.id!r}: the vector holds NaN or infinity")
-        _check_text(record.id, record.text)
-        _check_metadata(record.id, record.metadata)
-
-
-def check_patches(patches: Sequence[tuple[RecordId, Metadata]]) -> None:
-    """Raises ValueError, naming the record."""
-    check_ids([name for name, _ in patches])
-    for name, metadata in patches:
-        _check_metadata(name, metadata)
-
-
-def check_ids(ids: Sequence[RecordId]) -> None:
-    """Raises ValueError if an id occurs twice: which one wins would depend on the batches."""
-    if len(set(ids)) < len(ids):
-        repeated = sorted({name for name in ids if ids.count(name) > 1})
-        raise ValueError(f"records named twice in one call: {', '.join(map(repr, repeated))}")
-
-
-def _check_metadata(name: RecordId, metadata: Metadata) -> None:
-    _check_text(name, *metadata)
-    _check_text(name, *[value for value in metadata.values() if isinstance(value, str)])
-    for key, value in metadata.items():
-        if value is None or isinstance(value, str):
-            continue
-        if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-            _check_text(name, *value)
-        elif not _storable(value):
-            raise ValueError(f"record {name!r}: {key} = {value!r} can't be stored")
-
-
-def _storable(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, int) and -_LARGEST <= value < _LARGEST
-
-
-def _check_text(name: RecordId, *texts: str) -> None:
-    if "".join(texts).isascii():
-        return
-    for text in texts:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f"record {name!r}: lone surrogate at {error.start} of {text[:40]!r}") from error
-
-
 if TYPE_CHECKING:
     from ingestor.model import Vector, Vectors
 
@@ -209,7 +153,10 @@ class ChromaIndex:
         return str(self._uuid)
 
     def upsert(self, records: Sequence[Record]) -> None:
-        check_records(records)
+        from numpy import isfinite
+
+        if unsound := [record.id for record in records if not isfinite(record.vector).all()]:
+            raise ValueError(f"record {unsound[0]!r}: the vector holds NaN or infinity")
         most = self._client.quotas.metadata_keys  # servers that have this quota keep no lists
         without: Metadata = dict.fromkeys(LISTS) if most is None else {}
         first, *others = rounds([(r.id, {**without, **r.metadata}) for r in records], most)
@@ -232,7 +179,6 @@ class ChromaIndex:
         )
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
-        check_patches(metadata)
         most = self._most_written(_PATCHES)
         for rows in rounds(metadata, self._client.quotas.metadata_keys):
             for batch in _batches(rows, lambda row: len(orjson.dumps(dict(row[1]))), lambda: most):

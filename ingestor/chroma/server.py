@@ -13,22 +13,23 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from ingestor.chroma import processes
-from ingestor.chroma.client import Client
-from ingestor.chroma.folder import REMEDY, claim, is_damage
+from ingestor.chroma.client import Client, Full, Unanswered
+from ingestor.chroma.folder import REMEDY, claim, is_damage, is_full
+from ingestor.chroma.processes import free_port
 from ingestor.chroma.supervision import Look, ServerEvent, Supervision
 from ingestor.config.servers import local_address
 from ingestor.confinement.python_child import processor_seconds, python_child
 from ingestor.confinement.walls import describe
+from ingestor.core.entries import ChromaName
 from ingestor.core.events import event
-from ingestor.ports import NeedsHuman, Transient
-from ingestor.state.files import full_disk, open_own
-from ingestor.state.lock import Lock
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.state.files import Lock, full_disk, open_own
 
 log = logging.getLogger("ingestor")
 
@@ -37,10 +38,17 @@ _START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and lon
 _PORT_PATIENCE = 3.0  # seconds for a taken port on which nobody listens
 _MOMENT = 0.02  # seconds
 _ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
+STOP_PATIENCE = 30.0  # seconds from SIGTERM to SIGKILL
 _LAST_BREATH = 2.0  # seconds for an unresponsive process to end
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 _PASSED = frozenset({"MALLOC_ARENA_MAX", "RAYON_NUM_THREADS", "RUST_BACKTRACE", "TOKIO_WORKER_THREADS"})
 _QUIET = {"RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
+LOCAL = "127.0.0.1"
+PATIENCE = 60.0  # seconds that a request may take
+LOOK_EVERY = 5.0  # seconds between two looks at the server
+LAST_WORD = 15.0  # seconds to answer a small request, after another one timed out
+STARTS, START_PATIENCE = 5, 30.0  # attempts to start it; seconds in which another one is made
+UNUSABLE = (Transient, Gone, Torn, NeedsHuman)  # what Chroma answers for a collection
 _LOG_SIZE = 10_000_000  # bytes, beyond which the log is truncated
 
 
@@ -56,20 +64,17 @@ class ChromaServer:
         *,
         tokens: Sequence[tuple[str | None, str]] = (),
         names: Sequence[str] = (),
-        hanging_after: float = 60.0,
-        stop_patience: float = 30.0,
     ) -> None:
         """Describe a server; nothing is started here.
 
         ``tokens``: see guarding/guard_rules.py. ``names``: names of hosts besides localhost and ``host``.
-        ``hanging_after``: see Supervision. ``stop_patience``: seconds from SIGTERM to SIGKILL.
         """
         self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
         self.tokens, self.names = tuple(tokens), [host, *names]
         self.secret = secrets.token_hex(32)  # what our own requests carry; nobody else may change anything
         self.level = ""  # how the port is guarded, in words; "" before the first start
-        self.supervision = Supervision(hanging_after)
-        self._stop_patience = stop_patience
+        self.supervision = Supervision()
+        self._looked, self._complaint = time.monotonic(), ""
         self._lock: Lock | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: socket.socket | None = None  # its end tells the child that the parent ended
@@ -238,9 +243,12 @@ class ChromaServer:
         return heard
 
     def _answers(self) -> bool:
-        host = local_address(self.host)
-        with Client(host, self.port, token=self.secret, timeout=_ANSWER_TIMEOUT) as client:
+        with self.connect(_ANSWER_TIMEOUT) as client:
             return client.is_alive()
+
+    def connect(self, timeout: float = PATIENCE) -> Client:
+        host = local_address(self.host)
+        return Client(host, self.port, token=self.secret, timeout=timeout, folder=self.path)
 
     def _end(self) -> None:
         self.supervision.move(ServerEvent.STOP)
@@ -251,13 +259,119 @@ class ChromaServer:
             self._lock.note("")
         process.terminate()
         try:
-            process.wait(self._stop_patience)
+            process.wait(STOP_PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
+
+    # --- kept up, by the judgement of ``supervision`` ---
+
+    @property
+    def restarts(self) -> int:
+        """Count the restarts; what Chroma holds is unknown after each."""
+        return max(0, self.supervision.starts - 1)
+
+    def start_patiently(self) -> None:
+        """Start it, with retries. Raises what the last attempt raised."""
+        until = time.monotonic() + START_PATIENCE
+        for _ in range(STARTS - 1):
+            try:
+                return self.start()
+            except Transient as error:
+                if time.monotonic() > until:
+                    raise
+                _log_down(error, logging.WARNING)
+        return self.start()
+
+    def tick(self) -> None:
+        """Call regularly: restarts the server if it died or hangs."""
+        if time.monotonic() - self._looked >= LOOK_EVERY:
+            self._looked = time.monotonic()
+            self.revived()
+
+    def revived(self) -> str | None:
+        """Restart the server if it died or hangs. Return why, or None."""
+        reason = self.poll()
+        if reason is not None:
+            self._revive(reason)
+        return reason
+
+    def trouble(self, name: ChromaName, error: Exception, ask: Callable[[Client], object]) -> None:
+        """Restart the server if it died over a request for a collection, met a full disk, or hangs.
+
+        Measured on 1.5.9: some torn files crash it at every load. A few writes after it met a full disk
+        it only answers heartbeats until it is restarted, even if there is space again.
+
+        ``ask``: makes a small request for the collection.
+        """
+        reason = self.poll()
+        if reason is not None and self.crashed:
+            self.supervision.note_death(name)
+        if reason is None and isinstance(error, Full):
+            full = is_full(self.path)
+            reason = self.supervision.stuck("the disk was full" if full else "the database is not writable")
+        if reason is None and isinstance(error, Unanswered):
+            before = self.look()
+            if self._answers_request(ask):
+                self.supervision.note_answer(name)
+            elif (reason := self.supervision.note_silence(name, before, self.look())) is None:
+                log.info(
+                    "Chroma is busy with collection %s: waiting longer for an answer",
+                    name,
+                    extra=event("chroma_slow", collection=str(name)),
+                )
+        if reason is not None:
+            self._revive(reason)
+
+    def _answers_request(self, ask: Callable[[Client], object]) -> bool:
+        with self.connect(LAST_WORD) as client:
+            try:
+                ask(client)
+            except Unanswered:
+                return False
+            except UNUSABLE:
+                pass
+        return True
+
+    def test(self, name: ChromaName, use: Callable[[Client], None]) -> None:
+        """Find out whether a collection crashes Chroma. Readers wait meanwhile.
+
+        A private server is asked, so that no other request can be the cause. ``use``: reads the collection
+        and writes a record of it again. Raises Torn if Chroma reports that the collection is damaged.
+        """
+        self.stop()
+        alone = ChromaServer(self.path, LOCAL, free_port(LOCAL), self.log_path)
+        try:
+            with alone, alone.connect() as client:
+                try:
+                    use(client)
+                except Transient:
+                    if alone.poll() is not None and alone.crashed:
+                        self.supervision.fatal.add(name)
+        finally:
+            self._revive(f"stopped to test whether collection {name} crashes the server")
+
+    def _revive(self, reason: str) -> None:
+        """Restart the server; after an error the next tick retries."""
+        if not self._complaint:
+            log.error("restarting Chroma: %s", reason, extra=event("chroma_restarted", reason=reason))
+        try:
+            self.restart()
+        except (Transient, NeedsHuman, OSError) as error:
+            if self._complaint != str(error):
+                _log_down(error, logging.ERROR)
+            self._complaint = str(error)
+            return
+        log.info("Chroma is up again", extra=event("chroma_up"))
+        self._complaint = ""
+
+
+def _log_down(error: Exception, level: int) -> None:
+    down = event("chroma_down", reason=str(error))
+    log.log(level, "Chroma did not start, will retry: %s", error, extra=down)
 
 
 def _level(

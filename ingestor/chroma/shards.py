@@ -1,7 +1,7 @@
 """A collection as the list of its shards in Chroma, written and searched as a single index.
 
-Records are divided by ``core.shards``. A question goes to all shards, and the best hits of all are kept. The
-distance of a record to a question does not depend on the other records. The lexical index counts over the
+Records are divided by ``entries.shard_of``. A question goes to all shards, and the best hits of all are kept.
+The distance of a record to a question does not depend on the other records. The lexical index counts over the
 whole collection, so scores equal the scores of a collection in one piece.
 """
 
@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ingestor.chroma.index import ChromaIndex
-from ingestor.core.shards import shard_of
+from ingestor.core.entries import shard_of
 from ingestor.model import Hit, Metadata, Record, RecordId
 from ingestor.ports import Gone, Index, Torn, Transient
 

@@ -27,7 +27,7 @@ from ingestor.config.options import Check, Mapped
 from ingestor.config.servers import Chroma, Embedded, Http, RemoteChroma, Supervised
 from ingestor.config.workers import THREADS, Workers
 from ingestor.config.yaml_tree import ConfigTree, Where
-from ingestor.core.shards import shard_names
+from ingestor.core.entries import shard_names
 from ingestor.http_server.access import LEAST_TOKEN, is_guessable, is_loopback
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName

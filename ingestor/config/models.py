@@ -18,8 +18,8 @@ from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, mod
 from ingestor.config.servers import Chroma, Embedded, Http, Search, Supervised
 from ingestor.config.workers import THREADS, Workers
 from ingestor.core.content_types import EXTENSIONS, PARSERS, TEXT_KINDS, is_text
+from ingestor.core.entries import MOST
 from ingestor.core.metadata_keys import KEYS, NEEDED, Profile
-from ingestor.core.shards import MOST
 from ingestor.http_server.access import is_loopback
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName, Value

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, NewType
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NewType
 
 from ingestor.core.completeness import Shortfall
 from ingestor.core.decisions import Failure
 from ingestor.core.document_state import State, state_of
-from ingestor.core.shards import shard_names
 from ingestor.model import CollectionName, DocumentId, Item, Known, SourceName
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class CollectionRow:
     """The row of a collection.
 
     ``extra_keys``: every non-standard metadata key that was ever written to the collection.
-    ``generations``: generations that the collection may have now, see core/generation.py.
+    ``generations``: generations that the collection may have now, see core/backend.py.
     ``uuids``: of its shards.
     """
 
@@ -141,6 +141,7 @@ class Renewal:
 
 
 Role = Literal["staging", "live", "previous", "deleted"]
+Choices = Mapping[str, Any]  # what the documents of an edition are made by: see rechunk/recipes.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class Edition:
     name: EditionName  # its name in the journal
     serves: CollectionName  # the name that readers use
     role: Role = "live"
-    choices: str | None = None  # JSON: what its documents are made by (see rechunk/recipes.py)
+    choices: Choices | None = None  # None if unknown
     since: float = 0.0  # POSIX seconds: when it took on this role
     embedder: str | None = None
     uuids: tuple[str, ...] = ()  # of its shards in Chroma; empty before it is made
@@ -162,7 +163,7 @@ class Edition:
     @property
     def shards(self) -> int:
         """Number of collections in Chroma that hold the edition."""
-        return 1 if self.choices is None else int(json.loads(self.choices).get("shards", 1))
+        return int((self.choices or {}).get("shards", 1))
 
     @property
     def places(self) -> tuple[tuple[str, ChromaName], ...]:
@@ -177,3 +178,33 @@ class Edition:
         if self.role == "live":
             return ChromaName(self.serves)
         return ChromaName(f"{self.name}--1" if str(self.name) == self.serves else self.name)
+
+
+MOST = 64  # shards of a collection
+_BETWEEN = "+"  # the UUIDs of the shards, in columns of the journal and the lexical index
+
+
+# A collection can be made of several shards, each a collection in Chroma. A record is in the shard given by
+# the hash of its document's id. The id stays when a document is renamed, so its records stay where they are.
+# Names carry the number of shards, so that no reader takes a part for all.
+
+
+def shard_of(id_: str, shards: int) -> int:
+    """Return the shard, from 0, for the id of a document or of a record."""
+    document = id_.partition("#")[0]
+    return int.from_bytes(blake2b(document.encode(), digest_size=8).digest()) % shards
+
+
+def shard_names(name: str, shards: int) -> tuple[str, ...]:
+    """The names in Chroma of the shards of a collection; its own name if it has one shard."""
+    return tuple(f"{name}-{number}-of-{shards}" for number in range(shards)) if shards > 1 else (name,)
+
+
+def join(uuids: Sequence[str]) -> str:
+    """Join the UUIDs of all shards into one text; a single UUID is unchanged."""
+    return _BETWEEN.join(uuids)
+
+
+def separate(joined: str | None) -> tuple[str, ...]:
+    """Return the UUIDs that ``join`` joined; none of nothing."""
+    return tuple(joined.split(_BETWEEN)) if joined else ()

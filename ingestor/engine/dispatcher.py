@@ -13,7 +13,7 @@ from ingestor.engine.flight import AT_WORK, Flight, InFlight, Phase, Start
 from ingestor.engine.parts import EngineParts
 from ingestor.engine.workers import BEGUN, Lane
 from ingestor.model import SourceName
-from ingestor.state.queries.backlog import Backlog
+from ingestor.state.backlog import Backlog
 
 SMALL = 2**16  # bytes; so all that are begun ahead fit into 26 MB
 LARGE = 2 * 10**6  # bytes; such documents are heavy, as are those that exceeded the time of a first attempt

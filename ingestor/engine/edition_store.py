@@ -7,32 +7,25 @@ journal before anything is written. If a copy of this state wrote it elsewhere, 
 """
 
 import logging
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-import numpy as np
-
 from ingestor.chroma.shards import Shards, blame
-from ingestor.core.backend import Backend, Model
-from ingestor.core.entries import ChromaName, Edition, EditionName, Renewal
+from ingestor.core.backend import NOWHERE, Backend, Home, Model, generation_of, home_of, judge
+from ingestor.core.entries import ChromaName, Edition, EditionName, Renewal, shard_of
 from ingestor.core.events import event
-from ingestor.core.fingerprint import metadata_digest, round_to_half, text_digest, vector_digest
-from ingestor.core.generation import NOWHERE, Home, generation_of, home_of, judge
-from ingestor.core.listings.key_set import KeySet
-from ingestor.core.listings.pages import pages
 from ingestor.core.metadata_keys import KEYS
-from ingestor.core.shards import shard_of
+from ingestor.engine.comparison import compare, mend, note_keys
 from ingestor.engine.protocol import renew
 from ingestor.lexical.file import Unusable, Uuids
 from ingestor.lexical.filling import Upkeep
 from ingestor.lexical.index import LexicalIndex
-from ingestor.model import Known, Metadata, Record, RecordId, Vector
-from ingestor.pipeline.prepare import Prepared, record_id
+from ingestor.model import Metadata, Record, RecordId
+from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Index, NeedsHuman, Transient
-from ingestor.state.editions import Editions, Requests
+from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.queries.reports import kept_records
 from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
@@ -71,77 +64,20 @@ def _rename(backend: Backend, uuid: str, name: ChromaName) -> None:
     raise Transient(f"a client makes a collection {name!r} again and again; stop it while names are swapped")
 
 
-LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
-FEW_STALE = 0.1  # of the records: up to this share they are written again in place
-_PAGE = 500  # records
+def restore_order(journal: Journal, index: "EditionIndex", edition: Edition) -> str | None:
+    """Compare an edition with the journal after a restore of either; see ``comparison``.
 
-
-def restore_order(journal: Journal, index: Index, collection: EditionName) -> str | None:
-    """Make documents due whose records differ from the journal, and delete records of no document.
-
-    After a restore of either side each record may be older or newer than the journal, and there may be
-    records of documents that the journal does not know. Documents whose records differ are written again,
-    with cached vectors.
-
-    Metadata keys that the journal does not know are noted, so that the next write of a record removes them:
-    Chroma merges metadata. Returns why all records should go into a new collection, or None: Chroma's search
-    loses records after many were replaced in place. Raises what the index raises; everything may be repeated.
+    Documents whose records differ are written again, with cached vectors. Returns why all records should go
+    into a new collection, or None: Chroma's search loses records after many were replaced in place.
     """
-    seen, keys, rows, wrong, known = KeySet(), set[str](), set[int](), 0, 0
-    for page in pages(kept_records(journal, collection), _PAGE):
-        expected = {record_id(kept.document_id, kept.known.slot): kept for kept in page}
-        records = {record.id: record for record in index.read([*expected], vectors=True)}
-        seen.update(records)
-        known += len(expected)
-        keys |= other_keys(record.metadata for record in records.values())
-        for id_, kept in expected.items():
-            record = records.get(id_)
-            if record is None or is_stale(record, kept.known) or has_other_metadata(record, kept.known):
-                rows.add(kept.row)
-                wrong += 1
-    note_keys(journal, collection, keys)
-    if rows:
-        journal.doubt(collection, sorted(rows))
-    orphans = sorted(map(RecordId, seen.absent(index.ids())))
-    index.drop(orphans)
+    found = compare(journal, index.parts, edition)
+    mend(journal, index.parts, edition.name, found)
+    wrong = len(found.missing) + len(found.stale) + len(found.wrong_metadata)
     words = "collection %s compared: %s wrong or missing, rewriting; %s without a document deleted"
-    about = event("collection_compared", collection=str(collection), records=wrong, dropped=len(orphans))
-    log.warning(words, collection, counted(wrong, "record"), len(orphans), extra=about)
-    differing = wrong + len(orphans)
-    if differing <= FEW_STALE * known:
-        return None
-    return f"{differing:,} of {counted(known, 'record')} differ from what was written"
-
-
-def is_stale(record: Record, known: Known) -> bool:
-    """Whether text or vector of a record differ from those written, as far as the journal knows."""
-    if known.unsure or known.text_key != text_digest(record.text):
-        return True
-    restored = round_to_half(record.vector)
-    same = vector_digest(restored) == known.vector_digest and are_alike(restored, record.vector)
-    return bool(known.vector_digest) and not same
-
-
-def has_other_metadata(record: Record, known: Known) -> bool:
-    return known.meta_key != metadata_digest(record.metadata)
-
-
-def are_alike(written: Vector, found: Vector) -> bool:
-    """Whether two vectors are equal but for the last bits, which Chroma's arithmetic changes."""
-    return written.shape == found.shape and np.allclose(written, found, rtol=LAST_BITS, atol=TINY)
-
-
-def other_keys(metadata: Iterable[Metadata]) -> set[str]:
-    """Return the non-standard metadata keys of these records."""
-    return {key for each in metadata for key in each} - KEYS
-
-
-def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> frozenset[str]:
-    """Note metadata keys of a collection's records, so that writing a record removes them. Return all."""
-    row = Editions(journal).row(collection)
-    if not keys <= row.extra_keys:
-        Editions(journal).note(collection, replace(row, extra_keys=row.extra_keys | keys))
-    return row.extra_keys | keys
+    numbers = {"records": wrong, "dropped": len(found.orphaned)}
+    about = event("collection_compared", collection=str(edition.name), **numbers)
+    log.warning(words, edition.name, counted(wrong, "record"), len(found.orphaned), extra=about)
+    return found.too_many(wrong + len(found.orphaned))
 
 
 class EditionIndex(Shards[Index]):
@@ -229,13 +165,13 @@ class EditionStore:
             with blame(number, len(places)):
                 if reason := self._chroma.look(place):
                     reasons.append(f"{place}: {reason}" if len(places) > 1 else reason)
-        self._editions.note_reach(name, "; ".join(reasons) or None)
+        Notices(self._journal).put("reach", name, "; ".join(reasons))
 
     def extra_keys(self, name: EditionName, batch: Sequence[Prepared]) -> frozenset[str]:
         """Return the non-standard metadata keys that were ever written to it, with those of ``batch``."""
         metas = [record.metadata for each in batch for record in each.records]
         metas += [metadata for each in batch for _, metadata in each.patches]
-        return note_keys(self._journal, name, other_keys(metas))
+        return note_keys(self._journal, name, {key for each in metas for key in each} - KEYS)
 
     def note_failure(self, name: EditionName, error: Exception) -> None:
         """Open the collection again next time: the handle may be stale.
@@ -325,7 +261,7 @@ class EditionStore:
         if compared:
             words = "collection %s: a backup of Chroma or the journal was restored; comparing records"
             log.warning(words, edition.serves, extra=event("collection_compared", collection=edition.serves))
-            why = restore_order(self._journal, index, name)
+            why = restore_order(self._journal, index, edition)
             if why is not None and edition.role == "live":
                 Requests(self._journal).put("rebuild", edition.serves, why)
                 Requests(self._journal).arrange()

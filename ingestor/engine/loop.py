@@ -21,7 +21,7 @@ from ingestor.engine.workers import Outcome
 from ingestor.model import SourceName
 from ingestor.pipeline.listing import Source, want
 from ingestor.pipeline.prepare import Job, Predecessor
-from ingestor.state.queries.backlog import Backlog, predecessor, still_wanted, without_heirs
+from ingestor.state.backlog import Backlog, predecessor, still_wanted, without_heirs
 from ingestor.state.sources import SourceRows
 
 log = logging.getLogger("ingestor")

@@ -26,7 +26,7 @@ from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Prepared, withdraw
 from ingestor.ports import NeedsHuman, Stale, Unsupported
 from ingestor.state.editions import Notices
-from ingestor.state.queries.browsing import source_of
+from ingestor.state.reports import source_of
 from ingestor.state.sources import SourceRows, WithdrawalGuard
 
 log = logging.getLogger("ingestor")

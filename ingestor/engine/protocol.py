@@ -4,7 +4,7 @@ Slots are *in doubt* (``unsure`` in the journal) before the index is written. So
 no record that the journal does not know, and no document that wrongly counts as settled. Every step is
 idempotent.
 
-Each write also renews the collection's generation (core/generation.py): the journal expects the new one
+Each write also renews the collection's generation (core/backend.py): the journal expects the new one
 before the collection gets it, and the old one no longer once the records are written. A write of several
 requests renews it again at its end, so that no half of it has the generation of the whole.
 """
@@ -15,8 +15,8 @@ from functools import partial
 from secrets import token_hex
 from typing import TypeVar
 
+from ingestor.core.backend import Home, generation_of, judge, stamp
 from ingestor.core.entries import EditionName, Entry, Intent, Renewal
-from ingestor.core.generation import Home, generation_of, judge, stamp
 from ingestor.model import Metadata, Record
 from ingestor.pipeline.prepare import Prepared, record_id
 from ingestor.ports import Index, Transient

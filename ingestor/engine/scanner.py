@@ -1,6 +1,6 @@
 """The watch of each source: when the source is listed, and what becomes of its listing.
 
-A watch is a state machine with the table MOVES. What follows from a listing is decided in core/reconcile.py;
+A watch is a state machine with the table MOVES. What follows from a listing is decided in core/listings.py;
 the scanner carries it out in the journal. All methods belong to the engine's thread.
 """
 
@@ -16,15 +16,14 @@ from ingestor.core.decisions import QueueTurns, Scope
 from ingestor.core.entries import EditionName, Feed, SourceRow
 from ingestor.core.errors import Stopped, delay, describe
 from ingestor.core.events import Event, event
-from ingestor.core.reconcile import Action, Conclude, Hold, Identify, ListAgain, Listing, Observe, reconcile
+from ingestor.core.listings import Action, Conclude, Hold, Identify, ListAgain, Listing, Observe, reconcile
 from ingestor.engine.parts import EngineParts
 from ingestor.engine.workers import Outcome
 from ingestor.model import Hint, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Progress, Source
 from ingestor.ports import NeedsHuman, Transient, Watchable
-from ingestor.state.listings import LastListing
-from ingestor.state.sources import SourceRows
+from ingestor.state.sources import LastListing, SourceRows
 
 log = logging.getLogger("ingestor")
 

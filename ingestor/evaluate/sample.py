@@ -10,7 +10,7 @@ from time import monotonic
 from ingestor.core.decisions import Scope
 from ingestor.core.errors import describe
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.listings.comparison import VersionTable
+from ingestor.core.listings import VersionTable
 from ingestor.model import Document, Item, SourceName
 from ingestor.pipeline import limits, listing
 from ingestor.pipeline.limits import until_readable

@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from ingestor.core.shards import join
+from ingestor.core.entries import join
 from ingestor.lexical.file import Unusable, Uuids
 from ingestor.model import Record, RecordId
 from ingestor.units import counted
 
 if TYPE_CHECKING:
-    from ingestor.core.listings.key_set import KeySet
+    from ingestor.core.listings import KeySet
 
 T = TypeVar("T")
 

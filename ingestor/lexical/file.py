@@ -16,8 +16,8 @@ from zlib import crc32
 
 import Stemmer
 
+from ingestor.core.entries import join, separate
 from ingestor.core.events import event
-from ingestor.core.shards import join, separate
 from ingestor.lexical import rules, tables
 from ingestor.ports import Transient
 from ingestor.state.files import refuse_link

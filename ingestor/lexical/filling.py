@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import islice
 
 from ingestor.core.events import event
-from ingestor.core.listings.key_set import KeySet
+from ingestor.core.listings import KeySet
 from ingestor.lexical.file import LexicalFile, Unusable, Uuids
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import RecordId

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.listings.pages import pages
+from ingestor.core.listings import pages
 from ingestor.lexical.file import LexicalFile, Uuids
 from ingestor.lexical.tables import change_vocabulary
 from ingestor.lexical.terms import primary, terms

@@ -10,7 +10,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from ingestor.core.listings.pages import pages
+from ingestor.core.listings import pages
 
 SHORTEST = 4  # letters of a word that is corrected
 _PAGE = 500  # terms in one statement

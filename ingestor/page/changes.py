@@ -28,8 +28,7 @@ from ingestor.queries.changes import approve, roll_back
 from ingestor.queries.documents import history
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
-from ingestor.state.queries.browsing import failed_rows, named
-from ingestor.state.queries.history import FEW
+from ingestor.state.reports import FEW, failed_rows, named
 from ingestor.units import counted
 
 LONGEST = 4_000_000  # bytes of a plan's output that are read

@@ -21,16 +21,16 @@ from ingestor.search.values import title_of
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.editions import all_editions
-from ingestor.state.queries.browsing import (
+from ingestor.state.reports import (
     DocumentQuery,
     DocumentRow,
     Place,
     Which,
     first_slots,
+    happened,
     one_of,
     page_of,
 )
-from ingestor.state.queries.history import happened
 
 PAGE = 100  # documents
 NATURALLY = 20_000  # documents; among more, names are sorted as they are spelt

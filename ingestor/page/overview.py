@@ -15,16 +15,17 @@ from typing import Any
 from markupsafe import Markup
 from starlette.requests import Request
 
+from ingestor.core.entries import Choices
 from ingestor.evaluate import kept
 from ingestor.http_server.requests import RequestProblem
 from ingestor.page import figures
 from ingestor.page.figures import CollectionFacts, ShownCollection, ShownSource, SourceFacts, number, span
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
-from ingestor.rechunk.recipes import strategies_and_model, unpacked
+from ingestor.rechunk.recipes import strategies_and_model
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.editions import all_editions, notices
-from ingestor.state.queries.browsing import failures, reasons
+from ingestor.state.reports import failures, reasons
 from ingestor.state.sources import reasons_for_keeping, states
 
 FAILURES = 10  # that the overview names
@@ -98,10 +99,10 @@ def _records(daemon: DaemonView, uuids: Sequence[str]) -> int | None:
         return None
 
 
-def _means(choices: str | None) -> str:
+def _means(choices: Choices | None) -> str:
     if choices is None:
         return ""
-    strategies, model = strategies_and_model(unpacked(choices))
+    strategies, model = strategies_and_model(choices)
     return ", ".join([*sorted(set(strategies)), model])
 
 

@@ -38,7 +38,7 @@ from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import answer_question, collection_of, problems
 from ingestor.state.editions import searchable
 from ingestor.state.journal import sources_of
-from ingestor.state.queries.browsing import rows_of
+from ingestor.state.reports import rows_of
 
 CHOICES = ("all", *MODES)
 EXAMPLE = '{"language": "en"}'

@@ -16,8 +16,8 @@ BySource = Counter[tuple[str, str]]
 
 # rebuilt: written into an edition that is built to replace another. recut: nothing of the document changed,
 # but the statistic of its collection did. unchanged: its records stay, or only their metadata changes.
-# withdrawn: its content cannot be read, its records are deleted.
-Kind = Literal["added", "changed", "moved", "rebuilt", "recut", "unchanged", "withdrawn"]
+# withdrawn: its content cannot be read, its records are deleted. removed: its source no longer has it.
+Kind = Literal["added", "changed", "moved", "rebuilt", "recut", "unchanged", "withdrawn", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,10 @@ class WriteDocument:
     patched: int = 0
     dropped: int = 0
 
-
-@dataclass(frozen=True, slots=True)
-class RemoveDocument:
-    """The deletion of all records of a document that its source no longer has."""
-
-    dropped: int
-
-
-Action = WriteDocument | RemoveDocument
+    @property
+    def records(self) -> Counter[str]:
+        """Return how many records the action adds, replaces, patches and drops."""
+        return Counter(added=self.added, replaced=self.replaced, patched=self.patched, dropped=self.dropped)
 
 
 def write_of(prepared: Prepared, *, building: bool) -> WriteDocument:
@@ -69,21 +64,11 @@ def _kind(prepared: Prepared, building: bool) -> Kind:
     return "recut" if prepared.entry.state == "settled" else "changed"
 
 
-def records_of(action: Action) -> Counter[str]:
-    """Return how many records the action adds, replaces, patches and drops."""
-    if isinstance(action, RemoveDocument):
-        return Counter(dropped=action.dropped)
-    return Counter(
-        added=action.added, replaced=action.replaced, patched=action.patched, dropped=action.dropped
-    )
-
-
-def tally_of(action: Action) -> Counter[str]:
+def tally_of(action: WriteDocument) -> Counter[str]:
     """Return what an action adds to the counts since the start: documents by kind, and ``records_...``."""
-    counted = Counter({f"records_{name}": number for name, number in records_of(action).items() if number})
-    kind = "removed" if isinstance(action, RemoveDocument) else action.kind
-    if kind not in ("unchanged", "withdrawn"):
-        counted[kind] += 1
+    counted = Counter({f"records_{name}": number for name, number in action.records.items() if number})
+    if action.kind not in ("unchanged", "withdrawn"):
+        counted[action.kind] += 1
     return counted
 
 

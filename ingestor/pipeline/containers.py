@@ -26,7 +26,7 @@ from ingestor.archives.members import DEEPEST, budget
 from ingestor.archives.unpack import Unpacked, is_document, may_hold
 from ingestor.core.errors import describe
 from ingestor.core.fingerprint import combine
-from ingestor.core.listings.comparison import Versions
+from ingestor.core.listings import Versions
 from ingestor.model import HOLDER, INSIDE, Blob, Item
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from ingestor.sandbox.pool import Defect

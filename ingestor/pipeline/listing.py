@@ -5,16 +5,14 @@ from dataclasses import dataclass
 
 from ingestor.core.decisions import Changes, QueueTurns, Scope
 from ingestor.core.entries import EditionName, Feed
-from ingestor.core.listings.comparison import KnownVersions, ListingComparison, Versions
-from ingestor.core.listings.pages import pages
-from ingestor.core.reconcile import Action, Listing, Observe
+from ingestor.core.listings import Action, KnownVersions, Listing, ListingComparison, Observe, Versions, pages
 from ingestor.model import INSIDE, Item, SourceName
 from ingestor.pipeline.containers import outside
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Connector, Identified, PartialScan, Scoped, Trackable, Transient
 from ingestor.state.journal import Journal
-from ingestor.state.listings import PageStore
-from ingestor.state.queries.browsing import parsers_of
+from ingestor.state.reports import parsers_of
+from ingestor.state.sources import PageStore
 
 _PAGE = 500  # items compared at once
 

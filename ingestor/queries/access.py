@@ -20,10 +20,17 @@ from ingestor.core.entries import Edition
 from ingestor.model import CollectionName
 from ingestor.ports import IngestorError, NeedsHuman, Transient
 from ingestor.state.editions import Editions, uuids_of
-from ingestor.state.files import chroma_log_path, journal_path, lock_path
+from ingestor.state.files import (
+    Locked,
+    chroma_log_path,
+    held,
+    journal_path,
+    lock_path,
+    noted,
+    retry_until_free,
+)
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
-from ingestor.state.lock import Locked, held, noted, retry_until_free
 
 if TYPE_CHECKING:
     from ingestor.chroma.backend import Collections
@@ -82,8 +89,7 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
     ``patience``: seconds to wait while Chroma starts or another command uses it; PATIENCE if None. Raises
     Locked after that, NeedsHuman if Chroma cannot be shared.
     """
-    from ingestor.chroma.backend import opened
-    from ingestor.chroma.collections import Ownership
+    from ingestor.chroma.backend import Ownership, opened
 
     def enter(stack: ExitStack) -> Collections:
         running = is_running(config)

@@ -15,32 +15,42 @@ from ingestor.ports import NeedsHuman, Transient
 from ingestor.queries.access import BadRequest, collections_of, is_running, journal_of, no_collection
 from ingestor.queries.status import undone
 from ingestor.rechunk import policy
-from ingestor.rechunk.policy import Decision
 from ingestor.rechunk.recipes import Change, asking_prices, described_otherwise
 from ingestor.rechunk.swap import situation
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import Reports
 from ingestor.units import counted, in_words
 
 PATIENCE = 30.0  # seconds that a daemon may take to carry out a request
-# seconds that a daemon may take to carry out a request
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionChange:
+    """Changes of a collection that a changed config means.
+
+    ``metadata``: another choice of metadata keys. ``swap``: whether a second collection is built, which then
+    takes the name. ``chunks``: records of the documents that change. ``waits``: why `apply` is needed.
+    """
+
+    collection: CollectionName
+    changes: tuple[Change, ...] = ()
+    metadata: Change | None = None
+    swap: bool = False
+    chunks: int = 0
+    waits: str | None = None
+
+    @property
+    def says_anything(self) -> bool:
+        return bool(self.changes or self.swap or self.metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Consequence of a config for a collection. ``waits``: why it needs ``apply``; "" if it does not.
+    """Consequence of a config for a collection, as if it were approved."""
 
-    ``another``: whether a second collection is built to replace the first.
-    """
-
-    serves: CollectionName
     edition: EditionName  # to which the documents would be written
-    decision: Decision  # as if it were approved
-    another: bool
-    chunks: int  # records of the sources that change
-    waits: str
-    described: Change | None = None  # which metadata keys records carry
+    change: CollectionChange
 
 
 def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
@@ -54,15 +64,9 @@ def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
     decision = policy.decide(replace(now, approved=policy.named(wanted), refused=None), settings)
     written = policy.editions_of(now, decision)[-1]
     described = described_otherwise(now.live, wanted) if now.live is not None and not now.empty else None
-    return Outlook(
-        serves,
-        edition=written.edition or EditionName(f"{serves}--new"),
-        decision=decision,
-        another=written.building,
-        chunks=now.chunks,
-        waits=policy.decide(now, settings).why,
-        described=described,
-    )
+    waits = policy.decide(now, settings).why or None
+    change = CollectionChange(serves, decision.changes, described, written.building, now.chunks, waits)
+    return Outlook(written.edition or EditionName(f"{serves}--new"), change)
 
 
 def approve(config: Config) -> list[str]:
@@ -70,11 +74,12 @@ def approve(config: Config) -> list[str]:
     approved = []
     with journal_of(config) as journal, rehearsed(config, journal) as seen:
         parts, requests = Parts(config, made_by(journal)), Requests(journal)
-        for found in outlook(parts, seen):
-            if found.waits or Notices(journal).get("waits", found.serves):
-                requests.put("approved", found.serves, policy.named(parts.wanted(found.serves)))
-                requests.put("refused", found.serves, None)
-                approved.append(f"{found.serves}: {', '.join(map(str, found.decision.changes))}")
+        for change in (each.change for each in outlook(parts, seen)):
+            serves = change.collection
+            if change.waits or Notices(journal).get("waits", serves):
+                requests.put("approved", serves, policy.named(parts.wanted(serves)))
+                requests.put("refused", serves, None)
+                approved.append(f"{serves}: {', '.join(map(str, change.changes))}")
         for name in gone_sources(config, journal):
             requests.put("prune", name, "yes")
             approved.append(f"source {name}: its documents are removed")

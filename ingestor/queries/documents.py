@@ -17,12 +17,10 @@ from ingestor.core.escape import raw
 from ingestor.model import INSIDE, Record, SourceName
 from ingestor.queries.access import BadRequest, collections_of, journal_of
 from ingestor.queries.search import UNDECODED
-from ingestor.rechunk.recipes import changes, described_otherwise, unpacked
+from ingestor.rechunk.recipes import changes, described_otherwise
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal, sources_of
-from ingestor.state.queries.browsing import all_keys, named
-from ingestor.state.queries.history import Event, happened, id_of
-from ingestor.state.queries.reports import Listed, Reports
+from ingestor.state.reports import Event, Listed, Reports, all_keys, happened, id_of, named
 from ingestor.units import counted
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ def explained(one: Event) -> Event:
     """Return an event of a collection with what changed in its config as the reason."""
     if one.after is None:
         return one
-    old, new = (unpacked(each) if each else None for each in (one.before, one.after))
+    old, new = one.before, one.after
     differences = [] if old is None or new is None else [*changes(old, new)]
     described = None if old is None or new is None else described_otherwise(old, new)
     reasons = [str(each) for each in (one.why, *differences, described) if each is not None]

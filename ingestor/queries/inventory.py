@@ -8,19 +8,17 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from ingestor.app.parts import here
-from ingestor.chroma.backend import Collections
-from ingestor.chroma.collections import Described
+from ingestor.chroma.backend import Collections, Described
 from ingestor.config.models import Config
-from ingestor.core.entries import ChromaName, Edition
-from ingestor.core.generation import HOME, pack
-from ingestor.core.shards import shard_names, shard_of
+from ingestor.core.backend import HOME, pack
+from ingestor.core.entries import ChromaName, Edition, shard_names, shard_of
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.queries.access import BadRequest, collections_of, journal_or_blank
-from ingestor.rechunk.recipes import strategies_and_model, unpacked
+from ingestor.rechunk.recipes import strategies_and_model
 from ingestor.state import files
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import Reports
 from ingestor.units import counted, in_words
 
 Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
@@ -172,7 +170,7 @@ def _one(config: Config, journal: Journal, found: Described, shard: _Shard | Non
     ours = found.owner == journal.owner
     known = shard.edition if ours and shard is not None else None
     role = known.role if known is not None else None
-    made_by = unpacked(known.choices) if known is not None and known.choices is not None else None
+    made_by = known.choices if known is not None else None
     documents = 0
     if known is not None and shard is not None:
         ids = Editions(journal).documents(known.name)

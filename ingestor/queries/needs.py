@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 _PAGE = 4096  # bytes, as SQLite has them
-_LINKS = 2 * 64 * 4 + 12  # bytes of a record's links in the graph: see GRAPH in chroma/collections.py
+_LINKS = 2 * 64 * 4 + 12  # bytes of a record's links in the graph: see GRAPH in chroma/backend.py
 _SMALL = 1000  # records, among which
 _EACH = 0.0025  # seconds of Chroma's processor go into another one, with all metadata keys
 _MORE = 0.0012  # seconds more for it with each doubling of the collection, for its place in the graph

@@ -24,10 +24,10 @@ from ingestor.core.decisions import Scope, after_failure
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.core.errors import describe
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.reconcile import Hold, Observe, reconcile
+from ingestor.core.listings import Hold, Observe, reconcile
 from ingestor.model import Chunking, Document, Fingerprint, SourceName, Sums, Vectors
 from ingestor.pipeline import limits, listing
-from ingestor.pipeline.actions import records_of, write_of
+from ingestor.pipeline.actions import write_of
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.limits import until_readable
 from ingestor.pipeline.listing import Source
@@ -35,40 +35,22 @@ from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
 from ingestor.ports import Chunker, Embed, NeedsHuman, Remote, Transient, Unsupported
 from ingestor.queries import needs
 from ingestor.queries.access import is_running, journal_or_blank
-from ingestor.queries.changes import outlook
+from ingestor.queries.changes import CollectionChange, outlook
 from ingestor.queries.inventory import unusable
 from ingestor.queries.needs import Needs
 from ingestor.queries.summary import DocumentCounts, RecordCounts
 from ingestor.rechunk import policy
-from ingestor.rechunk.recipes import Change, unpacked
 from ingestor.registry import find
+from ingestor.state.backlog import predecessor
 from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path
 from ingestor.state.journal import Journal
-from ingestor.state.listings import LastListing
-from ingestor.state.queries.backlog import predecessor
-from ingestor.state.queries.reports import Reports, Unsettled
-from ingestor.state.sources import SourceRows
+from ingestor.state.reports import Reports, Unsettled
+from ingestor.state.sources import LastListing, SourceRows
 
 MEASURED = 64  # texts embedded to measure the rate if none is known; the start weighs too much on fewer
 MOVING = ("added", "changed", "rebuilt", "removed")  # kinds that change a collection's statistic
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionChange:
-    """Changes of a collection that a changed config means.
-
-    ``metadata``: another choice of metadata keys. ``swap``: whether a second collection is built, which then
-    takes the name. ``chunks``: records of the documents that change. ``waits``: why `apply` is needed.
-    """
-
-    collection: str
-    changes: tuple[Change, ...] = ()
-    metadata: Change | None = None
-    swap: bool = False
-    chunks: int = 0
-    waits: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +189,7 @@ class Figures:
         """Add the action that writes a prepared document."""
         action = write_of(prepared, building=building)
         self.documents[action.kind] += 1
-        self.records.update(records_of(action))
+        self.records.update(action.records)
         share = action.added / max(1, len(prepared.records))
         self.text += share * sum(len(record.text.encode()) for record in prepared.records)
         self.metadata += share * sum(len(json.dumps(dict(record.metadata))) for record in prepared.records)
@@ -405,15 +387,13 @@ def make_plan(
         sources = [
             source
             for each in expected
-            for source in parts.sources(each.serves, each.edition, recorder, answers=dry_run, memory=memory)
+            for source in parts.sources(
+                each.change.collection, each.edition, recorder, answers=dry_run, memory=memory
+            )
         ]
-        before = {each.edition: live(each.serves) for each in expected if each.another}
+        before = {each.edition: live(each.change.collection) for each in expected if each.change.swap}
         replaced = {name: each.name for name, each in before.items()}
-        reduced = {
-            each.name
-            for each in before.values()
-            if parts.by(unpacked(each.choices) if each.choices else None) is None
-        }
+        reduced = {each.name for each in before.values() if parts.by(each.choices) is None}
         records = sum(reports.records(each.edition) for each in expected)  # now, where records are written
         beside = sum(map(reports.records, replaced.values()))  # which Chroma has loaded meanwhile
         sick, going = unusable(config, journal), leaving(config, journal)
@@ -442,18 +422,7 @@ def make_plan(
         embed=EmbeddingPlan(round(total.texts), tokens, rehearsal.exact),
         ask=AskingPlan(round(total.calls), round(total.prompt_tokens), round(total.cost, 6)),
         sources={name: DocumentCounts(**each.documents) for name, each in rehearsal.by_source.items()},
-        changes=tuple(
-            CollectionChange(
-                each.serves,
-                tuple(each.decision.changes),
-                each.described or None,
-                each.another,
-                each.chunks,
-                each.waits or None,
-            )
-            for each in expected
-            if each.decision.changes or each.another or each.described
-        ),
+        changes=tuple(each.change for each in expected if each.change.says_anything),
         leaving=staying,
         renamed={str(old): str(new) for old, new in renames.items()},
         cost=policy.cost(tokens, config.rechunk),

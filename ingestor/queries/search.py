@@ -27,12 +27,11 @@ from ingestor.queries.access import (
     live_editions,
     no_collection,
 )
-from ingestor.rechunk.recipes import profile_of, unpacked
+from ingestor.rechunk.recipes import profile_of
 from ingestor.search.values import Answer, Question, checked
 from ingestor.state.editions import Editions
-from ingestor.state.files import lexical_path
-from ingestor.state.lock import Locked
-from ingestor.state.queries.reports import Reports
+from ingestor.state.files import Locked, lexical_path
+from ingestor.state.reports import Reports
 
 if TYPE_CHECKING:
     from ingestor.app.parts import Parts
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from ingestor.search.rerankers import Reranker
 
 UNDECODED = re.compile("[\udc80-\udcff]")  # bytes of the command line that are not valid text
-# bytes of the command line that are not valid text
 LOOKED_AT = 300  # records whose headings are candidates
 LONGEST = 60  # characters of a question
 
@@ -155,7 +153,7 @@ class Searching:
             if index is None:
                 raise no_collection(journal, str(question.collection))
         if question.where:  # first, since loading the model takes time
-            profile = profile_of(unpacked(edition.choices)) if edition.choices else "full"
+            profile = profile_of(edition.choices or {})
             if left_out := find_left_out(question.where, profile):
                 raise BadRequest(f"where {left_out}")
         with words_of(reading(lexical_path(self.config)), edition.uuids) as words:

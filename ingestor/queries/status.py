@@ -15,13 +15,12 @@ from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.queries.access import collections_of, has_file, is_running, journal_of
 from ingestor.rechunk.policy import named
-from ingestor.rechunk.recipes import strategies_and_model, unpacked
+from ingestor.rechunk.recipes import strategies_and_model
 from ingestor.state import run_status
 from ingestor.state.editions import Editions, Notices, Requests
-from ingestor.state.files import journal_path, lexical_path, lock_path
+from ingestor.state.files import journal_path, lexical_path, lock_path, noted
 from ingestor.state.journal import Journal
-from ingestor.state.lock import noted
-from ingestor.state.queries.reports import Reports, Short
+from ingestor.state.reports import Reports, Short
 from ingestor.state.run_status import Live, RunningListing
 from ingestor.state.running_config import InForce
 from ingestor.state.sources import SourceRows, Withdrawals
@@ -125,8 +124,15 @@ def gather(
     """
     embedding = config.embedding
     model = str(getattr(embedding.options, "model", None) or embedding.plugin.kind)
+    now, seconds = live if running else Live(), live.embedding_seconds
     status = Status(
         running,
+        started=now.started or None,
+        chroma=now.chroma,
+        guard=now.guard,
+        no_service=now.no_service,
+        texts_per_second=round(live.texts / seconds, 1) if seconds else None,
+        tokens_per_second=round(live.tokens / seconds, 1) if seconds else None,
         sources={source.name: SourceStatus() for source in config.sources},
         collections={
             name: _with_means(
@@ -141,20 +147,6 @@ def gather(
         embedding_cost=live.embedding_cost,
         isolation=live.isolation,
     )
-    if running:
-        status = replace(
-            status,
-            started=live.started or None,
-            chroma=live.chroma,
-            guard=live.guard,
-            no_service=live.no_service,
-        )
-    if live.embedding_seconds:
-        status = replace(
-            status,
-            texts_per_second=round(live.texts / live.embedding_seconds, 1),
-            tokens_per_second=round(live.tokens / live.embedding_seconds, 1),
-        )
     if journal is None:
         return status
     reports = Reports(journal)
@@ -169,7 +161,7 @@ def gather(
     )
     return replace(
         status,
-        sources=_sources(status, journal, live if running else Live(), renamed(config, journal)),
+        sources=_sources(status, journal, now, renamed(config, journal)),
         collections=_collections(status, journal, probe, config),
     )
 
@@ -206,7 +198,7 @@ def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> 
         found[called] = replace(
             source,
             last_scan=row.last_scan,
-            held=row.held or Withdrawals(journal).kept(name),
+            held=row.held or Withdrawals(journal).of(name).kept,
             trouble=row.trouble,
             language=languages.get(name),
             tokens=tokens.get(name),
@@ -238,7 +230,7 @@ def _collections(
             delayed=notices.get("delayed", name),
         )
         if edition.choices is not None:
-            collection = _with_means(collection, *strategies_and_model(unpacked(edition.choices)))
+            collection = _with_means(collection, *strategies_and_model(edition.choices))
         if probe is not None and edition.uuids:
             sick = [(shard, why) for _, shard in edition.places if (why := probe(shard))]
             reasons = (why if shard == edition.shown else f"{shard}: {why}" for shard, why in sick)
@@ -269,7 +261,7 @@ def with_edition(
 def undone(journal: Journal, edition: Edition) -> bool:
     """Return whether a previous edition was left by a rollback."""
     left = Requests(journal).get("refused", edition.serves)
-    return edition.choices is not None and left == named(unpacked(edition.choices))
+    return edition.choices is not None and left == named(edition.choices)
 
 
 def _with_means(collection: CollectionStatus, strategies: Iterable[str], model: str) -> CollectionStatus:

@@ -11,7 +11,7 @@ from ingestor.app.handover import gone_sources
 from ingestor.core.entries import SourceRow
 from ingestor.model import SourceName
 from ingestor.state.editions import Editions, Notices
-from ingestor.state.queries.reports import Reports, Short
+from ingestor.state.reports import Reports, Short
 from ingestor.state.sources import SourceRows, Withdrawals
 from ingestor.units import counted
 
@@ -115,7 +115,8 @@ def report_sync(
     tally, journal, embedded = running.engine.writer.tally, running.journal, running.embedding.counts()
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
     after, reports, answers = unconfigured(running), Reports(journal), running.answers
-    kept, states = Withdrawals(journal).kept, _states(running, rows)
+    states, withdrawn = _states(running, rows), Withdrawals(journal)
+    held = {name: row.held or withdrawn.of(name).kept for name, row in rows.items()}
     names = running.parts.config.collections
     skipped = Counter[str]()
     for kind in reports.skipped():
@@ -140,7 +141,7 @@ def report_sync(
         waits={str(name): why for name in names if (why := Notices(journal).get("waits", name))},
         short=tuple(reports.short()),
         unsupported=dict(skipped.most_common()),
-        held={name: why for name, row in rows.items() if (why := row.held or kept(name)) is not None},
+        held={name: why for name, why in held.items() if why is not None},
         paused=tuple(name for name, row in rows.items() if row.paused is not None),
         unusable=running.engine.health.troubles(),
         unseen=_unseen(running, rows),

@@ -1,6 +1,6 @@
 """The command ``verify``. ``--repair`` alone changes anything, and needs the daemon stopped."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,167 +10,28 @@ from ingestor.app.parts import Parts, made_by
 from ingestor.app.wiring import opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.folder import move_aside
-from ingestor.chroma.reach import PAGE, reachable
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.backend import Model
 from ingestor.core.decisions import Scope
-from ingestor.core.entries import Edition, EditionName
-from ingestor.core.fingerprint import combine, text_digest
-from ingestor.core.listings.key_set import KeySet
-from ingestor.core.listings.pages import pages
-from ingestor.core.reconcile import observations
-from ingestor.core.shards import shard_of
-from ingestor.engine.edition_store import (
-    FEW_STALE,
-    are_alike,
-    has_other_metadata,
-    is_stale,
-    note_keys,
-    other_keys,
-)
-from ingestor.lexical.check import Words, words_of
+from ingestor.core.entries import Edition
+from ingestor.core.listings import observations
+from ingestor.engine.comparison import Closer, Findings, compare, mend
+from ingestor.lexical.check import words_of
 from ingestor.lexical.file import reading
-from ingestor.model import CollectionName, Digest, Fingerprint, Known, Record, RecordId, Vector
+from ingestor.model import CollectionName, Fingerprint
 from ingestor.pipeline import listing
-from ingestor.pipeline.prepare import record_id
-from ingestor.ports import Index, NeedsHuman, Torn, Transient
+from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.queries.access import collections_of, is_running, journal_of, live_editions
 from ingestor.queries.plan import unlisted
-from ingestor.rechunk.recipes import unpacked
 from ingestor.state import files
 from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
-from ingestor.state.files import cache_path, lexical_path, lock_path
+from ingestor.state.files import cache_path, hold, lexical_path, lock_path
 from ingestor.state.journal import Journal
-from ingestor.state.listings import LastListing
-from ingestor.state.lock import hold
-from ingestor.state.queries.reports import KeptRecord, Reports, Unsettled, kept_records
+from ingestor.state.reports import Reports, Unsettled
+from ingestor.state.sources import LastListing
 from ingestor.units import counted
-
-Expected = dict[RecordId, tuple[int, Known]]  # of one page: the row of its document, what the journal knows
-
-
-@dataclass(slots=True)
-class Findings:
-    """Findings in one collection. ``rows``: documents that must be written again."""
-
-    checked: int = 0
-    missing: list[RecordId] = field(default_factory=list)
-    orphaned: list[RecordId] = field(default_factory=list)
-    orphans: dict[int, list[RecordId]] = field(default_factory=dict)  # the same by the shard that has them
-    stale: list[RecordId] = field(default_factory=list)
-    wrong_metadata: list[RecordId] = field(default_factory=list)
-    unreachable: list[RecordId] = field(default_factory=list)
-    words: list[RecordId] = field(default_factory=list)  # not in step in the lexical index
-    settings: list[str] = field(default_factory=list)  # of the collection, that somebody else changed
-    rows: set[int] = field(default_factory=set)
-    keys: set[str] = field(default_factory=set)  # non-standard metadata keys of records with wrong metadata
-    broken: str | None = None  # why the collection cannot be read
-
-    @property
-    def rebuild(self) -> str | None:
-        """Return why all records must go into a new collection. Replacing many in place loses others."""
-        if self.unreachable:
-            return f"search does not find {counted(len(self.unreachable), 'record')} "
-        if len(self.stale) > FEW_STALE * self.checked:
-            return f"{len(self.stale):,} of {counted(self.checked, 'record')} differ from what was written"
-        return None
-
-    @property
-    def clean(self) -> bool:
-        lists = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable, self.words)
-        return not any(lists) and not self.settings and self.broken is None
-
-
-def examine(
-    journal: Journal, shards: Sequence[Index], edition: Edition, cache: VectorCache, words: Words
-) -> Findings:
-    """Compare journal, collection and lexical index, record by record. Raises Transient if Chroma is away.
-
-    Every record is read once, and searched by its own vector. ``shards``: of the edition, in their order.
-    """
-    found, present = Findings(), [KeySet() for _ in shards]
-    embedder = Fingerprint(edition.embedder or "")
-    try:
-        for page in pages(kept_records(journal, edition.name), PAGE):
-            for number, wanted in _by_shard(page, len(shards)):
-                records = shards[number].read([*wanted], vectors=True)
-                present[number].update(record.id for record in records)
-                found.words += words.differing(records)
-                _examine_page(found, wanted, records, shards[number], cache=cache, embedder=embedder)
-                for id_ in wanted.keys() - {record.id for record in records}:
-                    row, known = wanted[id_]
-                    found.rows.add(row)
-                    if not known.unsure:
-                        found.missing.append(id_)
-        for number, shard in enumerate(shards):
-            if shard.count() > len(present[number]):  # only then the ids of all records are read
-                found.orphans[number] = sorted(map(RecordId, present[number].absent(shard.ids())))
-                found.orphaned += found.orphans[number]
-                present[number].update(found.orphans[number])
-        found.words += words.surplus(present)
-    except Torn as error:
-        found.broken = str(error)
-    return found
-
-
-def mend(journal: Journal, shards: Sequence[Index], collection: EditionName, found: Findings) -> None:
-    """Make wrong documents due; the pass that must follow writes them, and removes metadata of others."""
-    for number, shard in enumerate(shards):
-        if found.orphans.get(number):
-            shard.drop(found.orphans[number])
-    note_keys(journal, collection, found.keys)
-    if found.rows:
-        journal.doubt(collection, sorted(found.rows))
-
-
-def _examine_page(
-    found: Findings,
-    expected: Expected,
-    records: Sequence[Record],
-    index: Index,
-    *,
-    cache: VectorCache,
-    embedder: Fingerprint,
-) -> None:
-    found.checked += len(records)
-    found_by_vector = reachable(index, records)
-    vectors = cache.get(embedder, [text_digest(record.text) for record in records])
-    for record in records:
-        row, known = expected[record.id]
-        if is_stale(record, known) or _other_vector(record, known, vectors, embedder):
-            found.stale.append(record.id)
-        elif has_other_metadata(record, known):
-            found.wrong_metadata.append(record.id)
-            found.keys |= other_keys([record.metadata])
-        elif record.id not in found_by_vector:
-            found.unreachable.append(record.id)
-        else:
-            continue
-        found.rows.add(row)
-
-
-def _other_vector(
-    record: Record, known: Known, vectors: Mapping[Digest, Vector], embedder: Fingerprint
-) -> bool:
-    """Return whether the vector differs from the cached one, if that is made of the text alone.
-
-    Only for records of whose vector the journal has no digest.
-    """
-    digest = text_digest(record.text)
-    if known.vector_digest or digest not in vectors or known.vector_key != combine(embedder, digest):
-        return False
-    return not are_alike(vectors[digest], record.vector)
-
-
-def _by_shard(page: Sequence[KeptRecord], shards: int) -> list[tuple[int, Expected]]:
-    parts: dict[int, Expected] = {}
-    for kept in page:
-        part = parts.setdefault(shard_of(kept.document_id, shards), {})
-        part[record_id(kept.document_id, kept.known.slot)] = kept.row, kept.known
-    return sorted(parts.items())
-
 
 _EXAMPLES = 5  # documents of a source that are named
 _AGAIN = 2  # repairs after the first: beside records that are replaced, Chroma's search may lose others
@@ -261,7 +122,7 @@ def _verify(config: Config) -> Verification:
 
 def _model(parts: Parts, edition: Edition) -> Model:
     """Return the embedder of an edition, as its collection should name it."""
-    made_by = parts.by(unpacked(edition.choices)) if edition.choices else parts
+    made_by = parts.by(edition.choices) if edition.choices else parts
     return made_by.model if made_by is not None else Model(Fingerprint(edition.embedder or ""), known=False)
 
 
@@ -276,7 +137,7 @@ def _examine(
                 broken=f"missing in Chroma; had {counted(records, 'record')}" if records else None
             )
         with words_of(reading(lexical), edition.uuids) as words:
-            return examine(journal, index.parts, edition, cache, words)
+            return compare(journal, index.parts, edition, Closer(cache, words))
     except Torn as error:
         return Findings(broken=str(error))
     except Transient:
@@ -303,7 +164,7 @@ def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verif
     """Add the differences between the sources and the journal. ``journal``: a copy, which is written."""
     for serves in parts.config.collections:
         live = Editions(journal).live(serves)
-        made_by = parts.by(unpacked(live.choices) if live.choices else None) or parts
+        made_by = parts.by(live.choices) or parts
         for source in made_by.sources(serves, live.name, parts.embedder.embed):
             try:
                 found = listing.take(source, Scope(), [LastListing(journal, source.feed)])

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ingestor.config.models import Rechunk
-from ingestor.core.entries import Edition, EditionName
+from ingestor.core.entries import Choices, Edition, EditionName
 from ingestor.core.fingerprint import fingerprint
 from ingestor.model import CollectionName
-from ingestor.rechunk.recipes import Change, Choices, changes, merged, packed, unpacked
+from ingestor.rechunk.recipes import Change, changes, merged
 from ingestor.units import counted
 
 UNDONE = "this change of the config was undone by `ingestor rollback`"
@@ -105,9 +105,8 @@ def editions_of(now: CollectionSituation, decision: Decision) -> list[EditionSet
     if decision.act in ("follow", "keep"):
         return [EditionSetup(live.serves, live.name, decision.choices)]
     built = building[0].name if decision.act == "go_on" else None
-    stored = None if live.choices is None else unpacked(live.choices)
     return [
-        EditionSetup(live.serves, live.name, stored),
+        EditionSetup(live.serves, live.name, live.choices),
         EditionSetup(live.serves, built, decision.choices, building=True),
     ]
 
@@ -125,7 +124,7 @@ def steps_to(setups: Iterable[EditionSetup], editions: Iterable[Edition]) -> lis
             continue
         if setup.edition is None:
             steps.append(Build(setup.serves, setup.choices))
-        elif stored[setup.edition].choices != packed(setup.choices):
+        elif stored[setup.edition].choices != setup.choices:
             steps.append(Choose(setup.serves, setup.edition, setup.choices))
     return steps
 

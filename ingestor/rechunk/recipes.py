@@ -1,4 +1,4 @@
-"""The recipes of a collection's documents, as JSON that the journal keeps. Pure.
+"""The recipes of a collection's documents, as values that the journal keeps as JSON. Pure.
 
 A collection stays in step by its old recipes while the new recipes wait for approval or are being built. This
 works after a restart too, when the config on disk has only the new recipes. Secrets and tuning options come
@@ -13,14 +13,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from ingestor.config.models import Choice, Config, SourceConfig
+from ingestor.core.entries import Choices
 from ingestor.core.fingerprint import complete, recipe_options, tuning_options
 from ingestor.core.metadata_keys import Profile
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.registry import Group, UnknownKind, find, kinds
 
-# {"detection", "embedding": {"recipe", ...}, "sources": {NAME: {"chunking", "parsing", "types" if any}},
-#  "metadata": the profile, if it is not "full", "shards": how many, if not one}
-Choices = Mapping[str, Any]
+# Choices have "detection", "embedding" with its "recipe", by name "sources" with "chunking", "parsing" and
+# "types", if there are any; "metadata" where the profile is not "full", and "shards" where there are several.
 
 
 class NotReproducible(Exception):
@@ -37,7 +37,7 @@ def chosen(
     return {
         "detection": detection,
         "embedding": {**_to_store(config.embedding), "recipe": embedder},
-        **({"metadata": profile} if profile != "full" else {}),
+        **({"metadata": profile if profile == "lean" else [*profile]} if profile != "full" else {}),
         **({"shards": shards} if shards > 1 else {}),
         "sources": {
             source.name: {
@@ -69,15 +69,6 @@ def _price_of(options: object) -> float:
     inner = [value.options for value in vars(options).values() if hasattr(value, "options")]
     own: float = getattr(options, "prompt_price", 0.0) + getattr(options, "answer_price", 0.0)
     return max([own, *map(_price_of, inner)])
-
-
-def packed(choices: Choices) -> str:
-    return json.dumps(choices, sort_keys=True)
-
-
-def unpacked(text: str) -> Choices:
-    choices: Choices = json.loads(text)
-    return choices
 
 
 def merged(old: Choices, new: Choices) -> Choices:

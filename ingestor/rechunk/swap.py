@@ -14,7 +14,7 @@ import numpy as np
 
 from ingestor.config.models import Rechunk
 from ingestor.core.decisions import too_many
-from ingestor.core.entries import Edition, EditionName, Feed
+from ingestor.core.entries import Choices, Edition, EditionName, Feed
 from ingestor.core.errors import has_passed
 from ingestor.core.events import Event, event
 from ingestor.engine.edition_store import EditionStore
@@ -22,11 +22,10 @@ from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk import policy
 from ingestor.rechunk.policy import Choose, CollectionSituation, Drop, EditionSetup
-from ingestor.rechunk.recipes import Choices, changes, packed, shards_of, unpacked, without_unused
+from ingestor.rechunk.recipes import changes, shards_of, without_unused
 from ingestor.state.editions import Editions, Notice, Notices, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.queries.browsing import parsers_of
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import Reports, parsers_of
 from ingestor.state.sources import Withdrawals
 from ingestor.units import counted
 
@@ -87,7 +86,7 @@ class Swaps:
         setups = policy.editions_of(now, decision)
         for step in policy.steps_to(setups, now.editions):
             if isinstance(step, Choose):
-                self._editions.choose(step.edition, serves, packed(step.choices))
+                self._editions.choose(step.edition, serves, step.choices)
             elif isinstance(step, Drop):
                 _log(logging.INFO, "collection_dropped", serves, "the unfinished replacement is dropped")
                 self._editions.become(self._clock(), (step.edition, "deleted"))
@@ -186,7 +185,7 @@ class Swaps:
             (edition.serves, reason)
             for edition in self._editions.all()
             if edition.role == "live"
-            if (reason := self._editions.reach(edition.name)) is not None
+            if (reason := self._notices.get("reach", edition.name)) is not None
             if self._staging(edition.serves) is None and _rebuild_of(self._requests, edition.serves) is None
             if now >= float(self._notices.get("rebuilt", edition.serves) or 0) + REBUILD_EVERY
         ]
@@ -199,7 +198,7 @@ class Swaps:
         serves = retired.serves
         live, building = self._editions.live(serves), self._staging(serves)
         if live.choices is not None:
-            self._requests.put("refused", serves, policy.named(unpacked(live.choices)))
+            self._requests.put("refused", serves, policy.named(live.choices))
         dropped = [(building.name, "deleted")] if building is not None else []
         self._collections.distrust_names()
         self._editions.become(self._clock(), (retired.name, "live"), (live.name, "previous"), *dropped)  # type: ignore[arg-type]
@@ -248,12 +247,11 @@ class Swaps:
 
     def _loss(self, building: Edition, live: Edition) -> str | None:
         """Return why a person must approve: readers would lose more documents than ``max_loss`` allows."""
-        made_by = _choices(building)
         approved = self._requests.get("approved", building.serves)
-        if made_by is not None and approved == policy.named(made_by):
+        if building.choices is not None and approved == policy.named(building.choices):
             return None
         for source, lost, of, example in self._editions.lost(building.name, live.name):
-            if (kept := Withdrawals(self._journal).kept(source)) is not None:
+            if (kept := Withdrawals(self._journal).of(source).kept) is not None:
                 return f"source {source}: {kept}"
             if too_many(lost, of, self._max_loss.get(source, MAX_LOSS)):
                 total = counted(of, "document")
@@ -304,12 +302,11 @@ class Swaps:
         ``fresh``: always a new one.
         """
         for edition in self._editions.of(serves, "previous") if not fresh else ():
-            made_by = _choices(edition)
-            if made_by is not None and not changes(made_by, wanted):
+            if edition.choices is not None and not changes(edition.choices, wanted):
                 self._editions.become(self._clock(), (edition.name, "staging"))
                 return edition
-        made = self._editions.build(serves, packed(wanted), self._clock(), self._collections.names())
-        self._editions.note_reach(made.name, None)  # of an earlier edition of this name
+        made = self._editions.build(serves, wanted, self._clock(), self._collections.names())
+        self._notices.put("reach", made.name, None)  # of an earlier edition of this name
         return made
 
     def _staging(self, serves: CollectionName) -> Edition | None:
@@ -333,7 +330,7 @@ def situation(
     read_by = {name: parsers_of(journal, Feed(SourceName(name), live.name)) for name in wanted["sources"]}
     old, new = (
         None if made_by is None else without_unused(made_by, read_by)
-        for made_by in (_choices(live), None if building is None else _choices(building))
+        for made_by in (live.choices, None if building is None else building.choices)
     )
     differences = [] if old is None else changes(old, wanted)
     touched = sorted({change.source for change in differences} - {""} or wanted["sources"].keys())
@@ -359,10 +356,6 @@ def situation(
 def _rebuild_of(requests: Requests, serves: CollectionName) -> str | None:
     """Return why a rebuild is requested or under way, or None."""
     return requests.get("rebuild", serves) or requests.get("rebuilding", serves)
-
-
-def _choices(edition: Edition) -> Choices | None:
-    return None if edition.choices is None else unpacked(edition.choices)
 
 
 def _log(level: int, name: Event, serves: CollectionName, words: str, reason: object = None) -> None:

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, Protocol
 
-from ingestor.core.listings.pages import pages
+from ingestor.core.listings import pages
 from ingestor.lexical.check import Words
 from ingestor.lexical.ranking import ByWords, ranked
 from ingestor.model import Hit, Record, RecordId, Vector, Vectors

@@ -20,7 +20,7 @@ from ingestor.search.passages import passages
 from ingestor.search.search import Store
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import Turns, collection_of, problems, require_owner
-from ingestor.state.queries.browsing import documents_in, one_of
+from ingestor.state.reports import documents_in, one_of
 
 PAGE, MOST = 100, 1000  # documents of an answer
 STRETCH, MOST_CHARACTERS = 20_000, 50_000  # of an answer

@@ -18,7 +18,7 @@ from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
 from ingestor.state.editions import all_editions
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import Reports
 from ingestor.state.sources import states
 
 T = TypeVar("T")

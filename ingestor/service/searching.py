@@ -26,7 +26,7 @@ from ingestor.lexical.check import words_of
 from ingestor.lexical.file import Unusable
 from ingestor.model import Vectors
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
-from ingestor.rechunk.recipes import profile_of, unpacked
+from ingestor.rechunk.recipes import profile_of
 from ingestor.search.search import Searcher
 from ingestor.search.several import fused, labelled, names_of
 from ingestor.search.values import Answer, BadQuestion, Question, as_json, question_of
@@ -122,7 +122,7 @@ def _answer_of(daemon: DaemonView, edition: Edition, question: Question) -> Answ
         return vectors_of(embedding, texts, questions=True)
 
     if question.where:
-        profile = profile_of(unpacked(edition.choices)) if edition.choices else "full"
+        profile = profile_of(edition.choices or {})
         if left_out := find_left_out(question.where, profile):
             raise BadQuestion("where", f"where {left_out}")
     with words_of(daemon.lexical.reading(), edition.uuids) as words:

@@ -14,8 +14,7 @@ from collections.abc import Collection, Sequence
 from sqlite3 import Connection
 from typing import Generic, Literal, TypeVar
 
-from ingestor.core.entries import CollectionRow, Edition, EditionName, Renewal, Role
-from ingestor.core.shards import join, separate
+from ingestor.core.entries import Choices, CollectionRow, Edition, EditionName, Renewal, Role, join, separate
 from ingestor.model import CollectionName, DocumentId, SourceName
 from ingestor.state.journal import Journal, Selecting
 from ingestor.state.rows import PENDING, marks, write_renewal
@@ -66,9 +65,8 @@ class _Mailbox(Generic[Kind]):
 
     def take(self, kind: Kind, subject: str, value: str) -> None:
         """Remove this value, unless another one was stored meanwhile."""
-        with self._journal.transaction() as db:
-            query = f"DELETE FROM {self.table} WHERE kind = ? AND subject = ? AND value = ?"
-            db.execute(query, (kind, subject, value))
+        query = f"DELETE FROM {self.table} WHERE kind = ? AND subject = ? AND value = ?"
+        self._journal.write(query, (kind, subject, value))
 
     @classmethod
     def write(cls, db: Connection, kind: Kind, subject: str, value: str | None) -> None:
@@ -113,11 +111,15 @@ def uuids_of(journal: Journal) -> frozenset[str]:
     return frozenset(part for (uuid,) in rows for part in separate(uuid))
 
 
+def packed(choices: Choices) -> str:
+    return json.dumps(choices, sort_keys=True)
+
+
 def all_editions(journal: Selecting) -> list[Edition]:
     """Return every edition, by name."""
     columns = "name, coalesce(serves, name), role, choices, since, embedder, uuid"
     return [
-        Edition(name, serves, role, choices, since, embedder, separate(uuid))
+        Edition(name, serves, role, choices and json.loads(choices), since, embedder, separate(uuid))
         for name, serves, role, choices, since, embedder, uuid in journal.select(
             f"SELECT {columns} FROM collections ORDER BY name"
         )
@@ -163,28 +165,26 @@ class Editions:
         return next(iter(self.of(serves, "live")), Edition(EditionName(serves), serves))
 
     def build(
-        self, serves: CollectionName, choices: str, now: float, others: Collection[str] = ()
+        self, serves: CollectionName, choices: Choices, now: float, others: Collection[str] = ()
     ) -> Edition:
         """Add an edition in building, under a name that is not in ``others``."""
         taken = {edition.name for edition in self.all()} | set(others)
         taken |= {shard.group(1) for name in taken if (shard := re.fullmatch(r"(.+--\d+)-\d+-of-\d+", name))}
         number = next(n for n in range(2, len(taken) + 3) if f"{serves}--{n}" not in taken)
         made = Edition(EditionName(f"{serves}--{number}"), serves, "staging", choices, now)
-        with self._journal.transaction() as db:
-            db.execute(
-                "INSERT INTO collections (name, serves, role, choices, since) VALUES (?, ?, ?, ?, ?)",
-                (made.name, made.serves, made.role, made.choices, made.since),
-            )
+        self._journal.write(
+            "INSERT INTO collections (name, serves, role, choices, since) VALUES (?, ?, ?, ?, ?)",
+            (made.name, made.serves, made.role, packed(choices), made.since),
+        )
         return made
 
-    def choose(self, name: EditionName, serves: CollectionName, choices: str) -> None:
+    def choose(self, name: EditionName, serves: CollectionName, choices: Choices) -> None:
         """Set what its documents are made by."""
-        with self._journal.transaction() as db:
-            db.execute(
-                """INSERT INTO collections (name, serves, choices) VALUES (?, ?, ?)
-                   ON CONFLICT DO UPDATE SET choices = excluded.choices""",
-                (name, serves, choices),
-            )
+        self._journal.write(
+            """INSERT INTO collections (name, serves, choices) VALUES (?, ?, ?)
+               ON CONFLICT DO UPDATE SET choices = excluded.choices""",
+            (name, serves, packed(choices)),
+        )
 
     def become(
         self, now: float, *roles: tuple[EditionName, Role], rebuilt: CollectionName | None = None
@@ -218,26 +218,18 @@ class Editions:
 
     def note(self, name: EditionName, row: CollectionRow) -> None:
         keys, generations = json.dumps(sorted(row.extra_keys)), " ".join(row.generations)
-        with self._journal.transaction() as db:
-            db.execute(
-                """INSERT INTO collections (name, serves, uuid, embedder, extra_keys, generations)
-                   VALUES (?, ?, ?, ?, ?, ?)
-                   ON CONFLICT DO UPDATE SET uuid = excluded.uuid, embedder = excluded.embedder,
-                       extra_keys = excluded.extra_keys, generations = excluded.generations""",
-                (name, name, join(row.uuids) or None, row.embedder, keys, generations),
-            )
+        self._journal.write(
+            """INSERT INTO collections (name, serves, uuid, embedder, extra_keys, generations)
+               VALUES (?, ?, ?, ?, ?, ?)
+               ON CONFLICT DO UPDATE SET uuid = excluded.uuid, embedder = excluded.embedder,
+                   extra_keys = excluded.extra_keys, generations = excluded.generations""",
+            (name, name, join(row.uuids) or None, row.embedder, keys, generations),
+        )
 
     def renew(self, renewal: Renewal) -> None:
         """Note the generations that a collection may have from now on."""
         with self._journal.transaction() as db:
             write_renewal(db, renewal)
-
-    def note_reach(self, name: EditionName, reason: str | None) -> None:
-        """Note why search misses too many of its records; None if it does not."""
-        Notices(self._journal).put("reach", name, reason)
-
-    def reach(self, name: EditionName) -> str | None:
-        return Notices(self._journal).get("reach", name)
 
     def obstacle(self, building: EditionName, live: EditionName) -> str | None:
         """Return why one edition cannot replace the other yet: readers would miss documents or see old ones.

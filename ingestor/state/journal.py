@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ingestor.core.decisions import NEVER, Changes, Failure, QueueTurns
 from ingestor.core.entries import EditionName, Entry, Feed, Intent, Receipt, Renewal
-from ingestor.core.listings.pages import pages
+from ingestor.core.listings import pages
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman
 from ingestor.state.files import full_disk, refuse_link
@@ -117,6 +117,11 @@ class Journal:
             if self._db.in_transaction:  # SQLite itself rolls back when the disk is full
                 self._db.execute("ROLLBACK")
 
+    def write(self, statement: str, values: Sequence[object] = ()) -> int:
+        """Execute a statement in a transaction of its own. Return how many rows it concerned."""
+        with self.transaction() as db:
+            return db.execute(statement, values).rowcount
+
     def select(self, query: str, values: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Only modules of this folder write SQL (tests/test_layers.py)."""
         return self._db.execute(query, values).fetchall()
@@ -135,11 +140,10 @@ class Journal:
         return fact(self, key)
 
     def set(self, key: str, value: str) -> None:
-        with self.transaction() as db:
-            db.execute(
-                "INSERT INTO state VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
-                (key, value),
-            )
+        self.write(
+            "INSERT INTO state VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+            (key, value),
+        )
 
     @property
     def owner(self) -> str:
@@ -188,27 +192,25 @@ class Journal:
     def relocate(self, source: SourceName, collections: Sequence[EditionName]) -> None:
         """Set the editions that a source feeds. Its documents in others, except retired ones, become due for
         removal."""
-        with self.transaction() as db:
-            db.execute(
-                f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = 0, reason = NULL,
-                        detail = NULL, {_NOT_QUARANTINED}, {VANISHED_SINCE}
-                    WHERE source = ? AND collection NOT IN ({marks(collections)}) AND {IN_FORCE}
-                      AND wanted_version IS NOT NULL""",
-                (source, *collections),
-            )
+        self.write(
+            f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = 0, reason = NULL,
+                    detail = NULL, {_NOT_QUARANTINED}, {VANISHED_SINCE}
+                WHERE source = ? AND collection NOT IN ({marks(collections)}) AND {IN_FORCE}
+                  AND wanted_version IS NOT NULL""",
+            (source, *collections),
+        )
 
     def want_recipe(self, feed: Feed, parser: str, recipe: str) -> None:
         """Make documents of that feed and parser due, unless they were done by this recipe.
 
         Documents whose content changes go before them.
         """
-        with self.transaction() as db:
-            db.execute(
-                f"""UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = ?, reason = NULL,
-                       {_NOT_QUARANTINED}, {DUE_SINCE}
-                   WHERE source = ? AND collection = ? AND parser = ? AND wanted_recipe IS NOT ?""",
-                (recipe, _LAST, *feed, parser, recipe),
-            )
+        self.write(
+            f"""UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = ?, reason = NULL,
+                   {_NOT_QUARANTINED}, {DUE_SINCE}
+               WHERE source = ? AND collection = ? AND parser = ? AND wanted_recipe IS NOT ?""",
+            (recipe, _LAST, *feed, parser, recipe),
+        )
 
     # --- documents -----------------------------------------------------------------------------------
 
@@ -282,14 +284,12 @@ class Journal:
 
     def hasten(self) -> None:
         """Make waiting documents due now; their numbers of failures stay."""
-        with self.transaction() as db:
-            db.execute("UPDATE documents SET retry_at = 0 WHERE attempts > 0 AND NOT quarantined")
+        self.write("UPDATE documents SET retry_at = 0 WHERE attempts > 0 AND NOT quarantined")
 
     def wait_until(self, latest: float) -> None:
         """Bring later retries forward to that time, after the clock was put back."""
-        with self.transaction() as db:
-            query = "UPDATE documents SET retry_at = ?1 WHERE retry_at > ?1 AND retry_at < ?2"
-            db.execute(query, (latest, NEVER))
+        query = "UPDATE documents SET retry_at = ?1 WHERE retry_at > ?1 AND retry_at < ?2"
+        self.write(query, (latest, NEVER))
 
     def retry(self, rows: Sequence[int] | None = None) -> int:
         """Make failed documents due now: these, or all. Returns how many.
@@ -298,12 +298,11 @@ class Journal:
         """
         these = "" if rows is None else f"id IN ({','.join(str(int(row)) for row in rows)})"
         chosen = these or f"NOT {UNSUPPORTED}"
-        with self.transaction() as db:
-            return db.execute(
-                f"""UPDATE documents SET attempts = 0, retry_at = 0, quarantined = 0, done_version = NULL,
-                        {DUE_SINCE}
-                    WHERE (attempts > 0 OR quarantined) AND {chosen}"""
-            ).rowcount
+        return self.write(
+            f"""UPDATE documents SET attempts = 0, retry_at = 0, quarantined = 0, done_version = NULL,
+                    {DUE_SINCE}
+                WHERE (attempts > 0 OR quarantined) AND {chosen}"""
+        )
 
     def doubt(self, collection: EditionName, rows: Sequence[int] | None = None) -> None:
         """Mark all records of these documents, or of the whole collection, as in doubt, to be written

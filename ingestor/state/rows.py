@@ -16,7 +16,7 @@ from ingestor.core.completeness import Shortfall
 from ingestor.core.decisions import Failure
 from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import Entry, Receipt, Renewal
-from ingestor.core.listings.pages import pages
+from ingestor.core.listings import pages
 from ingestor.model import Item, Known
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from pathlib import Path
 from ingestor.config.file import check_text, load, read
 from ingestor.config.models import Config, ConfigError, Settings
 from ingestor.ports import NeedsHuman
-from ingestor.state.files import open_own, write_own
-from ingestor.state.lock import held
+from ingestor.state.files import held, open_own, write_own
 
 NAME = "config-in-force.json"
 _AT_START = ("state", "chroma", "http", "parsing", "workers")  # keys that are read once

@@ -98,7 +98,7 @@ _MIGRATIONS = (
     UPDATE sources SET most_at = last_scan;
     """,
     "ALTER TABLE collections ADD COLUMN generations TEXT NOT NULL DEFAULT '';",
-    # What happened, written by triggers in the transaction of each change; see queries/history.py.
+    # What happened, written by triggers in the transaction of each change; see state/reports.py.
     """
     CREATE TABLE history (
         id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,18 +1,29 @@
 """The journal's tables of sources and withdrawals: states of sources, and decisions of people about them.
 
+Beside them stands the last listing of a source, and the pages of the next one, which is compared with it.
+
 A withdrawal is a document that left the index because it became unreadable. The count of a source restarts at
 zero when nothing of it is due. While a count is too high for ``max_loss`` the records of further unreadable
 documents are kept, until a person accepts the loss.
 """
 
+import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import os
+import pickle
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from tempfile import TemporaryFile
+from typing import IO, NamedTuple
+from weakref import finalize
 
 from ingestor.core import decisions
 from ingestor.core.decisions import PERIOD, Failure
-from ingestor.core.entries import EditionName, Entry, SourceRow
+from ingestor.core.entries import Choices, EditionName, Entry, Feed, SourceRow
 from ingestor.core.events import event
-from ingestor.model import CollectionName, DocumentId, SourceName
+from ingestor.core.listings import Differing
+from ingestor.model import CollectionName, DocumentId, Item, SourceName
+from ingestor.state.editions import packed
 from ingestor.state.journal import Journal, Selecting
 from ingestor.state.rows import LIVE, marks
 
@@ -54,16 +65,15 @@ class SourceRows:
         ``trouble``: why the listing is incomplete, if it is.
         """
         counts = "accepted OR excluded.documents >= coalesce(documents, 0)"
-        with self._journal.transaction() as db:
-            db.execute(
-                f"""INSERT INTO sources (name, last_scan, identity, documents, most_at, trouble)
-                   VALUES (?1, ?2, ?3, ?4, ?2, ?5)
-                   ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan, identity = excluded.identity,
-                       documents = iif({counts}, excluded.documents, documents),
-                       most_at = iif({counts}, excluded.most_at, most_at), trouble = excluded.trouble,
-                       held = NULL, loss = 0, accepted = 0""",
-                (source, at, identity, documents, trouble),
-            )
+        self._journal.write(
+            f"""INSERT INTO sources (name, last_scan, identity, documents, most_at, trouble)
+               VALUES (?1, ?2, ?3, ?4, ?2, ?5)
+               ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan, identity = excluded.identity,
+                   documents = iif({counts}, excluded.documents, documents),
+                   most_at = iif({counts}, excluded.most_at, most_at), trouble = excluded.trouble,
+                   held = NULL, loss = 0, accepted = 0""",
+            (source, at, identity, documents, trouble),
+        )
 
     def rest(self, sources: Sequence[SourceName], now: float) -> None:
         """Count the documents of sources at rest anew where the largest number is PERIOD old."""
@@ -71,14 +81,13 @@ class SourceRows:
         values = (*sources, now - PERIOD, now)
         if not self._journal.select(f"SELECT 1 FROM sources WHERE {old} LIMIT 1", values):
             return
-        with self._journal.transaction() as db:
-            db.execute(
-                f"""UPDATE sources SET most_at = ?, documents = (
-                        SELECT COUNT(*) FROM documents
-                        WHERE source = name AND wanted_version IS NOT NULL AND {LIVE})
-                    WHERE {old}""",
-                (now, *values),
-            )
+        self._journal.write(
+            f"""UPDATE sources SET most_at = ?, documents = (
+                    SELECT COUNT(*) FROM documents
+                    WHERE source = name AND wanted_version IS NOT NULL AND {LIVE})
+                WHERE {old}""",
+            (now, *values),
+        )
 
     def identify(self, source: SourceName, identity: str) -> None:
         """Store the identity of its root at the first listing."""
@@ -97,33 +106,29 @@ class SourceRows:
 
     def _put(self, source: SourceName, **columns: object) -> None:
         assigned = ", ".join(f"{name} = excluded.{name}" for name in columns)
-        with self._journal.transaction() as db:
-            db.execute(
-                f"""INSERT INTO sources (name, {", ".join(columns)}) VALUES (?, {marks([*columns])})
-                    ON CONFLICT DO UPDATE SET {assigned}""",
-                (source, *columns.values()),
-            )
+        self._journal.write(
+            f"""INSERT INTO sources (name, {", ".join(columns)}) VALUES (?, {marks([*columns])})
+                ON CONFLICT DO UPDATE SET {assigned}""",
+            (source, *columns.values()),
+        )
 
     def accept(self, source: SourceName) -> bool:
         """Accept a loss: the next listing is applied. Return whether the source is held for a loss."""
-        with self._journal.transaction() as db:
-            query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL AND loss"
-            return db.execute(query, (source,)).rowcount > 0
+        query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL AND loss"
+        return self._journal.write(query, (source,)) > 0
 
     def pause(self, source: SourceName, since: float) -> None:
         """Do nothing for it until ``resume``."""
-        with self._journal.transaction() as db:
-            db.execute(
-                """INSERT INTO sources (name, paused) VALUES (?, ?)
-                   ON CONFLICT DO UPDATE SET paused = COALESCE(paused, excluded.paused)""",
-                (source, since),
-            )
+        self._journal.write(
+            """INSERT INTO sources (name, paused) VALUES (?, ?)
+               ON CONFLICT DO UPDATE SET paused = COALESCE(paused, excluded.paused)""",
+            (source, since),
+        )
 
     def resume(self, source: SourceName) -> bool:
         """End a pause. Return whether there was one."""
-        with self._journal.transaction() as db:
-            query = "UPDATE sources SET paused = NULL WHERE name = ? AND paused IS NOT NULL"
-            return db.execute(query, (source,)).rowcount > 0
+        query = "UPDATE sources SET paused = NULL WHERE name = ? AND paused IS NOT NULL"
+        return self._journal.write(query, (source,)) > 0
 
     def of(self, source: SourceName) -> SourceRow:
         return states(self._journal, source).get(source, SourceRow())
@@ -153,10 +158,12 @@ class SourceRows:
                 [*origins.items()],
             )
 
-    def rename(self, renames: Mapping[SourceName, SourceName], in_choices: Callable[[str], str]) -> None:
+    def rename(
+        self, renames: Mapping[SourceName, SourceName], in_choices: Callable[[Choices], Choices]
+    ) -> None:
         """Give sources new names in every table, in two steps, since two sources can swap names.
 
-        A pause under the new name stays. ``in_choices``: renames them in packed choices of a collection.
+        A pause under the new name stays. ``in_choices``: renames them in the choices of a collection.
         """
         tables = ("documents", "source"), ("sources", "name"), ("withdrawals", "source")
         with self._journal.transaction() as db:
@@ -178,8 +185,21 @@ class SourceRows:
             rows = db.execute("SELECT name, choices FROM collections WHERE choices NOTNULL").fetchall()
             db.executemany(
                 "UPDATE collections SET choices = ? WHERE name = ?",
-                [(in_choices(choices), name) for name, choices in rows],
+                [(packed(in_choices(json.loads(choices))), name) for name, choices in rows],
             )
+
+
+class Withdrawal(NamedTuple):
+    """The row of a source.
+
+    ``documents``: withdrawn since it was last in step. ``indexed``: that it had in the index then.
+    ``kept``: why records of unreadable documents are kept. ``accepted``: whether a person accepted the loss.
+    """
+
+    documents: int = 0
+    indexed: int = 0
+    kept: str | None = None
+    accepted: int = 0
 
 
 class Withdrawals:
@@ -188,24 +208,9 @@ class Withdrawals:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def count(self, source: SourceName) -> int:
-        """Documents withdrawn since the source was last in step."""
-        return self.loss(source)[0]
-
-    def loss(self, source: SourceName) -> tuple[int, int]:
-        """Documents withdrawn since the source was last in step, and those that it had in the index then."""
-        query = "SELECT documents, indexed FROM withdrawals WHERE source = ?"
-        return next(((int(lost), int(of)) for lost, of in self._journal.select(query, (source,))), (0, 0))
-
-    def accepted(self, source: SourceName) -> bool:
-        """Whether a person accepted the loss of its unreadable documents."""
-        query = "SELECT 1 FROM withdrawals WHERE source = ? AND accepted"
-        return bool(self._journal.select(query, (source,)))
-
-    def kept(self, source: SourceName) -> str | None:
-        """Return why records of unreadable documents are kept, or None."""
-        query = "SELECT kept FROM withdrawals WHERE source = ?"
-        return next((row[0] for row in self._journal.select(query, (source,))), None)
+    def of(self, source: SourceName) -> Withdrawal:
+        query = "SELECT documents, indexed, kept, accepted FROM withdrawals WHERE source = ?"
+        return next((Withdrawal(*row) for row in self._journal.select(query, (source,))), Withdrawal())
 
     def indexed(self, source: SourceName, collection: EditionName) -> int:
         """Documents that the source has, and that have records."""
@@ -218,21 +223,19 @@ class Withdrawals:
 
         ``indexed``: number of documents in the index before the first withdrawal.
         """
-        with self._journal.transaction() as db:
-            db.execute(
-                """INSERT INTO withdrawals (source, documents, indexed) VALUES (?, 1, ?)
-                   ON CONFLICT DO UPDATE SET documents = documents + 1, indexed = excluded.indexed""",
-                (source, indexed),
-            )
+        self._journal.write(
+            """INSERT INTO withdrawals (source, documents, indexed) VALUES (?, 1, ?)
+               ON CONFLICT DO UPDATE SET documents = documents + 1, indexed = excluded.indexed""",
+            (source, indexed),
+        )
 
     def keep(self, source: SourceName, reason: str) -> None:
         """Records of unreadable documents are kept, for this reason."""
-        with self._journal.transaction() as db:
-            db.execute(
-                """INSERT INTO withdrawals (source, kept) VALUES (?, ?)
-                   ON CONFLICT DO UPDATE SET kept = excluded.kept""",
-                (source, reason),
-            )
+        self._journal.write(
+            """INSERT INTO withdrawals (source, kept) VALUES (?, ?)
+               ON CONFLICT DO UPDATE SET kept = excluded.kept""",
+            (source, reason),
+        )
 
     def accept(self, source: SourceName) -> bool:
         """Withdraw kept documents after all, at once. Return whether there are any."""
@@ -275,17 +278,16 @@ class WithdrawalGuard:
 
     def passes(self, entry: Entry, failure: Failure, max_loss: float) -> bool:
         """Whether the records of this document may be removed; if so, it counts as withdrawn."""
-        document = entry.source, entry.document_id
-        if not entry.known or document in self._counted or self._table.accepted(entry.source):
+        document, row = (entry.source, entry.document_id), self._table.of(entry.source)
+        if not entry.known or document in self._counted or row.accepted:
             return True
-        withdrawn, indexed = self._table.loss(entry.source)
-        indexed = indexed or self._table.indexed(*entry.feed)
-        kept = decisions.withdrawal(failure, withdrawn, indexed, max_loss)
+        indexed = row.indexed or self._table.indexed(*entry.feed)
+        kept = decisions.withdrawal(failure, row.documents, indexed, max_loss)
         if kept is None:
             self._table.add(entry.source, indexed)
             self._counted.add(document)
             return True
-        if self._table.kept(entry.source) is None:
+        if row.kept is None:
             reason = f"{kept}; their records are kept; if that is right, run: ingestor accept {entry.source}"
             log.error(
                 "source %s: %s",
@@ -299,5 +301,88 @@ class WithdrawalGuard:
     def settle(self, sources: Sequence[SourceName]) -> None:
         """Reset the counts of sources that have nothing due."""
         self._table.settle(sources)
-        kept = {source for source in {of for of, _ in self._counted} if self._table.count(source)}
+        kept = {source for source in {of for of, _ in self._counted} if self._table.of(source).documents}
         self._counted = {document for document in self._counted if document[0] in kept}
+
+
+_PAGE = 1000  # keys that are read at once
+_OF = "FROM documents WHERE source = ? AND collection = ? AND wanted_version IS NOT NULL"
+_BELOW = "key > ? || '/' AND key < ? || '0'"  # in the order of the index; 0 follows / in UTF-8
+
+
+class LastListing:
+    """KnownVersions of the journal. Any thread.
+
+    No query stays open: it would keep the journal's log from being shortened.
+    """
+
+    def __init__(self, journal: Journal, feed: Feed) -> None:
+        self._read, self._feed = journal.read, feed
+
+    def of(self, keys: Sequence[str]) -> Mapping[str, str]:
+        query = f"SELECT key, wanted_version {_OF} AND key IN ({marks(keys)})"
+        return dict(self._read(query, (*self._feed, *keys)))
+
+    def below(self, under: str) -> Mapping[str, str]:
+        if under == "":
+            return dict(self._read(f"SELECT key, wanted_version {_OF}", self._feed))
+        query = f"SELECT key, wanted_version {_OF} AND (key = ? OR {_BELOW})"
+        return dict(self._read(query, (*self._feed, under, under, under)))
+
+    def keys(self, under: Sequence[str]) -> Iterator[str]:
+        for top in under:
+            yield from self.of([top])
+            yield from self._pages(*(("", ()) if top == "" else (f"AND {_BELOW}", (top, top))))
+
+    def count(self) -> int:
+        return int(self._read(f"SELECT COUNT(*) {_OF}", self._feed)[0][0])
+
+    def _pages(self, condition: str, values: Sequence[str]) -> Iterator[str]:
+        query = f"SELECT key {_OF} {condition} AND key > ? ORDER BY key LIMIT {_PAGE}"
+        last = ""
+        while page := self._read(query, (*self._feed, *values, last)):
+            yield from (key for (key,) in page)
+            last = page[-1][0]
+
+
+class PageStore:
+    """DifferingPages on disk. A page is added by one thread, and read by any.
+
+    Nobody else can write the file, so its pickles are trusted; it goes with the last reference. Methods raise
+    OSError when the disk is full.
+    """
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None  # most listings need none
+        self._ends = [0]  # of the pages, in bytes
+
+    def append(self, page: list[Differing]) -> None:
+        packed = memoryview(zlib.compress(pickle.dumps([*map(_row, page)]), 1))
+        end = self._ends[-1]  # a page that did not fit on the disk may be there in part
+        while packed:
+            written = os.pwrite(self._open().fileno(), packed, end)
+            packed, end = packed[written:], end + written
+        self._ends.append(end)
+
+    def _open(self) -> IO[bytes]:
+        if self._file is None:
+            self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - as long as this
+            finalize(self, self._file.close)
+        return self._file
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, number: int) -> list[Differing]:
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        start, end = self._ends[number : number + 2]
+        packed = os.pread(self._open().fileno(), end - start, start)
+        rows = pickle.loads(zlib.decompress(packed))  # noqa: S301 - it is ours
+        return [Differing(Item(*values), at, new) for at, new, *values in rows]
+
+
+def _row(one: Differing) -> tuple[object, ...]:
+    """Plain values: a pickle of them takes a fifth of the time."""
+    item = one.item
+    return one.at, one.new, item.key, item.version, item.uri, item.size, item.modified, item.extra

@@ -113,6 +113,8 @@ def test_first_rest_is_reported_after_last_progress(monkeypatch: pytest.MonkeyPa
     running, seen = Running("only"), list[object]()
     running.engine.__dict__ |= {"is_resting": lambda: True, "flush": lambda: None}
     running.engine.__dict__["journal"] = SimpleNamespace(wait_until=lambda at: None)
+    paused = [{"docs"}, {"docs"}]  # a removal failed: it waits, and nothing else is due
+    running.engine.__dict__["health"] = SimpleNamespace(paused=lambda: paused.pop() if paused else set())
     running.collections.connection.tick = lambda: None
     running.embedding = SimpleNamespace(counts=Counts)  # type: ignore[attr-defined]
     loop = looped(running)
@@ -126,4 +128,5 @@ def test_first_rest_is_reported_after_last_progress(monkeypatch: pytest.MonkeyPa
         loop.signals.stop = True
 
     loop.run(lambda: None, settled)
+    assert not paused, "a collection that is paused is not in step"
     assert seen == [{"added": 6}, "settled"]

@@ -18,11 +18,10 @@ from ingestor.model import CollectionName, Digest, Document, Fingerprint, Item, 
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import BadDocument
 from ingestor.rechunk import policy
-from ingestor.rechunk.recipes import packed, unpacked
 from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal, sources_of
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import Reports
 from ingestor.state.sources import SourceRows, Withdrawals
 from tests.simulation.world import World
 from tests.state.journals import of_source
@@ -98,7 +97,7 @@ def test_renamed_source_keeps_all_rows_of_journal(journal: Journal, cache: Vecto
     SourceRows(journal).scanned(A, 7.0, "disk", 2)
     SourceRows(journal).hold(A, "too many", loss=True)
     SourceRows(journal).pause(B, 5.0)  # said under the new name, before it was taken over
-    Editions(journal).choose(C, C, packed(choices("a", "other")))
+    Editions(journal).choose(C, C, choices("a", "other"))
     Requests(journal).put("prune", A, "yes")
     Withdrawals(journal).add(A, 10)
     parses = Parses(cache)
@@ -119,9 +118,9 @@ def test_renamed_source_keeps_all_rows_of_journal(journal: Journal, cache: Vecto
     assert SourceRows(journal).of(A).last_scan is None
     live = Editions(journal).live(C).choices
     assert live is not None
-    assert unpacked(live)["sources"] == {"b": {"chunking": "a"}, "other": {"chunking": "other"}}
+    assert live["sources"] == {"b": {"chunking": "a"}, "other": {"chunking": "other"}}
     assert Requests(journal).all("prune") == {}
-    assert (Withdrawals(journal).count(A), Withdrawals(journal).count(B)) == (0, 1)
+    assert (Withdrawals(journal).of(A).documents, Withdrawals(journal).of(B).documents) == (0, 1)
     assert parses.find(B, "1", "stamp") == parsed
     assert parses.find(A, "1", "stamp") is None
 
@@ -130,14 +129,14 @@ def test_sources_that_swap_names_keep_their_documents(journal: Journal, cache: V
     observe(journal, A, "same", "1")
     observe(journal, B, "same", "2")
     before = {name: {e.document_id for e in of_source(journal, name)} for name in (A, B)}
-    Editions(journal).choose(C, C, packed(choices("a", "b")))
+    Editions(journal).choose(C, C, choices("a", "b"))
     hand_over(journal, {A: B, B: A}, Parses(cache))
     assert {name: {e.document_id for e in of_source(journal, name)} for name in (B, A)} == {
         B: before[A], A: before[B],
     }  # fmt: skip
     live = Editions(journal).live(C).choices
     assert live is not None
-    assert unpacked(live)["sources"] == {"a": {"chunking": "b"}, "b": {"chunking": "a"}}
+    assert live["sources"] == {"a": {"chunking": "b"}, "b": {"chunking": "a"}}
 
 
 def test_refused_recipe_of_renamed_source_stays_refused(journal: Journal) -> None:

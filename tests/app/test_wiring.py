@@ -7,7 +7,7 @@ import pytest
 
 from ingestor.app.wiring import opened
 from ingestor.config.file import load
-from ingestor.core.listings.comparison import VersionTable
+from ingestor.core.listings import VersionTable
 
 pytestmark = pytest.mark.usefixtures("forked_chroma")
 CONFIG = """

@@ -13,14 +13,12 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from ingestor.chroma import connection as chroma_connection
 from ingestor.chroma import folder as chroma_folder
 from ingestor.chroma import server as chroma_server
 from ingestor.chroma import supervision
-from ingestor.chroma.backend import Collections
+from ingestor.chroma.backend import Collections, Ownership
 from ingestor.chroma.backend import opened as opened_backend
-from ingestor.chroma.client import Client, Full, Unanswered
-from ingestor.chroma.collections import Ownership
+from ingestor.chroma.client import Client, Full, Refused, Unanswered
 from ingestor.chroma.server import ChromaServer
 from ingestor.config.servers import Supervised
 from ingestor.core.backend import Model
@@ -48,7 +46,7 @@ def opened(backend: Collections):
 
 
 def server_of(backend: Collections) -> ChromaServer:
-    return backend.connection.supervisor.server
+    return backend.connection.server
 
 
 def fat(records: int = 400) -> list[Record]:
@@ -132,8 +130,8 @@ def test_server_that_leaves_requests_unanswered_is_started_again(
         backend.trouble("docs", Unanswered("it took its time, once"))
         assert server_of(backend).pid == first
         monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
-        monkeypatch.setattr(chroma_connection, "LAST_WORD", 0.5)
-        monkeypatch.setattr(server_of(backend), "_stop_patience", 0.2)
+        monkeypatch.setattr(chroma_server, "LAST_WORD", 0.5)
+        monkeypatch.setattr(chroma_server, "STOP_PATIENCE", 0.2)
         os.kill(first, signal.SIGSTOP)
         backend.trouble("docs", Unanswered("nor did it ever again"))
         assert server_of(backend).pid != first
@@ -146,10 +144,10 @@ def test_busy_server_gets_more_time_but_not_for_ever(
     caplog.set_level(logging.INFO, "ingestor")
     monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
     monkeypatch.setattr(chroma_server, "_LAST_BREATH", 0.01)
-    monkeypatch.setattr(chroma_connection, "LAST_WORD", 0.2)
+    monkeypatch.setattr(chroma_server, "LAST_WORD", 0.2)
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
-        monkeypatch.setattr(server_of(backend), "_stop_patience", 0.2)
+        monkeypatch.setattr(chroma_server, "STOP_PATIENCE", 0.2)
         server_of(backend).supervision.hanging_after = 0.0
         minutes = count(1000)
         monkeypatch.setattr(chroma_server, "processor_seconds", lambda pid: 60.0 * next(minutes))
@@ -197,7 +195,7 @@ def test_server_that_cannot_start_is_tried_again_and_says_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ingestor")
-    monkeypatch.setattr(chroma_connection, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(chroma_server, "LOOK_EVERY", 0.0)
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
         server_of(backend).stop()
@@ -280,6 +278,19 @@ def test_server_that_is_killed_while_it_starts_is_started_again(
     with chroma(tmp_path) as backend:
         assert opened(backend).count() == 0
     assert not left
+
+
+def test_setting_that_cannot_be_restored_is_not_called_restored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with chroma(tmp_path) as backend:
+        index, client = opened(backend), backend.connection.client
+        client.change_collection(UUID(index.uuid), "configuration", {"hnsw": {"ef_search": 1}})
+        refused = Refused("not that setting", "InvalidArgumentError", 400)
+        monkeypatch.setattr(client, "change_collection", lambda *_: _fail(refused))
+        assert backend.look("docs") is None
+    assert "its settings cannot be restored: not that setting" in caplog.text
+    assert "now restored" not in caplog.text
 
 
 def test_look_restores_settings_that_another_program_changed(

@@ -3,8 +3,8 @@
 import pytest
 from chromadb.utils.embedding_functions import known_embedding_functions
 
+from ingestor.chroma.backend import OUR_FUNCTIONS
 from ingestor.chroma.client import Client
-from ingestor.chroma.collections import OUR_FUNCTIONS
 from ingestor.chroma.index import ChromaIndex
 from ingestor.core.entries import ChromaName
 from ingestor.ports import Transient

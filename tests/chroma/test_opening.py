@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from ingestor.chroma.collections import OWNER, Ownership
+from ingestor.chroma.backend import OWNER, Ownership
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import probe
 from ingestor.core.entries import Edition, EditionName

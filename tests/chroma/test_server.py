@@ -19,7 +19,7 @@ from ingestor.chroma import child, processes
 from ingestor.chroma import server as chroma_server
 from ingestor.chroma.folder import claim, sweep
 from ingestor.ports import NeedsHuman, Transient
-from ingestor.state.lock import held, noted
+from ingestor.state.files import held, noted
 from tests.chroma.laws import many
 from tests.chroma.opening import catalog, opened
 from tests.serving import HOST, client_of, free_port, server
@@ -117,13 +117,15 @@ def test_descriptions_of_collections_are_kept_in_memory(tmp_path):
 def test_hanging_server_is_noticed_and_started_again(tmp_path, monkeypatch):
     monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
     monkeypatch.setattr(chroma_server, "_LAST_BREATH", 0.01)
-    with server(tmp_path, hanging_after=0.3, stop_patience=0.2) as running:
+    with server(tmp_path) as running:
+        running.supervision.hanging_after = 0.3
         first = running.pid
         os.kill(first, signal.SIGSTOP)
         assert running.poll() is None  # it may only be busy
         time.sleep(0.3)
         assert "no answer for" in running.poll()
         monkeypatch.undo()
+        monkeypatch.setattr(chroma_server, "STOP_PATIENCE", 0.2)
         running.restart()
         assert running.pid != first
         assert running.poll() is None

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ingestor.chroma.shards import SearchedShards
-from ingestor.core.shards import shard_of
+from ingestor.core.entries import shard_of
 from ingestor.model import RecordId
 from ingestor.ports import Torn
 from tests.waiting import wait

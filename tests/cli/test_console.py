@@ -12,7 +12,7 @@ from ingestor.cli.usage import CONFIG
 from ingestor.queries.plan import EmbeddingPlan, SyncPlan
 from ingestor.queries.summary import DocumentCounts, RecordCounts
 from ingestor.queries.verification import Verification
-from ingestor.state.queries.reports import Listed
+from ingestor.state.reports import Listed
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:

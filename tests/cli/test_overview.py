@@ -9,7 +9,7 @@ import pytest
 from ingestor.cli.output.overview import show_status
 from ingestor.cli.usage import CONFIG
 from ingestor.queries.status import CollectionStatus, SourceStatus, Status
-from ingestor.state.queries.reports import Skipped
+from ingestor.state.reports import Skipped
 
 
 def said(

@@ -4,8 +4,7 @@ import pytest
 
 from ingestor.core.decisions import Scope
 from ingestor.core.entries import SourceRow
-from ingestor.core.listings.comparison import ListingChanges
-from ingestor.core.reconcile import Hold, Listing, reconcile
+from ingestor.core.listings import Hold, Listing, ListingChanges, reconcile
 
 RENAMED = ListingChanges([], tuple(f"old/{number}" for number in range(9)), 9, 9)
 

@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from ingestor.core.entries import Edition
-from ingestor.core.shards import join, separate, shard_names, shard_of
+from ingestor.core.entries import Edition, join, separate, shard_names, shard_of
 
 
 def test_a_record_stays_in_the_shard_of_its_document() -> None:
@@ -31,7 +30,7 @@ def test_an_edition_has_a_place_for_each_shard() -> None:
     edition = Edition("docs--2", "docs", "staging", '{"shards": 2}', uuids=("one", "two"))  # type: ignore[arg-type]
     assert edition.places == (("one", "docs--2-0-of-2"), ("two", "docs--2-1-of-2"))
     assert Edition("docs", "docs", uuids=("one",)).places == (("one", "docs"),)  # type: ignore[arg-type]
-    assert Edition("docs", "docs", choices='{"shards": 2}').places == (
+    assert Edition("docs", "docs", choices={"shards": 2}).places == (
         ("", "docs-0-of-2"),
         ("", "docs-1-of-2"),
     )  # type: ignore[arg-type]

@@ -14,8 +14,8 @@ from chromadb.api import ClientAPI
 
 from ingestor.chroma.client import Client
 from ingestor.chroma.server import ChromaServer
+from ingestor.core.entries import shard_of
 from ingestor.core.metadata_keys import LEAN, NEEDED
-from ingestor.core.shards import shard_of
 from ingestor.state import journal
 from tests.e2e.in_chroma import everything, in_chroma
 from tests.e2e.in_process import Ask, answered

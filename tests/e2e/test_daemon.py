@@ -1,6 +1,7 @@
 """A daemon as its users see it: changes arrive by themselves, through kills, pauses and early signals."""
 
 import contextlib
+import json
 import random
 import signal
 import sqlite3
@@ -12,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from ingestor.rechunk.recipes import unpacked
 from tests.e2e.in_chroma import lost
 from tests.e2e.project import Daemon, Project, chroma_pid, long_document, remote, running, signal_later
 from tests.waiting import wait
@@ -134,7 +134,7 @@ def readers_have(project: Project, cut: dict[str, Any]) -> bool:
     journal = project.folder / "state/journal.sqlite3"
     with contextlib.closing(sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True)) as db:
         choices = db.execute("SELECT choices FROM collections WHERE role = 'live'").fetchone()[0]
-    chunking = unpacked(choices)["sources"]["docs"]["chunking"]
+    chunking = json.loads(choices)["sources"]["docs"]["chunking"]
     made_by = {"strategy": chunking["kind"], **chunking["options"]}
     return cut.items() <= made_by.items()
 

@@ -231,7 +231,7 @@ def test_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> Non
     sources = [
         source
         for each in outlook(parts, journal)
-        for source in parts.sources(each.serves, each.edition, recorder, answers=nobody)
+        for source in parts.sources(each.change.collection, each.edition, recorder, answers=nobody)
     ]
     plan = Rehearsal(journal, recorder, nobody, parts.tokens.counts)
     plan.run(sources)

@@ -32,9 +32,9 @@ from ingestor.queries.access import is_running
 from ingestor.queries.status import Status, current_status
 from ingestor.queries.summary import report_sync
 from ingestor.rechunk.swap import Swaps
-from ingestor.state import lock
+from ingestor.state import files
 from ingestor.state.editions import Editions
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import Reports
 from ingestor.state.running_config import in_force
 from tests.bounded import printed
 from tests.e2e.in_process import Ask
@@ -62,7 +62,7 @@ def test_sync_serves_those_who_look_meanwhile(one_synced: Project, ask: Ask) -> 
 def test_command_waits_for_a_starting_daemon(one_synced: Project, ask: Ask) -> None:
     """Only a status does not: it says how things are."""
     config = load(one_synced.config, {})
-    busy = lock.hold(one_synced.folder / "chroma" / LOCK)  # so long the daemon can't go on
+    busy = files.hold(one_synced.folder / "chroma" / LOCK)  # so long the daemon can't go on
     done = threading.Event()
 
     def run() -> None:
@@ -117,7 +117,7 @@ def test_interrupted_sync_does_not_say_that_all_is_settled(project: Project) -> 
     (project.docs / "a.txt").write_text("some words")
     config = load(project.config, {})
     (project.folder / "chroma").mkdir()
-    busy = lock.hold(project.folder / "chroma" / LOCK)  # so long it can't begin
+    busy = files.hold(project.folder / "chroma" / LOCK)  # so long it can't begin
     command = [str(INGESTOR), "sync", "--config", str(project.config)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sync:
         wait(lambda: is_running(config))

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from ingestor.chroma import backend
-from ingestor.chroma.collections import Ownership
+from ingestor.chroma.backend import Ownership
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import DEEP, FEW, NEAR
 from ingestor.chroma.server import ChromaServer
 from ingestor.embedders.hashing import HashingEmbedder
+from ingestor.engine.comparison import Closer, Findings, compare
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, Record, RecordId, Vector, Vectors
 from ingestor.ports import Index
-from ingestor.queries.verification import Findings, examine
 from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
@@ -65,7 +65,7 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
         assert index is not None
         some = frozenset(sorted(index.ids())[:hidden])
         with words_of(reading(state / "lexical.sqlite3"), live.uuids) as words:
-            found = examine(journal, [Approximate(index, some, depth)], live, cache, words)  # type: ignore[arg-type]
+            found = compare(journal, [Approximate(index, some, depth)], live, Closer(cache, words))  # type: ignore[arg-type]
     cache.close()
     journal.close()
     return found, some

@@ -13,8 +13,7 @@ from ingestor.model import Blob, DocumentId, Hint, Item, SourceName
 from ingestor.pipeline.listing import Source
 from ingestor.ports import Transient
 from ingestor.state.journal import Journal
-from ingestor.state.listings import LastListing
-from ingestor.state.sources import SourceRows
+from ingestor.state.sources import LastListing, SourceRows
 from tests.simulation.ports.workers import Inline
 
 

@@ -101,7 +101,7 @@ class CrashingServer:
 def test_shard_that_crashes_the_server_is_blamed_alone(tmp_path: Path) -> None:
     server: Any = CrashingServer("docs-2-of-4")
     journal, docs = Journal(tmp_path / "journal.sqlite3"), EditionName("docs")
-    Editions(journal).choose(docs, CollectionName("docs"), '{"shards": 4}')
+    Editions(journal).choose(docs, CollectionName("docs"), {"shards": 4})
     store = EditionStore(journal, server, upkeep_in(tmp_path), lambda name: Model(Fingerprint("e")))
     for _ in range(DEATHS):
         with pytest.raises(Transient) as raised:

@@ -7,7 +7,7 @@ import pytest
 
 from ingestor.engine.flight import BATCH, IN_HAND, Flight
 from ingestor.engine.writer import Writer
-from ingestor.state.queries.backlog import Backlog
+from ingestor.state.backlog import Backlog
 from tests.simulation.checks.at_rest import check
 from tests.simulation.ports.files import UNWRITABLE
 from tests.simulation.world import World

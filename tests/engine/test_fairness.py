@@ -12,8 +12,7 @@ from ingestor.engine import flight, protocol, workers
 from ingestor.engine.flight import Attempts, InFlight, Phase
 from ingestor.engine.workers import BEGUN, Pool
 from ingestor.model import Item, SourceName
-from ingestor.state.listings import LastListing
-from ingestor.state.sources import SourceRows
+from ingestor.state.sources import LastListing, SourceRows
 from tests.engine.listed import begun as begun_documents
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check

@@ -71,7 +71,7 @@ def broken_while_cut_again(folder: Path) -> World:
 
 def test_withdrawals_add_up_while_documents_are_cut_again(tmp_path: Path) -> None:
     world = broken_while_cut_again(tmp_path)
-    assert Withdrawals(world.journal).kept(FILES) is not None
+    assert Withdrawals(world.journal).of(FILES).kept is not None
     assert len(world.journal.indexed(FILES)) == 10
     world.journal.close()
 
@@ -112,7 +112,7 @@ def test_a_withdrawal_whose_write_failed_counts_once(tmp_path: Path, monkeypatch
     for _ in range(100):
         world.now += 5
         world.engine_step()
-        most = max(most, Withdrawals(world.journal).count(FILES))
+        most = max(most, Withdrawals(world.journal).of(FILES).documents)
     assert (left, most, len(world.journal.indexed(FILES))) == ([], 7, 13)
     world.journal.close()
 

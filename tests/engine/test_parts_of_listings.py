@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from ingestor.core.listings import comparison
+from ingestor.core import listings
 from ingestor.engine.workers import Outcome
 from ingestor.model import Hint
 from ingestor.pipeline.listing import Source
@@ -15,7 +15,7 @@ from tests.engine.listed import TREE, Listed
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch, listed: Listed) -> Listed:
     """Listings are taken over in parts of ten documents."""
-    monkeypatch.setattr(comparison, "_PAGE", 10)
+    monkeypatch.setattr(listings, "_PAGE", 10)
     listed.tree.keys |= {f"new/{n:02}" for n in range(25)}
     listed.scanner.take_hint(TREE.source, Outcome(TREE.source, Hint("")))
     listed.scanner.start()
@@ -43,7 +43,7 @@ def test_first_part_of_a_listing_has_all_vanished_documents(
     listed: Listed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or else a renamed document might be read before the journal knows that the old one is gone."""
-    monkeypatch.setattr(comparison, "_PAGE", 10)
+    monkeypatch.setattr(listings, "_PAGE", 10)
     listed.tree.lose("a/")
     listed.tree.keys |= {f"new/{n:02}" for n in range(20)}
     listed.scanner.take_hint(TREE.source, Outcome(TREE.source, Hint("")))

@@ -12,7 +12,7 @@ from ingestor.archives.members import BrokenContainer
 from ingestor.archives.unpack import Unpacked, holds_members
 from ingestor.archives.unpack import unpack as members_of
 from ingestor.core.decisions import Scope
-from ingestor.core.listings.comparison import VersionTable
+from ingestor.core.listings import VersionTable
 from ingestor.model import Blob, CollectionName, Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.containers import Containers, Unpack

@@ -11,7 +11,7 @@ import pytest
 
 from ingestor.archives.members import Member
 from ingestor.archives.unpack import Unpacked
-from ingestor.core.listings.comparison import VersionTable
+from ingestor.core.listings import VersionTable
 from ingestor.model import Blob
 from ingestor.pipeline.containers import Containers
 from ingestor.ports import BadDocument, Stale, Transient

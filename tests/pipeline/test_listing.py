@@ -7,7 +7,7 @@ import pytest
 
 from ingestor.core.decisions import Scope
 from ingestor.core.entries import EditionName
-from ingestor.core.listings.comparison import ListingChanges, Versions, VersionTable
+from ingestor.core.listings import ListingChanges, Versions, VersionTable
 from ingestor.model import INSIDE, Blob, Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import KnownToAll, Source

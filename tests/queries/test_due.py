@@ -8,18 +8,18 @@ from typing import Any, cast
 
 import pytest
 
+from ingestor.core import listings
 from ingestor.core.decisions import Changes, Scope
 from ingestor.core.entries import EditionName, Feed, Intent, Receipt
-from ingestor.core.listings import comparison
-from ingestor.core.reconcile import observations
+from ingestor.core.listings import observations
 from ingestor.model import Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Source
 from ingestor.queries.plan import Figures, Sampling
+from ingestor.state import reports
 from ingestor.state.journal import Journal
-from ingestor.state.listings import LastListing
-from ingestor.state.queries import reports
-from ingestor.state.queries.reports import Unsettled
+from ingestor.state.reports import Unsettled
+from ingestor.state.sources import LastListing
 from tests.state.journals import of_source
 
 SOURCE, EDITION = SourceName("s"), EditionName("docs")
@@ -37,7 +37,7 @@ class Listed:
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal]:
-    for module in (comparison, reports):
+    for module in (listings, reports):
         monkeypatch.setattr(module, "_PAGE", 2)
     journal = Journal(tmp_path / "journal.sqlite3")
     items = tuple(Item(key, "1", f"/{key}", 3) for key in (*SETTLED, "never done"))

@@ -1,5 +1,6 @@
 """What a changed config is taken to mean, as a table; and how choices survive the journal."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,6 @@ from ingestor.rechunk.recipes import (
     changes,
     chosen,
     merged,
-    packed,
-    unpacked,
     without_unused,
 )
 
@@ -160,9 +159,9 @@ def test_price_of_a_source_is_that_of_its_language_model(tmp_path: Path, chunkin
 
 def test_old_choices_are_had_again_from_the_journal(tmp_path: Path) -> None:
     old = config(tmp_path, "{strategy: cluster, max_tokens: 300}")
-    kept = packed(choose(old))
+    kept = json.loads(json.dumps(choose(old)))
     today = config(tmp_path, dimensions=32, workers=9)
-    again = as_chosen(today, unpacked(kept), RULES)
+    again = as_chosen(today, kept, RULES)
     assert (again.embedding, again.sources[0].chunking) == (old.embedding, old.sources[0].chunking)
     assert again.workers.count == 9
     assert choose(again) == choose(old)
@@ -172,9 +171,9 @@ def test_stored_recipe_without_an_added_option_keeps_the_former_behaviour(tmp_pa
     """So a collection that an earlier version made is kept by its recipe while another edition is built."""
     today = config(tmp_path, "{strategy: changepoint}")
     before = config(tmp_path, "{strategy: changepoint, by_type: {}}")
-    kept = packed(choose(before))
+    kept = json.dumps(choose(before))
     assert '"by_type":' not in kept
-    assert as_chosen(today, unpacked(kept), RULES).sources[0].chunking == before.sources[0].chunking
+    assert as_chosen(today, json.loads(kept), RULES).sources[0].chunking == before.sources[0].chunking
 
 
 def test_an_added_option_is_a_change_that_plans_announce(tmp_path: Path) -> None:
@@ -201,7 +200,7 @@ def test_changed_types_are_a_change(tmp_path: Path) -> None:
     plain = load(file, {})
     file.write_text("parsing: {types: {'*.txt': rst}}\n" + source)
     typed = load(file, {})
-    before, after = (unpacked(packed(chosen(config, C, RULES, RULES))) for config in (plain, typed))
+    before, after = (json.loads(json.dumps(chosen(config, C, RULES, RULES))) for config in (plain, typed))
     assert [str(change) for change in changes(before, after)] == [
         'a: parsing.types: {} -> {"*.txt": "text/x-rst"}'
     ]
@@ -219,8 +218,8 @@ def test_parsers_without_documents_are_left_out(tmp_path: Path) -> None:
     assert {**left, "sources": 0} == {**choices, "sources": 0}
 
 
-LIVE = Edition(EditionName("docs"), C, "live", packed(OLD))
-BUILT = Edition(EditionName("docs--2"), C, "staging", packed(NEW))
+LIVE = Edition(EditionName("docs"), C, "live", OLD)
+BUILT = Edition(EditionName("docs--2"), C, "staging", NEW)
 
 
 @pytest.mark.parametrize(
@@ -251,10 +250,10 @@ def test_steps_lead_from_editions_of_journal_to_those_of_config(
         if isinstance(step, Drop):
             del after[step.edition]
         elif isinstance(step, Choose):
-            after[step.edition] = Edition(step.edition, C, "live", packed(step.choices))
+            after[step.edition] = Edition(step.edition, C, "live", step.choices)
         else:
             made = EditionName("docs--3")
-            after[made] = Edition(made, C, "staging", packed(step.choices))
+            after[made] = Edition(made, C, "staging", step.choices)
             setups = [replace(each, edition=each.edition or made) for each in setups]
     assert steps_to(setups, after.values()) == [], "a second application changes nothing"
     assert {each.edition for each in setups} == after.keys()

@@ -12,12 +12,11 @@ import pytest
 from ingestor.config.models import Rechunk
 from ingestor.core.backend import Model
 from ingestor.core.decisions import SMALL_LOSS, Changes, Failure
-from ingestor.core.entries import CollectionRow, EditionName, Receipt, Role
+from ingestor.core.entries import Choices, CollectionRow, EditionName, Receipt, Role
 from ingestor.engine.edition_store import EditionStore
 from ingestor.model import CollectionName, Fingerprint, Item, Known, Record, SourceName
 from ingestor.ports import Transient
 from ingestor.rechunk.policy import EditionSetup, named
-from ingestor.rechunk.recipes import Choices, packed
 from ingestor.rechunk.swap import Swaps, situation
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
@@ -86,9 +85,9 @@ def test_new_collection_that_lacks_most_documents_waits(
     journal: Journal, documents: int, before: int, after: int, waits: bool
 ) -> None:
     editions, swaps = Editions(journal), Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
-    editions.choose(C, C, packed(OLD))
+    editions.choose(C, C, OLD)
     fill(journal, C, documents, before)
-    building = editions.build(C, packed(NEW), 50.0)
+    building = editions.build(C, NEW, 50.0)
     fill(journal, building.name, documents, after)
 
     def advanced() -> bool:
@@ -107,8 +106,8 @@ def test_new_collection_that_lacks_most_documents_waits(
 def swapped(journal: Journal) -> Editions:
     """A collection whose second edition readers have, and the first is kept."""
     editions = Editions(journal)
-    editions.choose(C, C, packed(OLD))
-    made = editions.build(C, packed(NEW), 50.0)
+    editions.choose(C, C, OLD)
+    made = editions.build(C, NEW, 50.0)
     editions.become(60.0, (C, "previous"), (made.name, "live"))
     return editions
 
@@ -121,8 +120,8 @@ def before_renames(
     It is away when names are looked at, and back a moment later.
     """
     editions, chroma = Editions(journal), Shelves(Chaos(Random(0)))
-    editions.choose(C, C, packed(NEW))
-    new = editions.build(C, packed(NEW), 1.0).name
+    editions.choose(C, C, NEW)
+    new = editions.build(C, NEW, 1.0).name
     collections = EditionStore(journal, chroma, upkeep_in(folder), lambda name: Model(Fingerprint("e")))
     for edition in (C, new):
         collections.open(edition).upsert([Record(f"{edition}#0", "", {}, np.ones(2, np.float32))])
@@ -186,7 +185,7 @@ def test_rebuild_requested_during_a_build_follows_the_build(journal: Journal, wh
     fill(journal, C, 1, 0)
     [entry] = of_collection(journal, C)
     journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", (Known(0, "t", "v", "m"),))], ["r"])
-    editions.choose(C, C, packed(OLD))
+    editions.choose(C, C, OLD)
     requests.put("rebuild", C, "search misses records")
     [_, first] = arrange(swaps, journal, OLD, Rechunk())
     fill(journal, first.edition, 1, 0)
@@ -207,9 +206,9 @@ def test_collection_under_replacement_is_not_rebuilt_for_unreachable_records(
 ) -> None:
     editions = Editions(journal)
     swaps = Swaps(journal, Collections(), lambda: 100_000.0)  # type: ignore[arg-type]
-    editions.choose(C, C, packed(OLD))
-    made = editions.build(C, packed(NEW), 50.0)
-    editions.note_reach(C, "search misses records")
+    editions.choose(C, C, OLD)
+    made = editions.build(C, NEW, 50.0)
+    Notices(journal).put("reach", C, "search misses records")
     swaps.advance(Rechunk(), lambda name: False, ())
     assert not Requests(journal).get("rebuild", C)
     editions.become(60.0, (made.name, "deleted"))
@@ -221,8 +220,8 @@ def _killed_after_the_switch(
     journal: Journal, collections: Collections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     editions, swaps = Editions(journal), Swaps(journal, collections, lambda: 100.0)  # type: ignore[arg-type]
-    editions.choose(C, C, packed(OLD))
-    made = editions.build(C, packed(NEW), 50.0)
+    editions.choose(C, C, OLD)
+    made = editions.build(C, NEW, 50.0)
     become = Editions.become
 
     def killed(self: Editions, *roles: Any, **others: Any) -> None:
@@ -273,7 +272,7 @@ def test_a_request_to_arrange_is_carried_out_once(journal: Journal) -> None:
 
 def test_a_name_that_someone_has_in_chroma_is_not_taken(journal: Journal) -> None:
     editions, swaps = Editions(journal), Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
-    editions.choose(C, C, packed(OLD))
+    editions.choose(C, C, OLD)
     fill(journal, C, 1, 0)
     [entry] = of_collection(journal, C)
     known = (Known(0, "t", "v", "m", unsure=False),)
@@ -301,12 +300,12 @@ def test_new_version_of_a_parser_matters_only_if_the_parser_reads_documents(
 ) -> None:
     editions = Editions(journal)
     fill(journal, C, 3, 0)
-    editions.choose(C, C, packed(parsed_by(text=1, pdf=1)))
+    editions.choose(C, C, parsed_by(text=1, pdf=1))
     Editions(journal).note(C, CollectionRow(("uuid",), Fingerprint("e")))
     swaps = Swaps(journal, Collections(), lambda: 0.0)
     arrange(swaps, journal, wanted, Rechunk())
     assert (len(editions.of(C, "staging")) == 1) is built
-    assert (editions.live(C).choices == packed(wanted)) is not built
+    assert (editions.live(C).choices == wanted) is not built
 
 
 def test_request_stored_while_requests_are_taken_is_carried_out_next(
@@ -344,8 +343,8 @@ def test_an_edition_that_fails_for_an_unknown_reason_is_examined_every_few_secon
 ) -> None:
     """Each time whole tables are read."""
     editions, now, looks = Editions(journal), [100.0], list[float]()
-    editions.choose(C, C, packed(OLD))
-    editions.build(C, packed(NEW), 50.0)
+    editions.choose(C, C, OLD)
+    editions.build(C, NEW, 50.0)
     swaps = Swaps(journal, Collections(), lambda: now[0])  # type: ignore[arg-type]
 
     def fail(self: Editions, *editions: object) -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ingestor.model import CollectionName, SourceName
+from ingestor.state.backlog import Backlog
 from ingestor.state.journal import Journal
-from ingestor.state.queries.backlog import Backlog
 
 DOCS = CollectionName("docs")
 MIDDLE, CROSSED = 1_000_000, 5

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from ingestor.core.shards import join
+from ingestor.core.entries import join
 from ingestor.lexical.file import LexicalFile, Unusable, reading
 from ingestor.lexical.index import read_rows, row_of
 from ingestor.model import Record

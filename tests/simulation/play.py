@@ -5,7 +5,7 @@ from random import Random
 
 from ingestor.app.handover import Renames
 from ingestor.engine.flight import Phase
-from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
+from ingestor.rechunk.recipes import profile_of, shards_of
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.sources import SourceRows
 from tests.simulation import restores
@@ -350,7 +350,7 @@ def roll_back(world: World) -> None:
         world.start()
     world.readers.forget()
     world.disturbed = True
-    choices = unpacked(Editions(world.journal).live(DOCS).choices or "")
+    choices = Editions(world.journal).live(DOCS).choices or {}
     world.embedder = choices["embedding"]["options"]["flavour"]
     world.revision = choices["embedding"]["options"].get("revision", 0)
     for source in choices["sources"].values():

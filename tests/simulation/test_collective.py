@@ -16,7 +16,7 @@ from ingestor.engine.writer import Writer
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Collective, Embed
 from ingestor.registry import find
-from ingestor.state.queries.backlog import Backlog
+from ingestor.state.backlog import Backlog
 from ingestor.text.tokens import Tokens
 from tests.simulation import play as playing
 from tests.simulation.checks.at_rest import check

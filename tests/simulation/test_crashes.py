@@ -16,7 +16,7 @@ from ingestor.chroma.shards import Shards
 from ingestor.core import decisions, slots
 from ingestor.core.decisions import NEVER
 from ingestor.core.fingerprint import fingerprint
-from ingestor.core.reconcile import Observe, reconcile
+from ingestor.core.listings import Observe, reconcile
 from ingestor.engine import edition_store, flight, loop, protocol, scanner, writer
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.outcomes import DocumentFlow
@@ -24,11 +24,10 @@ from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
 from ingestor.pipeline import listing
 from ingestor.pipeline.reading import Reader
-from ingestor.state import rows
+from ingestor.state import backlog, reports, rows
+from ingestor.state.backlog import Backlog
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.queries import backlog, reports
-from ingestor.state.queries.backlog import Backlog
 from ingestor.state.rows import write_renewal
 from ingestor.state.sources import Withdrawals
 from tests.simulation import directed

@@ -14,15 +14,13 @@ from typing import Any
 
 import pytest
 
-from ingestor.core.listings import comparison, key_set
-from ingestor.core.listings.comparison import ListingComparison
-from ingestor.core.listings.key_set import KeySet
-from ingestor.core.reconcile import Action, Observe, reconcile
+from ingestor.core import listings
+from ingestor.core.listings import Action, KeySet, ListingComparison, Observe, reconcile
 from ingestor.engine import scanner
 from ingestor.engine.scanner import Scanner
 from ingestor.model import Item
 from ingestor.pipeline import listing
-from ingestor.state import listings
+from ingestor.state import sources
 from ingestor.state.sources import SourceRows
 from tests.simulation.checks.at_rest import check
 from tests.simulation.directed import History, begin, end, go_on
@@ -36,7 +34,7 @@ PAGE = 2  # items and keys, of a dozen
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (comparison, listing, key_set, listings):
+    for module in (listings, listing, sources):
         monkeypatch.setattr(module, "_PAGE", PAGE)
 
 

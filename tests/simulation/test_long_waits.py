@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.state import journal
-from ingestor.state.queries import backlog
+from ingestor.state import backlog, journal
 from ingestor.state.rows import DUE_SINCE
 from ingestor.state.sources import SourceRows
 from tests.simulation.directed import begin, end, go_on

@@ -11,12 +11,12 @@ import pytest
 
 from ingestor.app.parts import Parts
 from ingestor.core.entries import EditionName
-from ingestor.engine import flight, health, loop
+from ingestor.engine import flight, loop, writer
 from ingestor.engine.dispatcher import Dispatcher
-from ingestor.engine.health import CollectionHealth
 from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Lane
+from ingestor.engine.writer import CollectionHealth
 from ingestor.pipeline.prepare import Job, Prepared, Tools
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.rechunk.swap import Swaps
@@ -160,7 +160,7 @@ def ask_a_person_for_a_rebuild(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         served = str(next(iter(Editions(world.journal).all())).serves)
         assert world.engine.health.troubles() == {served: "the new model wants another key"}
         assert world.engine.health.unwritable() == {}, "readers miss nothing"
-    world.now += health.HELD
+    world.now += writer.HELD
     world.settle()
     check(world)
     assert world.engine.health.troubles() == {}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingestor.chroma import shards as sharding
-from ingestor.core import shards
+from ingestor.core import entries
 from ingestor.engine import edition_store
 from ingestor.rechunk import policy
 from tests.memory_index import MemoryIndex
@@ -76,7 +76,7 @@ def _by_slot(id_: str, shards: int) -> int:
     return _SHARD_OF(id_.replace("#", "-"), shards)
 
 
-_SHARD_OF = shards.shard_of
+_SHARD_OF = entries.shard_of
 
 
 def _salted(self: Any, parts: Any) -> None:

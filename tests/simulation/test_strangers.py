@@ -12,8 +12,7 @@ import pytest
 from ingestor.connectors.folder.connector import Growing
 from ingestor.engine import flight
 from ingestor.engine.flight import Attempts
-from ingestor.engine.health import CollectionHealth
-from ingestor.engine.writer import Writer
+from ingestor.engine.writer import CollectionHealth, Writer
 from ingestor.state.sources import SourceRows
 from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import Variants, show

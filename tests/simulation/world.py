@@ -28,13 +28,11 @@ from ingestor.engine.workers import Outcome
 from ingestor.lexical.filling import Upkeep
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.prepare import Prepared
-from ingestor.rechunk.recipes import unpacked
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.listings import LastListing
-from ingestor.state.queries.reports import Reports
-from ingestor.state.sources import SourceRows, Withdrawals, states
+from ingestor.state.reports import Reports
+from ingestor.state.sources import LastListing, SourceRows, Withdrawals, states
 from tests.simulation.checks.approvals import Approvals
 from tests.simulation.checks.durable import check_durable
 from tests.simulation.checks.moved import watched
@@ -282,7 +280,7 @@ class World:
         """What a daemon does in a round, held to the laws."""
         self.approved.expect()
         for source, files in self.places.items():
-            if not Withdrawals(self.journal).count(source):
+            if not Withdrawals(self.journal).of(source).documents:
                 files.before = self.journal.indexed(source)
         try:
             with self.chaos.failing_reads():
@@ -290,7 +288,7 @@ class World:
         except Crash:  # it may have come after the program noted that nothing is due
             table = Withdrawals(self.journal)
             self._settled(
-                {each for each in self.in_step() if not (table.count(each) or table.accepted(each))}
+                {each for each in self.in_step() if not (table.of(each).documents or table.of(each).accepted)}
             )
             raise
         except LawBroken:
@@ -489,11 +487,11 @@ class World:
 
     def asked(self, source: SourceName) -> bool:
         row = SourceRows(self.journal).of(source)
-        return row.held is not None or Withdrawals(self.journal).kept(source) is not None
+        return row.held is not None or Withdrawals(self.journal).of(source).kept is not None
 
     def in_step(self) -> set[SourceName]:
         """Sources of which nothing is due, so what a person accepted is past. Of paused ones it is not."""
-        kept = [Withdrawals(self.journal).kept(source) for source in self.places]
+        kept = [Withdrawals(self.journal).of(source).kept for source in self.places]
         at_rest = self.engine.is_resting() and not any(kept)
         return {feed.source for feed in self.engine._ready()} & self.places.keys() if at_rest else set()
 
@@ -510,4 +508,4 @@ class World:
 
 def made_by(edition: Edition, reason: str) -> bool:
     """Whether the embedder of this edition is the one that wants another key."""
-    return unpacked(edition.choices or "")["embedding"]["options"]["flavour"] in reason
+    return (edition.choices or {})["embedding"]["options"]["flavour"] in reason

@@ -5,8 +5,8 @@ import numpy as np
 from ingestor.core.decisions import Changes
 from ingestor.core.entries import EditionName, Entry, Feed, Intent, Receipt
 from ingestor.model import CollectionName, Item, Known, SourceName
+from ingestor.state.backlog import Backlog
 from ingestor.state.journal import Journal
-from ingestor.state.queries.backlog import Backlog
 from ingestor.state.rows import LIVE
 
 S, C = SourceName("s"), CollectionName("docs")

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from ingestor.core.decisions import NEVER, Changes, Failure
 from ingestor.core.entries import Feed
 from ingestor.model import Item, SourceName
+from ingestor.state.backlog import Backlog
 from ingestor.state.journal import Journal
-from ingestor.state.queries.backlog import Backlog
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import Reports
 from tests.state.journals import C, S, due, observe, one, settle
 
 

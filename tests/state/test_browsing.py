@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.state.journal import Journal, JournalReader
-from ingestor.state.queries.browsing import DocumentQuery, Which, failures, one_of, page_of
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import DocumentQuery, Reports, Which, failures, one_of, page_of
 from ingestor.state.rows import IN_FORCE, STATE, natural_key
 from tests.page.large import fill
 

@@ -12,7 +12,7 @@ from ingestor.core.entries import Entry, Intent, Receipt
 from ingestor.model import Item, Known
 from ingestor.state import rows
 from ingestor.state.journal import Journal
-from ingestor.state.queries.browsing import parsers_of
+from ingestor.state.reports import parsers_of
 from tests.state.journals import C, S, of_collection
 
 REFUSED = Failure("it can't be read", 1, NEVER, quarantined=True)

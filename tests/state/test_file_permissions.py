@@ -8,8 +8,8 @@ from ingestor.lexical.file import LexicalFile
 from ingestor.ports import NeedsHuman
 from ingestor.state import files, run_status
 from ingestor.state.cache import VectorCache
+from ingestor.state.files import hold, noted
 from ingestor.state.journal import Journal
-from ingestor.state.lock import hold, noted
 from tests.connectors.folders import run_as_nobody
 
 

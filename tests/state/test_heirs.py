@@ -9,8 +9,8 @@ import pytest
 from ingestor.core.decisions import Changes, Failure
 from ingestor.core.entries import EditionName, Feed
 from ingestor.model import Item, SourceName
+from ingestor.state.backlog import LONGEST, Backlog, predecessor, without_heirs
 from ingestor.state.journal import Journal
-from ingestor.state.queries.backlog import LONGEST, Backlog, predecessor, without_heirs
 from tests.state.journals import C, S, of_source, one, settle, untold
 
 NOW, LEAST = 1e9, 60.0

@@ -7,7 +7,7 @@ from ingestor.model import CollectionName
 from ingestor.queries.documents import explained
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.queries.history import happened, id_of, note_refused
+from ingestor.state.reports import happened, id_of, note_refused
 from tests.state.journals import C, observe
 
 

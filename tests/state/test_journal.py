@@ -6,10 +6,10 @@ import pytest
 from ingestor.core.decisions import NEVER, Failure
 from ingestor.core.entries import CollectionRow, Intent, Receipt, SourceRow
 from ingestor.model import Item, Known
+from ingestor.state.backlog import Backlog, predecessor
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.queries.backlog import Backlog, predecessor
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import Reports
 from ingestor.state.rows import pack, unpack
 from ingestor.state.sources import SourceRows
 from tests.state.journals import C, S, due, observe, of_source, one, settle, untold

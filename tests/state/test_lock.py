@@ -10,12 +10,12 @@ import threading
 import pytest
 
 from ingestor.ports import NeedsHuman
-from ingestor.state.lock import Locked, held, hold, retry_until_free
+from ingestor.state.files import Locked, held, hold, retry_until_free
 
 HOLDER = """
 import subprocess, sys, time
 from pathlib import Path
-from ingestor.state.lock import hold
+from ingestor.state.files import hold
 lock = hold(Path(sys.argv[1]))
 child = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, close_fds=False)
 print(child.pid, flush=True)
@@ -101,7 +101,7 @@ def test_lock_in_a_missing_folder_is_refused(tmp_path):
 def test_asking_and_holding_at_once(tmp_path):
     """Many processes that ask never stop one that holds and releases."""
     asking = (
-        "import sys; from pathlib import Path; from ingestor.state.lock import held\n"
+        "import sys; from pathlib import Path; from ingestor.state.files import held\n"
         "print(flush=True)\n"
         "while True: held(Path(sys.argv[1]))"
     )

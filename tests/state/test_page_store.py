@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.core.listings.comparison import Differing
+from ingestor.core.listings import Differing
 from ingestor.model import Item
-from ingestor.state.listings import PageStore
+from ingestor.state.sources import PageStore
 
 ITEMS = st.builds(
     Item, st.text(), st.text(), st.text(), st.none() | st.integers(), st.none() | st.floats(allow_nan=False),

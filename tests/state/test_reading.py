@@ -10,12 +10,11 @@ import pytest
 
 from ingestor.core.decisions import NEVER, Changes, Failure, Scope
 from ingestor.core.entries import Feed, Intent
-from ingestor.core.listings.comparison import ListingChanges, ListingComparison, VersionTable
+from ingestor.core.listings import ListingChanges, ListingComparison, VersionTable
 from ingestor.model import CollectionName, Item, SourceName
-from ingestor.state import listings
+from ingestor.state import reports, sources
 from ingestor.state.journal import Journal, opened
-from ingestor.state.queries import reports
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import Reports
 from ingestor.state.schema import NewerJournal
 from tests.state.journals import C, S, due, observe, of_collection, of_source, one, settle
 
@@ -27,11 +26,11 @@ def test_journal_opens_while_another_process_writes(tmp_path: Path) -> None:
 
 def test_versions_at_and_below_some_keys(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the form of keys next to ``a`` in the order of the index."""
-    monkeypatch.setattr(listings, "_PAGE", 2)
+    monkeypatch.setattr(sources, "_PAGE", 2)
     near = ("a", "a/b", "a/b/c", "a/!/m", "a.", "a0", "ab", "a-", "A", "b/a", "aé/x", "a/é")
     observe(journal, *near, gone=())
     observe(journal, gone=("a/b/c",))
-    known = listings.LastListing(journal, Feed(S, C))
+    known = sources.LastListing(journal, Feed(S, C))
     in_memory = VersionTable({key: "1" for key in near if key != "a/b/c"})
     assert known.count() == in_memory.count() == len(near) - 1
     assert known.of([*near, "x"]) == in_memory.of([*near, "x"]) == known.below("") == in_memory.below("")
@@ -54,7 +53,7 @@ def test_document_that_is_renamed_while_it_is_listed_has_not_vanished(journal: J
     settle(journal, "old")
     observe(journal, "new", gone=("old",))
     before = one(journal, "new").row
-    comparison = ListingComparison(listings.LastListing(journal, Feed(S, C)), [])
+    comparison = ListingComparison(sources.LastListing(journal, Feed(S, C)), [])
     comparison.add([Item("new", "1", "/new")])
     journal.intend([Intent(before, (0,), predecessor=one(journal, "old").row)])
     comparison.add([Item("other", "1", "/other")])

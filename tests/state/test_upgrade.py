@@ -13,7 +13,7 @@ import pytest
 from ingestor.model import CollectionName
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import Reports
 
 OLD = Path(__file__).with_name("journal-9.sql").read_text(encoding="utf-8")
 CHOICES = "d3eef86af3f10366300d9865345d866a"

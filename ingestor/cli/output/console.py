@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ingestor.queries.inventory import CollectionInfo
     from ingestor.queries.summary import SyncReport
     from ingestor.queries.verification import Verification
-    from ingestor.state.queries.history import Event
-    from ingestor.state.queries.reports import Listed as Document
+    from ingestor.state.reports import Event
+    from ingestor.state.reports import Listed as Document
     from ingestor.state.run_status import RunningListing
 
 out = Console(highlight=False, soft_wrap=True)

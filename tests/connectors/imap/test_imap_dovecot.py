@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from ingestor.connectors.imap.connector import Imap, ImapOptions
-from ingestor.core.listings.comparison import VersionTable
+from ingestor.core.listings import VersionTable
 from ingestor.pipeline.containers import Containers, Downloads
 from ingestor.ports import NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, World, fetched, listed

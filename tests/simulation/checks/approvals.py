@@ -3,11 +3,11 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ingestor.core.entries import Edition
+from ingestor.core.entries import Choices, Edition
 from ingestor.model import CollectionName
 from ingestor.queries.changes import approve
 from ingestor.rechunk import policy
-from ingestor.rechunk.recipes import Choices, changes, unpacked
+from ingestor.rechunk.recipes import changes
 from ingestor.state.editions import Editions, Requests
 from tests.simulation.laws import APPROVED, hold
 
@@ -74,8 +74,8 @@ class Approvals:
         known = {edition.name: edition for edition in self._before}
         live = {edition.serves: edition for edition in self._before if edition.role == "live"}
         for edition in Editions(self._world.journal).all():
-            made_by, before = _choices(edition), known.get(edition.name, live.get(edition.serves))
-            was = None if before is None else _choices(before)
+            made_by, before = edition.choices, known.get(edition.name, live.get(edition.serves))
+            was = None if before is None else before.choices
             if edition.role in ("live", "staging") and made_by is not None and was is not None:
                 self._check(edition.serves, was, made_by)
 
@@ -85,7 +85,3 @@ class Approvals:
         if any(self._records[serves, source] for source in touched):
             hold(APPROVED, (serves, named) not in self._given and list(map(str, found)))
             hold(APPROVED, self._undone.get(serves) == named and list(map(str, found)))
-
-
-def _choices(edition: Edition) -> Choices | None:
-    return None if edition.choices is None else unpacked(edition.choices)

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from ingestor.state.editions import Editions
-from ingestor.state.queries.reports import Reports
+from ingestor.state.reports import Reports
 from tests.simulation.checks.durable import check_durable, in_step
 from tests.simulation.laws import CLEAN, EXACT, LEXICAL, SETTINGS, STAMPED, LawBroken, hold
 from tests.simulation.lexical import difference

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ingestor.core.entries import EditionName, Entry
-from ingestor.core.reconcile import Observe
+from ingestor.core.listings import Observe
 from ingestor.engine.scanner import TakeOver
 from ingestor.model import SourceName
-from ingestor.state.queries import backlog
+from ingestor.state import backlog
 from ingestor.state.sources import SourceRows
 from tests.simulation.laws import MOVED, hold
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from ingestor.core.document_state import NEXT, Event, State, state_of
 from ingestor.core.entries import Feed, Receipt
 from ingestor.model import SourceName
+from ingestor.state import reports
 from ingestor.state.journal import Journal
-from ingestor.state.listings import LastListing
-from ingestor.state.queries import reports
+from ingestor.state.sources import LastListing
 from tests.simulation.laws import ASKED, BLAMED, LISTED, READABLE, STATES, THERE, UNWANTED, LawBroken, hold
 from tests.simulation.ports.chaos import Chaos
 from tests.simulation.ports.files import Files

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingestor.core import listings
 from ingestor.core.decisions import Scope
-from ingestor.core.listings import comparison
-from ingestor.core.listings.comparison import ListingChanges, ListingComparison, VersionTable
-from ingestor.core.listings.key_set import KeySet
-from ingestor.core.listings.pages import pages
+from ingestor.core.listings import KeySet, ListingChanges, ListingComparison, VersionTable, pages
 from ingestor.model import INSIDE, Item
 
 KEYS = st.sampled_from(["a", "a/b", "a/b/c", "ab", "b", "b/c", f"z{INSIDE}m", "é", "c", "d"])
@@ -39,7 +37,7 @@ def test_comparison_equals_a_comparison_of_sets(
     """Of a key that is listed twice, the first version counts, also where the second is the known one."""
     first = {item.key: item for item in reversed(items)}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(comparison, "_PAGE", 2)
+        patched.setattr(listings, "_PAGE", 2)
         found = compared(known, items, scope, size)
     changed = [*found.changed()]
     assert {item.key: item for item in changed} == {

@@ -1,0 +1,366 @@
+"""A new listing of a source beside the last one: what differs, and the actions that follow.
+
+The changes are found while the listing is read. Memory holds eight bytes for each listed document, the keys
+that vanished, and a page of changed items. The scanner carries the actions out in the journal. `plan` carries
+them out in a copy of the journal, so a sync cannot decide otherwise.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from ingestor.core.decisions import Changes, Scope, sudden_loss
+from ingestor.core.entries import SourceRow
+from ingestor.model import INSIDE, Item
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Hashes = npt.NDArray[np.int64]  # shape (n,)
+
+T = TypeVar("T")
+
+
+def pages(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of ``size``; the last may be shorter. Never an empty one."""
+    left = iter(items)
+    while page := list(islice(left, size)):
+        yield page
+
+
+_KEYS = 4096  # keys that are looked up at once
+
+
+class KeySet:
+    """A set of keys in eight bytes each, which are added first and looked up afterwards.
+
+    It holds Python's hashes of 64 bits, which are others in each process. That two of a million keys share
+    one has a chance of one in 40 million; one change of a listing is then overlooked until the process ends.
+    """
+
+    def __init__(self) -> None:
+        self._hashes = array("q")  # in the order in which they were added
+        self._different: Hashes | None = None  # the same sorted, each once
+        self._first: npt.NDArray[np.intp] | None = None  # for each of these how many had been added before
+
+    def add(self, key: str) -> None:
+        self._hashes.append(hash(key))
+        self._different = self._first = None
+
+    def update(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.add(key)
+
+    def __len__(self) -> int:
+        """Number of different keys."""
+        return len(self._sort())
+
+    def absent(self, keys: Iterable[str]) -> Iterator[str]:
+        """Yield the keys that were not added, in the given order."""
+        added = self._sort()
+        for page in pages(keys, _KEYS):
+            yield from (key for key, there in zip(page, _within(added, page), strict=True) if not there)
+
+    def first(self, keys: Sequence[str]) -> list[int]:
+        """Return how many keys had been added before each of ``keys`` was first added. Each was added."""
+        import numpy as np  # here: commands that list nothing begin sooner
+
+        if self._first is None:
+            self._different, self._first = np.unique(np.array(self._hashes, np.int64), return_index=True)
+        return [int(at) for at in self._first[np.searchsorted(self._sort(), _hashes(keys))]]
+
+    def _sort(self) -> Hashes:
+        import numpy as np
+
+        if self._different is None:
+            hashes = np.array(self._hashes, np.int64)
+            hashes.sort()  # in place: np.unique takes twice the memory
+            again = hashes[1:] == hashes[:-1]
+            self._different = hashes[np.append(True, ~again)] if again.any() else hashes
+        return self._different
+
+
+def _within(added: Hashes, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
+    import numpy as np
+
+    if not len(added):
+        return np.zeros(len(keys), np.bool_)
+    wanted = _hashes(keys)
+    at = np.minimum(np.searchsorted(added, wanted), len(added) - 1)
+    same: npt.NDArray[np.bool_] = added[at] == wanted
+    return same
+
+
+def _hashes(keys: Sequence[str]) -> Hashes:
+    import numpy as np
+
+    return np.array([hash(key) for key in keys], np.int64)
+
+
+_PAGE = 5000  # items that differ
+
+
+class Versions(Protocol):
+    """Versions of documents that a source had, by key. Any thread."""
+
+    def of(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Return the known versions of these keys, skipping unknown keys."""
+
+    def below(self, under: str) -> Mapping[str, str]:
+        """Return the versions at and below a key; "" is every key."""
+
+
+class KnownVersions(Versions, Protocol):
+    """The versions that a source had in one edition."""
+
+    def keys(self, under: Sequence[str]) -> Iterator[str]:
+        """Yield the known keys at and below these keys, of which none lies below another."""
+
+    def count(self) -> int:
+        """Return the number of documents in the whole source."""
+
+
+class VersionTable:
+    """KnownVersions that are in memory."""
+
+    def __init__(self, versions: Mapping[str, str]) -> None:
+        self._versions, self._keys = versions, sorted(versions)
+
+    def of(self, keys: Sequence[str]) -> Mapping[str, str]:
+        return {key: self._versions[key] for key in keys if key in self._versions}
+
+    def below(self, under: str) -> Mapping[str, str]:
+        return {key: self._versions[key] for key in self.keys([under])}
+
+    def keys(self, under: Sequence[str]) -> Iterator[str]:
+        for top in under:
+            if top == "":
+                yield from self._keys
+                continue
+            yield from self.of([top])
+            first, end = (bisect_left(self._keys, top + mark) for mark in "/0")  # 0 follows /
+            yield from self._keys[first:end]
+
+    def count(self) -> int:
+        return len(self._versions)
+
+
+class Differing(NamedTuple):
+    """A listed item that is new, or of another version."""
+
+    item: Item
+    at: int  # how many items were listed before it
+    new: bool
+
+
+class DifferingPages(Protocol):
+    """Pages of differing items, in the order in which they are added; a list is such pages."""
+
+    def append(self, page: list[Differing], /) -> None: ...
+    def __getitem__(self, number: int, /) -> list[Differing]: ...
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListingChanges:
+    """The changes of a finished listing in one edition."""
+
+    pages: DifferingPages
+    vanished: tuple[str, ...]  # keys
+    appeared: int  # how many documents are new
+    listed: int
+    repeated: KeySet | None = None  # all keys, if some were listed twice
+
+    def changed(self) -> Iterator[Item]:
+        """Yield the items that are new or have another version."""
+        for number in range(len(self.pages)):
+            yield from self._page(number)
+
+    @property
+    def parts(self) -> int:
+        return max(1, len(self.pages))
+
+    def part(self, number: int) -> Changes:
+        """Return a part of the changes; parts are applied one after another.
+
+        The first part has all vanished keys: a document must not be read under its new name while the journal
+        has its old name.
+        """
+        changed = self._page(number) if self.pages else []
+        return Changes(changed, () if number else self.vanished)
+
+    def _page(self, number: int) -> list[Item]:
+        return [one.item for one in _first(self.pages[number], self.repeated)]
+
+
+class ListingComparison:
+    """A listing under way, compared with the items that one edition knows.
+
+    Of a key that is listed twice the first counts. ``pages``: holds what differs.
+    """
+
+    def __init__(self, known: KnownVersions, pages: DifferingPages) -> None:
+        self._known, self._pages = known, pages
+        self._listed = KeySet()
+        self._page: list[Differing] = []
+        self._number = self._new = 0
+
+    def add(self, items: Sequence[Item]) -> None:
+        """The next items of the listing."""
+        versions = self._known.of([item.key for item in items])
+        for item in items:
+            version = versions.get(item.key)
+            if version is None and is_as_known(item):
+                continue  # it is listed only because another edition knows it
+            if version != item.version:
+                self._page.append(Differing(item, self._number, version is None))
+                self._new += version is None
+                if len(self._page) >= _PAGE:
+                    self._turn()
+            self._listed.add(item.key)
+            self._number += 1
+
+    def _turn(self) -> None:
+        self._pages.append(self._page)
+        self._page = []
+
+    def changes(self, scope: Scope) -> ListingChanges:
+        """Return the changes, after the last item. ``scope``: the part that was listed."""
+        if self._page:
+            self._turn()
+        listed, appeared = len(self._listed), self._new
+        repeated = self._listed if listed < self._number else None
+        if repeated is not None:
+            kept = (_first(self._pages[number], repeated) for number in range(len(self._pages)))
+            appeared = sum(one.new for page in kept for one in page)
+        vanished = filter(scope.covers, self._listed.absent(self._known.keys(scope.under)))
+        return ListingChanges(self._pages, tuple(vanished), appeared, listed, repeated)
+
+
+def _first(page: list[Differing], repeated: KeySet | None) -> list[Differing]:
+    """Drop items whose key was listed before."""
+    if repeated is None:
+        return page
+    first = repeated.first([one.item.key for one in page])
+    return [one for one, at in zip(page, first, strict=True) if one.at == at]
+
+
+def is_as_known(item: Item) -> bool:
+    """Whether an item is a known member of a container that was not opened: its size and time are missing."""
+    return INSIDE in item.key and item.size is None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """The result of a listing.
+
+    ``changes``, ``known``: one for each edition. ``known``: number of documents before, in the whole source;
+    not counted, and 0, for a part in which none vanished.
+    ``identity``: of the source's root. ``trouble``: why the listing of its scope is incomplete; None if it is
+    complete.
+    """
+
+    changes: tuple[ListingChanges, ...]
+    scope: Scope
+    known: tuple[int, ...]
+    identity: str
+    trouble: str | None = None
+    more: bool = False  # see ports.PartialScan
+
+    def loss(self) -> tuple[int, int]:
+        """Return the numbers of vanished and of known documents of the edition that loses most."""
+        each = zip((len(changes.vanished) for changes in self.changes), self.known, strict=True)
+        return max(each, key=lambda one: one[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Identify:
+    """Note the identity of the root at the first listing, before its documents, for a crash in between."""
+
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """Write a part of the changes into the journal: new versions of one edition, and what vanished."""
+
+    edition: int  # its place in the listing
+    changes: ListingChanges
+    part: int
+
+    def all(self) -> Changes:
+        return self.changes.part(self.part)
+
+
+@dataclass(frozen=True, slots=True)
+class Conclude:
+    """Note that a whole listing is in the journal. ``documents``: their number now."""
+
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListAgain:
+    """List these keys and what is below them once more, as soon as possible."""
+
+    under: tuple[str, ...] = ("",)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Change nothing of the source until a person accepts the loss. ``root``: which root lacks documents."""
+
+    reason: str
+    root: str
+
+
+Action = Identify | Observe | Conclude | ListAgain | Hold
+
+
+def reconcile(
+    listing: Listing, before: SourceRow, now: SourceRow, max_loss: float, only_loses: Sequence[bool] = ()
+) -> tuple[Action, ...]:
+    """Return the actions that follow from a listing, in their order.
+
+    ``before``, ``now``: the source's row at the start of the listing, and at its end. An acceptance in
+    between holds for the next listing only. ``only_loses``: for each edition, whether it gets no documents.
+
+    The edition that loses most decides for all. All parts of the first edition precede those of the others,
+    whose documents get their ids from it.
+    """
+    moved_root = now.identity not in (None, listing.identity)
+    if moved_root and not listing.scope.whole:  # only a whole listing shows what another root lacks
+        return (ListAgain(),)
+    # readers never get what appears for an edition that only loses documents, so it makes up for no loss
+    appeared = 0 if any(only_loses) else min(changes.appeared for changes in listing.changes)
+    vanished, known = listing.loss()
+    reason = sudden_loss(vanished, appeared, known, now.documents, max_loss, moved_root)
+    if reason is not None and now.accepted and not before.accepted:
+        return (ListAgain(),)
+    if reason is not None and not now.may_lose(listing.identity):
+        return (Hold(reason, listing.identity),)
+    first = listing.changes[0]
+    added = 0 if any(only_loses[:1]) else first.appeared
+    last: list[Action] = [ListAgain(listing.scope.under)] if listing.more else []
+    if listing.scope.whole and not listing.more:
+        last = [Conclude(listing.known[0] - len(first.vanished) + added)]
+    return (
+        *([Identify(listing.identity)] if now.identity is None else []),
+        *observations(listing),
+        *last,
+    )
+
+
+def observations(listing: Listing) -> list[Observe]:
+    """Return all changes of a listing."""
+    return [
+        Observe(edition, changes, part)
+        for edition, changes in enumerate(listing.changes)
+        for part in range(changes.parts)
+    ]

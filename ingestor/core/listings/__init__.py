@@ -1,1 +1,0 @@
-"""A new listing against the last one. Pure."""

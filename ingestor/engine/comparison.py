@@ -1,0 +1,178 @@
+"""Comparison of an edition in Chroma with the journal, record by record, and what makes them equal again.
+
+After a restore of either side each record may be older or newer than the journal, and there may be records of
+documents that the journal does not know. `verify` looks closer: search must find each record by its own
+vector, and the lexical index must have its words.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ingestor.chroma.reach import PAGE, reachable
+from ingestor.core.entries import Edition, EditionName, shard_of
+from ingestor.core.fingerprint import combine, metadata_digest, round_to_half, text_digest, vector_digest
+from ingestor.core.listings import KeySet, pages
+from ingestor.core.metadata_keys import KEYS
+from ingestor.lexical.check import Words
+from ingestor.model import Fingerprint, Known, Record, RecordId, Vector
+from ingestor.pipeline.prepare import record_id
+from ingestor.ports import Index
+from ingestor.state.cache import VectorCache
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
+from ingestor.state.reports import KeptRecord, kept_records
+from ingestor.units import counted
+
+LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
+FEW_STALE = 0.1  # of the records: up to this share they are written again in place
+
+Expected = dict[RecordId, tuple[int, Known]]  # of one page: the row of its document, what the journal knows
+
+
+@dataclass(frozen=True, slots=True)
+class Closer:
+    """What `verify` looks at besides. ``cache``: for records of whose vector the journal has no digest."""
+
+    cache: VectorCache
+    words: Words
+
+
+@dataclass(slots=True)
+class Findings:
+    """Findings in one collection. ``rows``: documents that must be written again."""
+
+    checked: int = 0
+    missing: list[RecordId] = field(default_factory=list)
+    orphaned: list[RecordId] = field(default_factory=list)
+    orphans: dict[int, list[RecordId]] = field(default_factory=dict)  # the same by the shard that has them
+    stale: list[RecordId] = field(default_factory=list)
+    wrong_metadata: list[RecordId] = field(default_factory=list)
+    unreachable: list[RecordId] = field(default_factory=list)
+    words: list[RecordId] = field(default_factory=list)  # not in step in the lexical index
+    settings: list[str] = field(default_factory=list)  # of the collection, that somebody else changed
+    rows: set[int] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)  # non-standard metadata keys of records that differ
+    broken: str | None = None  # why the collection cannot be read
+
+    @property
+    def rebuild(self) -> str | None:
+        """Return why all records must go into a new collection. Replacing many in place loses others."""
+        if self.unreachable:
+            return f"search does not find {counted(len(self.unreachable), 'record')} "
+        return self.too_many(len(self.stale))
+
+    def too_many(self, differing: int) -> str | None:
+        """Return the same for so many records that differ, or None."""
+        if differing <= FEW_STALE * (self.checked + len(self.missing)):
+            return None
+        records = counted(self.checked + len(self.missing), "record")
+        return f"{differing:,} of {records} differ from what was written"
+
+    @property
+    def clean(self) -> bool:
+        lists = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable, self.words)
+        return not any(lists) and not self.settings and self.broken is None
+
+
+def compare(
+    journal: Journal, shards: Sequence[Index], edition: Edition, closer: Closer | None = None
+) -> Findings:
+    """Compare every record of an edition with the journal. Raises what the index raises.
+
+    Every record is read once. ``shards``: of the edition, in their order.
+    """
+    found, present = Findings(), [KeySet() for _ in shards]
+    for page in pages(kept_records(journal, edition.name), PAGE):
+        for number, wanted in _by_shard(page, len(shards)):
+            records = shards[number].read([*wanted], vectors=True)
+            present[number].update(record.id for record in records)
+            _compare_page(found, wanted, records, shards[number], edition, closer)
+            for id_ in wanted.keys() - {record.id for record in records}:
+                row, known = wanted[id_]
+                found.rows.add(row)
+                if not known.unsure:
+                    found.missing.append(id_)
+    for number, shard in enumerate(shards):
+        if shard.count() > len(present[number]):  # only then the ids of all records are read
+            found.orphans[number] = sorted(map(RecordId, present[number].absent(shard.ids())))
+            found.orphaned += found.orphans[number]
+            present[number].update(found.orphans[number])
+    if closer is not None:
+        found.words += closer.words.surplus(present)
+    return found
+
+
+def mend(journal: Journal, shards: Sequence[Index], collection: EditionName, found: Findings) -> None:
+    """Delete records of no document, and make documents due whose records differ.
+
+    The next write of such a record removes metadata keys of others: Chroma merges metadata.
+    """
+    for number, shard in enumerate(shards):
+        if found.orphans.get(number):
+            shard.drop(found.orphans[number])
+    note_keys(journal, collection, found.keys)
+    if found.rows:
+        journal.doubt(collection, sorted(found.rows))
+
+
+def _compare_page(
+    found: Findings,
+    expected: Expected,
+    records: Sequence[Record],
+    index: Index,
+    edition: Edition,
+    closer: Closer | None,
+) -> None:
+    found.checked += len(records)
+    reached, vectors, embedder = set[RecordId](expected), {}, Fingerprint(edition.embedder or "")
+    if closer is not None:
+        found.words += closer.words.differing(records)
+        reached = reachable(index, records)
+        vectors = closer.cache.get(embedder, [text_digest(record.text) for record in records])
+    for record in records:
+        row, known = expected[record.id]
+        digest = text_digest(record.text)
+        made_of_text = not known.vector_digest and known.vector_key == combine(embedder, digest)
+        other_vector = made_of_text and digest in vectors and not are_alike(vectors[digest], record.vector)
+        if is_stale(record, known) or other_vector:
+            found.stale.append(record.id)
+        elif known.meta_key != metadata_digest(record.metadata):
+            found.wrong_metadata.append(record.id)
+        elif record.id not in reached:
+            found.unreachable.append(record.id)
+        else:
+            continue
+        found.rows.add(row)
+        found.keys |= record.metadata.keys() - KEYS
+
+
+def _by_shard(page: Sequence[KeptRecord], shards: int) -> list[tuple[int, Expected]]:
+    parts: dict[int, Expected] = {}
+    for kept in page:
+        part = parts.setdefault(shard_of(kept.document_id, shards), {})
+        part[record_id(kept.document_id, kept.known.slot)] = kept.row, kept.known
+    return sorted(parts.items())
+
+
+def is_stale(record: Record, known: Known) -> bool:
+    """Whether text or vector of a record differ from those written, as far as the journal knows."""
+    if known.unsure or known.text_key != text_digest(record.text):
+        return True
+    restored = round_to_half(record.vector)
+    same = vector_digest(restored) == known.vector_digest and are_alike(restored, record.vector)
+    return bool(known.vector_digest) and not same
+
+
+def are_alike(written: Vector, found: Vector) -> bool:
+    """Whether two vectors are equal but for the last bits, which Chroma's arithmetic changes."""
+    return written.shape == found.shape and np.allclose(written, found, rtol=LAST_BITS, atol=TINY)
+
+
+def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> frozenset[str]:
+    """Note metadata keys of a collection's records, so that writing a record removes them. Return all."""
+    row = Editions(journal).row(collection)
+    if not keys <= row.extra_keys:
+        Editions(journal).note(collection, replace(row, extra_keys=row.extra_keys | keys))
+    return row.extra_keys | keys
