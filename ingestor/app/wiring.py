@@ -327,4 +327,4 @@ def _end_chunking(tokens: Tokens) -> None:
 
 def unknown(journal: Journal, name: EditionName) -> Model:
     """Return the model of an edition that cannot be kept in step: it only loses records."""
-    return Model(Fingerprint(Editions(journal).row(name).embedder or ""), known=False)
+    return Model(Fingerprint(Editions(journal).named(name).embedder or ""), known=False)

@@ -118,21 +118,6 @@ class SourceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionRow:
-    """The row of a collection.
-
-    ``extra_keys``: every non-standard metadata key that was ever written to the collection.
-    ``generations``: generations that the collection may have now, see core/backend.py.
-    ``uuids``: of its shards.
-    """
-
-    uuids: tuple[str, ...] = ()
-    embedder: str | None = None
-    extra_keys: frozenset[str] = frozenset()
-    generations: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Renewal:
     """The generations that a collection may have from now on."""
 
@@ -159,6 +144,8 @@ class Edition:
     since: float = 0.0  # POSIX seconds: when it took on this role
     embedder: str | None = None
     uuids: tuple[str, ...] = ()  # of its shards in Chroma; empty before it is made
+    extra_keys: frozenset[str] = frozenset()  # every non-standard metadata key that was ever written to it
+    generations: tuple[str, ...] = ()  # that it may have now, see core/backend.py
 
     @property
     def shards(self) -> int:

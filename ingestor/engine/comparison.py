@@ -172,7 +172,7 @@ def are_alike(written: Vector, found: Vector) -> bool:
 
 def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> frozenset[str]:
     """Note metadata keys of a collection's records, so that writing a record removes them. Return all."""
-    row = Editions(journal).row(collection)
-    if not keys <= row.extra_keys:
-        Editions(journal).note(collection, replace(row, extra_keys=row.extra_keys | keys))
-    return row.extra_keys | keys
+    edition = Editions(journal).named(collection)
+    if not keys <= edition.extra_keys:
+        Editions(journal).note(replace(edition, extra_keys=edition.extra_keys | keys))
+    return edition.extra_keys | keys

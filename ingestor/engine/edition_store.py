@@ -157,7 +157,7 @@ class EditionStore:
         self.match_names()
         index = self.open(name)
         index.count()  # by its UUID, which a collection that took its name does not have
-        if judge(index.facts(), self._editions.row(name).generations, self.home) != "same":
+        if judge(index.facts(), self._editions.named(name).generations, self.home) != "same":
             del self._open[name]
             self.open(name)
         places, reasons = self._editions.named(name).places, list[str]()
@@ -215,7 +215,7 @@ class EditionStore:
         """Note that another program has its name. Records of ours, if it returns, are unknown."""
         self._open.pop(name, None)
         if self._editions.has_documents(name):
-            self._editions.note(name, replace(self._editions.row(name), uuids=()))
+            self._editions.note(replace(self._editions.named(name), uuids=()))
         else:
             self._editions.forget(name)
 
@@ -236,12 +236,12 @@ class EditionStore:
 
     def _open_anew(self, name: EditionName) -> EditionIndex:
         self.match_names()
-        row, model, edition = self._editions.row(name), self._model(name), self._editions.named(name)
-        if row.embedder not in (None, model.recipe):
+        model, edition = self._model(name), self._editions.named(name)
+        if edition.embedder not in (None, model.recipe):
             self._start_over(edition, "the embedder changed")
         index = self._connect(edition, model)
         facts = index.facts()
-        verdict = judge(facts, row.generations, self.home)
+        verdict = judge(facts, edition.generations, self.home)
         if verdict == "elsewhere":
             shown = edition.places[0][1]
             raise NeedsHuman(
@@ -249,7 +249,7 @@ class EditionStore:
                 f"{self.home}. Only one may write it. If that one is not in use any more, run: "
                 f"ingestor collections --adopt {shown}"
             )
-        others = _others(row.uuids, index.uuids)
+        others = _others(edition.uuids, index.uuids)
         if others is None and index.count():
             self._start_over(edition, "records are not in the journal")
             index = self._connect(edition, model)
@@ -266,10 +266,10 @@ class EditionStore:
                 Requests(self._journal).put("rebuild", edition.serves, why)
                 Requests(self._journal).arrange()
             self._words.refill(index.uuids)
-        row = replace(self._editions.row(name), uuids=index.uuids, embedder=model.recipe)
+        now = replace(self._editions.named(name), uuids=index.uuids, embedder=model.recipe)
         # A comparison drops records: a backup with the old generation may still have them.
         expected = () if compared else tuple(filter(None, (generation_of(index.facts()),)))
-        self._editions.note(name, replace(row, generations=expected))
+        self._editions.note(replace(now, generations=expected))
         self._editions.renew(renew(self._journal, index, Renewal(name, expected), self.home))
         self._seen.add(index.uuids)
         return index
@@ -311,10 +311,6 @@ class EditionStore:
         with suppress(Transient):
             return set(self._chroma.names().values())
         return set()
-
-    def shown(self, name: EditionName) -> ChromaName:
-        """Return the collection's name in Chroma."""
-        return self._editions.named(name).shown
 
     def serves(self, name: EditionName) -> str:
         """Return the name that readers use."""

@@ -27,7 +27,7 @@ from ingestor.pipeline.prepare import Prepared, withdraw
 from ingestor.ports import NeedsHuman, Stale, Unsupported
 from ingestor.state.editions import Notices
 from ingestor.state.reports import source_of
-from ingestor.state.sources import SourceRows, WithdrawalGuard
+from ingestor.state.sources import SourceRows, Withdrawals
 
 log = logging.getLogger("ingestor")
 
@@ -96,7 +96,7 @@ class DocumentFlow:
         self._flight, self._scanner, self._source_rows = flight, scanner, SourceRows(parts.journal)
         self._sources: Mapping[Feed, Source] = {}
         self._behind: Container[EditionName] = ()
-        self.guard, self._failures = WithdrawalGuard(parts.journal), FailureLog()
+        self.guard, self._failures = Withdrawals(parts.journal), FailureLog()
         self._notices, self._languages = Notices(parts.journal), LanguageCounts()
         self.writer = Writer(parts, flight, self)
 

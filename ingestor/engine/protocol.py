@@ -144,7 +144,7 @@ def _begin(
     Raises Transient if the collection has another generation than the last write gave it.
     """
     facts = index.facts()
-    if judge(facts, Editions(journal).row(collection).generations, home) != "same":
+    if judge(facts, Editions(journal).named(collection).generations, home) != "same":
         raise Transient("another program changed the collection; comparing records with the journal")
     present, fresh = generation_of(facts), token_hex(8)
     expected = (fresh,) if present is None else (present, fresh)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from sqlite3 import Connection
 from typing import Generic, Literal, TypeVar
 
-from ingestor.core.entries import Choices, CollectionRow, Edition, EditionName, Renewal, Role, join, separate
+from ingestor.core.entries import Choices, Edition, EditionName, Renewal, Role, join, separate
 from ingestor.model import CollectionName, DocumentId, SourceName
 from ingestor.state.journal import Journal, Selecting
 from ingestor.state.rows import PENDING, marks, write_renewal
@@ -117,13 +117,15 @@ def packed(choices: Choices) -> str:
 
 def all_editions(journal: Selecting) -> list[Edition]:
     """Return every edition, by name."""
-    columns = "name, coalesce(serves, name), role, choices, since, embedder, uuid"
+    columns = "name, coalesce(serves, name), role, choices, since, embedder, uuid, extra_keys, generations"
+    query = f"SELECT {columns} FROM collections ORDER BY name"
     return [
-        Edition(name, serves, role, choices and json.loads(choices), since, embedder, separate(uuid))
-        for name, serves, role, choices, since, embedder, uuid in journal.select(
-            f"SELECT {columns} FROM collections ORDER BY name"
+        Edition(
+            name, serves, role, choices and json.loads(choices), since, embedder, separate(uuid),
+            frozenset(json.loads(keys)), tuple(generations.split()),
         )
-    ]
+        for name, serves, role, choices, since, embedder, uuid, keys, generations in journal.select(query)
+    ]  # fmt: skip
 
 
 def searchable(journal: Selecting) -> dict[str, Edition]:
@@ -208,22 +210,15 @@ class Editions:
                 db.execute(f"DELETE FROM {table} WHERE collection = ?", (name,))
             db.execute("DELETE FROM collections WHERE name = ?", (name,))
 
-    def row(self, name: EditionName) -> CollectionRow:
-        """Return what is known of an edition's collections in Chroma."""
-        query = "SELECT uuid, embedder, extra_keys, generations FROM collections WHERE name = ?"
-        for uuid, embedder, keys, generations in self._journal.select(query, (name,)):
-            known = frozenset(json.loads(keys)), tuple(generations.split())
-            return CollectionRow(separate(uuid), embedder, *known)
-        return CollectionRow()
-
-    def note(self, name: EditionName, row: CollectionRow) -> None:
-        keys, generations = json.dumps(sorted(row.extra_keys)), " ".join(row.generations)
+    def note(self, edition: Edition) -> None:
+        """Store what is known of an edition's collections in Chroma."""
+        keys, generations = json.dumps(sorted(edition.extra_keys)), " ".join(edition.generations)
         self._journal.write(
             """INSERT INTO collections (name, serves, uuid, embedder, extra_keys, generations)
                VALUES (?, ?, ?, ?, ?, ?)
                ON CONFLICT DO UPDATE SET uuid = excluded.uuid, embedder = excluded.embedder,
                    extra_keys = excluded.extra_keys, generations = excluded.generations""",
-            (name, name, join(row.uuids) or None, row.embedder, keys, generations),
+            (edition.name, edition.serves, join(edition.uuids) or None, edition.embedder, keys, generations),
         )
 
     def renew(self, renewal: Renewal) -> None:

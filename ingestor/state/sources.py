@@ -19,7 +19,7 @@ from weakref import finalize
 
 from ingestor.core import decisions
 from ingestor.core.decisions import PERIOD, Failure
-from ingestor.core.entries import Choices, EditionName, Entry, Feed, SourceRow
+from ingestor.core.entries import Choices, Entry, Feed, SourceRow
 from ingestor.core.events import event
 from ingestor.core.listings import Differing
 from ingestor.model import CollectionName, DocumentId, Item, SourceName
@@ -203,39 +203,19 @@ class Withdrawal(NamedTuple):
 
 
 class Withdrawals:
-    """The table of withdrawals. Every method is one transaction."""
+    """Counts withdrawals in their table, and stops them when a person must be asked.
+
+    The journal keeps how many documents there were before the first. They cannot be counted afterwards: those
+    that were withdrawn may be back in the index.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+        self._counted: set[tuple[SourceName, DocumentId]] = set()  # one whose write failed comes again
 
     def of(self, source: SourceName) -> Withdrawal:
         query = "SELECT documents, indexed, kept, accepted FROM withdrawals WHERE source = ?"
         return next((Withdrawal(*row) for row in self._journal.select(query, (source,))), Withdrawal())
-
-    def indexed(self, source: SourceName, collection: EditionName) -> int:
-        """Documents that the source has, and that have records."""
-        query = """SELECT COUNT(*) FROM documents WHERE source = ? AND collection = ?
-                   AND wanted_version IS NOT NULL AND EXISTS (SELECT 1 FROM records WHERE document = id)"""
-        return int(self._journal.select(query, (source, collection))[0][0])
-
-    def add(self, source: SourceName, indexed: int) -> None:
-        """Count one more withdrawn document.
-
-        ``indexed``: number of documents in the index before the first withdrawal.
-        """
-        self._journal.write(
-            """INSERT INTO withdrawals (source, documents, indexed) VALUES (?, 1, ?)
-               ON CONFLICT DO UPDATE SET documents = documents + 1, indexed = excluded.indexed""",
-            (source, indexed),
-        )
-
-    def keep(self, source: SourceName, reason: str) -> None:
-        """Records of unreadable documents are kept, for this reason."""
-        self._journal.write(
-            """INSERT INTO withdrawals (source, kept) VALUES (?, ?)
-               ON CONFLICT DO UPDATE SET kept = excluded.kept""",
-            (source, reason),
-        )
 
     def accept(self, source: SourceName) -> bool:
         """Withdraw kept documents after all, at once. Return whether there are any."""
@@ -255,6 +235,7 @@ class Withdrawals:
         If records are kept, the count stays until no document waits for a retry.
         """
         if not self._journal.select("SELECT 1 FROM withdrawals LIMIT 1"):
+            self._counted.clear()
             return
         with self._journal.transaction() as db:
             db.executemany(
@@ -263,28 +244,22 @@ class Withdrawals:
                            AND attempts > 0 AND NOT quarantined))""",
                 [(source,) for source in sources],
             )
-
-
-class WithdrawalGuard:
-    """Counts withdrawals, and stops them when a person must be asked.
-
-    The journal keeps how many documents there were before the first. They cannot be counted afterwards: those
-    that were withdrawn may be back in the index.
-    """
-
-    def __init__(self, journal: Journal) -> None:
-        self._table = Withdrawals(journal)
-        self._counted: set[tuple[SourceName, DocumentId]] = set()  # one whose write failed comes again
+        kept = {source for source in {of for of, _ in self._counted} if self.of(source).documents}
+        self._counted = {document for document in self._counted if document[0] in kept}
 
     def passes(self, entry: Entry, failure: Failure, max_loss: float) -> bool:
         """Whether the records of this document may be removed; if so, it counts as withdrawn."""
-        document, row = (entry.source, entry.document_id), self._table.of(entry.source)
+        document, row = (entry.source, entry.document_id), self.of(entry.source)
         if not entry.known or document in self._counted or row.accepted:
             return True
-        indexed = row.indexed or self._table.indexed(*entry.feed)
+        indexed = row.indexed or self._indexed(entry.feed)
         kept = decisions.withdrawal(failure, row.documents, indexed, max_loss)
         if kept is None:
-            self._table.add(entry.source, indexed)
+            self._journal.write(
+                """INSERT INTO withdrawals (source, documents, indexed) VALUES (?, 1, ?)
+                   ON CONFLICT DO UPDATE SET documents = documents + 1, indexed = excluded.indexed""",
+                (entry.source, indexed),
+            )
             self._counted.add(document)
             return True
         if row.kept is None:
@@ -295,14 +270,18 @@ class WithdrawalGuard:
                 reason,
                 extra=event("source_held", source=str(entry.source), reason=reason),
             )
-            self._table.keep(entry.source, reason)
+            self._journal.write(
+                """INSERT INTO withdrawals (source, kept) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET kept = excluded.kept""",
+                (entry.source, reason),
+            )
         return False
 
-    def settle(self, sources: Sequence[SourceName]) -> None:
-        """Reset the counts of sources that have nothing due."""
-        self._table.settle(sources)
-        kept = {source for source in {of for of, _ in self._counted} if self._table.of(source).documents}
-        self._counted = {document for document in self._counted if document[0] in kept}
+    def _indexed(self, feed: Feed) -> int:
+        """Documents that the source has, and that have records."""
+        query = """SELECT COUNT(*) FROM documents WHERE source = ? AND collection = ?
+                   AND wanted_version IS NOT NULL AND EXISTS (SELECT 1 FROM records WHERE document = id)"""
+        return int(self._journal.select(query, feed)[0][0])
 
 
 _PAGE = 1000  # keys that are read at once

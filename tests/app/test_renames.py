@@ -99,7 +99,7 @@ def test_renamed_source_keeps_all_rows_of_journal(journal: Journal, cache: Vecto
     SourceRows(journal).pause(B, 5.0)  # said under the new name, before it was taken over
     Editions(journal).choose(C, C, choices("a", "other"))
     Requests(journal).put("prune", A, "yes")
-    Withdrawals(journal).add(A, 10)
+    journal.write("INSERT INTO withdrawals (source, documents, indexed) VALUES (?, 1, 10)", (A,))
     parses = Parses(cache)
     parsed = Parsed(Digest("00"), "text", Fingerprint("r"), Document("words"))
     parses.keep(A, "1", "stamp", parsed)

@@ -1,6 +1,7 @@
 """A journal with many documents, as a daemon that has long been running would have it."""
 
-from ingestor.core.entries import CollectionRow, EditionName
+from ingestor.core.entries import Edition, EditionName
+from ingestor.model import CollectionName
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 
@@ -33,7 +34,14 @@ def fill(journal: Journal, documents: int, sources: int = 4, records: int = 5) -
             db.execute("INSERT INTO sources (name, last_scan, documents) VALUES (?, 1.8e9, ?)", (name, 1))
     for number in range(sources):
         name = EditionName(f"source{number}")
-        Editions(journal).note(name, CollectionRow((f"00000000-0000-0000-0000-{number:012d}",), "abc123"))
+        Editions(journal).note(
+            Edition(
+                name,
+                CollectionName(name),
+                uuids=(f"00000000-0000-0000-0000-{number:012d}",),
+                embedder="abc123",
+            )
+        )
 
 
 def _document(number: int, source: str) -> tuple[object, ...]:

@@ -14,8 +14,9 @@ import httpx
 import numpy as np
 import pytest
 
-from ingestor.core.entries import CollectionRow, EditionName
+from ingestor.core.entries import Edition, EditionName
 from ingestor.engine.vectors import embedding
+from ingestor.model import CollectionName
 from ingestor.service import gathering
 from ingestor.state import run_status
 from ingestor.state.editions import Editions
@@ -28,7 +29,9 @@ from tests.waiting import wait
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     monkeypatch.setattr(gathering, "FRESH", 0.0)
     found = Daemon(tmp_path)
-    Editions(found.journal).note(EditionName("docs"), CollectionRow(("uuid",), RECIPE))
+    Editions(found.journal).note(
+        Edition(EditionName("docs"), CollectionName("docs"), uuids=("uuid",), embedder=RECIPE)
+    )
     found.collections[("uuid",)] = SimpleNamespace(count=lambda: 7)
     yield found
     found.model.gate.set()

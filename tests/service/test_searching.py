@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from ingestor.chroma.client import Client
-from ingestor.core.entries import CollectionRow, EditionName
+from ingestor.core.entries import Edition, EditionName
 from ingestor.embedders.hashing import PLUGIN
-from ingestor.model import Vectors
+from ingestor.model import CollectionName, Vectors
 from ingestor.ports import Gone, Transient
 from ingestor.search import search
 from ingestor.search.rerankers import Reranker
@@ -74,7 +74,9 @@ def mail(daemon: Daemon, chroma: Client) -> Iterator[None]:
     index = opened(chroma, "mail", dimensions=64)
     index.upsert(list(records()))
     daemon.collections[(index.uuid,)] = index
-    Editions(daemon.journal).note(EditionName("mail"), CollectionRow((index.uuid,), RECIPE))
+    Editions(daemon.journal).note(
+        Edition(EditionName("mail"), CollectionName("mail"), uuids=(index.uuid,), embedder=RECIPE)
+    )
     yield
     with daemon.journal.transaction() as db:
         db.execute("DELETE FROM collections WHERE name = 'mail'")

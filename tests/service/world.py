@@ -12,13 +12,13 @@ import numpy as np
 from ingestor.chroma.client import Client
 from ingestor.config.models import Config
 from ingestor.config.servers import Http
-from ingestor.core.entries import CollectionRow, EditionName
+from ingestor.core.entries import Edition, EditionName
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.vectors.embedding import Embeddings
 from ingestor.http_server.server import Server
 from ingestor.lexical.file import LexicalFile, LexicalReaders
 from ingestor.lexical.index import LexicalIndex
-from ingestor.model import Fingerprint, Record, Vectors
+from ingestor.model import CollectionName, Fingerprint, Record, Vectors
 from ingestor.page.opening import pages_of
 from ingestor.pipeline.actions import WorkCounts
 from ingestor.ports import Gone
@@ -120,7 +120,9 @@ def holding(records: Iterable[Record], folder: Path, model: Any, chroma: Client)
     EditionIndex([index], words).upsert(list(records))
     words.set_complete(True)
     found.collections[(index.uuid,)] = index
-    Editions(found.journal).note(EditionName("docs"), CollectionRow((index.uuid,), RECIPE))
+    Editions(found.journal).note(
+        Edition(EditionName("docs"), CollectionName("docs"), uuids=(index.uuid,), embedder=RECIPE)
+    )
     try:
         yield found
     finally:

@@ -236,10 +236,10 @@ def _sleep_while_paused(self, later):
 _WAKE_AT = writer.Writer.wake_at
 
 
-def _count_vanished_too(self, source, collection):
+def _count_vanished_too(self, feed):
     query = """SELECT COUNT(DISTINCT document) FROM records JOIN documents ON id = document
                WHERE source = ? AND collection = ?"""
-    return self._journal.select(query, (source, collection))[0][0]
+    return self._journal.select(query, feed)[0][0]
 
 
 BROKEN: Variants = {
@@ -323,7 +323,7 @@ BROKEN: Variants = {
         writer.Writer, "wake_at", _sleep_while_paused, {CLEAN, EXACT},
     ),
     "a withdrawal is a smaller loss beside documents that vanish": (
-        Withdrawals, "indexed", _count_vanished_too, {ASKED},
+        Withdrawals, "_indexed", _count_vanished_too, {ASKED},
     ),
 }  # fmt: skip
 

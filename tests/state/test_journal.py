@@ -1,10 +1,12 @@
 """The journal alone: what it keeps of documents, sources and collections."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ingestor.core.decisions import NEVER, Failure
-from ingestor.core.entries import CollectionRow, Intent, Receipt, SourceRow
+from ingestor.core.entries import Intent, Receipt, SourceRow
 from ingestor.model import Item, Known
 from ingestor.state.backlog import Backlog, predecessor
 from ingestor.state.editions import Editions
@@ -160,10 +162,11 @@ def test_listing_that_missed_something_is_remembered_until_one_misses_nothing(jo
 
 
 def test_collections_are_remembered(journal: Journal) -> None:
-    assert Editions(journal).row(C) == CollectionRow()
-    row = CollectionRow(("uuid", "other"), "embedder", frozenset({"author"}))
-    Editions(journal).note(C, row)
-    assert Editions(journal).row(C) == row
+    blank = Editions(journal).named(C)
+    assert (blank.uuids, blank.embedder, blank.extra_keys) == ((), None, frozenset())
+    known = replace(blank, uuids=("uuid", "other"), embedder="embedder", extra_keys=frozenset({"author"}))
+    Editions(journal).note(known)
+    assert Editions(journal).named(C) == known
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.core.decisions import NEVER, Failure
 from ingestor.state.journal import Journal
-from ingestor.state.sources import WithdrawalGuard, Withdrawals
+from ingestor.state.sources import Withdrawals
 from tests.state.journals import S, observe, one, settle
 from tests.state.test_upgrade import OLD
 
@@ -25,18 +25,18 @@ def known(journal: Journal) -> Journal:
     return journal
 
 
-def withdrawn(journal: Journal, guard: WithdrawalGuard, *keys: str) -> list[str]:
+def withdrawn(journal: Journal, guard: Withdrawals, *keys: str) -> list[str]:
     return [key for key in keys if guard.passes(one(journal, key), UNREADABLE, max_loss=0.5)]
 
 
 def test_documents_that_came_back_before_a_restart_are_not_two_each(known: Journal) -> None:
-    assert withdrawn(known, WithdrawalGuard(known), *DOCUMENTS[:5]) == DOCUMENTS[:5]
-    assert withdrawn(known, WithdrawalGuard(known), *DOCUMENTS[5:]) == []
+    assert withdrawn(known, Withdrawals(known), *DOCUMENTS[:5]) == DOCUMENTS[:5]
+    assert withdrawn(known, Withdrawals(known), *DOCUMENTS[5:]) == []
     assert (Withdrawals(known).of(S).kept or "").startswith("more than 5 of 10 documents")
 
 
 def test_withdrawn_documents_that_came_back_are_not_counted(known: Journal) -> None:
-    guard = WithdrawalGuard(known)
+    guard = Withdrawals(known)
     assert withdrawn(known, guard, *DOCUMENTS[:6]) == DOCUMENTS[:5]
     entry = one(known, DOCUMENTS[5])
     assert entry.item is not None
@@ -47,7 +47,7 @@ def test_withdrawn_documents_that_came_back_are_not_counted(known: Journal) -> N
 
 
 def test_document_that_got_the_row_of_a_withdrawn_one_counts(known: Journal) -> None:
-    guard = WithdrawalGuard(known)
+    guard = Withdrawals(known)
     assert withdrawn(known, guard, *DOCUMENTS[-5:]) == DOCUMENTS[-5:]
     last = one(known, DOCUMENTS[-1])
     observe(known, gone=(last.key,))
