@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from types import FrameType
-from typing import Protocol
 
 from ingestor.app.wiring import Running
 from ingestor.config.file import load
@@ -27,7 +26,7 @@ from ingestor.state import run_status, running_config
 from ingestor.state.files import lexical_path, lock_path
 from ingestor.state.journal import JournalReader
 from ingestor.state.reports import Reports, note_refused
-from ingestor.state.run_status import Live, Meter, RunningListing, SyncProgress
+from ingestor.state.run_status import Live, Meter, SyncProgress
 from ingestor.state.running_config import settled_at_start
 
 log = logging.getLogger("ingestor")
@@ -114,12 +113,6 @@ class ConfigState:
     restart_pending: bool = False
 
 
-class ReloadSignal(Protocol):
-    """Flag that SIGHUP sets to request a reload."""
-
-    reload: bool
-
-
 class Reloader:
     """Reloads a changed config file. A bad one is reported, and the old config stays in force.
 
@@ -127,7 +120,7 @@ class Reloader:
     """
 
     def __init__(
-        self, path: Path, env: Mapping[str, str], asked: ReloadSignal, config: Config, seen: Stamp
+        self, path: Path, env: Mapping[str, str], asked: Signals, config: Config, seen: Stamp
     ) -> None:
         self._path, self._env, self._asked = path, env, asked
         self._config, self._seen = config, seen
@@ -361,10 +354,7 @@ class Loop:
             embedding_seconds=embedded.seconds,
             embedding_cost=self.running.embedding_cost,
             chroma=self.running.collections.connection.address,
-            listing={
-                str(name): RunningListing(one.since, one.seen, one.at)
-                for name, one in engine.scanner.under_way().items()
-            },
+            listing={str(name): replace(one) for name, one in engine.scanner.under_way().items()},
             no_service=self.no_service,
             config_error=self.config_state.refused,
             restart_pending=self.config_state.restart_pending,

@@ -7,7 +7,7 @@ written once lost no record (``python -m benchmarks reach``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ingestor.model import RecordId
@@ -15,6 +15,9 @@ from ingestor.units import counted
 
 if TYPE_CHECKING:
     from ingestor.chroma.index import ChromaIndex, PlacedRecord
+    from ingestor.ports import Index
+
+    Read = Callable[[Sequence[RecordId]], Sequence["Locatable"]]
 
 PAGE = 300  # records searched at once
 NEAREST, NEAR, DEEP = 1, 10, 200  # neighbours asked for: at first, and for the few that were not found so
@@ -37,20 +40,6 @@ class Locatable(Protocol):
     def vector(self) -> Any: ...
 
 
-class Searched(Protocol):
-    """The part of a ``ports.Index`` that a check of reach needs."""
-
-    def nearest(self, vectors: Any, n: int, /) -> list[_Neighbours]: ...
-    def read(self, ids: Sequence[RecordId], /) -> Sequence[Locatable]: ...
-
-
-class _Plain:
-    """A collection without arrays: NumPy takes longer to import than a probe of a small collection."""
-
-    def __init__(self, index: ChromaIndex) -> None:
-        self.nearest, self.read = index.nearest, index.texts
-
-
 def probe(index: ChromaIndex, turn: int = 0) -> str | None:
     """Return why the collection is not healthy; None if it is counted and its records are found.
 
@@ -60,7 +49,7 @@ def probe(index: ChromaIndex, turn: int = 0) -> str | None:
     """
     for size in (SAMPLE, CLOSER):
         records = _sample(index, size, turn)
-        lost = missed(_Plain(index), records)
+        lost = missed(index, records, index.texts)
         if not lost:
             return None
     if len(lost) <= OUT_OF_REACH * len(records):
@@ -82,33 +71,35 @@ def _sample(index: ChromaIndex, size: int, turn: int) -> list[PlacedRecord]:
     ]
 
 
-def missed(index: Searched, records: Sequence[Locatable]) -> list[RecordId]:
-    """Ids of records that are not found by their own vectors, page by page."""
+def missed(index: Index, records: Sequence[Locatable], read: Read | None = None) -> list[RecordId]:
+    """Ids of records that are not found by their own vectors, page by page. ``read``: see ``reachable``."""
     pages = (records[start : start + PAGE] for start in range(0, len(records), PAGE))
     return [
         record.id
         for page in pages
-        for reached in [reachable(index, page)]
+        for reached in [reachable(index, page, read)]
         for record in page
         if record.id not in reached
     ]
 
 
-def reachable(index: Searched, records: Sequence[Locatable]) -> set[RecordId]:
+def reachable(index: Index, records: Sequence[Locatable], read: Read | None = None) -> set[RecordId]:
     """Ids of a page that are found by their own vectors.
 
     Chroma's search approximates: of 17,000 whole records it missed two among their own nearest hundred, and
     found them among two hundred. Only what a deep search does not find either is out of reach.
+
+    ``read``: returns records without arrays: NumPy takes longer to import than a probe of a small collection.
     """
     reached = set[RecordId]()
     for depth in (NEAREST, NEAR, DEEP):
         left = [record for record in records if record.id not in reached]
         if left and (depth < DEEP or len(left) <= FEW):
-            reached |= _reach(index, left, depth)
+            reached |= _reach(index, left, depth, read or index.read)
     return reached
 
 
-def _reach(index: Searched, records: Sequence[Locatable], depth: int) -> set[RecordId]:
+def _reach(index: Index, records: Sequence[Locatable], depth: int, read: Read) -> set[RecordId]:
     """Ids of records that are among their nearest ``depth``, themselves or a twin of the same text.
 
     Of equal vectors Chroma's graph leaves some out of reach, and no reader could tell them apart.
@@ -122,6 +113,6 @@ def _reach(index: Searched, records: Sequence[Locatable], depth: int) -> set[Rec
     left = {record.id: record.text for record in records if record.id not in reached}
     like = {id_: [other for other, score in answers[id_] if score > TWIN] for id_ in left}
     alike = {other for others in like.values() for other in others}
-    twins = index.read([*alike])
+    twins = read([*alike])
     texts = {twin.id: twin.text for twin in twins}
     return reached | {id_ for id_, text in left.items() if any(texts.get(n) == text for n in like[id_])}

@@ -21,8 +21,9 @@ from ingestor.engine.parts import EngineParts
 from ingestor.engine.workers import Outcome
 from ingestor.model import Hint, SourceName
 from ingestor.pipeline import listing
-from ingestor.pipeline.listing import Progress, Source
+from ingestor.pipeline.listing import Source
 from ingestor.ports import NeedsHuman, Transient, Watchable
+from ingestor.state.run_status import RunningListing
 from ingestor.state.sources import LastListing, SourceRows
 
 log = logging.getLogger("ingestor")
@@ -60,7 +61,7 @@ class Watch:
 
     phase: WatchPhase = WatchPhase.IDLE
     dirty: set[str] = field(default_factory=lambda: {""})
-    progress: Progress = field(default_factory=lambda: Progress(0.0))  # of the listing under way
+    progress: RunningListing = field(default_factory=lambda: RunningListing(0.0))  # of the listing under way
     whole: bool = False
     next_scan: float = 0.0
     failures: int = 0
@@ -169,7 +170,7 @@ class Scanner:
             watch.move(WatchPhase.LISTING)
             editions = self._sources[name]
             scope = listing.scope_of(editions[0], watch.dirty)
-            watch.dirty, watch.progress = set(), Progress(self.clock())
+            watch.dirty, watch.progress = set(), RunningListing(self.clock())
             known = [LastListing(self.journal, one.feed) for one in editions]
             work = partial(listing.take, editions[0], scope, known, watch.progress.note)
             self.pool.submit(Scan(name, scope, watch, row), work, scan=True)
@@ -205,7 +206,7 @@ class Scanner:
         fed = {name for name, each in self._sources.items() if collection in [one.collection for one in each]}
         return all(self._watches[name].whole for name in fed)
 
-    def under_way(self) -> dict[SourceName, Progress]:
+    def under_way(self) -> dict[SourceName, RunningListing]:
         """Return the listings that run, by source."""
         return {name: watch.progress for name, watch in self._watches.items() if watch.phase in AT_WORK}
 

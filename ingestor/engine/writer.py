@@ -5,6 +5,8 @@ before each slice. After an error of a write a collection is paused, held or reb
 An error does not mean that the write was refused (it may have been applied), so the same is sent again.
 """
 
+from __future__ import annotations
+
 import logging
 import sqlite3
 from collections import Counter, defaultdict
@@ -12,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry
@@ -26,6 +28,9 @@ from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Foreign, Gone, Later, NeedsHuman, Torn, Transient
 from ingestor.state.backlog import still_wanted
 from ingestor.units import counted
+
+if TYPE_CHECKING:
+    from ingestor.engine.outcomes import DocumentFlow
 
 log = logging.getLogger("ingestor")
 
@@ -215,23 +220,10 @@ class CollectionHealth:
 MANY = 50  # records replaced or dropped in a batch, after which search may miss some: see chroma/reach.py
 
 
-class Documents(Protocol):
-    """Decides about documents whose writes come to an end. See DocumentFlow."""
-
-    def wanted_recipe(self, prepared: Prepared) -> str:
-        """Return the recipe that today's config asks of a document."""
-
-    def refuse(self, document: InFlight, error: Exception) -> None:
-        """Withdraw or land a document that the index refuses."""
-
-    def hold(self, collection: EditionName, reason: str) -> None:
-        """Hold the sources of a collection that only a person can repair."""
-
-
 class Writer:
     """Writes what is ripe in the queues of documents in flight."""
 
-    def __init__(self, parts: EngineParts, flight: Flight, flow: Documents) -> None:
+    def __init__(self, parts: EngineParts, flight: Flight, flow: DocumentFlow) -> None:
         self._journal, self._collections, self._clock = parts.journal, parts.collections, parts.clock
         self._flight, self._flow = flight, flow
         self.health = CollectionHealth(parts, flow.hold)

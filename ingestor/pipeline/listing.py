@@ -86,18 +86,6 @@ def observe(
             journal.observe(source.name, source.collection, changes, remove_at, turns)
 
 
-@dataclass(slots=True)
-class Progress:
-    """Progress of a listing, written by its worker and read by any thread."""
-
-    since: float  # POSIX seconds
-    seen: int = 0  # items so far
-    at: str = ""  # key of the last one
-
-    def note(self, item: Item) -> None:
-        self.seen, self.at = self.seen + 1, item.key
-
-
 def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
     """Return the smallest scope that covers every dirty key."""
     if "" in dirty or not isinstance(source.connector, Scoped):

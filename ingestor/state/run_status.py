@@ -10,16 +10,23 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ingestor.core.fingerprint import text_digest
+from ingestor.model import Item
 from ingestor.state.files import read_own, write_own
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunningListing:
-    """A running listing of a source. ``since``: POSIX seconds; ``at``: key of the last item."""
+    """A running listing of a source, written by its worker and read by any thread.
+
+    ``since``: POSIX seconds; ``at``: key of the last item.
+    """
 
     since: float
-    seen: int  # items so far
-    at: str
+    seen: int = 0  # items so far
+    at: str = ""
+
+    def note(self, item: Item) -> None:
+        self.seen, self.at = self.seen + 1, item.key
 
 
 @dataclass(frozen=True, slots=True)
