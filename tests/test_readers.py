@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ingestor.chroma.client import Client
@@ -55,8 +54,15 @@ def records() -> list[tuple[str, str, Metadata]]:
 def fill(client: Client) -> None:
     ids, texts, metadatas = map(list, zip(*records(), strict=True))
     made = client.create_collection("docs", configuration={"hnsw": {"space": "cosine"}})
-    vectors = [np.array([1.0, i / 10]) for i in range(len(ids))]
-    client.upsert(made.id, ids=ids, vectors=vectors, metadatas=metadatas, documents=texts)
+    vectors = [[1.0, i / 10] for i in range(len(ids))]
+    client.post(
+        made.id,
+        "upsert",
+        ids=ids,
+        embeddings=vectors,
+        metadatas=metadatas,
+        documents=texts,
+    )
 
 
 @pytest.fixture(scope="module")

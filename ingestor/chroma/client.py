@@ -7,14 +7,13 @@ takes most of a second.
 from __future__ import annotations
 
 import time
-from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
@@ -23,15 +22,14 @@ import orjson
 from ingestor.chroma.folder import REMEDY, is_damage, require_room
 from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core.errors import ceiling, retry_after
-from ingestor.model import Metadata, RecordId
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
 
 if TYPE_CHECKING:
     import httpx
 
-    from ingestor.model import Vector
 
 T = TypeVar("T")
+Verb = Literal["get", "query", "upsert", "update", "delete"]
 
 INVALID = "InvalidArgumentError"  # Chroma's name of the error for a request that it does not understand
 THROTTLED = (429, 503)
@@ -104,8 +102,7 @@ class Place:
 class Client:
     """A database of a server, over a pool of connections. Any thread may call; the first call connects.
 
-    ``collection``: the UUID. Rows of ``get`` and ``query`` are columns by name, as Chroma answers. Calls
-    raise the errors of ``ports``, and Refused for errors of another meaning.
+    ``collection``: the UUID. Calls raise the errors of ``ports``, and Refused for errors of another meaning.
     """
 
     def __init__(
@@ -230,43 +227,9 @@ class Client:
     def count(self, collection: UUID) -> int:
         return int(self._ask("GET", f"/{collection}/count"))
 
-    def get(self, collection: UUID, **wanted: Any) -> Any:
-        """Return records. ``wanted``: Chroma's ``include``, ``ids``, ``where``, ``limit`` and ``offset``."""
-        return self._ask("POST", f"/{collection}/get", wanted)
-
-    def query(
-        self,
-        collection: UUID,
-        *,
-        vectors: Sequence[Vector | list[float]],
-        n: int,
-        where: Mapping[str, object] | None,
-        include: Sequence[str],
-    ) -> Any:
-        lists = [vector if isinstance(vector, list) else vector.tolist() for vector in vectors]
-        wanted = {"query_embeddings": lists, "n_results": n, "where": where, "include": include}
-        return self._ask("POST", f"/{collection}/query", wanted)
-
-    def upsert(
-        self,
-        collection: UUID,
-        *,
-        ids: Sequence[RecordId],
-        vectors: Sequence[Vector],
-        metadatas: Sequence[Metadata],
-        documents: Sequence[str],
-    ) -> None:
-        packed = [
-            b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors
-        ]  # short, and exact
-        rows = {"ids": ids, "embeddings": packed, "metadatas": metadatas, "documents": documents}
-        self._ask("POST", f"/{collection}/upsert", rows)
-
-    def update(self, collection: UUID, *, ids: Sequence[RecordId], metadatas: Sequence[Metadata]) -> None:
-        self._ask("POST", f"/{collection}/update", {"ids": ids, "metadatas": metadatas})
-
-    def delete(self, collection: UUID, *, ids: Sequence[RecordId]) -> None:
-        self._ask("POST", f"/{collection}/delete", {"ids": ids})
+    def post(self, collection: UUID, verb: Verb, **body: Any) -> Any:
+        """Read or write records. ``body``: Chroma's; rows of an answer are columns by name."""
+        return self._ask("POST", f"/{collection}/{verb}", body)
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         return self._send(method, f"{self._collections}{path}", body)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -170,10 +171,11 @@ class ChromaIndex:
             self.patch(more)
 
     def _upsert(self, batch: Sequence[Record], metadata: Mapping[RecordId, Metadata]) -> None:
-        self._client.upsert(
+        self._client.post(
             self._uuid,
+            "upsert",
             ids=[record.id for record in batch],
-            vectors=[record.vector for record in batch],
+            embeddings=[_packed(record.vector) for record in batch],
             metadatas=[dict(metadata[record.id]) for record in batch],
             documents=[record.text for record in batch],
         )
@@ -185,18 +187,12 @@ class ChromaIndex:
                 send_in_halves(batch, self._update)
 
     def _update(self, batch: Sequence[tuple[RecordId, Metadata]]) -> None:
-        self._client.update(
-            self._uuid,
-            ids=[name for name, _ in batch],
-            metadatas=[dict(changes) for _, changes in batch],
-        )
+        ids, metadatas = zip(*batch, strict=True)
+        self._client.post(self._uuid, "update", ids=ids, metadatas=[*map(dict, metadatas)])
 
     def drop(self, ids: Sequence[RecordId]) -> None:
         for batch in pages(dict.fromkeys(ids), self._most_written(_PATCHES)):
-            send_in_halves(batch, self._delete)
-
-    def _delete(self, batch: Sequence[RecordId]) -> None:
-        self._client.delete(self._uuid, ids=batch)
+            send_in_halves(batch, lambda part: self._client.post(self._uuid, "delete", ids=part))
 
     def _most_written(self, usual: int) -> int:
         """Records of a request that writes."""
@@ -327,12 +323,13 @@ class ChromaIndex:
         self, vectors: list[Any], n: int, where: dict[str, object] | None, *include: str
     ) -> Any:
         with within_quotas(), _understood(where):
-            wanted = ["distances", *include]
-            return self._client.query(self._uuid, vectors=vectors, n=n, where=where or None, include=wanted)
+            lists = [vector if isinstance(vector, list) else vector.tolist() for vector in vectors]
+            wanted = {"n_results": n, "where": where or None, "include": ["distances", *include]}
+            return self._client.post(self._uuid, "query", query_embeddings=lists, **wanted)
 
     def _get(self, **wanted: Any) -> Any:
         with within_quotas():
-            return self._client.get(self._uuid, **wanted)
+            return self._client.post(self._uuid, "get", **wanted)
 
     def _query(self, vectors: list[Any], n: int, where: dict[str, object] | None) -> Iterator[list[Hit]]:
         answer = self._query_columns(vectors, n, where, "metadatas", "documents")
@@ -363,6 +360,11 @@ def _record(
     name: str, text: str | None, metadata: dict[str, Any] | None, vector: Sequence[float] = ()
 ) -> Record:
     return Record(RecordId(name), text if text is not None else "", metadata or {}, _vector(vector))
+
+
+def _packed(vector: Vector) -> str:
+    """Return a vector in a form that is short, and exact."""
+    return b64encode(vector.astype("<f4").tobytes()).decode()
 
 
 def _vector(numbers: Sequence[float]) -> Vector:

@@ -75,7 +75,7 @@ def asking(*connections: Sequence[bytes], timeout: float = 10.0) -> Iterator[tup
 @pytest.mark.parametrize("answer", [OK, CHUNKED, UNTIL_THE_END])
 def test_answer_is_read_whole(answer: bytes) -> None:
     with asking([answer]) as (api, server):
-        assert api.get(DOCS, ids=["a"], include=[]) == 42
+        assert api.post(DOCS, "get", ids=["a"], include=[]) == 42
     head, _, body = server.heard[0][0].partition(b"\r\n\r\n")
     line, *headers = head.decode().lower().split("\r\n")
     assert (
