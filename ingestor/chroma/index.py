@@ -334,7 +334,9 @@ class ChromaIndex:
     def _query(self, vectors: list[Any], n: int, where: dict[str, object] | None) -> Iterator[list[Hit]]:
         answer = self._query_columns(vectors, n, where, "metadatas", "documents")
         columns = (answer[key] for key in ("ids", "distances", "documents", "metadatas"))
-        return (_hits(*rows) for rows in zip(*columns, strict=True))
+        for rows in zip(*columns, strict=True):
+            hits = zip(*rows, strict=True)
+            yield [Hit(RecordId(id_), 1.0 - distance, text, meta or {}) for id_, distance, text, meta in hits]
 
 
 @contextmanager
@@ -345,11 +347,6 @@ def _understood(where: dict[str, object] | None) -> Iterator[None]:
         if error.kind != INVALID:
             raise
         raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
-
-
-def _hits(ids: list[str], distances: list[float], texts: list[str], metas: list[Any]) -> list[Hit]:
-    rows = zip(ids, distances, texts, metas, strict=True)
-    return [Hit(RecordId(name), 1.0 - distance, text, meta or {}) for name, distance, text, meta in rows]
 
 
 def _columns(answer: Any, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Part = TypeVar("Part", bound=Index)
+Answer = TypeVar("Answer")
 Ask = tuple[int, Callable[[], T]]  # a shard, and what is asked of it
 
 _AT_ONCE = 32  # requests of readers that are under way in this process
@@ -46,27 +47,19 @@ class Shards(Generic[Part]):
         self.parts = tuple(parts)
 
     def upsert(self, records: Sequence[Record]) -> None:
-        for number, some in self._divide(records, lambda record: record.id):
-            self._ask(number, partial(self.parts[number].upsert, some))
+        self._divided(records, lambda record: record.id, lambda part, some: part.upsert(some))
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
-        for number, some in self._divide(metadata, lambda row: row[0]):
-            self._ask(number, partial(self.parts[number].patch, some))
+        self._divided(metadata, lambda row: row[0], lambda part, some: part.patch(some))
 
     def drop(self, ids: Sequence[RecordId]) -> None:
-        for number, some in self._divide(ids, str):
-            self._ask(number, partial(self.parts[number].drop, some))
+        self._divided(ids, str, lambda part, some: part.drop(some))
 
     def count(self) -> int:
         return sum(self._each(lambda part: part.count()))
 
     def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
-        answers = self._answers(
-            [
-                (number, partial(self.parts[number].read, some, vectors=vectors))
-                for number, some in self._divide(ids, str)
-            ]
-        )
+        answers = self._divided(ids, str, lambda part, some: part.read(some, vectors=vectors))
         return [record for answer in answers for record in answer]
 
     def ids(self) -> Iterator[RecordId]:
@@ -99,6 +92,13 @@ class Shards(Generic[Part]):
             by_shard.setdefault(number, []).append(item)
         return sorted(by_shard.items())
 
+    def _divided(
+        self, items: Sequence[T], id_of: Callable[[T], str], ask: Callable[[Part, list[T]], Answer]
+    ) -> list[Answer]:
+        """Return the answers of the shards that have any of the items, each asked for its own."""
+        shares = self._divide(items, id_of)
+        return self._answers([(number, partial(ask, self.parts[number], some)) for number, some in shares])
+
     def _each(self, question: Callable[[Part], T]) -> list[T]:
         """Return the answer of every shard."""
         return self._answers([(number, partial(question, part)) for number, part in enumerate(self.parts)])
@@ -118,17 +118,11 @@ class SearchedShards(Shards[ChromaIndex]):
     """
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
-        answers = self._answers(
-            [(number, partial(self.parts[number].vectors, some)) for number, some in self._divide(ids, str)]
-        )
+        answers = self._divided(ids, str, lambda part, some: part.vectors(some))
         return {id_: vector for answer in answers for id_, vector in answer.items()}
 
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
-        shares = self._divide(ids, str)
-        answers = self._answers(
-            [(number, partial(self.parts[number].matching, some, where)) for number, some in shares]
-        )
-        return set().union(*answers)
+        return set().union(*self._divided(ids, str, lambda part, some: part.matching(some, where)))
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
         """Return the first ``most`` records that a filter lets pass; of one shard if it names a document."""

@@ -22,7 +22,7 @@ from ingestor.ports import Index
 from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.reports import KeptRecord, kept_records
+from ingestor.state.reports import kept_records
 from ingestor.units import counted
 
 LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
@@ -85,7 +85,11 @@ def compare(
     """
     found, present = Findings(), [KeySet() for _ in shards]
     for page in pages(kept_records(journal, edition.name), PAGE):
-        for number, wanted in _by_shard(page, len(shards)):
+        expected: dict[int, Expected] = {}
+        for kept in page:
+            part = expected.setdefault(shard_of(kept.document_id, len(shards)), {})
+            part[record_id(kept.document_id, kept.known.slot)] = kept.row, kept.known
+        for number, wanted in sorted(expected.items()):
             records = shards[number].read([*wanted], vectors=True)
             present[number].update(record.id for record in records)
             _compare_page(found, wanted, records, shards[number], edition, closer)
@@ -146,14 +150,6 @@ def _compare_page(
             continue
         found.rows.add(row)
         found.keys |= record.metadata.keys() - KEYS
-
-
-def _by_shard(page: Sequence[KeptRecord], shards: int) -> list[tuple[int, Expected]]:
-    parts: dict[int, Expected] = {}
-    for kept in page:
-        part = parts.setdefault(shard_of(kept.document_id, shards), {})
-        part[record_id(kept.document_id, kept.known.slot)] = kept.row, kept.known
-    return sorted(parts.items())
 
 
 def is_stale(record: Record, known: Known) -> bool:

@@ -198,18 +198,15 @@ class DocumentFlow:
 
         An edition that is replaced holds neither: its former model need not be there any more.
         """
+        replaced = any(one.source == entry.source and one.edition in self._behind for one in self._sources)
         if entry.collection in self._behind:
             self.writer.health.hold(entry.collection, reason)
-        elif self._is_replaced(entry.feed):
+        elif replaced:
             self._log_retry(logging.WARNING, entry, reason, "it waits for the new collection")
         else:
             about = event("source_held", source=str(entry.source), reason=reason)
             log.error("source %s is held: %s", entry.source, reason, extra=about)
             self._source_rows.hold(entry.source, reason)
-
-    def _is_replaced(self, feed: Feed) -> bool:
-        """Whether another edition of the source is built."""
-        return any(other.source == feed.source and other.edition in self._behind for other in self._sources)
 
     def _log_retry(self, level: int, entry: Entry, reason: str, when: str) -> None:
         about = event("document_retried", source=str(entry.source), document=entry.key, reason=reason)

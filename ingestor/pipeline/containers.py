@@ -14,7 +14,7 @@ import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from tempfile import TemporaryFile
@@ -150,7 +150,11 @@ class Containers:
             seen = error.unknown
             unread[""] = str(error)
         if unread:
-            raise PartialScan(_describe_unread(unread), (*seen, *filter(None, unread)), more=more)
+            containers = [f"{key} can't be opened now ({why})" for key, why in unread.items() if key]
+            others = f", and {len(containers) - 1} more" if len(containers) > 1 else ""
+            reason = f"{containers[0]}{others}: its known members stay" if containers else None
+            words = "; ".join(filter(None, (unread.get(""), reason)))
+            raise PartialScan(words, (*seen, *filter(None, unread)), more=more)
 
     def _with_costly_last(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the items; slow and damaged containers come last, in the order of their last attempts.
@@ -242,15 +246,13 @@ class Containers:
             raise BadDocument(reason)
         blob = self._blob(plain)
         if self._verdicts.get(plain.key, ("",))[0] != plain.version:
-            self._check_simple(plain, self._unpack_blob(plain, blob))
+            opened = self._unpack_blob(plain, blob)
+            has_members = opened is not None and bool(opened.members)
+            if has_members and plain.key not in self._not_simple and self.is_simple(plain):
+                self._not_simple.add(plain.key)
+                raise Stale(f"{plain.uri} has attachments, although the source listed none")
         self._check_listed(item)
         return blob
-
-    def _check_simple(self, item: Item, opened: Unpacked | None) -> None:
-        has_members = opened is not None and bool(opened.members)
-        if has_members and item.key not in self._not_simple and self.is_simple(item):
-            self._not_simple.add(item.key)
-            raise Stale(f"{item.uri} has attachments, although the source listed none")
 
     def _check_listed(self, item: Item) -> None:
         if _MARK_OF_REFUSAL.search(item.version):
@@ -332,11 +334,3 @@ def _as_known(holder: Item, known: Versions) -> list[Item]:
         for key, version in known.below(prefix.removesuffix("/")).items()
         if key.startswith(prefix)
     ]
-
-
-def _describe_unread(unread: Mapping[str, str]) -> str:
-    whole = unread.get("")
-    containers = [f"{key} can't be opened now ({why})" for key, why in unread.items() if key]
-    more = f", and {len(containers) - 1} more" if len(containers) > 1 else ""
-    reason = f"{containers[0]}{more}: its known members stay" if containers else None
-    return "; ".join(filter(None, (whole, reason)))

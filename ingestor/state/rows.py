@@ -75,7 +75,8 @@ def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
     digest, parser, attempts, wanted_recipe, quarantined = row[8:13]
     version, uri, size, modified, extra = row[13:18]
     statistic, sums, lo, hi, state, reason = row[18:]
-    pairs = () if extra == _NO_EXTRA else tuple(map(_pair, json.loads(extra)))
+    extras = () if extra == _NO_EXTRA else json.loads(extra)
+    pairs = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in extras)
     item = None if version is None else Item(key, version, uri, size, modified, pairs)
     return Entry(
         id_, document_id, source, collection, key, item, done_version, done_recipe, facts, digest, parser,
@@ -84,11 +85,6 @@ def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
         interval=None if lo is None else (lo, hi),
         shortfall=None if state is None else Shortfall(state, reason),
     )  # fmt: skip
-
-
-def _pair(pair: list[Any]) -> tuple[str, Any]:
-    name, value = pair
-    return name, tuple(value) if isinstance(value, list) else value
 
 
 def item_columns(item: Item) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ They are for display only; the journal decides. Only the lock tells whether a pr
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -198,14 +198,13 @@ def write_check(state: Path, result: CheckResult) -> None:
 
 def read_checks(state: Path) -> list[CheckResult]:
     """Return the results of all checks, skipping damaged files."""
-    return sorted(_read_checks(state), key=lambda each: (each.collection, each.questions))
-
-
-def _read_checks(state: Path) -> Iterator[CheckResult]:
+    checks = list[CheckResult]()
     for file in state.glob(f"{CHECK_PREFIX}*.json"):
         with suppress(OSError, ValueError, TypeError, KeyError):
             row = json.loads(read_own(file))
-            yield CheckResult(
+            found = CheckResult(
                 str(row["collection"]), str(row["questions"]), float(row["recall"]), float(row["fell"]),
                 bool(row["passed"]), float(row["at"]),
             )  # fmt: skip
+            checks.append(found)
+    return sorted(checks, key=lambda each: (each.collection, each.questions))
