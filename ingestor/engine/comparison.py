@@ -33,7 +33,7 @@ Expected = dict[RecordId, tuple[int, Known]]  # of one page: the row of its docu
 
 @dataclass(frozen=True, slots=True)
 class Closer:
-    """What `verify` looks at besides. ``cache``: for records of whose vector the journal has no digest."""
+    """Further things that `verify` examines. ``cache``: of vectors, if the journal has no digest of one."""
 
     cache: VectorCache
     words: Words
@@ -83,7 +83,7 @@ def compare(
 
     Every record is read once. ``shards``: of the edition, in their order.
     """
-    found, present = Findings(), [KeySet() for _ in shards]
+    findings, present = Findings(), [KeySet() for _ in shards]
     for page in pages(kept_records(journal, edition.name), PAGE):
         expected: dict[int, Expected] = {}
         for kept in page:
@@ -92,47 +92,47 @@ def compare(
         for number, wanted in sorted(expected.items()):
             records = shards[number].read([*wanted], vectors=True)
             present[number].update(record.id for record in records)
-            _compare_page(found, wanted, records, shards[number], edition, closer)
+            _compare_page(findings, wanted, records, shards[number], edition, closer)
             for id_ in wanted.keys() - {record.id for record in records}:
                 row, known = wanted[id_]
-                found.rows.add(row)
+                findings.rows.add(row)
                 if not known.unsure:
-                    found.missing.append(id_)
+                    findings.missing.append(id_)
     for number, shard in enumerate(shards):
         if shard.count() > len(present[number]):  # only then the ids of all records are read
-            found.orphans[number] = sorted(map(RecordId, present[number].absent(shard.ids())))
-            found.orphaned += found.orphans[number]
-            present[number].update(found.orphans[number])
+            findings.orphans[number] = sorted(map(RecordId, present[number].absent(shard.ids())))
+            findings.orphaned += findings.orphans[number]
+            present[number].update(findings.orphans[number])
     if closer is not None:
-        found.words += closer.words.surplus(present)
-    return found
+        findings.words += closer.words.surplus(present)
+    return findings
 
 
-def mend(journal: Journal, shards: Sequence[Index], collection: EditionName, found: Findings) -> None:
+def mend(journal: Journal, shards: Sequence[Index], collection: EditionName, findings: Findings) -> None:
     """Delete records of no document, and make documents due whose records differ.
 
     The next write of such a record removes metadata keys of others: Chroma merges metadata.
     """
     for number, shard in enumerate(shards):
-        if found.orphans.get(number):
-            shard.drop(found.orphans[number])
-    note_keys(journal, collection, found.keys)
-    if found.rows:
-        journal.doubt(collection, sorted(found.rows))
+        if findings.orphans.get(number):
+            shard.drop(findings.orphans[number])
+    note_keys(journal, collection, findings.keys)
+    if findings.rows:
+        journal.doubt(collection, sorted(findings.rows))
 
 
 def _compare_page(
-    found: Findings,
+    findings: Findings,
     expected: Expected,
     records: Sequence[Record],
     index: Index,
     edition: Edition,
     closer: Closer | None,
 ) -> None:
-    found.checked += len(records)
+    findings.checked += len(records)
     reached, vectors, embedder = set[RecordId](expected), {}, Fingerprint(edition.embedder or "")
     if closer is not None:
-        found.words += closer.words.differing(records)
+        findings.words += closer.words.differing(records)
         reached = reachable(index, records)
         vectors = closer.cache.get(embedder, [text_digest(record.text) for record in records])
     for record in records:
@@ -141,15 +141,15 @@ def _compare_page(
         made_of_text = not known.vector_digest and known.vector_key == combine(embedder, digest)
         other_vector = made_of_text and digest in vectors and not are_alike(vectors[digest], record.vector)
         if is_stale(record, known) or other_vector:
-            found.stale.append(record.id)
+            findings.stale.append(record.id)
         elif known.meta_key != metadata_digest(record.metadata):
-            found.wrong_metadata.append(record.id)
+            findings.wrong_metadata.append(record.id)
         elif record.id not in reached:
-            found.unreachable.append(record.id)
+            findings.unreachable.append(record.id)
         else:
             continue
-        found.rows.add(row)
-        found.keys |= record.metadata.keys() - KEYS
+        findings.rows.add(row)
+        findings.keys |= record.metadata.keys() - KEYS
 
 
 def is_stale(record: Record, known: Known) -> bool:
@@ -161,9 +161,9 @@ def is_stale(record: Record, known: Known) -> bool:
     return bool(known.vector_digest) and not same
 
 
-def are_alike(written: Vector, found: Vector) -> bool:
+def are_alike(written: Vector, other: Vector) -> bool:
     """Whether two vectors are equal but for the last bits, which Chroma's arithmetic changes."""
-    return written.shape == found.shape and np.allclose(written, found, rtol=LAST_BITS, atol=TINY)
+    return written.shape == other.shape and np.allclose(written, other, rtol=LAST_BITS, atol=TINY)
 
 
 def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> frozenset[str]:

@@ -70,14 +70,14 @@ def restore_order(journal: Journal, index: "EditionIndex", edition: Edition) -> 
     Documents whose records differ are written again, with cached vectors. Returns why all records should go
     into a new collection, or None: Chroma's search loses records after many were replaced in place.
     """
-    found = compare(journal, index.parts, edition)
-    mend(journal, index.parts, edition.name, found)
-    wrong = len(found.missing) + len(found.stale) + len(found.wrong_metadata)
+    findings = compare(journal, index.parts, edition)
+    mend(journal, index.parts, edition.name, findings)
+    wrong = len(findings.missing) + len(findings.stale) + len(findings.wrong_metadata)
     words = "collection %s compared: %s wrong or missing, rewriting; %s without a document deleted"
-    numbers = {"records": wrong, "dropped": len(found.orphaned)}
+    numbers = {"records": wrong, "dropped": len(findings.orphaned)}
     about = event("collection_compared", collection=str(edition.name), **numbers)
-    log.warning(words, edition.name, counted(wrong, "record"), len(found.orphaned), extra=about)
-    return found.too_many(wrong + len(found.orphaned))
+    log.warning(words, edition.name, counted(wrong, "record"), len(findings.orphaned), extra=about)
+    return findings.too_many(wrong + len(findings.orphaned))
 
 
 class EditionIndex(Shards[Index]):

@@ -27,7 +27,7 @@ def test_names_carry_the_number_of_shards() -> None:
 
 
 def test_an_edition_has_a_place_for_each_shard() -> None:
-    edition = Edition("docs--2", "docs", "staging", '{"shards": 2}', uuids=("one", "two"))  # type: ignore[arg-type]
+    edition = Edition("docs--2", "docs", "staging", {"shards": 2}, uuids=("one", "two"))  # type: ignore[arg-type]
     assert edition.places == (("one", "docs--2-0-of-2"), ("two", "docs--2-1-of-2"))
     assert Edition("docs", "docs", uuids=("one",)).places == (("one", "docs"),)  # type: ignore[arg-type]
     assert Edition("docs", "docs", choices={"shards": 2}).places == (
