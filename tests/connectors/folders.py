@@ -49,7 +49,7 @@ class FolderWorld(OnDisk):
 
 
 _AS_NOBODY = """
-import grp, json, os, pwd, sys
+import fcntl, grp, json, os, pwd, sys
 from ingestor.connectors.folder.connector import Folder, FolderOptions
 from ingestor.model import Item
 from ingestor.ports import PartialScan
