@@ -35,6 +35,7 @@ from ingestor.pipeline.containers import Containers, Downloads
 from ingestor.pipeline.language import ModelVocabulary, languages_of
 from ingestor.pipeline.limits import StageTimes, TextBudget
 from ingestor.pipeline.listing import Source
+from ingestor.pipeline.metadata import Describing
 from ingestor.pipeline.prepare import Tools, exceeds_window
 from ingestor.pipeline.reading import Fetch, Memory, Reader
 from ingestor.ports import (
@@ -348,7 +349,13 @@ class Parts:
             collection=edition,
             chunker=chunker.through(answers) if isinstance(chunker, Asking) else chunker,
             chunker_recipe=plugin_fingerprint(chunking.plugin, options),
-            strategy=chunking.plugin.kind,
+            describing=Describing(
+                source.name,
+                chunking.plugin.kind,
+                source.metadata,
+                chroma.bounds if isinstance(chroma, RemoteChroma) else UNBOUNDED,
+                source.own,
+            ),
             embed=embed,
             embedder_recipe=self.embedder_recipe,
             count_tokens=self.tokens.counts,
@@ -356,11 +363,8 @@ class Parts:
             neighbours=shared.neighbours,
             exceeds_window=partial(exceeds_window, self.embedder),
             max_records=self.config.max_records,
-            profile=source.metadata,
-            own=source.own,
             languages=languages_of(model),
             vocabulary=vocabulary,
-            quotas=chroma.bounds if isinstance(chroma, RemoteChroma) else UNBOUNDED,
             chunking_turn=self.text_budget.taken,
             times=self.times,
         )

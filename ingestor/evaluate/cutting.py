@@ -263,8 +263,8 @@ def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: 
         chunker = chunker.through(answers)
     options = choice.options if isinstance(choice.options, ChunkerOptions) else ChunkerOptions()
     return replace(
-        tools, chunker=chunker, strategy=choice.plugin.kind, embed=embed, context=options.context,
-        neighbours=options.neighbours,
+        tools, chunker=chunker, describing=replace(tools.describing, strategy=choice.plugin.kind),
+        embed=embed, context=options.context, neighbours=options.neighbours,
     )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def recipes_of(tools: Tools) -> dict[str, str]:
     parsers = {f"parser {kind}": str(recipe) for kind, recipe in tools.reader.recipes.items()}
     return {
         **parsers,
-        f"strategy {tools.strategy}": tools.chunker_recipe,
+        f"strategy {tools.describing.strategy}": tools.chunker_recipe,
         MODEL: tools.embedder_recipe,
         "rules of the program": tools.recipe(""),
     }

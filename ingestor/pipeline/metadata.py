@@ -12,6 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
 from itertools import chain
@@ -57,18 +58,28 @@ NONE_OF_ITS_OWN = OwnMetadata()
 _VERSION = 9  # raised whenever the same chunk is described otherwise
 
 
-@cache
-def rules(
-    source: SourceName, profile: Profile, quotas: Quotas = UNBOUNDED, own: OwnMetadata = NONE_OF_ITS_OWN
-) -> Fingerprint:
-    """Return a fingerprint of how chunks are described; a change patches the metadata of existing records.
+@dataclass(frozen=True, slots=True)
+class Describing:
+    """How the records of a source are described.
 
-    ``source``: its name, which records may carry. ``own``: keys that the config gives to its documents.
+    ``strategy``: that cuts them. ``profile``: which keys they carry. ``quotas``: of the server that takes
+    them. ``own``: keys that the config gives to documents.
     """
-    name = source if carries(profile, "source_name") else ""
+
+    source: SourceName
+    strategy: str = ""
+    profile: Profile = "full"
+    quotas: Quotas = UNBOUNDED
+    own: OwnMetadata = NONE_OF_ITS_OWN
+
+
+@cache
+def rules(how: Describing) -> Fingerprint:
+    """Return a fingerprint of how chunks are described; a change patches the metadata of existing records."""
+    name, quotas = how.source if carries(how.profile, "source_name") else "", how.quotas
     bounds = quotas.metadata_keys, quotas.key_bytes, quotas.value_bytes, quotas.document_bytes
-    given = [repr(own)] if own != NONE_OF_ITS_OWN else []
-    return fingerprint(["metadata", _VERSION, sorted(KEYS), name, profile, bounds, *given])
+    given = [repr(how.own)] if how.own != NONE_OF_ITS_OWN else []
+    return fingerprint(["metadata", _VERSION, sorted(KEYS), name, how.profile, bounds, *given])
 
 
 def build(
@@ -79,36 +90,31 @@ def build(
     ids: Sequence[RecordId],
     lines: Sequence[Lines],
     *,
-    source: SourceName,
     tokens: Sequence[int],
     content_hashes: Sequence[str],
-    strategy: str,
     recipe: str,
-    profile: Profile = "full",
-    quotas: Quotas = UNBOUNDED,
-    own: OwnMetadata = NONE_OF_ITS_OWN,
+    how: Describing,
 ) -> list[Metadata]:
     """Build the metadata of each chunk's record, in order.
 
     ``ids``, ``lines`` (see text/context.py), ``tokens`` and ``content_hashes``: a value for each chunk.
-    ``profile``: which keys records carry;
-    an omitted standard key is None, so that a patch removes the key. ``quotas``: of the server.
-    Keys of ``own``, ``item.extra``, ``document.extra`` and ``chunk.extra`` are added, later ones winning, but
-    none takes the place of a key in KEYS.
+    An omitted standard key is None, so that a patch removes the key. Keys of ``how.own``, ``item.extra``,
+    ``document.extra`` and ``chunk.extra`` are added, later ones winning, but none takes the place of a key in
+    KEYS.
     """
     whole = _values(
         {
             **_of_document(document, item, document_id),
-            "source_name": source,
+            "source_name": how.source,
             "chunk_count": len(chunks),
-            "strategy": strategy,
+            "strategy": how.strategy,
             "recipe": recipe,
         }
     )
     lined = keeps_lines(document.content_type)
     places = _places(outline(document), chunks, lined=lined)
-    given = by_path(own, item.key)
-    front, _ = by_front_matter(own, document)
+    given = by_path(how.own, item.key)
+    front, _ = by_front_matter(how.own, document)
     above = headers(document, chunks)
     shared = _accept((*given.items(), *item.extra, *document.extra, *front.items()))
     described = []
@@ -127,11 +133,11 @@ def build(
             "relationships": json.dumps(related),
         }
         every = {**shared, **_accept(chunk.extra), **whole, **_values({**place, **single})}
-        every["_node_content"] = _node(every, ids[i], related, lean=profile == "lean")
-        if profile != "full":
-            kept = {key: value for key, value in every.items() if carries(profile, key) or key in own.keys}
+        every["_node_content"] = _node(every, ids[i], related, lean=how.profile == "lean")
+        if how.profile != "full":
+            kept = {k: value for k, value in every.items() if carries(how.profile, k) or k in how.own.keys}
             every = {**dict.fromkeys(KEYS), **kept}
-        described.append(within(every, quotas))
+        described.append(within(every, how.quotas))
     return described
 
 

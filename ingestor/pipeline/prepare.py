@@ -12,13 +12,10 @@ from itertools import accumulate, compress
 
 import numpy as np
 
-from ingestor.config.models import OwnMetadata
-from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core import slots as core_slots
 from ingestor.core.completeness import shortfall
 from ingestor.core.entries import EditionName, Entry, Intent, Receipt
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
-from ingestor.core.metadata_keys import Profile
 from ingestor.model import (
     Chunk,
     Chunking,
@@ -63,10 +60,8 @@ def endless(texts: Sequence[str]) -> list[bool]:
 class Tools:
     """The tools that turn items of one source into records.
 
-    ``context``, ``neighbours``: see chunkers/options. ``profile``: which metadata keys records carry.
-    ``own``: keys that the config gives to documents. ``quotas``: of the server that takes them.
-    ``languages``: those of the model, if they are known to be few. ``vocabulary``: None if the model reads
-    every text.
+    ``context``, ``neighbours``: see chunkers/options. ``languages``: those of the model, if they are known to
+    be few. ``vocabulary``: None if the model reads every text.
     ``chunking_turn``: waits until a document of so many characters may be chunked. ``expect``: called when a
     document will need vectors.
     """
@@ -75,7 +70,7 @@ class Tools:
     collection: EditionName
     chunker: Chunker
     chunker_recipe: Fingerprint
-    strategy: str
+    describing: metadata.Describing
     embed: Embed
     embedder_recipe: Fingerprint
     count_tokens: Callable[[Sequence[str]], list[int]]
@@ -83,9 +78,6 @@ class Tools:
     neighbours: float = 0.0
     exceeds_window: Beyond = endless
     max_records: int = 100_000  # of a document
-    profile: Profile = "full"
-    own: OwnMetadata = metadata.NONE_OF_ITS_OWN
-    quotas: Quotas = UNBOUNDED
     languages: ModelLanguages | None = None
     vocabulary: ModelVocabulary | None = None
     chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
@@ -103,7 +95,7 @@ class Tools:
         """The recipe of documents read by that parser; "" for a document that none could read."""
         if parser not in self._recipes:
             reading = self.reader.recipe(parser)
-            described = metadata.rules(self.reader.source, self.profile, self.quotas, self.own)
+            described = metadata.rules(self.describing)
             rules = (
                 detect.rules(), language.rules(), described, limits.repeat_rules(), text_context.VERSION,
                 _WINDOW,
@@ -175,7 +167,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         language.expect()
     with tools.times.measured("read"):
         document = reading.document()
-    _, wrong = metadata.by_front_matter(tools.own, document)
+    _, wrong = metadata.by_front_matter(tools.describing.own, document)
     document = replace(document, lost=(*document.lost, *wrong))
     with tools.chunking_turn(len(document.text)), tools.times.measured("chunk"):
         cut = _cut(job, document, tools)
@@ -255,7 +247,7 @@ def _cut(job: Job, document: Document, tools: Tools) -> _Cut:
         if not _holds(whole.sums, whole.interval, others, tools):
             whole = tools.chunker.chunk(document, embed, others)
     _within(len(whole.chunks), entry, tools)
-    metadata.require_short(whole.chunks, tools.quotas)
+    metadata.require_short(whole.chunks, tools.describing.quotas)
     chunking = limits.without_repeats(whole)
     chunks = chunking.chunks
     lines = contexts(document, chunks, tools.context)
@@ -300,9 +292,8 @@ def _compose(
     ids = [record_id(owner.document_id, slot) for slot in slots]
     metas = metadata.build(
         language.identify(document), entry.item, owner.document_id, chunks, ids, cut.lines,
-        source=tools.reader.source, tokens=tools.count_tokens([chunk.text for chunk in chunks]),
-        content_hashes=[key.text for key in keys], strategy=tools.strategy, recipe=receipt.recipe,
-        profile=tools.profile, quotas=tools.quotas, own=tools.own,
+        tokens=tools.count_tokens([chunk.text for chunk in chunks]),
+        content_hashes=[key.text for key in keys], recipe=receipt.recipe, how=tools.describing,
     )  # fmt: skip
     wanted = tuple(
         Known(slot, key.text, key.vector, metadata_digest(meta))

@@ -215,7 +215,7 @@ def _metadata(
     rows = metadata.build(
         identify(document), item, nobody, chunks, [RecordId("")] * len(chunks),
         contexts(document, chunks, getattr(choice.options, "context", "none")),
-        source=SourceName(""), tokens=counts,
-        content_hashes=[text_digest(chunk.text) for chunk in chunks], strategy=choice.plugin.kind, recipe="",
+        tokens=counts, content_hashes=[text_digest(chunk.text) for chunk in chunks], recipe="",
+        how=metadata.Describing(SourceName(""), choice.plugin.kind),
     )  # fmt: skip
     return [{key: row[key] for key in row if key not in NAMED_BY_THE_INDEX} for row in rows]

@@ -19,6 +19,7 @@ from ingestor.nodes.deaths import Cause, Death, ProcessLost
 from ingestor.nodes.messages import Mismatch, Started, failed_call, pack
 from ingestor.nodes.setup import Setup, recipes_of
 from ingestor.nodes.work import prepare_document
+from ingestor.pipeline.metadata import Describing
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Reader
 from ingestor.ports import BadDocument, Embedder, Later, NeedsHuman, Parser, Stale, Transient
@@ -116,7 +117,8 @@ def tools(strategy: str, texts: Texts, vectors: Callable[[Sequence[str]], Vector
         SOURCE, texts.fetch, {"text": Marked(parser.build(parser.options()))}, {"text": Fingerprint("text")}
     )
     return Tools(
-        reader, EDITION, chunker.build(chunker.options(), TOKENS), Fingerprint(strategy), strategy,
+        reader, EDITION, chunker.build(chunker.options(), TOKENS), Fingerprint(strategy),
+        Describing(SOURCE, strategy),
         vectors, Fingerprint("hashing"), TOKENS.counts,
     )  # fmt: skip
 

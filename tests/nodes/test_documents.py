@@ -44,7 +44,7 @@ def on_nodes_of(nodes: Nodes, most: int = 3, in_flight: int = 10**6) -> OnNodes:
 
 
 def by_strategy(feed: Feed, tools: Tools) -> Setup:
-    return shop.setup(tools.strategy)
+    return shop.setup(tools.describing.strategy)
 
 
 def causes(*names: Cause) -> list[Death]:

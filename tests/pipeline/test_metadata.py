@@ -23,7 +23,7 @@ from ingestor.model import (
     SourceName,
 )
 from ingestor.parsers.markup.markdown import PLUGIN
-from ingestor.pipeline.metadata import build, rules
+from ingestor.pipeline.metadata import Describing, build, rules
 from ingestor.registry import Options
 from ingestor.text.context import contexts
 
@@ -59,8 +59,8 @@ def described(
     counts, digests = [10 + i for i in range(len(chunks))], [f"digest{i}" for i in range(len(chunks))]
     return build(
         document, item, DOC, chunks, ids, contexts(document, chunks, "headings"),
-        source=SourceName("handbook"), tokens=counts, content_hashes=digests, strategy="recursive",
-        recipe="r1", profile=profile,
+        tokens=counts, content_hashes=digests, recipe="r1",
+        how=Describing(SourceName("handbook"), "recursive", profile),
     )  # fmt: skip
 
 
@@ -165,8 +165,9 @@ def test_listed_keys_are_carried_beside_needed_keys() -> None:
 
 def test_name_of_a_source_changes_the_rules_only_if_records_carry_it() -> None:
     a, b = SourceName("a"), SourceName("b")
-    assert rules(a, "lean") != rules(b, "lean") != rules(b, "full")
-    assert rules(a, ("author",)) == rules(b, ("author",)) != rules(b, ("author", "source_name"))
+    assert rules(Describing(a, "", "lean")) != rules(Describing(b, "", "lean")) != rules(Describing(b))
+    few, more = (Describing(b, "", keys) for keys in (("author",), ("author", "source_name")))
+    assert rules(Describing(a, "", ("author",))) == rules(few) != rules(more)
 
 
 def column(metadata: list[Metadata], *keys: str) -> list[tuple[Scalar, ...]]:
@@ -391,7 +392,7 @@ def test_a_chunker_that_knows_the_symbol_is_believed() -> None:
     item = Item("a.py", "1", "/a.py")
     described = build(
         document, item, DocumentId("x"), [chunk], [RecordId("x#0")], [()],
-        source=SourceName("s"), tokens=[3], content_hashes=["h"], strategy="structure", recipe="r",
+        tokens=[3], content_hashes=["h"], recipe="r", how=Describing(SourceName("s"), "structure"),
     )  # fmt: skip
     assert described[0]["symbol"] == "f"
 

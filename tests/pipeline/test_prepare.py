@@ -22,6 +22,7 @@ from ingestor.model import (
 )
 from ingestor.pipeline import metadata
 from ingestor.pipeline.limits import without_repeats
+from ingestor.pipeline.metadata import Describing
 from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare, vectors_at
 from ingestor.pipeline.reading import Reader
 from ingestor.ports import BadDocument
@@ -57,8 +58,9 @@ def prepared(
     )  # fmt: skip
     tools = Tools(
         reader, CollectionName("docs"), chunker.build(chunker.options(**options), TOKENS), Fingerprint("s"),
-        strategy, embedder.build(embedder.options(dimensions=8)).embed, Fingerprint("h"), TOKENS.counts,
-        neighbours=neighbours, max_records=most, profile=profile, expect=lambda: expected.append(done),
+        Describing(reader.source, strategy, profile),
+        embedder.build(embedder.options(dimensions=8)).embed, Fingerprint("h"), TOKENS.counts,
+        neighbours=neighbours, max_records=most, expect=lambda: expected.append(done),
     )  # fmt: skip
     item = Item("a.txt", "1", "/a.txt", size)
     if done is not None:
@@ -172,8 +174,8 @@ def test_share_of_neighbours_of_a_chunking_replaces_the_config_s() -> None:
     reader = Reader(SourceName("notes"), lambda item: Blob(b"", item.key), {}, {})
     plugin = find("chunkers", "sentence")
     tools = Tools(
-        reader, CollectionName("docs"), plugin.build(plugin.options(), TOKENS), Fingerprint("s"), "sentence",
-        embed, Fingerprint("h"), TOKENS.counts, neighbours=0.3,
+        reader, CollectionName("docs"), plugin.build(plugin.options(), TOKENS), Fingerprint("s"),
+        Describing(reader.source, "sentence"), embed, Fingerprint("h"), TOKENS.counts, neighbours=0.3,
     )  # fmt: skip
     own, mixed = (
         vectors_at(range(3), texts, Chunking(chunks, neighbours=share), tools) for share in (0, None)

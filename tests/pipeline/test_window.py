@@ -21,6 +21,7 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.parsers.text import PLUGIN as TEXT
+from ingestor.pipeline.metadata import Describing
 from ingestor.pipeline.prepare import (
     Job,
     Prepared,
@@ -121,7 +122,7 @@ def prepared(kind: str, model: Embedder, text: str = TEXT_OF_THREE, **options: A
     )  # fmt: skip
     tools = Tools(
         reader, CollectionName("docs"), plugin.build(chosen, TOKENS), Fingerprint(kind),
-        kind, model.embed, Fingerprint("words"), TOKENS.counts,
+        Describing(reader.source, kind), model.embed, Fingerprint("words"), TOKENS.counts,
         context=chosen.context, exceeds_window=partial(exceeds_window, model),
     )  # fmt: skip
     item = Item("a.txt", "1", "/a.txt")
