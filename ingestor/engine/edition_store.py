@@ -15,14 +15,12 @@ from ingestor.chroma.shards import Shards, blame
 from ingestor.core.backend import NOWHERE, Backend, Home, Model, generation_of, home_of, judge
 from ingestor.core.entries import ChromaName, Edition, EditionName, Renewal, shard_of
 from ingestor.core.events import event
-from ingestor.core.metadata_keys import KEYS
-from ingestor.engine.comparison import compare, mend, note_keys
+from ingestor.engine.comparison import compare, mend
 from ingestor.engine.protocol import renew
 from ingestor.lexical.file import Unusable, Uuids
 from ingestor.lexical.filling import Upkeep
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Metadata, Record, RecordId
-from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Index, NeedsHuman, Transient
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
@@ -166,12 +164,6 @@ class EditionStore:
                 if reason := self._chroma.look(place):
                     reasons.append(f"{place}: {reason}" if len(places) > 1 else reason)
         Notices(self._journal).put("reach", name, "; ".join(reasons))
-
-    def extra_keys(self, name: EditionName, batch: Sequence[Prepared]) -> frozenset[str]:
-        """Return the non-standard metadata keys that were ever written to it, with those of ``batch``."""
-        metas = [record.metadata for each in batch for record in each.records]
-        metas += [metadata for each in batch for _, metadata in each.patches]
-        return note_keys(self._journal, name, {key for each in metas for key in each} - KEYS)
 
     def note_failure(self, name: EditionName, error: Exception) -> None:
         """Open the collection again next time: the handle may be stale.

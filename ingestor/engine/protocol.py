@@ -17,6 +17,8 @@ from typing import TypeVar
 
 from ingestor.core.backend import Home, generation_of, judge, stamp
 from ingestor.core.entries import EditionName, Entry, Intent, Renewal
+from ingestor.core.metadata_keys import KEYS
+from ingestor.engine.comparison import note_keys
 from ingestor.model import Metadata, Record
 from ingestor.pipeline.prepare import Prepared, record_id
 from ingestor.ports import Index, Transient
@@ -69,22 +71,20 @@ def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
 
 
 def write(
-    journal: Journal,
-    index: Index,
-    batch: Sequence[Prepared],
-    extra_keys: frozenset[str],
-    wanted: WantedRecipe,
-    home: Home,
+    journal: Journal, index: Index, batch: Sequence[Prepared], wanted: WantedRecipe, home: Home
 ) -> Iterator[None]:
     """Write these documents to the index and settle them in the journal; yields between two requests.
 
-    ``batch``: compatible documents. ``extra_keys``: see Journal.collection. ``wanted``: the recipe that
-    today's config asks of a document. ``home``: of this state. Left between two requests, it has the records
-    in doubt.
+    ``batch``: compatible documents. ``wanted``: the recipe that today's config asks of a document. ``home``:
+    of this state. Left between two requests, it has the records in doubt.
 
     Raises what the index raises (Transient, Torn, Gone, NeedsHuman, or its refusal) and sqlite3.Error. The
     records are then in doubt and are written again.
     """
+    metas = [record.metadata for each in batch for record in each.records]
+    metas += [metadata for each in batch for _, metadata in each.patches]
+    others = {key for each in metas for key in each} - KEYS
+    extra_keys = note_keys(journal, batch[0].entry.collection, others)
     upserts = _slices([record for prepared in batch for record in _to_write(prepared, extra_keys)])
     patches = _slices([patch for prepared in batch for patch in prepared.patches])
     drops = _slices([id_ for prepared in batch for id_ in prepared.drops])

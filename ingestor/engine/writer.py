@@ -379,9 +379,7 @@ class Writer:
 
     def _begin(self, collection: EditionName, writes: Sequence[Prepared]) -> Slices:
         index, home = self._collections.open(collection), self._collections.home
-        keys = self._collections.extra_keys(collection, writes)
-        left = protocol.write(self._journal, index, writes, keys, self._flow.wanted_recipe, home)
-        return Slices(index, left)
+        return Slices(index, protocol.write(self._journal, index, writes, self._flow.wanted_recipe, home))
 
     def _choose_wanted(self, queue: Queue, batch: Sequence[InFlight]) -> list[InFlight]:
         """Return the documents prepared by today's recipe, from records that the journal still knows.

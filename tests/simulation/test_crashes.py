@@ -106,19 +106,19 @@ def _whatever_vanished(self, sources, limit, but=(), paused=()):
     return self.gone(sources, NEVER, limit, but, paused)
 
 
-def _settle_before_writing(journal, index, batch, extra_keys, wanted, home):
+def _settle_before_writing(journal, index, batch, wanted, home):
     journal.settle([p.receipt for p in batch], [wanted(p) for p in batch])
-    _write_only(index, batch, extra_keys)
+    _write_only(index, batch)
     return iter(())
 
 
-def _no_intent(journal, index, batch, extra_keys, wanted, home):
-    _write_only(index, batch, extra_keys)
+def _no_intent(journal, index, batch, wanted, home):
+    _write_only(index, batch)
     journal.settle([p.receipt for p in batch], [wanted(p) for p in batch])
     return iter(())
 
 
-def _write_only(index, batch, extra_keys):
+def _write_only(index, batch):
     if records := [r for p in batch for r in p.records]:
         index.upsert(records)
     if patches := [m for p in batch for m in p.patches]:
@@ -188,9 +188,9 @@ def _only_first(*given):
     return tuple(each for each in reconcile(*given) if not isinstance(each, Observe) or not each.edition)
 
 
-def _words_first(journal, index, batch, extra_keys, wanted, home):
+def _words_first(journal, index, batch, wanted, home):
     index.words.upsert([record for p in batch for record in p.records])
-    return _WRITE(journal, index, batch, extra_keys, wanted, home)
+    return _WRITE(journal, index, batch, wanted, home)
 
 
 _WRITE = protocol.write
