@@ -175,7 +175,7 @@ class ChromaIndex:
             self._uuid,
             "upsert",
             ids=[record.id for record in batch],
-            embeddings=[_packed(record.vector) for record in batch],
+            embeddings=[_pack(record.vector) for record in batch],
             metadatas=[dict(metadata[record.id]) for record in batch],
             documents=[record.text for record in batch],
         )
@@ -359,7 +359,7 @@ def _record(
     return Record(RecordId(name), text if text is not None else "", metadata or {}, _vector(vector))
 
 
-def _packed(vector: Vector) -> str:
+def _pack(vector: Vector) -> str:
     """Return a vector in a form that is short, and exact."""
     return b64encode(vector.astype("<f4").tobytes()).decode()
 

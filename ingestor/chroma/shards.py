@@ -47,19 +47,19 @@ class Shards(Generic[Part]):
         self.parts = tuple(parts)
 
     def upsert(self, records: Sequence[Record]) -> None:
-        self._divided(records, lambda record: record.id, lambda part, some: part.upsert(some))
+        self._ask_shares(records, lambda record: record.id, lambda part, some: part.upsert(some))
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
-        self._divided(metadata, lambda row: row[0], lambda part, some: part.patch(some))
+        self._ask_shares(metadata, lambda row: row[0], lambda part, some: part.patch(some))
 
     def drop(self, ids: Sequence[RecordId]) -> None:
-        self._divided(ids, str, lambda part, some: part.drop(some))
+        self._ask_shares(ids, str, lambda part, some: part.drop(some))
 
     def count(self) -> int:
         return sum(self._each(lambda part: part.count()))
 
     def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
-        answers = self._divided(ids, str, lambda part, some: part.read(some, vectors=vectors))
+        answers = self._ask_shares(ids, str, lambda part, some: part.read(some, vectors=vectors))
         return [record for answer in answers for record in answer]
 
     def ids(self) -> Iterator[RecordId]:
@@ -92,7 +92,7 @@ class Shards(Generic[Part]):
             by_shard.setdefault(number, []).append(item)
         return sorted(by_shard.items())
 
-    def _divided(
+    def _ask_shares(
         self, items: Sequence[T], id_of: Callable[[T], str], ask: Callable[[Part, list[T]], Answer]
     ) -> list[Answer]:
         """Return the answers of the shards that have any of the items, each asked for its own."""
@@ -118,11 +118,11 @@ class SearchedShards(Shards[ChromaIndex]):
     """
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
-        answers = self._divided(ids, str, lambda part, some: part.vectors(some))
+        answers = self._ask_shares(ids, str, lambda part, some: part.vectors(some))
         return {id_: vector for answer in answers for id_, vector in answer.items()}
 
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
-        return set().union(*self._divided(ids, str, lambda part, some: part.matching(some, where)))
+        return set().union(*self._ask_shares(ids, str, lambda part, some: part.matching(some, where)))
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
         """Return the first ``most`` records that a filter lets pass; of one shard if it names a document."""

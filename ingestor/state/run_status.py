@@ -202,9 +202,9 @@ def read_checks(state: Path) -> list[CheckResult]:
     for file in state.glob(f"{CHECK_PREFIX}*.json"):
         with suppress(OSError, ValueError, TypeError, KeyError):
             row = json.loads(read_own(file))
-            found = CheckResult(
+            check = CheckResult(
                 str(row["collection"]), str(row["questions"]), float(row["recall"]), float(row["fell"]),
                 bool(row["passed"]), float(row["at"]),
             )  # fmt: skip
-            checks.append(found)
+            checks.append(check)
     return sorted(checks, key=lambda each: (each.collection, each.questions))
