@@ -36,6 +36,7 @@ PAGE = 2  # items and keys, of a dozen
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (listings, listing, sources):
         monkeypatch.setattr(module, "_PAGE", PAGE)
+    monkeypatch.setattr(listings, "_KEYS", PAGE)
 
 
 def in_steps(seed: int) -> dict[str, object]:
