@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import chromadb
-import numpy as np
 import pytest
 from chromadb.api import ClientAPI
 
@@ -81,9 +80,8 @@ def test_only_what_is_ours_and_unused_is_deleted(project: Project, ask: Ask, tmp
         share(project, shared)
         assert ask("collections", "--json").out.strip() == "[]"
         stranger = client.create_collection("stranger")
-        client.upsert(
-            stranger.id, ids=["a"], vectors=[np.ones(1)], metadatas=[{"by": "them"}], documents=["text"]
-        )
+        rows = {"ids": ["a"], "embeddings": [[1.0]], "metadatas": [{"by": "them"}], "documents": ["text"]}
+        client.post(stranger.id, "upsert", **rows)
         ask("sync")
         told = ask("collections").out
         assert [row.split()[0] for row in told.splitlines()] == ["collection", "docs", "stranger"]

@@ -157,8 +157,8 @@ def test_a_disk_that_has_all_the_files_may_take_the_place_of_another(listed: Lis
 def building(listed: Listed, known: str | None = None) -> Feed:
     """The source feeds another edition, too, whose documents were listed under ``known``."""
     editions, docs = Editions(listed.journal), CollectionName("docs")
-    editions.choose(TREE.edition, docs, "{}")
-    new = Feed(TREE.source, editions.build(docs, "{}", 0.0).name)
+    editions.choose(TREE.edition, docs, {})
+    new = Feed(TREE.source, editions.build(docs, {}, 0.0).name)
     if known is not None:
         listed.journal.observe(*new, Changes(tuple(listed.tree.scan_under(known))), 0.0)
     sources = [Source(*feed, listed.tree, cast(Any, None)) for feed in (TREE, new)]

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from ingestor.config.models import Rechunk
 from ingestor.core.backend import Model
 from ingestor.core.decisions import SMALL_LOSS, Changes, Failure
-from ingestor.core.entries import Choices, CollectionRow, EditionName, Receipt, Role
+from ingestor.core.entries import Choices, EditionName, Receipt, Role
 from ingestor.engine.edition_store import EditionStore
 from ingestor.model import CollectionName, Fingerprint, Item, Known, Record, SourceName
 from ingestor.ports import Transient
@@ -301,7 +302,7 @@ def test_new_version_of_a_parser_matters_only_if_the_parser_reads_documents(
     editions = Editions(journal)
     fill(journal, C, 3, 0)
     editions.choose(C, C, parsed_by(text=1, pdf=1))
-    Editions(journal).note(C, CollectionRow(("uuid",), Fingerprint("e")))
+    editions.note(replace(editions.live(C), uuids=("uuid",), embedder=Fingerprint("e")))
     swaps = Swaps(journal, Collections(), lambda: 0.0)
     arrange(swaps, journal, wanted, Rechunk())
     assert (len(editions.of(C, "staging")) == 1) is built
