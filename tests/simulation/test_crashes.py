@@ -13,7 +13,7 @@ import pytest
 
 from ingestor.app import parts
 from ingestor.chroma.shards import Shards
-from ingestor.core import decisions, slots
+from ingestor.core import decisions, listings, slots
 from ingestor.core.decisions import NEVER
 from ingestor.core.fingerprint import fingerprint
 from ingestor.core.listings import Observe, reconcile
@@ -271,7 +271,7 @@ BROKEN: Variants = {
     ),
     "two documents adopt one row": (protocol, "compatible", _adopt_twice, {LISTED, STATES}),
     "an unknown error withdraws a document": (decisions, "after_failure", _give_up, {READABLE}),
-    "another disk is believed": (decisions, "sudden_loss", lambda *args: None, {THERE}),
+    "another disk is believed": (listings, "sudden_loss", lambda *args: None, {THERE}),
     "names are believed after a crash": (
         edition_store, "rename_to_roles", lambda registrar, editions: 0,
         {EXACT, CLEAN, SUPERSET, ONE_EMBEDDER},
