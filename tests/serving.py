@@ -18,10 +18,10 @@ def free_port() -> int:
     return processes.free_port(HOST)
 
 
-def server(folder: Path, port: int | None = None, **patience: float) -> ChromaServer:
+def server(folder: Path, port: int | None = None) -> ChromaServer:
     """Not started yet; its data lies in ``folder/db``."""
     folder.mkdir(parents=True, exist_ok=True)
-    return ChromaServer(folder / "db", HOST, port or free_port(), folder / "chroma.log", **patience)
+    return ChromaServer(folder / "db", HOST, port or free_port(), folder / "chroma.log")
 
 
 def shared_server(folder: Path) -> ChromaServer:
