@@ -21,6 +21,7 @@ from ingestor.evaluate.scores import EvalQuestion, Excerpt, Scores, enough, scor
 from ingestor.evaluate.strategies import Strategy
 from ingestor.llm.client import DirectAnswers
 from ingestor.model import Blob, CollectionName, Fingerprint, Item, SourceName
+from ingestor.pipeline.metadata import Describing
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Reader
 from tests.minilm import CachedModel
@@ -105,7 +106,7 @@ def cut_by(name: str, sample: Sample, embedder: CachedModel | None = None) -> Sa
         collection=CollectionName("report"),
         chunker=strategy.choice.plugin.build(strategy.choice.options, tokens()),
         chunker_recipe=Fingerprint(""),
-        strategy=kind,
+        describing=Describing(SOURCE, kind),
         embed=reader.embed,
         embedder_recipe=Fingerprint(""),
         count_tokens=tokens().counts,
