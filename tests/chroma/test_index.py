@@ -48,7 +48,7 @@ def test_nearest_are_those_of_a_query_and_vectors_those_that_were_written(served
 def test_answer_with_a_record_deleted_meanwhile_is_asked_again(served):
     index = opened(served)
     index.upsert(many(20))
-    answers, ask = [], served.query
+    answers, ask = [], served.post
 
     def losing(*args: Any, **others: Any) -> Any:
         answer = ask(*args, **others)
@@ -59,7 +59,7 @@ def test_answer_with_a_record_deleted_meanwhile_is_asked_again(served):
 
     asked = np.stack([vector(3), vector(8)])
     expected = index.query(asked, 5)
-    with patch.object(served, "query", losing):
+    with patch.object(served, "post", losing):
         assert index.query(asked, 5) == expected
     assert len(answers) == 2
 
@@ -128,10 +128,10 @@ def test_requests_get_smaller_where_chroma_is_slow(served):
     index, clock = opened(served), count(0.0, 10.0)
     with (
         patch.object(chroma_index, "monotonic", lambda: next(clock)),
-        patch.object(served, "upsert", wraps=served.upsert) as upsert,
+        patch.object(served, "post", wraps=served.post) as post,
     ):
         index.upsert([record(f"a#{n}") for n in range(160)])
-    assert [len(call.kwargs["ids"]) for call in upsert.call_args_list] == [100, 25, 25, 10]
+    assert [len(call.kwargs["ids"]) for call in post.call_args_list] == [100, 25, 25, 10]
     assert index.count() == 160
 
 
