@@ -1,7 +1,7 @@
 """``ingestor try``: a sample of a folder, indexed in a temporary state that leaves nothing behind.
 
-The time to the first answer is bounded: indexing of the sample stops after ``BUDGET`` seconds, or once a
-record is written if that comes later. The records of that time are searched. A shell in a session of its own
+The time to the first answer is bounded: indexing stops after ``BUDGET`` seconds, or at the first
+record if that comes later. The records of that time are searched. A shell in a session of its own
 waits for the end of this process and removes the temporary folder, also after ``kill -9``.
 """
 

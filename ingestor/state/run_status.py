@@ -101,8 +101,7 @@ class SyncProgress:
     def expected(self) -> float:
         """Return texts of all documents: those of unread ones are estimated from the others.
 
-        They are taken to be as dense as the others by listed bytes, since large documents are read last; by
-        number where no size is listed.
+        Listed bytes decide, since large documents are read last, or numbers if no size is listed.
         """
         read, known = self.bytes_read, self.bytes_known
         if not read:

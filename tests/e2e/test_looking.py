@@ -465,11 +465,12 @@ def test_what_is_kept_of_a_config_is_no_secret(synced: Project, monkeypatch: pyt
 def test_init_of_a_missing_folder_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    before = [*tmp_path.iterdir()]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["ingestor", "init", "notez"])
     with pytest.raises(SystemExit) as end:
         main()
-    assert (end.value.code, [*tmp_path.iterdir()]) == (2, [])
+    assert (end.value.code, [*tmp_path.iterdir()]) == (2, before)
     assert capsys.readouterr().err.startswith("notez is no folder")
 
 

@@ -142,25 +142,27 @@ def show_chunks(shown: Shown, as_json: bool, config: Path) -> None:
 def find_matches(question: str, texts: Sequence[str], languages: Sequence[str]) -> list[Span]:
     """Return the sentence of each text that holds most words of the question; rare words count more."""
     words = question_words(question, languages)
-    held: list[dict[Span, set[int]]] = []  # by text: the words of each sentence, by their number
+    matching: list[dict[Span, set[int]]] = []  # by text: the words of each sentence, by their number
     for text, language in zip(texts, languages, strict=True):
         spans = sentences(text, language=language or None)
-        found = {span: {*terms(text[slice(*span)], language), *terms(text[slice(*span)])} for span in spans}
-        held.append(
+        present_terms = {
+            span: {*terms(text[slice(*span)], language), *terms(text[slice(*span)])} for span in spans
+        }
+        matching.append(
             {
                 span: {at for at, forms in enumerate(words) if not each.isdisjoint(forms)}
-                for span, each in found.items()
+                for span, each in present_terms.items()
             }
         )
-    times = Counter(word for each in held for present in each.values() for word in present)
-    total = sum(map(len, held))
+    times = Counter(word for each in matching for present in each.values() for word in present)
+    total = sum(map(len, matching))
 
     def weigh(present: set[int]) -> float:
         return sum(log((total + 1) / times[word]) for word in present)
 
     return [
         max(((weigh(each[span]), -span[0], span) for span in each), default=(0, 0, (0, 0)))[2]
-        for each in held
+        for each in matching
     ]
 
 
