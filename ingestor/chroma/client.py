@@ -47,6 +47,7 @@ _TORN = ("hnsw segment", "Error finding id", "Error getting embedding", "Nothing
 _FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error purging logs")
 
 # What Chroma 1.4 says to a list in metadata; 1.5.0 takes it.
+_DAMAGED = "its data is damaged: ingestor verify --repair --rebuild"
 _NO_LISTS = "untagged enum UpdateMetadataValue"
 
 
@@ -259,10 +260,10 @@ class Client:
         except httpx.RequestError as error:
             if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
                 raise Unanswered(
-                    "Chroma does not answer in time; if this repeats on an idle machine, its data is "
-                    "damaged: ingestor verify --repair --rebuild"
+                    f"Chroma does not answer in time; if this repeats on an idle machine, {_DAMAGED}"
                 ) from error
-            raise Unreachable(f"Chroma can't be reached at {self._base}: {error}") from error
+            remedy = f"; if this repeats, {_DAMAGED}" if self._folder else ""
+            raise Unreachable(f"Chroma can't be reached at {self._base}: {error}{remedy}") from error
 
 
 def send_patiently(ask: Callable[[], T], seconds: float, sleep: Callable[[float], None] = time.sleep) -> T:
@@ -317,7 +318,7 @@ def meaning_of(error: Refused) -> Exception | None:
     if status in (401, 403):
         return NeedsHuman(f"{text}; Chroma refuses the request: check the token")
     if status == 500:  # no overload, but an error within Chroma
-        return Transient(f"{text}; if this repeats, its data is damaged: ingestor verify --repair --rebuild")
+        return Transient(f"{text}; if this repeats, {_DAMAGED}")
     if status > 500 or status in (408, 429):
         return Transient(text) if error.wait is None else Later(text, error.wait)
     return None

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -121,8 +122,16 @@ def test_silent_server_raises_unanswered() -> None:
 def test_request_to_a_closed_port_raises() -> None:
     with closing(Client(HOST, free_port())) as api:
         assert not api.is_alive()
-        with pytest.raises(Unreachable, match="refused"):
+        with pytest.raises(Unreachable, match=r"refused$"):
             api.count(DOCS)
+
+
+def test_request_to_a_server_of_ours_that_ended_names_the_remedy(tmp_path: Path) -> None:
+    with (
+        closing(Client(HOST, free_port(), folder=tmp_path)) as api,
+        pytest.raises(Unreachable, match="verify --repair --rebuild"),
+    ):
+        api.count(DOCS)
 
 
 def test_proxy_of_the_environment_is_not_asked_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
