@@ -58,7 +58,7 @@ def added(default: Any, *, before: Any, **kwargs: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """``version`` is another one whenever the same input and options give another result."""
+    """A plugin. ``version``: must change whenever the same input and options give another result."""
 
     kind: str
     version: int | str

@@ -53,8 +53,8 @@ class CutTask:
 class Units:
     """Parts of a text in order, with a vector each.
 
-    ``tokens`` are those of each and the whitespace before it: their sums hardly differ from the counts of
-    longer texts. ``in_context``: numbers of the parts that were embedded with their context in front.
+    ``tokens``: tokens of each part and the whitespace before it; their sums hardly differ from the counts of
+    longer texts.
     """
 
     spans: Sequence[Span]
@@ -92,13 +92,13 @@ def small_pieces(
 
 
 def whole_sentences(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
-    """Return the document's sentences, those over ``most`` tokens in parts."""
+    """Return the document's sentences; a sentence over ``most`` tokens is divided."""
     spans = sentences(document.text, language=document.language)
     return join_labels(document, fitting(document.text, spans, tokens, most), tokens, most)
 
 
 def whole_paragraphs(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
-    """Return the document's paragraphs, those over ``most`` tokens in parts."""
+    """Return the document's paragraphs; a paragraph over ``most`` tokens is divided."""
     spans = paragraphs(document.text)
     return join_labels(document, fitting(document.text, spans, tokens, most), tokens, most)
 
@@ -169,7 +169,7 @@ def finish(task: CutTask, spans: Sequence[Span], units: Units | None, by_place: 
 
 
 def starts_section(document: Document, spans: Sequence[Span]) -> list[bool]:
-    """Tell for each of the ordered spans, but the first, whether a section begins with it."""
+    """Return for each ordered span except the first whether it starts a section."""
     starts = [heading.start for heading in headings(document)]
     owners = [owner(starts, start) for start, _ in spans]
     return [*(False for _ in spans[:1]), *(place != before for before, place in pairwise(owners))]
@@ -198,7 +198,7 @@ def prices(document: Document, spans: Sequence[Span], begins: Sequence[bool]) ->
 
 
 def places(document: Document, spans: Sequence[Span]) -> list[tuple[Place, Place]]:
-    """Return the section and page that each span begins in, and those that it ends in; [] if all are one."""
+    """Return for each span the section and page of its start and of its end; [] if all are equal."""
     sections = [heading.start for heading in headings(document)]
     if len(sections) < _FEWEST:
         sections = []

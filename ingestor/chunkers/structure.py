@@ -3,7 +3,7 @@
 A section's blocks are packed up to ``max_tokens``, never across a heading; a section without a body joins
 the next. In code small neighbours are packed, and what is too large is opened: a class down to its methods, a
 function down to its statements. A chunk that begins inside a function or class carries the signature
-(``signature``), which also stands in front of the chunk. Other units over the limit are split by
+(``signature``), which also precedes the chunk as context. Other units over the limit are split by
 ``recursive``, which cuts a table between rows. Blank lines and indentation divide languages without a
 grammar, and the chunks have ``fallback``.
 """
@@ -38,7 +38,7 @@ Extra = tuple[tuple[str, Scalar], ...]
 
 
 class StructureOptions(ChunkerOptions):
-    """``depth``: how many levels of headings begin a section of their own."""
+    """Options of ``structure``. ``depth``: number of heading levels that start a section."""
 
     max_tokens: int = Field(
         default=250, ge=SMALLEST, description="smaller units are packed, larger ones are cut"

@@ -56,7 +56,7 @@ class Supervised(Options):
 
     @property
     def rights(self) -> list[tuple[str | None, str]]:
-        """Return tokens and what each may, read or write; None stands for everybody."""
+        """Return tokens and what each may, read or write; None means everybody."""
         first = [ReaderToken(token=self.token)] if self.token else []
         return [
             (each.token.get_secret_value() if each.token else None, each.may)

@@ -47,7 +47,7 @@ class ConfigTree:
     broken: set[Where] = field(default_factory=set)  # values that could not be read
 
     def line(self, where: Where) -> int:
-        """Return the line of the key or item, else of the nearest one that holds it."""
+        """Return the line of the key or item, else of the nearest enclosing key."""
         while where and where not in self.lines:
             where = where[:-1]
         return self.lines.get(where, 0)
@@ -132,7 +132,7 @@ class _Reader:
         return result
 
     def entries(self, node: yaml.MappingNode, where: Where, above: tuple[yaml.Node, ...]) -> Iterator[_Entry]:
-        """Yield the entries of a mapping: its own, then those that ``<<`` merges in."""
+        """Yield the entries of a mapping: its own, then the entries merged by ``<<``."""
         seen: dict[str, int] = {}
         bases: list[yaml.Node] = []
         for key, value in node.value:

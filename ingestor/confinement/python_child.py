@@ -30,7 +30,7 @@ class PythonChild:
     environment: dict[str, str]
 
     def start(self, **streams: Any) -> "subprocess.Popen[bytes]":
-        """Start it. ``streams``: what ``Popen`` takes besides command and environment."""
+        """Start the process. ``streams``: arguments of ``Popen`` besides command and environment."""
         return subprocess.Popen(self.command, env=self.environment, **streams)  # noqa: S603 - our own program
 
 

@@ -34,7 +34,10 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A processor. ``audit``: its AUDIT_ARCH number; ``numbers``: of the calls that it has."""
+    """A processor architecture. ``audit``: its AUDIT_ARCH number.
+
+    ``numbers``: numbers of its system calls.
+    """
 
     audit: int
     numbers: Mapping[str, int]

@@ -126,7 +126,7 @@ class Weights:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the files do not change, as those of a folder that a person named may."""
+        """Whether the files never change; files in a folder that a person named may change."""
         return self.sha256 is not None or self.revision is not None
 
     def verify(self) -> None:

@@ -119,8 +119,8 @@ class Sent:
 def earliest(sent: Sequence[Sent], limits: RateLimits, now: float, tokens: int) -> float:
     """Return the time from which a request of ``tokens`` tokens may be sent, ``now`` or later.
 
-    ``sent``: earlier ones in their order, those that still wait for their time included; none overtakes
-    another. A request of more tokens than a minute may have waits until it has a minute for itself.
+    ``sent``: earlier requests in order, including requests that still wait; none overtakes another. A request
+    of more tokens than a minute allows waits until it has a minute for itself.
     """
     begin = max([now, *(one.at for one in sent[-1:])])
     times = [begin, *(one.at + MINUTE for one in sent if one.at + MINUTE > begin)]

@@ -33,10 +33,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """``names``: allowed host names, in lower case. ``token``: its SHA-256, or None.
+    """Rules of a port. ``names``: allowed host names, in lower case.
 
-    ``server``, ``key``: what the server is called, and its section of the config. ``origins``: of its pages
-    besides those of the Host, as a proxy with TLS has them.
+    ``token``: SHA-256 of the token, or None.
+
+    ``server``, ``key``: name of the server in messages, and its section of the config. ``origins``: allowed
+    origins besides those of the Host, such as a TLS proxy's.
     """
 
     names: frozenset[str]

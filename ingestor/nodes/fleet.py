@@ -51,7 +51,9 @@ class Fleet:
             self._checked = True
 
     def embedder(self, own: Embedder, setup: Setup) -> Embedder:
-        """Return the same embedder, whose documents nodes embed. One that asks a server stays as it is."""
+        """Return an embedder that embeds documents on nodes; an embedder that calls a server is returned
+        unchanged.
+        """
         if not self._workers.embedders or isinstance(own, Remote):
             return own
         if setup.key not in self._embedders:

@@ -38,8 +38,8 @@ _EXPECTED = (Transient, BadDocument, NeedsHuman, Slow, Stopped)  # errors whose 
 class Task:
     """A document to prepare.
 
-    ``blob``, ``parsed``: one of them is its content, and the process reads nothing else. ``predecessor``: the
-    vanished document whose records it takes over.
+    ``blob``, ``parsed``: one of them is its content; the process reads nothing else. ``predecessor``:
+    vanished document whose records the document takes over.
     """
 
     job: Job
@@ -50,7 +50,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A process has made its tools, and starts its work. ``node_id``: Ray's; ``node``: for people."""
+    """Report: a process has made its tools, and starts its work. ``node_id``: Ray's id.
+
+    ``node``: name for people.
+    """
 
     node_id: str
     node: str
@@ -58,7 +61,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A process cannot make the same tools as the daemon; ``problem`` says why."""
+    """Error: a process cannot make the same tools as the daemon. ``problem``: the reason."""
 
     node_id: str
     node: str

@@ -86,7 +86,7 @@ def _load(blob: Blob) -> Mapping[str, Any]:
 
 
 def _cells(notebook: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the cells of a notebook of any version; before version 4 cells stand in worksheets."""
+    """Yield the cells of a notebook of any version; before version 4 cells are in worksheets."""
     sheets = [notebook, *_list(notebook.get("worksheets"))]
     for sheet in sheets:
         yield from (cell for cell in _list(_mapping(sheet).get("cells")) if isinstance(cell, Mapping))

@@ -80,7 +80,7 @@ class RtfParser:
 
 
 def read_rtf(source: str) -> tuple[Flow, int]:
-    """Return the blocks, and how many words the source holds; ``source``: its bytes as Latin-1.
+    """Return the blocks, and the number of words in the source. ``source``: its bytes as Latin-1.
 
     Raises BadDocument.
     """

@@ -2,7 +2,7 @@
 
 Its standard input is a socket to the parent. When the parent ends for any reason, the socket ends and so does
 this process. The order of the steps matters: namespaces need a process of one thread, and numpy starts
-threads when it is imported. So all walls stand before anything but the standard library is imported.
+threads when it is imported. So all walls are up before anything but the standard library is imported.
 """
 
 import os

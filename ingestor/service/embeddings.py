@@ -104,7 +104,7 @@ def _choose(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> E
 
 
 def vectors_of(embedding: Embedding, texts: Sequence[str], questions: bool) -> Vectors:
-    """Raises RequestRefused."""
+    """Return the vectors of texts, embedded as questions or as documents. Raises RequestRefused."""
     try:
         return embedding.ask(texts, questions=questions)
     except Busy as error:

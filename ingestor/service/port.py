@@ -98,7 +98,7 @@ def _route(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
 
 
 def _require_method(routes: list[BaseRoute], scope: Scope) -> None:
-    """Raises RequestRefused where the address exists and the method does not."""
+    """Raise RequestRefused where the address exists and the method does not."""
     near = [(route, match) for route in routes if (match := route.matches(scope)[0]) is not Match.NONE]
     if near and all(match is Match.PARTIAL for _, match in near):
         methods = {method for route, _ in near if isinstance(route, Route) for method in route.methods or ()}

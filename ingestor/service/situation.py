@@ -23,7 +23,10 @@ class SourceFigures:
 
 @dataclass(frozen=True, slots=True)
 class CollectionFigures:
-    """``records``: in Chroma, by role of the edition; "previous" ones are kept for a rollback."""
+    """Figures of a collection.
+
+    ``records``: in Chroma, by role of the edition; "previous" is kept for a rollback.
+    """
 
     readable: bool = True
     writable: bool = True
@@ -42,7 +45,10 @@ class CheckFigures:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """``documents``: numbers by source, collection and state. ``swaps``: by collection, (done, of all)."""
+    """State of all sources and collections. ``documents``: numbers by source, collection and state.
+
+    ``swaps``: (done, all) by collection.
+    """
 
     at: float = 0.0  # POSIX seconds
     idle: float = 0.0  # seconds since the engine's loop last turned

@@ -380,7 +380,7 @@ class Unsettled:
         return documents, records
 
     def examples(self, feed: Feed, number: int) -> list[str]:
-        """Return the first documents to remove or to prepare, with the reason of those that failed."""
+        """Return the first documents to remove or to prepare, with the reasons of failed ones."""
         query = f"""SELECT key, reason FROM documents
                     WHERE source = ? AND (({GONE} AND {LIVE}) OR (collection = ? AND {PENDING}))
                     ORDER BY NOT {GONE}, retry_at, key LIMIT ?"""
@@ -395,7 +395,7 @@ class Unsettled:
 
 
 class KeptRecord(NamedTuple):
-    """A record as the journal knows it. ``row``: of its document."""
+    """A record as the journal knows it. ``row``: row of its document."""
 
     row: int
     document_id: DocumentId

@@ -23,7 +23,7 @@ _BORDER = re.compile(r"(?<=\S)(?= \S)|(?<=\S\n)(?=[^\W_])")
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text in order, in parts that are quick to encode; they end at borders where those are not rare."""
+    """Yield the text in parts that are quick to encode; parts end at borders unless borders are rare."""
     start = 0
     while len(text) - start > _PIECE:
         border = _BORDER.search(text, start + _PIECE // 2, start + _PIECE)
@@ -44,7 +44,10 @@ SMALLEST = 4  # tokens that one code point can have
 def limit(
     text: str, spans: Iterable[Span], tokens: "Tokens", minimum: int | None, maximum: int | None
 ) -> list[Span]:
-    """The spans, trimmed, with the limits held. They are ordered; one within the one before is left out."""
+    """Return the spans, trimmed and within the limits.
+
+    Spans are ordered; a span within the previous one is left out.
+    """
     kept = _beyond(trim_all(text, spans))
     if maximum is not None:
         kept = _cut(text, kept, tokens, maximum)
@@ -63,10 +66,11 @@ def count(text: str, span: Span, tokens: "Tokens") -> int:
 def windows(
     text: str, span: Span, tokens: "Tokens", size: int, overlap: int = 0, *, soft: bool = False
 ) -> Iterator[Span]:
-    """Trimmed windows of at most ``size`` tokens, each repeating ``overlap`` tokens of the one before.
+    """Yield trimmed windows of at most ``size`` tokens, each repeating ``overlap`` tokens of the previous
+    window.
 
-    ``soft`` windows rather end at whitespace. A window shrinks where the tokens at its edges count for more
-    than inside the text, and where it would tear a user-perceived character.
+    ``soft``: windows preferably end at whitespace. A window shrinks if the tokens at its edges count for more
+    than inside the text, and if it would tear a user-perceived character.
     """
     span = trim(text, span)
     ruler = Ruler(text, span, tokens)

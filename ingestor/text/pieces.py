@@ -54,10 +54,9 @@ def pieces(
     tables: Sequence[Span] = (),
     rows: int = 0,
 ) -> list[Span]:
-    """Trimmed, ordered pieces of at most ``size`` tokens that leave out nothing but whitespace.
+    """Return trimmed, ordered pieces of at most ``size`` tokens that leave out nothing but whitespace.
 
-    No piece reaches across one of the ``breaks``, or an end of the ordered ``tables``. Inside these a
-    piece may have ``rows`` tokens. ``language``: as in text/sentences.py.
+    No piece crosses one of the ascending ``breaks``. ``language``: as in text/sentences.py.
     """
 
     def divide(span: Span, level: int, most: int) -> Iterator[Span]:

@@ -37,9 +37,10 @@ def headings(document: Document) -> list[Heading]:
 
 
 def sections(document: Document, depth: int) -> list[Span]:
-    """The whole text, cut at every heading down to that level; a section without a body joins the next.
+    """Return the whole text, cut at every heading down to that level; a section without a body joins the
+    next.
 
-    Levels are counted among those that occur: ``depth`` 1 is the outermost that the document uses.
+    Only occurring levels count: ``depth`` 1 is the outermost level that the document uses.
     """
     text, marked = document.text, headings(document)
     deepest = sorted({heading.level for heading in marked})[:depth]

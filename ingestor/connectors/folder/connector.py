@@ -69,7 +69,7 @@ Watching = Annotated[Literal["auto", "events", "poll", "off"], BeforeValidator(_
 
 
 class FolderOptions(Options):
-    """Patterns are those of .gitignore; the last that matches decides.
+    """Options of ``folder``. Patterns follow .gitignore; the last matching pattern decides.
 
     ``!`` negates, ``dir/`` is a whole directory, a pattern with a slash inside is relative to the folder.
     """
@@ -203,7 +203,7 @@ class Folder:
             return "-", (), f"can't be read: {error.strerror}"
 
     def _require_sidecar(self, root: int, item: Item) -> None:
-        """Raises Stale if the sidecar changed since the listing, Transient if its content is wrong."""
+        """Raise Stale if the sidecar changed since the listing, Transient if its content is wrong."""
         version, _, why = self._sidecar(root, item.key)
         if version != item.version.partition(" ")[2]:
             raise Stale(f"{item.uri}{self._options.sidecar} changed since it was listed")

@@ -30,9 +30,10 @@ _HEAD = struct.Struct("iIII")
 
 class Inotify:
     def __init__(self, enter: Enter) -> None:
-        """``enter(path, entered)`` calls ``entered`` with path ("" or ending in a slash) and descriptor of
-        each directory at and below ``path``, before it is listed. Raises OSError if no directory can be
-        watched.
+        """Watch a folder. ``enter(path, entered)`` walks the folder.
+
+        It calls ``entered`` for each directory at and below ``path``, before listing the directory, with path
+        ("" or ending in a slash) and descriptor. Raises OSError if no directory can be watched.
         """
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._enter = enter
@@ -94,7 +95,7 @@ class Inotify:
         self._paths.setdefault(watch, set()).add(path)
 
     def _leave(self, above: str) -> None:
-        """Forget the watches at and below ``above``: they move with their directory."""
+        """Forget the watches at and below ``above``, which move with their directory."""
         for path in [path for path in self._watches if path.startswith(above)]:
             watch = self._watches.pop(path)
             paths = self._paths.get(watch, set())

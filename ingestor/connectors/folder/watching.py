@@ -74,7 +74,7 @@ class ChangedKeys:
 
 
 class _Stopped(Exception):
-    """``stop`` was set during a walk through the folder."""
+    """Signal: ``stop`` was set during a walk through the folder."""
 
 
 class _Source(Protocol):
@@ -176,7 +176,7 @@ def _folder(path: str) -> tuple[int, int] | None:
 
 
 def _wait(folder: WatchedFolder, here: tuple[int, int] | None, stop: Stop, seconds: float) -> None:
-    """Wait so long, or until a missing folder exists."""
+    """Wait for the given time, or until a missing folder exists."""
     if here is not None:
         stop.wait(seconds)
         return

@@ -68,7 +68,7 @@ def _address(url: str) -> str:
 
 
 class GitOptions(Options):
-    """Patterns are those of the folder connector."""
+    """Options of ``git``. Patterns work as in the folder connector."""
 
     url: Annotated[str, AfterValidator(_address)] = Field(
         description="address of the repository: https, ssh, git or file, `user@host:path`, or a folder"
@@ -220,7 +220,7 @@ def steps_of(log: bytes, *, combined: bool = False) -> Iterator[LoggedCommit]:
     """Parse the output of ``git log -z --name-only`` in our format into commits.
 
     Fields end in NUL. A commit follows an empty field, and a line feed precedes its first path. In a log of
-    combined differences an empty field stands in place of the line feed.
+    combined differences an empty field replaces the line feed.
     """
     fields = deque(log.split(b"\0"))
     while fields:

@@ -66,7 +66,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """``folder`` is made by the first fetch. ``seconds``: time limit of a fetch."""
+    """A bare clone. ``folder``: made by the first fetch. ``seconds``: time limit of a fetch."""
 
     folder: Path
     url: str

@@ -40,7 +40,7 @@ Line = bytes | tuple[bytes, bytes] | None  # as in imaplib: a tuple ends in a li
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message in a listing. ``received``: its INTERNALDATE, POSIX seconds."""
+    """A message in a listing. ``received``: INTERNALDATE in POSIX seconds."""
 
     uid: int
     size: int

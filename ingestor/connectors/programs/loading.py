@@ -164,9 +164,9 @@ class LlamahubOptions(LoadingOptions):
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """Code to load. ``package``: its name for pip.
+    """Code to load. ``name``: ``module:name``. ``package``: name of its package for pip.
 
-    ``name``: ``module:name``. ``load``: see loading_child.LoadRequest.
+    ``load``: see loading_child.LoadRequest.
     """
 
     name: str

@@ -25,7 +25,10 @@ _THEIRS = {"NeedsHuman": "human", "Transient": "failed"}  # errors of ingestor t
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """``call``: ``module:name``; ``key``: metadata that identifies documents; ``ending``: format of texts."""
+    """Request to load documents. ``call``: ``module:name``. ``key``: metadata keys that identify a document.
+
+    ``ending``: file extension that sets the format of texts.
+    """
 
     call: str
     arguments: dict[str, Any]

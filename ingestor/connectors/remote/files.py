@@ -75,7 +75,7 @@ def _address(url: str) -> str:
 
 
 class FilesOptions(Options):
-    """Patterns are those of the folder connector."""
+    """Options of ``files``. Patterns work as in the folder connector."""
 
     url: Annotated[str, AfterValidator(_address)] = Field(
         description="address of the folder: `s3://bucket/folder`, `sftp://host/folder`, ..."

@@ -101,7 +101,10 @@ def rules(patterns: Iterable[str]) -> IgnoreRules:
 
 
 def selects(include: IgnoreRules, exclude: IgnoreRules, names: Sequence[str]) -> bool:
-    """Whether a file is included, and neither it nor what holds it excluded; ``names``: its path."""
+    """Whether a file is included, and neither the file nor a folder around it is excluded.
+
+    ``names``: its path.
+    """
     taken = False
     for depth, name in enumerate(names, 1):
         path, is_directory = "/".join(names[:depth]), depth < len(names)

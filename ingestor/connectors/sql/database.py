@@ -24,7 +24,7 @@ _SECONDS = 30  # time limit of connecting
 
 
 class Database:
-    """``url`` without a password. May be used by several threads at once."""
+    """A database. ``url``: without a password. May be used by several threads at once."""
 
     def __init__(self, url: str, password: SecretStr | None) -> None:
         self._url, self._password = url, password

@@ -20,8 +20,7 @@ Rows = Sequence[tuple[str, object]]
 class Mark:
     """Place that polling has reached.
 
-    ``value``: the highest so far, None if no row had one; ``keys``: of the rows with that value.
-
+    ``value``: the highest value so far; None if no row had one. ``keys``: keys of the rows with that value.
     ``crowded``: too many rows have that value, so ``keys`` is empty and only higher values count.
     """
 

@@ -45,7 +45,7 @@ Folder = Annotated[Url, require_match(".*/", "must end with a slash: it allows t
 
 
 class WebOptions(HttpOptions):
-    """Patterns are those of the folder connector, for the path below the host."""
+    """Options of ``web``. Patterns apply to the path below the host, and work as in the folder connector."""
 
     start: list[Url] = Field(min_length=1, description="addresses of pages or sitemaps to start from")
     follow: Follow = Field(

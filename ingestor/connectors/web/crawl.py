@@ -33,7 +33,10 @@ _ALL = rules(["**/*"])
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """``within``: pages must be below these addresses, unless the config names them."""
+    """Bounds of a crawl.
+
+    ``within``: pages must be below these addresses, unless the config names the page.
+    """
 
     starts: tuple[str, ...]
     follow: Follow
@@ -72,7 +75,10 @@ class _No(Exception):
 
 
 class Crawl:
-    """``pages``: those read or known; ``unread``: reasons by address; ``cut``: ``max_pages`` was reached."""
+    """Result of a crawl. ``pages``: pages read or known. ``unread``: reasons by address.
+
+    ``cut``: whether ``max_pages`` was reached.
+    """
 
     def __init__(self, bounds: Bounds, client: WebClient, mirror: Mirror) -> None:
         self._bounds, self._client, self._mirror = bounds, client, mirror
@@ -234,7 +240,7 @@ class Crawl:
         return page
 
     def _check_nothing(self, step: Step, answer: HttpAnswer) -> None:
-        """Raises unless the answer says that there is no page."""
+        """Raise unless the answer says that there is no page."""
         reason = f"{step.url} answers HTTP {answer.status}"
         if answer.status in (404, 410):
             if step.start and self._bounds.follow != "none":

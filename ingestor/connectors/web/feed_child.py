@@ -1,6 +1,6 @@
 """Process in which one feed is read; see feed.py.
 
-Its walls stand before anything but the standard library is imported, feedparser included.
+Its walls are up before anything but the standard library is imported, feedparser included.
 """
 
 import json

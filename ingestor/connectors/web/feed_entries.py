@@ -28,8 +28,11 @@ class NoFeed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """``key``: its id, which several entries may share; else its link or title. A digest of the whole entry
-    follows if the feed has that link or title twice, or neither. ``html``: its text as the feed has it."""
+    """An entry of a feed. ``html``: text of the entry in the feed.
+
+    ``key``: the entry's id, which several entries may share; else its link or title. If the feed repeats that
+    link or title, or has neither, the key ends in a digest of the whole entry.
+    """
 
     key: str
     link: str | None
@@ -54,7 +57,7 @@ class FeedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFeed:
-    """``whole``: its XML could be read to the end."""
+    """A parsed feed. ``whole``: whether the XML could be read to its end."""
 
     entries: tuple[FeedEntry, ...]
     whole: bool = True

@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS note (name TEXT PRIMARY KEY, value TEXT NOT NULL) WIT
 
 
 class Mirror:
-    """``file`` is made by the first write."""
+    """Stored pages. ``file``: made by the first write."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -25,7 +25,10 @@ Attributes = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
-    """``links``: normal URLs, each once, in the page's order. ``robots``: noindex, nofollow, ..."""
+    """Links of a page. ``links``: normal URLs, each once, in the page's order.
+
+    ``robots``: noindex, nofollow, ...
+    """
 
     links: tuple[str, ...] = ()
     canonical: str | None = None

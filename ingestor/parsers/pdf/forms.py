@@ -1,7 +1,7 @@
-"""The fields of a PDF's forms, whose values stand beside their labels, and the annotations of readers.
+"""The fields of a PDF's forms, whose values follow their labels, and the annotations of readers.
 
 The label of a box to tick is on its right, that of another field on its left, else above it. A field without
-a label stands on a line of its own, after its name.
+a label is on a line of its own, after its name.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ _PLACEHOLDERS = "_.… "
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """``ticked``: None of all but check boxes and radio buttons."""
+    """A form field. ``ticked``: whether a check box or radio button is ticked; None for other fields."""
 
     name: str
     value: str
@@ -49,7 +49,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """``values``: what is filled in before and after a word, by its first character; ``lines``: the rest."""
+    """Values of form fields in a page. ``values``: text before and after a word, by its first character.
+
+    ``lines``: values without a word.
+    """
 
     values: Mapping[int, tuple[str, str]]
     lines: tuple[Line, ...] = ()
@@ -146,7 +149,7 @@ def _field(form: Any, annotation: Any, text: PageText) -> Iterator[Field]:
 
 
 def _loose_field(annotation: Any, text: PageText) -> Iterator[Field]:
-    """Yield the field of a file whose catalog has lost its form: its own entries tell."""
+    """Yield the field that an annotation itself describes, for a file whose catalog has lost its form."""
     kind, value = _value(annotation, b"FT"), _value(annotation, b"V")
     if kind == "Btn":
         state = _value(annotation, b"AS")
