@@ -111,6 +111,7 @@ class World:
         self.server_away, self.server_model, self.revision = False, "", 0
         self.refused: set[str] = set()  # flavours of embedders that want another key
         self.past: set[str] = set()  # why sources were held under the config before, until they are listed
+        self.choices: list[object] = []  # of the editions that readers see, after the last step
         self.approved, self.backups = Approvals(self), Backups(self)
         self.places: dict[SourceName, Files] = {FILES: self.files}
         self.gone_since: dict[int, float] = {}  # by row of the journal
@@ -393,7 +394,10 @@ class World:
         return flight.BEHIND if self.engine.writer._collections.is_building(edition) else flight.BATCH
 
     def _check_held(self) -> None:
-        self.past &= {row.held for row in states(self.journal).values() if row.held}
+        now = {row.held for row in states(self.journal).values() if row.held}
+        choices = [edition.choices for edition in Editions(self.journal).all() if edition.role == "live"]
+        self.past = now if choices != self.choices else self.past & now  # a step may apply what waited
+        self.choices = choices
         for source, files in self.places.items():
             if (reason := SourceRows(self.journal).of(source).held or "") in self.past:
                 continue
