@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.app.parts import Parts
+from ingestor.core.entries import Entry
 from ingestor.engine import protocol
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.outcomes import DocumentFlow
@@ -195,7 +196,15 @@ def test_a_former_model_that_is_gone_does_not_hold_up_the_next(tmp_path: Path) -
 def test_a_hold_by_an_edition_that_is_replaced_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(DocumentFlow, "_is_replaced", lambda self, feed: False)
+    ask = DocumentFlow._ask_person
+
+    def ask_as_if_alone(self: DocumentFlow, entry: Entry, reason: str) -> None:
+        """Hold a source as if no edition were built to replace the one that readers see."""
+        with monkeypatch.context() as patch:
+            patch.setattr(self, "_sources", {})
+            ask(self, entry, reason)
+
+    monkeypatch.setattr(DocumentFlow, "_ask_person", ask_as_if_alone)
     with pytest.raises(LawBroken) as found:
         exchange_the_server(tmp_path)
     assert found.value.law == REST

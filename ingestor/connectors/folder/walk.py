@@ -9,6 +9,7 @@ import errno
 import logging
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,7 +28,8 @@ _IGNORE_FILE = 256 * 1024  # bytes
 _IN_FORCE = 10_000  # patterns of all ignore files that judge one name
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _log = logging.getLogger(__name__)
-_logged = set[tuple[str, str]]()  # folders that had a file left out, with the reason
+_NAMED = 10  # files left out of a folder for one reason that are logged
+_named = Counter[tuple[str, str]]()  # files logged so far, by folder and reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +199,11 @@ class Walk:
 
 @lru_cache(maxsize=4096)
 def _log_left_out(folder: str, path: str, why: str) -> None:
-    """Log a file once, not at every scan: the first of a folder for each reason, and further ones for -v."""
-    if (folder, why) in _logged:
-        _log.debug("file left out (%s): %s", why, path)
-    else:
-        _logged.add((folder, why))
-        _log.info("file left out (%s; -v logs further ones): %s", why, path)
+    """Log a file once, not at every scan: the first ten of a folder for each reason, and others for -v."""
+    _named[folder, why] += 1
+    level = logging.INFO if _named[folder, why] <= _NAMED else logging.DEBUG
+    others = "; -v logs others" if _named[folder, why] == _NAMED else ""
+    _log.log(level, "file left out (%s%s): %s", why, others, path)
 
 
 @lru_cache(maxsize=4096)
