@@ -60,11 +60,12 @@ class Findings:
     def rebuild(self) -> str | None:
         """Return why all records must go into a new collection. Replacing many in place loses others."""
         if self.unreachable:
-            return f"search does not find {counted(len(self.unreachable), 'record')} "
+            records = counted(len(self.unreachable), "record")
+            return f"search does not find {records} by their own vectors"
         return self.too_many(len(self.stale))
 
     def too_many(self, differing: int) -> str | None:
-        """Return the same for so many records that differ, or None."""
+        """Return why all records must be written anew if this number differs, or None."""
         if differing <= FEW_STALE * (self.checked + len(self.missing)):
             return None
         records = counted(self.checked + len(self.missing), "record")
