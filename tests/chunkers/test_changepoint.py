@@ -45,11 +45,22 @@ def test_intervals_too_wide_by_one_level_are_detected() -> None:
 
 
 def divided(text: str) -> Document:
-    """A manual: every third paragraph begins a section, and every fourth is a list or code."""
+    """A manual: its paragraphs begin a section, or are prose, a list, a table or code."""
     parts = text.split("\n\n")
-    shapes = ["## Part {n}\n\n{part}", "{part}", "- {part}\n- {part}", "{part}", "```\n{part}\n```"]
-    made = [shapes[n % 5].format(n=n, part=part) for n, part in enumerate(parts) if part.strip()]
+    shapes = [
+        "## Part {n}\n\n{part}", "{part}", "- {part}\n- {part}", "{table}", "{part}", "```\n{part}\n```"
+    ]  # fmt: skip
+    made = [
+        shapes[n % len(shapes)].format(n=n, part=part, table=table(part))
+        for n, part in enumerate(parts)
+        if part.strip()
+    ]
     return parsed("\n\n".join(made))
+
+
+def table(part: str) -> str:
+    rows = [f"| {number} | {' '.join(line.split())} |" for number, line in enumerate(part.split(". "))]
+    return "\n".join(["| number | line |", "|---|---|", *rows])
 
 
 def parsed(text: str) -> Document:
