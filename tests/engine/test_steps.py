@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ingestor.engine.flight import AT_WORK, BATCH, IN_HAND
+from ingestor.engine import flight
+from ingestor.engine.flight import AT_WORK, IN_HAND
 from ingestor.engine.workers import BEGUN
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
@@ -33,11 +34,14 @@ def test_documents_waiting_to_be_written_release_their_workers(
     world.journal.close()
 
 
-def test_documents_are_not_begun_while_full_batches_wait(tmp_path: Path) -> None:
+def test_documents_are_not_begun_while_full_batches_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else all the text of a first pass would gather in memory."""
+    monkeypatch.setattr(flight, "BATCH", 40)
     world = World(tmp_path, seed=1)
     for number in range(40):
-        world.files.write(f"{number}", "\n".join(f"{number} {line}" for line in range(BATCH + 50)))
+        world.files.write(f"{number}", "\n".join(f"{number} {line}" for line in range(45)))
     most = 0
     for _ in range(30):
         world.engine_step()

@@ -20,7 +20,7 @@ def dwindling(seed: int) -> dict[str, object]:
 
 
 def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
-    assert crashes(tmp_path, seeds(range(12), 3), dwindling).total() > 15
+    assert crashes(tmp_path, seeds(range(12), 2), dwindling).total() > 8
 
 
 def _measured_by_the_last_listing(self, source, at, identity, documents, trouble=None):  # type: ignore[no-untyped-def]
@@ -37,7 +37,7 @@ def spoiling(seed: int) -> dict[str, object]:
 
 
 def test_histories_of_unreadable_documents_end_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
-    chosen = list(seeds(range(6), 2))
+    chosen = list(seeds(range(6), 1))
     assert crashes(tmp_path, chosen, spoiling).total() > 3 * len(chosen)
 
 

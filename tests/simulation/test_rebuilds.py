@@ -301,8 +301,9 @@ def test_documents_of_a_paused_edition_leave_workers_to_the_one_that_readers_see
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Small documents fill batches of a new edition, which Chroma does not take."""
-    world = World(tmp_path, seed=1, mode="swap", ahead=40, several=True)
-    for number in range(900):
+    monkeypatch.setattr(flight, "BATCH", 40)
+    world = World(tmp_path, seed=1, mode="swap", ahead=4, several=True)
+    for number in range(90):
         world.files.write(f"{number:03}", f"line {number}")
     world.settle()
     world.per_chunk = 2

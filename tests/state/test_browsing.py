@@ -67,7 +67,7 @@ def test_pages_hold_every_document_once_forwards_and_back(
     by = (lambda one: (*one[:2], natural_key(one[2]), one[2])) if naturally else None
     assert keys == sorted(set(keys), key=by)
     seen, after = list[tuple[str, str, str]](), None
-    while page := pages(DocumentQuery(source, which=which, after=after), 7):
+    while page := pages(DocumentQuery(source, which=which, after=after), 31):
         seen += [row.place for row in page]
         after = page[-1].place
     assert seen == keys
