@@ -153,7 +153,7 @@ class Recording:
 
 
 class RecordedAnswers:
-    """``Answers`` that record the use of answered and unanswered requests, each request once.
+    """Records the use of answered and unanswered requests, each once; an implementation of ``Answers``.
 
     An unknown answer counts as long as its request, or as the longest allowed answer.
     """

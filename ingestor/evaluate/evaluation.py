@@ -1,4 +1,4 @@
-"""``ingestor evaluate``: cut a sample by each strategy, and ask questions of the chunks.
+"""Evaluation of strategies: cut a sample by each of them, and ask questions of the chunks.
 
 An evaluation writes neither to a collection nor to the journal, so it may run beside a daemon. Vectors are
 kept in the cache, so an interrupted run resumes.

@@ -75,7 +75,7 @@ class Asking(Protocol):
 
 
 class DirectAnswers:
-    """``Answers`` that store nothing: every question is asked."""
+    """Asks every question and stores nothing; an implementation of ``Answers``."""
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str:
         return ask().text

@@ -1,4 +1,4 @@
-"""``GET /page/changes``: decisions that wait for a person, plans, and the actions of all buttons.
+"""The page of changes: decisions that wait for a person, plans, and the actions of all buttons.
 
 Each button does the same as the command of its name. A plan is made by ``ingestor plan``, one at
 a time, in a process with little priority. Reading every new document would delay the daemon.

@@ -1,4 +1,4 @@
-"""``GET /page/documents``: lists of documents, and one document with its chunks coloured in its text.
+"""The page of documents: lists of them, and one document with its chunks coloured in its text.
 
 The text is built from the records in Chroma, as search finds them; no file is opened.
 """

@@ -1,4 +1,4 @@
-"""``GET /page/search``: a question, and the hits of each mode, side by side.
+"""The page of search: a question, and the hits of each mode, side by side.
 
 Hits are Markdown and tables as HTML, with the words of the question marked. Only elements of a fixed list
 are produced, without attributes, and every text is escaped: markup of a document stays text. Links and

@@ -67,7 +67,7 @@ class CachedAnswers:
 
 
 class DryRunAnswers:
-    """``Answers`` that send nothing: cached answers, else None. Counts the requests that would be sent.
+    """Returns cached answers, else None, and counts requests to send; an implementation of ``Answers``.
 
     The counts are an estimate: without an answer a strategy falls back, and with one it might send other
     requests.

@@ -190,7 +190,7 @@ class Behind:
         busy: bytes = b"",
         let_in: Callable[[bool], None] | None = None,
     ) -> None:
-        """``let_in`` is told whether people are to be let in, where the server itself can be."""
+        """Store what the server answers. ``let_in``: called with whether logins are to succeed, if it can."""
         self.proxy, self.reads = proxy, reads
         self._denial, self._busy, self._let_in = denial, busy, let_in
 
@@ -293,7 +293,7 @@ def over_webdav(folder: Path) -> Iterator[ServedBehind]:
 
 @contextmanager
 def over_http(folder: Path) -> Iterator[ServedBehind]:
-    """Of the index pages that Python's own server makes."""
+    """Serve a folder by the index pages of Python's own server."""
     quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *given: None})
     handler = partial(quiet, directory=str(folder / "served"))
     with ThreadingHTTPServer((HOST, 0), handler) as server, before(server.server_port) as proxy:
