@@ -1,9 +1,9 @@
 """Requests for vectors meet in one queue, so that batches form across documents.
 
 Questions of readers go before documents, and documents that readers see before those of a rebuild: also
-between the steps of a round under way. A document that was begun earlier goes before others: a strategy that
-embeds twice ends one before it begins the next. A document of many texts waits as if it was begun later, so
-that readers see small ones meanwhile.
+between the steps of a round under way. A document that was begun earlier goes before others, between these
+steps, too: a strategy that embeds twice ends one before it begins the next. A document of many texts waits as
+if it was begun later, so that readers see small ones meanwhile.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -55,12 +55,14 @@ class Rank(IntEnum):
 class _Request:
     """Texts of one requester. ``digests``: digests of documents' texts.
 
+    ``turn``: requests of one rank are answered in this order.
     ``embed``: the model's function for questions.
 
     A request without texts loads the model.
     """
 
     rank: Rank
+    turn: int = 0
     texts: Sequence[str] = ()
     digests: Sequence[Digest] = ()
     embed: Callable[[Sequence[str]], Vectors] | None = None
@@ -157,7 +159,7 @@ class Embedding:
         """
         model = self.embedder
         embed = model.embed_queries if questions and isinstance(model, Asymmetric) else model.embed
-        request = _Request(Rank.QUESTION, list(texts), embed=embed)
+        request = _Request(Rank.QUESTION, texts=list(texts), embed=embed)
         with self._changed:
             if self.questions >= MOST_QUESTIONS:
                 raise Busy("too many questions wait to be embedded: try again")
@@ -227,7 +229,7 @@ class Embedding:
         with self._changed:
             self._cached += len(wanted) - len(missing)
         for part in _parts(missing, self._round_size):
-            request = _Request(rank, [wanted[digest] for digest in part], part)
+            request = _Request(rank, _turn(len(part)), [wanted[digest] for digest in part], part)
             self._put(request)
             try:
                 with self._resting():
@@ -241,9 +243,7 @@ class Embedding:
         with self._changed:
             if self._stopped.is_set():
                 raise Stopped
-            task = CURRENT.get() if request.texts else None
-            turn = 0 if task is None else task.number + len(request.texts) // LATER
-            heappush(self._queue, (request.rank, turn, next(self._numbers), request))
+            heappush(self._queue, (request.rank, request.turn, next(self._numbers), request))
             self._waiting += len(request.digests)
             self._changed.notify()
 
@@ -274,14 +274,15 @@ class Embedding:
             self._changed.wait_for(lambda: self._queue or self._stopped.is_set())
             return [] if self._stopped.is_set() else self._take()
 
-    def _take(self, before: int = Rank.REBUILD + 1) -> list[_Request]:
+    def _take(self, under_way: _Request | None = None) -> list[_Request]:
         """Take the first requests of one kind, up to a round.
 
-        ``before``: only requests of a better rank than this.
+        ``under_way``: only requests that go before this one.
         """
         taken, size = list[_Request](), 0
+        end = (Rank.REBUILD + 1,) if under_way is None else (under_way.rank, under_way.turn)
         with self._changed:
-            while self._queue and self._queue[0][0] < before:
+            while self._queue and self._queue[0][:2] < end:
                 request = self._queue[0][-1]
                 if taken and (request.rank, request.embed) != (taken[0].rank, taken[0].embed):
                     break
@@ -338,7 +339,7 @@ class Embedding:
             self._load([HARMLESS])
         answers: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
         if missing := [d for d in wanted if d not in answers]:
-            answers |= self._embed(missing, [wanted[d] for d in missing], requests[0].rank)
+            answers |= self._embed(missing, [wanted[d] for d in missing], requests[0])
         return ([answers[digest] for digest in request.digests] for request in requests)
 
     def _load(self, texts: Sequence[str]) -> None:
@@ -348,8 +349,11 @@ class Embedding:
         finally:
             self._loading = False
 
-    def _embed(self, digests: list[Digest], texts: list[str], rank: Rank) -> dict[Digest, Any]:
-        """Return by digest a vector, or the error of this text alone."""
+    def _embed(self, digests: list[Digest], texts: list[str], first: _Request) -> dict[Digest, Any]:
+        """Return by digest a vector, or the error of this text alone.
+
+        ``first``: request of the round that goes before its others.
+        """
         self._load(texts)
         begun, others, before = monotonic(), 0.0, self._stepped
 
@@ -357,7 +361,7 @@ class Embedding:
             nonlocal others
             self._stepped += embedded
             paused = monotonic()
-            while sooner := self._take(before=rank):
+            while sooner := self._take(first):
                 self._answer(sooner)
             self._busy_since = monotonic()
             others += self._busy_since - paused
@@ -374,6 +378,12 @@ class Embedding:
             self._stepped = before
         self._tokens += sum(self._count_tokens(texts)) if answered.tokens is None else answered.tokens
         return answers
+
+
+def _turn(texts: int) -> int:
+    """Return when the document in hand has its turn, with this many texts."""
+    task = CURRENT.get()
+    return 0 if task is None else task.number + texts // LATER
 
 
 def _parts(digests: list[Digest], size: int) -> Iterator[list[Digest]]:

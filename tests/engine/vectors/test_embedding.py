@@ -361,27 +361,28 @@ def test_small_document_gets_vectors_before_a_large_one_begun_shortly_before(cac
     assert embedded.index("small 0") < embedded.index("another 0") < embedded.index("large 0")
 
 
-def test_document_begun_first_gets_second_vectors_before_first_vectors_of_later_documents(
+def test_document_begun_first_gets_second_vectors_between_the_steps_of_later_documents(
     cache: VectorCache,
 ) -> None:
     second, embedded = "second vectors", list[str]()
 
-    class Rounds(Model):
-        """A round of others lasts until the second vectors are asked for."""
+    class Steps(Model):
+        """The first step of others lasts until the second vectors are asked for."""
 
         def embed_gradually(self, texts: Sequence[str]) -> Iterator[EmbeddedPart]:
-            embedded.extend(texts)
-            wait(lambda: "0 0" not in texts or second in texts or waiting.number == 5, every=0.001)
-            yield EmbeddedPart(range(len(texts)), self.embed(texts))
+            for position, text in enumerate(texts):
+                embedded.append(text)
+                wait(lambda: text != "0 0" or waiting.number == 5, every=0.001)  # noqa: B023
+                yield EmbeddedPart([position], self.embed([text]))
 
-    model, pool, waiting = Rounds(good), Pool(8), Asked()
+    model, pool, waiting = Steps(good), Pool(8), Asked()
     embedding = Embedding(model, RECIPE, cache, model.count, waiting)
     with closing(pool), closing(embedding):
         pool.submit("first", lambda: (embedding([PLUG]), embedding([second])))
         assert model.held.wait(30)
-        for number in range(3):  # more than a round
+        for number in range(3):
             pool.submit(number, partial(embedding, [f"{number} {at}" for at in range(FIRST_ROUND)]))
             wait(lambda: waiting.number > number + 1)  # noqa: B023
         model.go.set()
         assert [found.error for _ in range(4) if (found := pool.next(30))] == [None] * 4
-    assert embedded.index(second) < embedded.index("2 0")
+    assert embedded[:3] == [PLUG, "0 0", second]
