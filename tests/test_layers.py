@@ -86,7 +86,7 @@ MAY_THREAD = {
     "ingestor.nodes.embedding": "several processes that embed are asked at the same time",
     "ingestor.chroma.shards": "readers ask all shards at the same time",
     "ingestor.chroma.child": "its own process: a thread for the guard, and one that ends it with its parent",
-    "ingestor.chroma.guarding.guard": "one event loop for all connections, in that process",
+    "ingestor.chroma.guard": "one event loop for all connections, in that process",
     "ingestor.queries.search": "a Lock: threads that search take turns",
     "ingestor.project": "a Lock: what searches keep open is opened and closed once",
     "ingestor.cli.log": "a hook that logs what ends a thread",

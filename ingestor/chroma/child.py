@@ -76,7 +76,7 @@ _FAILED = 70  # exit status: the guard ended by a fault
 class GuardSettings(NamedTuple):
     """Settings from the parent. ``listener``: an open descriptor, bound but not listening.
 
-    ``names``: see http_server/access.py. ``secret``: the daemon's. ``tokens``: see guarding/guard_rules.py.
+    ``names``: see http_server/access.py. ``secret``: the daemon's. ``tokens``: see guard_rules.py.
     """
 
     listener: int
@@ -162,8 +162,8 @@ def _guard(
     sys.modules["ssl"] = None  # type: ignore[assignment]  # the guard has no TLS, which takes asyncio 5 ms
     import asyncio
 
-    from ingestor.chroma.guarding.guard import serve
-    from ingestor.chroma.guarding.guard_rules import access
+    from ingestor.chroma.guard import serve
+    from ingestor.chroma.guard_rules import access
     from ingestor.http_server.access import rules
 
     while listens(os.getpid(), port) is False:  # until Chroma itself does: another process could answer

@@ -66,7 +66,7 @@ class ChromaServer:
     ) -> None:
         """Describe a server; nothing is started here.
 
-        ``tokens``: see guarding/guard_rules.py. ``names``: names of hosts besides localhost and ``host``.
+        ``tokens``: see guard_rules.py. ``names``: names of hosts besides localhost and ``host``.
         """
         self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
         self.tokens, self.names = tuple(tokens), [host, *names]

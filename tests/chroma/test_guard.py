@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from chromadb.errors import AuthorizationError, ChromaError
 
+from ingestor.chroma import guard, guard_rules
 from ingestor.chroma.client import Client
-from ingestor.chroma.guarding import guard, guard_rules
 from ingestor.chroma.server import ChromaServer
 from ingestor.http_server.access import rules
 from ingestor.ports import NeedsHuman
@@ -295,7 +295,7 @@ def test_old_and_closing_clients_are_served(open_server: ChromaServer) -> None:
     old = b"GET %b HTTP/1.0\r\nHost: localhost\r\n\r\n" % HEARTBEAT
     assert b" 200 OK" in said(open_server.port, old, end=False)
     assert statuses(said(open_server.port, request(b"Connection: close"), end=False)) == [200]
-    assert b" 200 OK" in said(open_server.port, request(method=b"HEAD"), end=False)
+    assert b" 200 OK" in said(open_server.port, request(b"Connection: close", method=b"HEAD"), end=False)
 
 
 # --- clients that cost much ---------------------------------------------------------------------------------

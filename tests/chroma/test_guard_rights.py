@@ -18,7 +18,7 @@ import pytest
 from chromadb.errors import ChromaError, NotFoundError
 from pydantic import SecretStr
 
-from ingestor.chroma.guarding.guard_rules import (
+from ingestor.chroma.guard_rules import (
     BODY_LIMIT,
     Right,
     Treatment,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ingestor.chroma.guarding.guard_rules import answer, head
+from ingestor.chroma.guard_rules import answer, forwarded
 from ingestor.http_server.access import Refusal, rules
 
 OURS = rules(["Chroma.Example.org", "ingestor"], None)
@@ -113,27 +113,16 @@ def test_head_says_once_and_plainly_what_it_wants(target: bytes, headers: list[t
 def test_head_is_written_anew() -> None:
     given = [
         (b"host", b"h"), (b"connection", b"close, x"), (b"upgrade", b"h2c"), (b"authorization", b"Bearer s"),
-        (b"x-chroma-token", b"s"), (b"content-length", b"3"), (b"accept", b"*/*"),
+        (b"x-chroma-token", b"s"), (b"content-length", b"3"), (b"content-type", b"x/y"), (b"accept", b"*/*"),
     ]  # fmt: skip
-    wanted = b"POST /a?b HTTP/1.1\r\nhost: h\r\naccept: */*\r\ncontent-length: 3\r\n"
-    assert head(b"POST", b"/a?b", "1.1", given, True) == wanted + b"\r\n"
-    assert head(b"POST", b"/a?b", "1.1", given, False) == wanted + b"connection: close\r\n\r\n"
-
-
-@pytest.mark.parametrize(
-    ("target", "header"),
-    [
-        (b"/ HTTP/1.1\r\nx: y", (b"a", b"b")),
-        (b"/a b", (b"a", b"b")),
-        (b"/", (b"a", b"b\r\nc: d")),
-        (b"/", (b"a", b"b\nc")),
-        (b"/", (b"a", b"b\rc")),
-        (b"/", (b"a\r\nc", b"b")),
-        (b"/", (b"a", b"b\0")),
-    ],
-)
-def test_no_part_of_a_head_makes_another_line(target: bytes, header: tuple[bytes, bytes]) -> None:
-    assert head(b"GET", target, "1.1", [HOST, header], True) is None
+    kept = [(b"host", b"h"), (b"content-type", b"x/y"), (b"accept", b"*/*")]
+    assert forwarded(given) == [*kept, (b"content-length", b"3")]
+    assert forwarded([*given, (b"transfer-encoding", b"chunked")]) == [
+        *kept,
+        (b"transfer-encoding", b"chunked"),
+    ]
+    json = [(b"content-type", b"application/json"), (b"content-length", b"7")]
+    assert forwarded(given, 7) == [kept[0], kept[2], *json]
 
 
 def test_refusal_is_an_answer_that_chroma_could_have_given() -> None:

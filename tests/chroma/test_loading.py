@@ -6,8 +6,8 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing, suppress
 
-from ingestor.chroma.guarding.guard import serve
-from ingestor.chroma.guarding.guard_rules import access
+from ingestor.chroma.guard import serve
+from ingestor.chroma.guard_rules import access
 from ingestor.http_server.access import rules
 from ingestor.http_server.peers import PeerUsers
 from tests.serving import HOST, free_port

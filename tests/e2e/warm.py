@@ -8,7 +8,7 @@ from pkgutil import walk_packages
 import chromadb_rust_bindings  # type: ignore[import-untyped]  # noqa: F401
 
 import ingestor.app
-import ingestor.chroma.guarding.guard
+import ingestor.chroma.guard
 import ingestor.cli
 import ingestor.page
 import ingestor.queries

@@ -2,7 +2,7 @@
 
 A head is rewritten from its parsed parts, with exactly one framing of its body. Bodies with filters are
 rewritten from their parsed values. So Chroma cannot understand a request differently from the guard (request
-smuggling). See decisions 0033 and 0062.
+smuggling). See decisions 0033, 0062 and 0160.
 """
 
 import json
@@ -25,7 +25,7 @@ IDS = 20_000  # ids of a request; Chroma fails at 32,767
 _NOT_PASSED_ON = {
     *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"http2-settings"),
     *(b"authorization", b"proxy-authorization", b"x-chroma-token"),
-    *(b"content-length", b"transfer-encoding"),
+    *(b"content-length", b"transfer-encoding", b"expect"),
 }
 _COLLECTIONS = rb"/api/v2/tenants/[^/]+/databases/[^/]+/collections"
 _FILTERED = re.compile(rb"%b/[^/]+/(get|query|delete)" % _COLLECTIONS)
@@ -167,26 +167,15 @@ def _parse(body: bytes) -> dict[str, Any] | Refusal:
     return wanted if isinstance(wanted, dict) else Refusal(400, "the body must be a JSON object")
 
 
-def is_announced(headers: Sequence[Header]) -> bool:
-    """Whether the client sends the body only when it is asked to go on."""
-    return any(value.lower() == b"100-continue" for value in values(headers, b"expect"))
+def forwarded(headers: Sequence[Header], length: int | None = None) -> list[Header]:
+    """Return the headers to forward, with a single one that frames the body, if there is one.
 
-
-def framing(headers: Iterable[Header]) -> Header | None:
-    """Return the single header that frames the body, if any."""
-    return next((each for each in headers if each[0] in (b"content-length", b"transfer-encoding")), None)
-
-
-def head(
-    method: bytes, target: bytes, version: str, headers: Sequence[Header], keep_alive: bool
-) -> bytes | None:
-    """The head for Chroma. None if a part of it contains a line end, or a space in the target."""
-    passed = [b"%b: %b" % each for each in headers if each[0] not in _NOT_PASSED_ON]
-    if body := framing(headers):
-        passed.append(b"%b: %b" % body)
-    if not keep_alive:
-        passed.append(b"connection: close")
-    lines = [b"%b %b HTTP/%b" % (method, target, version.encode()), *passed]
-    text = b"\r\n".join(lines)
-    clean = text.count(b"\r") == text.count(b"\n") == len(passed) and lines[0].count(b" ") == 2
-    return text + b"\r\n\r\n" if clean and b"\0" not in text else None
+    ``length``: of a body of JSON that was written anew; None: the body keeps its framing.
+    """
+    passed = [(name, value) for name, value in headers if name not in _NOT_PASSED_ON]
+    if length is not None:
+        passed = [each for each in passed if each[0] != b"content-type"]
+        return [*passed, (b"content-type", b"application/json"), (b"content-length", b"%d" % length)]
+    if values(headers, b"transfer-encoding"):
+        return [*passed, (b"transfer-encoding", b"chunked")]
+    return [*passed, *((b"content-length", each) for each in values(headers, b"content-length")[:1])]

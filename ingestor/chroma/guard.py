@@ -1,0 +1,345 @@
+"""The guard on Chroma's port: it checks every request, and forwards what its sender may ask.
+
+A client connection is a coroutine, which takes one request after the other. Requests and responses are read
+and written by ``h11``: what Chroma gets was parsed, judged and written anew. The daemon's bodies, and what a
+writer writes, are forwarded piece by piece. Others' bodies with filters are held until they are whole, then
+checked. Beyond a limit of connections, or of bytes held, the connection that was idle longest is closed.
+"""
+
+import asyncio
+import re
+import resource
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from math import inf
+from time import monotonic
+
+import h11
+
+from ingestor.chroma.guard_rules import (
+    BODY_LIMIT,
+    BODY_TOO_LARGE,
+    TOO_LARGE,
+    Access,
+    Treatment,
+    answer,
+    check_filters,
+    find_instead,
+    forwarded,
+)
+from ingestor.http_server.access import HEAD_LIMIT, Header, Refusal, gives_token
+from ingestor.http_server.peers import PeerUsers
+
+_COLLECTION = re.compile(rb"(/api/v2/tenants/[^/?]+/databases/[^/?]+/collections/[0-9a-fA-F-]{36})(?![^/?])")
+_PATIENCE = 600.0  # seconds for one collection; then requests are let through
+
+
+class CollectionLoading:
+    """Loads of collections, bound to the event loop that created this object.
+
+    ``port``: port of Chroma on 127.0.0.1.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port, self._turn = port, asyncio.Lock()
+        self._loads: dict[bytes, asyncio.Task[None]] = {}
+
+    async def wait(self, target: bytes) -> None:
+        """Wait until the collection of a request is loaded, whoever gives up meanwhile."""
+        if (match := _COLLECTION.match(target)) is None:
+            return
+        if (path := match[1]) not in self._loads:
+            self._loads[path] = asyncio.get_running_loop().create_task(self._load(path))
+        if not (load := self._loads[path]).done():
+            await asyncio.wait([load])
+
+    async def _load(self, path: bytes) -> None:
+        async with self._turn:
+            loaded = False
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    loaded = await self._answers(path)
+        if not loaded:  # it does not exist, or Chroma cannot load it: the next request tries again
+            del self._loads[path]
+
+    async def _answers(self, path: bytes) -> bool:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            writer.write(b"GET %b/count HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n" % path)
+            return b" 200 " in (await reader.read()).partition(b"\r\n")[0]
+        finally:
+            writer.close()
+
+
+_CONNECTIONS = 2_000  # at the same time
+_FILES_OF_CHROMA = 512  # descriptors that are reserved for Chroma's files
+_PIECE = 262_144  # bytes read at once, and buffered for a side that does not read
+_HELD = 64 * 2**20  # bytes of bodies that are not whole yet, of all connections
+_FAREWELL = 5.0  # seconds for a refused client to read the reason
+_PENALTY = 1.0  # seconds before a wrong token is answered
+_QUIET = 60.0  # seconds between two reports of wrong tokens
+WrongTokens = Callable[[int, str], object]
+"""Told how many wrong tokens there were so far, and the address of the last client."""
+
+
+class NotForwarded(Exception):
+    """A request that is not forwarded, with the ``refusal`` to answer."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+class Guard:
+    """State that all connections share."""
+
+    def __init__(
+        self,
+        access: Access,
+        peers: PeerUsers,
+        port: int,
+        gone: Callable[[], None],
+        limit: int,
+        wrong: WrongTokens = lambda number, client: None,
+    ) -> None:
+        """Prepare the guard of a Chroma that listens on its own port.
+
+        ``port``: port of Chroma on 127.0.0.1. ``gone``: called when Chroma accepts no connections.
+        ``wrong``: called for wrong tokens, once a minute at most.
+        """
+        self.access, self.peers, self.port, self.gone, self._limit = access, peers, port, gone, limit
+        self._report, self._wrong, self._reported = wrong, 0, -inf
+        self.loading = CollectionLoading(port)
+        self._connections: dict[ClientConnection, None] = {}  # the one that was idle longest is the first
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a client until it ends, or until others need its place."""
+        if len(self._connections) >= self._limit:
+            idle = (each for each in self._connections if not each.busy)
+            self._end(next(idle, next(iter(self._connections))))
+        client = ClientConnection(self, reader, writer)
+        self._connections[client] = None
+        try:
+            await client.serve()
+        finally:
+            self._connections.pop(client, None)
+
+    def heard(self, client: "ClientConnection") -> None:
+        """Note that a client was active. Close others while all hold more bytes than there is room for."""
+        if client in self._connections:
+            self._connections[client] = self._connections.pop(client)
+        while client.held and sum(len(each.held) for each in self._connections) > _HELD:
+            self._end(next((each for each in self._connections if each.held and each is not client), client))
+
+    def count_wrong_token(self, client: str) -> None:
+        self._wrong += 1
+        if monotonic() - self._reported > _QUIET:
+            self._reported = monotonic()
+            self._report(self._wrong, client)
+
+    def _end(self, client: "ClientConnection") -> None:
+        self._connections.pop(client, None)
+        client.held.clear()
+        client.abort()
+
+
+class Peer:
+    """Side of an exchange: a connection, and its state by HTTP."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: type[h11.CLIENT | h11.SERVER]
+    ) -> None:
+        self._reader, self._writer = reader, writer
+        self.http = h11.Connection(role, max_incomplete_event_size=HEAD_LIMIT)
+        writer.transport.set_write_buffer_limits(_PIECE)
+
+    async def next(self) -> object:
+        """Return what the other side sends next. Raises h11.RemoteProtocolError."""
+        while (event := self.http.next_event()) is h11.NEED_DATA:
+            self.http.receive_data(await self._reader.read(_PIECE))
+        return event
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the body of a message."""
+        while isinstance(event := await self.next(), h11.Data):
+            yield bytes(event.data)
+
+    async def send(self, head: h11.Event, body: AsyncIterator[bytes]) -> None:
+        """Send a message, its head together with the first piece of its body."""
+        written = self.http.send(head) or b""
+        async for piece in body:
+            self._writer.write(written + (self.http.send(h11.Data(data=piece)) or b""))
+            await self._writer.drain()
+            written = b""
+        self._writer.write(written + (self.http.send(h11.EndOfMessage()) or b""))
+        await self._writer.drain()
+
+    def is_reusable(self) -> bool:
+        """Whether another exchange may follow; prepares it."""
+        ended = self.http.our_state is self.http.their_state is h11.DONE
+        if ended:
+            self.http.start_next_cycle()
+        return ended
+
+    def has_ended(self) -> bool:
+        return self._reader.at_eof()
+
+    def abort(self) -> None:
+        self._writer.transport.abort()
+
+
+class ClientConnection(Peer):
+    """A client's connection. ``busy``: a request is under way. ``held``: a body that is not whole yet."""
+
+    def __init__(self, guard: Guard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        super().__init__(reader, writer, h11.SERVER)
+        self._guard, self.busy, self.held = guard, False, bytearray()
+        self._chroma: Peer | None = None  # opened for the first request that may pass
+
+    async def serve(self) -> None:
+        """Answer one request after the other. A refusal, or a fault of either side, ends the connection."""
+        try:
+            while isinstance(request := await self.next(), h11.Request):
+                self.busy = True
+                self._guard.heard(self)
+                await self._exchange(request)
+                self.busy = False
+                if not self.is_reusable():
+                    break
+        except NotForwarded as error:
+            await self._refuse(error.refusal)
+        except h11.ProtocolError as error:
+            too_large = error.error_status_hint == TOO_LARGE.status
+            await self._refuse(TOO_LARGE if too_large else Refusal(400, f"the request is not HTTP: {error}"))
+        except OSError:
+            self.abort()
+        finally:
+            if self._chroma:
+                self._chroma.abort()
+            self.held.clear()
+            self._writer.close()
+
+    async def _exchange(self, request: h11.Request) -> None:
+        headers, target, method = list(request.headers), request.target, request.method
+        treatment = await self._judge(request, headers)
+        if self.http.they_are_waiting_for_100_continue:
+            self._writer.write(self.http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+        body = None
+        if treatment is Treatment.FIND:
+            method, target, body = b"GET", _passed(find_instead(target, await self._whole_body())), b""
+        elif treatment is Treatment.CHECK_FILTERS:
+            body = _passed(check_filters(await self._whole_body()))
+        await self._guard.loading.wait(target)
+        chroma = await self._connect()
+        passed = forwarded(headers, None if body is None else len(body))
+        asked = h11.Request(method=method, target=target, headers=passed)
+        await chroma.send(asked, self.pieces() if body is None else _once(body))
+        await self._answer(chroma)
+
+    async def _judge(self, request: h11.Request, headers: list[Header]) -> Treatment:
+        if sum(len(name) + len(value) for name, value in headers) + len(request.target) > HEAD_LIMIT:
+            raise NotForwarded(TOO_LARGE)
+        if request.http_version not in (b"1.0", b"1.1") or request.method == b"CONNECT":
+            raise NotForwarded(Refusal(400, "only HTTP/1.0 and HTTP/1.1 are understood here"))
+        verdict = self._guard.access.judge(request.method, request.target, headers, self._is_ours)
+        if isinstance(verdict, Treatment):
+            return verdict
+        if verdict.status == 401 and gives_token(headers):  # answered late: tokens are not to be guessed fast
+            self._guard.count_wrong_token(self._writer.get_extra_info("peername")[0])
+            await asyncio.sleep(_PENALTY)
+        raise NotForwarded(verdict)
+
+    def _is_ours(self) -> bool:
+        """Whether the daemon's own user or root opened this connection."""
+        peer, here = (self._writer.get_extra_info(name) for name in ("peername", "sockname"))
+        return self._guard.peers.is_ours(peer[:2], here[:2])
+
+    async def _whole_body(self) -> bytes:
+        async for piece in self.pieces():
+            self.held += piece
+            self._guard.heard(self)
+            if len(self.held) > BODY_LIMIT:
+                raise NotForwarded(BODY_TOO_LARGE)
+        body = bytes(self.held)
+        self.held.clear()
+        return body
+
+    async def _connect(self) -> Peer:
+        """Return the connection to Chroma, opened anew unless the last one can be used again."""
+        if self._chroma is not None:
+            if self._chroma.is_reusable() and not self._chroma.has_ended():
+                return self._chroma
+            self._chroma.abort()
+        try:
+            opened = await asyncio.open_connection("127.0.0.1", self._guard.port, limit=_PIECE)
+        except OSError as error:
+            if isinstance(error, ConnectionRefusedError):
+                self._guard.gone()
+            raise NotForwarded(Refusal(503, f"Chroma takes no connection: {error.strerror}")) from error
+        self._chroma = Peer(*opened, h11.CLIENT)
+        return self._chroma
+
+    async def _answer(self, chroma: Peer) -> None:
+        """Forward Chroma's response. Raises ConnectionError if it is not whole."""
+        try:
+            while isinstance(event := await chroma.next(), h11.InformationalResponse):
+                pass
+            assert isinstance(event, h11.Response)
+            headers = forwarded(event.headers)
+            head = h11.Response(status_code=event.status_code, headers=headers, reason=event.reason)
+            await self.send(head, chroma.pieces())
+        except (h11.RemoteProtocolError, AssertionError) as error:
+            raise ConnectionError("Chroma ended the connection") from error
+
+    async def _refuse(self, refusal: Refusal) -> None:
+        """Answer why a request is refused, unless its response has begun."""
+        if self.http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            with suppress(OSError, TimeoutError):
+                self._writer.write(answer(refusal))
+                self._writer.write_eof()
+                async with asyncio.timeout(_FAREWELL):  # for a client that still sends
+                    while await self._reader.read(_PIECE):
+                        pass
+        self.abort()
+
+
+def _passed(new: bytes | Refusal) -> bytes:
+    if isinstance(new, Refusal):
+        raise NotForwarded(new)
+    return new
+
+
+async def _once(piece: bytes) -> AsyncIterator[bytes]:
+    yield piece
+
+
+async def serve(
+    access: Access,
+    peers: PeerUsers,
+    listener: socket.socket,
+    port: int,
+    listening: Callable[[Callable[[], object]], None],
+    wrong: WrongTokens,
+) -> None:
+    """Guard the listener until Chroma, on ``port`` of 127.0.0.1, accepts no connections. Never returns.
+
+    ``listening``: called when the guard accepts connections, with a function that stops it from any thread.
+    ``wrong``: see Guard.
+    """
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    guard = Guard(access, peers, port, over.set, _limit(), wrong)
+    server = await asyncio.start_server(guard.serve, sock=listener, backlog=1024, limit=_PIECE)
+    listening(lambda: loop.call_soon_threadsafe(over.set))
+    await over.wait()
+    server.close()
+    await asyncio.Event().wait()  # running requests continue until the process ends
+
+
+def _limit() -> int:
+    """The number of connections for which there are descriptors; each takes two."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = 65_536 if most == resource.RLIM_INFINITY else min(most, 65_536)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+    return max(16, min(_CONNECTIONS, (files - _FILES_OF_CHROMA) // 2))
