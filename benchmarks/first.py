@@ -108,15 +108,17 @@ def follow(daemon: "subprocess.Popen[str]") -> tuple[float, float, float, int, i
     written = patched = 0
     assert daemon.stderr is not None
     for line in daemon.stderr:
-        told = json.loads(line)
-        at = datetime.fromisoformat(told["at"]).timestamp()
-        match told["event"]:
+        if not line.startswith("{"):  # a config that the daemon refuses
+            raise SystemExit(line.strip())
+        event = json.loads(line)
+        at = datetime.fromisoformat(event["at"]).timestamp()
+        match event["event"]:
             case "model_loading":
                 read = at
             case "model_loaded":
-                loading = told["seconds"]
+                loading = event["seconds"]
             case "documents_written":
-                written, patched = written + told["records"], patched + told["patched"]
+                written, patched = written + event["records"], patched + event["patched"]
             case "in_step":
                 return read, at, loading, written, patched
     raise SystemExit(f"the daemon ended with {daemon.wait()}")
