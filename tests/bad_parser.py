@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -30,8 +31,6 @@ def installed(folder: Path, kind: str = "bad") -> str:
 
 
 class BadParser:
-    isolated = True
-
     def __init__(self, options: Options) -> None:
         del options
 
@@ -61,6 +60,14 @@ def refuse() -> None:
 
 def fail() -> None:
     raise ValueError("a defect")
+
+
+def ask() -> None:
+    """Fail as a client of a library: the system's error is the cause."""
+    try:
+        socket.create_connection(("127.0.0.1", 9))
+    except OSError as error:
+        raise RuntimeError("cannot connect") from error
 
 
 def network() -> str:
@@ -203,6 +210,9 @@ DEEDS: dict[str, Callable[[], object]] = {
     "recurse": recurse,
     "refuse": refuse,
     "fail": fail,
+    "ask": ask,
+    "open": lambda: Path("/etc/hostname").read_text(),
+    "run": lambda: subprocess.run(["true"], check=True),
     "network": network,
     "write": write,
     "leak": leak,

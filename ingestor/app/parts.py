@@ -71,9 +71,12 @@ def build(choice: Choice):  # type: ignore[no-untyped-def]
 
 
 def _isolated(choice: Choice) -> bool | Literal["large"]:
-    """Return whether this parser runs in a confined process: always, never, or with large documents."""
-    found: bool | Literal["large"] = getattr(choice.plugin.build, "isolated", False)
-    return found
+    """Return whether this parser runs in a confined process: always, never, or with large documents.
+
+    Only a parser that needs no walls by its own word runs here.
+    """
+    found = getattr(choice.plugin.build, "isolated", True)
+    return found if found is False or found == "large" else True
 
 
 def parser(choice: Choice, isolation: Isolation) -> Parser:

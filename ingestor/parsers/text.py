@@ -17,6 +17,8 @@ _GAP = re.compile(r"(?>\r\n?|\n)(?:[^\S\r\n]*+(?>\r\n?|\n))++")
 class TextParser:
     """Code and configuration become ``code`` blocks of their language, all else ``paragraph`` blocks."""
 
+    isolated = False
+
     def __init__(self, options: Options) -> None:
         del options  # there are none
 

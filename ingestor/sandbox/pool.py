@@ -4,9 +4,9 @@ A process that hangs, crashes or takes all memory costs one document and nothing
 
 A process is started when the first document needs it, reads one document at a time, and is replaced after
 some hundreds. It has limits of memory, CPU time and wall time, and gives up files, network and most system
-calls before it reads anything (confinement/walls.py). It ends with this process. A parser asks for isolation
-with a class attribute ``isolated = True`` on the class that its plugin builds. Its module is imported here,
-for the plugin's sake, but only the child runs it.
+calls before it reads anything (confinement/walls.py). It ends with this process. Every parser runs there,
+unless the class that its plugin builds has ``isolated = False`` (never) or ``"large"`` (only for large
+documents). Its module is imported here, for the plugin's sake, but only the child runs it.
 """
 
 import logging

@@ -88,8 +88,10 @@ def _answer(pipe: socket.socket, deed: str, words: list[Any], data: bytes) -> di
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     except Exception as error:  # noqa: BLE001 - a defect of the parser: the parent says so
-        reason = f"{type(error).__name__}: {error}"
-        return {"defect": reason[:_LONGEST_REASON], "trace": traceback.format_exc()[-_LONGEST_REASON:]}
+        reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+        if any(isinstance(each, OSError) for each in (error, error.__cause__, error.__context__)):
+            reason += "; no parser has files, network or programs, unless its class sets `isolated = False`"
+        return {"defect": reason, "trace": traceback.format_exc()[-_LONGEST_REASON:]}
 
 
 def _parse(words: list[Any], data: bytes) -> dict[str, object]:

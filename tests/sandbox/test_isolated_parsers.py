@@ -2,14 +2,18 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingestor.app.parts import parser
+from ingestor.config.models import Choice
 from ingestor.core.document_json import decode, encode, pack
 from ingestor.model import Blob, Block, Document
-from ingestor.registry import find, kinds
-from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
+from ingestor.registry import Options, Plugin, find, kinds
+from ingestor.sandbox.pool import Defect, Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
+from tests.bad_parser import BadParser
 from tests.parsers.files import docx, epub, odf, paragraph, pdf, pptx, shape, xlsx
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -75,7 +79,7 @@ NEEDS_AN_EXTRA = {"image"}  # OCR; tests/parsers/pdf/test_ocr_extra.py installs 
 
 def test_every_isolated_parser_works_behind_the_walls() -> None:
     """What they import late and open (grammars, fonts, native libraries) is to be had there."""
-    isolated = {kind for kind in kinds("parsers") if getattr(find("parsers", kind).build, "isolated", False)}
+    isolated = {kind for kind in kinds("parsers") if getattr(find("parsers", kind).build, "isolated", True)}
     assert isolated == SAMPLES.keys() | NEEDS_AN_EXTRA
     isolation = Isolation(Limits(processes=1))
     for kind, (name, data) in SAMPLES.items():
@@ -96,4 +100,31 @@ def test_large_texts_are_parsed_elsewhere_and_small_ones_here() -> None:
     assert not isolation._running
     assert parser.parse(large) == plugin.build(plugin.options()).parse(large)
     assert isolation._running
+    isolation.close()
+
+
+@pytest.mark.parametrize(
+    ("wish", "kind"),
+    [({}, Isolated), ({"isolated": False}, BadParser), ({"isolated": "large"}, IsolatedIfLarge)]
+    + [({"isolated": wish}, Isolated) for wish in (True, None, 0, "", "never")],
+)
+def test_parser_without_clear_wish_is_confined(wish: dict[str, object], kind: type) -> None:
+    plugin = Plugin("bad", 1, Options, type("Third", (BadParser,), wish))
+    assert isinstance(parser(Choice(plugin, Options()), Isolation(Limits())), kind)
+
+
+def test_parser_built_by_function_is_confined() -> None:
+    plugin = Plugin("bad", 1, Options, lambda options: BadParser(options))
+    assert isinstance(parser(Choice(plugin, Options()), Isolation(Limits())), Isolated)
+
+
+@pytest.mark.usefixtures("bad_parser")
+@pytest.mark.parametrize("deed", ["open", "run", "ask"])
+def test_confined_parser_that_needs_more_names_its_remedy(deed: str) -> None:
+    isolation = Isolation(Limits(processes=1))
+    with pytest.raises(Defect) as defect:
+        isolation.parse("bad", Options(), Blob(deed.encode(), "a.bad"))
+    assert str(defect.value).endswith(
+        "no parser has files, network or programs, unless its class sets `isolated = False`"
+    )
     isolation.close()
