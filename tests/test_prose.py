@@ -67,6 +67,40 @@ def test_opening_of_a_docstring_is_judged(source: str, bad: bool) -> None:
     assert opens_badly(node) is bad
 
 
+DESCRIBED = re.compile(r"(?:^|[.;\n]\s*|and |, )``([A-Za-z_]\w*)``(?=:|(?:,? (?:and )?``\w+``)+:)")
+
+
+def unknown_names(tree: ast.Module) -> Iterator[str]:
+    """Yield names that a docstring describes (a name in quotes, then a colon) and its module's code lacks."""
+    documented = [node for node in ast.walk(tree) if isinstance(node, Documented) and ast.get_docstring(node)]
+    docstrings = {id(node.body[0].value) for node in documented if isinstance(node.body[0], ast.Expr)}
+    values = [
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings
+    ]
+    code = {word for value in values if isinstance(value, str) for word in re.findall(r"\w+", value)}
+    code.update(names_of(ast.walk(tree)))
+    for node in (node for node in documented if not isinstance(node, ast.Module)):
+        yield from (name for name in DESCRIBED.findall(ast.get_docstring(node) or "") if name not in code)
+
+
+def test_docstrings_describe_names_that_exist() -> None:
+    assert {str(path): names for path, tree in modules().items() if (names := [*unknown_names(tree)])} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ('def f(key):\n    """Return it. ``but``: rows to leave out."""', ["but"]),
+        ('def f(key):\n    """Return it.\n\n    ``key``, ``but`` and ``so``: rows."""', ["but", "so"]),
+        ('def f(key):\n    """Return it. ``key``: of a document."""', []),
+        ('KINDS = "lost kept"\nclass A:\n    """A kind. ``kept``: readers see it."""', []),
+        ('def f():\n    """Call ``get`` of the client."""', []),
+    ],
+)
+def test_names_that_a_module_lacks_are_found(source: str, names: list[str]) -> None:
+    assert [*unknown_names(ast.parse(source))] == names
+
+
 def test_commit_subjects_name_a_component_or_a_deed() -> None:
     log = subprocess.run(
         ["git", "log", "--format=%h %s", f"{FIRST_COMMIT}..HEAD"], cwd=ROOT, capture_output=True, text=True

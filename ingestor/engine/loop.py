@@ -238,7 +238,7 @@ class Engine:
         self.pool.submit(document, lambda: self.preparing(job, tools, former), lane=lane)
 
     def _drifted(self, ready: Sequence[Feed], limit: int, besides: Collection[int]) -> list[Entry]:
-        """Settled documents, without the rows ``but``, whose cuts no longer fit their statistic."""
+        """Return settled documents whose cuts no longer fit their statistic, without the rows ``besides``."""
         chunkers = {
             (source.collection, chunker.statistic): chunker
             for source in self.sources.values()

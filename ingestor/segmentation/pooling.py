@@ -42,8 +42,8 @@ def weighted_sums(units: Fixed, tokens: Integers, members: Sequence[Segment]) ->
 def mix(vectors: Vectors, weight: float, apart: Sequence[tuple[object, object]] = ()) -> Vectors:
     """Add ``weight`` of its neighbours to each vector, and half of the next ones, at unit length.
 
-    A row stays unchanged if they cancel out. ``apart``: for each row, the places of its start and end. Only
-    the share ``across`` is taken from a neighbour in another place.
+    A row stays unchanged if they cancel out. ``apart``: for each row, the places of its start and end.
+    Nothing is taken from a neighbour in another place.
     """
     if not weight:
         return vectors

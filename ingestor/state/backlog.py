@@ -116,7 +116,7 @@ class Backlog:
         without: Collection[int] = (),
         largest: int | None = None,
     ) -> list[Entry]:
-        """Documents to ingest, the longest waiting first, without the rows ``but``.
+        """Return documents to ingest, the longest waiting first, except for the rows ``without``.
 
         ``largest``: most bytes of a document; documents of unknown size are included.
         """
@@ -168,9 +168,9 @@ class Backlog:
         without: Collection[int] = (),
         paused: Collection[EditionName] = (),
     ) -> list[Entry]:
-        """Documents to remove: their source no longer has them. About as many as have ``limit`` records.
+        """Return documents that their source no longer has. About as many as have ``limit`` records.
 
-        ``but``: rows, and ``paused``: editions, that are left out.
+        ``without``: rows to leave out. ``paused``: editions to leave out.
         """
         return self._few("retry_at <= ?", (now,), sources, limit, without, paused)
 
@@ -224,8 +224,8 @@ class Backlog:
         limit: int,
         without: Collection[int] = (),
     ) -> list[Entry]:
-        """Settled documents, without the rows ``but``, whose cuts are not optimal at this value of their
-        statistic.
+        """Return settled documents whose cuts are not optimal at this value of their statistic, except for
+        the rows ``without``.
 
         Two indexed range queries; documents whose interval contains the value are not visited.
         """

@@ -59,8 +59,6 @@ class Line:
 
     ``hyphen``: whether its last word continues below.
 
-    ``caps``: whether set in small capitals. ``even``: whether set in one font from end to end. ``slanted``:
-    whether it is a watermark. ``largest``: its largest type; of small capitals, the size of the large ones.
     ``rows``: rows of a table in the line's place, the first ``header`` of them its header. ``words``: words
     with places; empty for text from OCR. ``tagged``: heading of the document's own structure that the line
     belongs to, with its level.
