@@ -54,26 +54,26 @@ from tests.simulation.laws import (
 )
 from tests.simulation.play import COMMON, MEDDLING, RARE
 
-CHOSEN = (11, 14, 15, 25, 26)  # with every deed; more are played if a change of the engine moves one
+CHOSEN = (11, 25)  # seeds of the default tests; directed.py has each kind of deed without chance
 
 
 def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, few: bool) -> None:
-    first = CHOSEN if few else range(31)
     deaths, deeds = 0, Counter[str]()
-    for number, world in enumerate(played(tmp_path, [*first, *range(31, 60)]), 1):
+    for world in played(tmp_path, CHOSEN if few else range(31)):
         deaths, deeds = deaths + world.chaos.crashes.total(), deeds + world.deeds
-        missing = {*COMMON, *RARE, *MEDDLING} - deeds.keys()
-        if number >= len(first) and not missing:
-            break
-    assert not missing
-    assert deaths > 50
+    assert deaths > 20
+    assert few or not {*COMMON, *RARE, *MEDDLING} - deeds.keys()
 
 
+# "mount another disk beside a rebuild" of directed.py holds it without chance
+@pytest.mark.slow
 def test_loss_of_an_edition_that_another_one_replaces_is_held(tmp_path: Path) -> None:
     """Another disk is mounted in this history, while the first of two editions has no document yet."""
     crashes(tmp_path, [322])
 
 
+# test_rebuilds.py holds a neighbour: an edition whose plugins are gone asks before it loses much
+@pytest.mark.slow
 def test_document_unreadable_since_an_edition_stood_still_is_no_loss(
     tmp_path: Path,
 ) -> None:
@@ -373,6 +373,13 @@ def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
     show(BROKEN[name], directed.ALL[SHOWN_BY[name]], tmp_path)
 
 
-@pytest.mark.parametrize("name", directed.ALL)
+# One of the later commits is enough: a variant needs it.
+REPEATED = {f"die {times}th after commit" for times in (3, 4, 5, 6, 8)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in REPEATED else name for name in directed.ALL],
+)
 def test_histories_without_chance_end_as_a_run_from_nothing(name: str, tmp_path: Path) -> None:
     directed.ALL[name](tmp_path)

@@ -79,7 +79,7 @@ def swapped_often(folder: Path, seed: int) -> World:
 def test_collections_that_are_swapped_while_chroma_comes_and_goes_end_as_a_run_from_nothing(
     tmp_path: Path, seeds: Seeds
 ) -> None:
-    assert with_outages(tmp_path, seeds(range(10), 2))["away"] > 20
+    assert with_outages(tmp_path, seeds(range(10), 1))["away"] > 10
 
 
 def test_torn_edition_is_deleted_and_not_the_one_that_has_its_name_still(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
-    assert histories(tmp_path, seeds(range(16), 2))["journal read"] > 50
+    assert histories(tmp_path, seeds(range(16), 1))["journal read"] > 20
 
 
 @pytest.mark.usefixtures("small_slices")
@@ -66,9 +66,10 @@ def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> No
 def fail_each_read(folder: Path) -> None:
     """Small and large documents change; each time two other reads of the journal fail in a row."""
     world = begin(folder)
-    for first in range(1, READS):
+    for number in range(READS // 2):
+        first = 2 * number + 2
         world.files.write("0.txt", f"an edit {first}")
-        world.files.write("2.txt", UNWRITABLE if first % 2 else f"alpha {first}")
+        world.files.write("2.txt", f"alpha {first}" if number % 2 else UNWRITABLE)
         world.files.write("1.txt", "\n".join(f"line {number} of {first}" for number in range(4)))
         world.engine.scanner.look_again()
         _fail_reads(world, first)

@@ -20,7 +20,7 @@ def dwindling(seed: int) -> dict[str, object]:
 
 
 def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
-    assert crashes(tmp_path, seeds(range(12), 2), dwindling).total() > 8
+    assert crashes(tmp_path, seeds(range(12), 1), dwindling).total() > 4
 
 
 def _measured_by_the_last_listing(self, source, at, identity, documents, trouble=None):  # type: ignore[no-untyped-def]

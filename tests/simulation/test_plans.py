@@ -81,7 +81,7 @@ def histories(folder: Path, seeds: range) -> Counter[str]:
 
 
 def test_a_plan_announces_what_a_sync_counts(tmp_path: Path, few: bool) -> None:
-    seen = histories(tmp_path, range(4 if few else 8))
+    seen = histories(tmp_path, range(2 if few else 8))
     assert all(seen[name] > 2 for name in ("added", "changed", "moved", "removed", "records_dropped")), seen
 
 

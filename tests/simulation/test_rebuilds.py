@@ -18,7 +18,7 @@ from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Lane
 from ingestor.engine.writer import CollectionHealth
 from ingestor.pipeline.prepare import Job, Prepared, Tools
-from ingestor.ports import NeedsHuman, Transient
+from ingestor.ports import NeedsHuman
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.sources import SourceRows
@@ -295,35 +295,3 @@ def settled(world: World) -> None:
     for _ in range(20):
         world.now += 5.0
         world.engine_step()
-
-
-def test_documents_of_a_paused_edition_leave_workers_to_the_one_that_readers_see(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Small documents fill batches of a new edition, which Chroma does not take."""
-    monkeypatch.setattr(flight, "BATCH", 40)
-    world = World(tmp_path, seed=1, mode="swap", ahead=4, several=True)
-    for number in range(90):
-        world.files.write(f"{number:03}", f"line {number}")
-    world.settle()
-    world.per_chunk = 2
-    world.configure()
-    built = next(feed.edition for feed in world.engine.sources if feed.edition != "docs")
-    upsert = CrashingIndex.upsert
-
-    def refuse(self: CrashingIndex, records: Any) -> None:
-        if self is not world.shelves.collections["docs"][0]:
-            raise Transient("it is away")
-        upsert(self, records)
-
-    monkeypatch.setattr(CrashingIndex, "upsert", refuse)
-    world.engine.scanner.look_again()
-    for _ in range(60):
-        world.engine_step()
-    assert world.engine.flight.queues[built].records >= flight.BATCH
-    world.files.write("000", "an edit")
-    world.engine.scanner.look_again()
-    for _ in range(3):
-        world.engine_step()
-    assert "an edit" in {record.text for record in world.readers.seen()}
-    world.journal.close()
