@@ -50,3 +50,29 @@ class EmbedderLaws:
         next(unwanted)
         unwanted.close()
         assert np.array_equal(embedder.embed(texts), vectors)
+
+    def test_vectors_are_of_unit_length_and_exact_in_float16(self, vectors):
+        assert vectors.shape[1] == 384 and vectors.dtype == np.float32
+        assert np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < 1e-3
+        assert np.array_equal(vectors.astype(np.float16), vectors)
+
+    def test_empty_batch_gives_empty_vectors(self, embedder):
+        assert embedder.embed([]).shape == (0, 384)
+        assert embedder.count([]) == []
+
+    def test_counts_are_whole_and_include_special_tokens_and_the_prompt(self, embedder):
+        assert embedder.count(["", "word", "word " * 1000]) == [2, 3, 1002]
+        prompted = PLUGIN.build(embedder._options.model_copy(update={"prompt": "two words "}))
+        assert prompted.count(["", "word"]) == [4, 5]
+
+    def test_text_beyond_the_window_is_not_read(self, embedder):
+        assert embedder.window == 256
+        one, same, other = embedder.embed(["word " * 400, "word " * 254 + "else", "word " * 253 + "else"])
+        assert np.array_equal(one, same) and not np.array_equal(one, other)
+
+    def test_prompts_go_before_documents_and_questions(self, embedder):
+        prompts = {"prompt": "passage: ", "query_prompt": "query: "}
+        prompted = PLUGIN.build(embedder._options.model_copy(update=prompts))
+        prompted._loaded = embedder._model
+        assert np.array_equal(prompted.embed(["x"]), embedder.embed(["passage: x"]))
+        assert np.array_equal(prompted.embed_queries(["x"]), embedder.embed(["query: x"]))

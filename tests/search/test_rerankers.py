@@ -113,6 +113,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_cross_encoder_scores_each_text(model: Path) -> None:
     scores = scores_of(Rerank(model=str(model)), patient=True)
@@ -122,6 +123,7 @@ def test_cross_encoder_scores_each_text(model: Path) -> None:
     assert len(scores("where", ["a bridge " * 1000])) == 1, "longer than the model reads"
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_missing_model_and_missing_package_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NeedsHuman, match="cannot be loaded"):

