@@ -2,12 +2,14 @@
 
 import io
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from ingestor.cli.output.progress import Bar, ProgressLines, busy, work_words
+from ingestor.cli.output.progress import Bar, ProgressLines, busy, greet, work_words
+from ingestor.project import Ready
 from ingestor.state.run_status import Live, Meter, RunningListing, SyncProgress
 
 
@@ -187,3 +189,14 @@ def test_long_task_prints_progress_now_and_then(
         "Reading what is new: docs: 4 of 11 read",
         "Reading what is new: docs: 9 of 11 read",
     ]
+
+
+@pytest.mark.parametrize(
+    ("records", "question", "words"),
+    [(0, None, "No documents to index yet"), (3, "When does it open?", "query 'When does it open?'")],
+)
+def test_daemon_names_the_next_step_at_its_first_rest(
+    records: int, question: str | None, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    greet(Ready(("docs",), records, 0, (), 1.0, "", "", question), Path("config.yaml"))
+    assert words in capsys.readouterr().err

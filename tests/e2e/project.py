@@ -12,11 +12,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import chromadb
+import typer.main
 import yaml
 from chromadb.api import ClientAPI
 
@@ -31,6 +33,7 @@ from tests.serving import free_port
 from tests.simulation.lexical import records_of
 
 INGESTOR = Path(sys.executable).with_name("ingestor")
+COMMANDS = cache(typer.main.get_command)  # building all commands takes as long as a quick one runs
 NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships", "_node_content"}
 
 
@@ -129,7 +132,12 @@ class Project:
         code, out, err = 0, io.StringIO(), io.StringIO()
         handlers, mask = logging.root.handlers[:], os.umask(0o022)
         try:
-            with patch.object(sys, "argv", command), redirect_stdout(out), redirect_stderr(err):
+            with (
+                patch.object(sys, "argv", command),
+                patch.object(typer.main, "get_command", COMMANDS),
+                redirect_stdout(out),
+                redirect_stderr(err),
+            ):
                 main()
         except SystemExit as end:
             code = int(end.code or 0)

@@ -105,7 +105,9 @@ def check_remedies(project: Project) -> None:
 
 
 # Not a database; malformed for writers; malformed at once.
-@pytest.mark.parametrize("share", [0, 0.8, pytest.param(0.01, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "share", [0.8, *(pytest.param(share, marks=pytest.mark.slow) for share in (0, 0.01))]
+)
 def test_damaged_database_is_told_with_a_remedy_that_helps(
     project: Project, ask: Ask, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,9 +246,11 @@ def backed_up(project: Project, ask: Ask) -> Project:
     return project
 
 
+# tests/simulation/test_restores.py restores either side without chance
 @pytest.mark.usefixtures("embedded")
-@pytest.mark.parametrize("older", ["chroma", pytest.param("state", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("shards", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("older", ["chroma", "state"])
+@pytest.mark.parametrize("shards", [1, 3])
 def test_sync_after_restore_of_one_side_is_exact(project: Project, ask: Ask, older: str, shards: int) -> None:
     project.settings = {"collections": {"docs": {"shards": shards}}}
     project.source = {"max_loss": 1.0}

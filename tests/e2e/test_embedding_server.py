@@ -76,45 +76,51 @@ def in_chroma(project: Project) -> tuple[dict[str, Any], Any]:
     return {record.text: record.vector for record in records}, told
 
 
-def test_every_text_is_sent_once_and_its_vector_arrives(remote: Project, server: Endpoint, ask: Ask) -> None:
-    first = answered(ask("sync", "--json"))
+def test_every_text_is_sent_once_at_its_price_and_the_key_is_kept_nowhere(
+    remote: Project, server: Endpoint, ask: Ask
+) -> None:
+    plan = answered(ask("plan", "--json"))
+    assert not documents_sent(server)
+    assert plan["embed"]["texts"] == DOCUMENTS
+    assert plan["cost"] == pytest.approx(plan["embed"]["tokens"] / 1000)
+    done = ask("sync")
     assert set(documents_sent(server).values()) == {1}
+    printed = re.search(r"12 texts, (\d+) tokens, cost (0\.\d+)", done.out)
+    assert printed is not None
+    tokens = int(printed[1])  # with the word that shows which model answers, once a request
+    assert DOCUMENTS < tokens <= 2 * DOCUMENTS
+    assert float(printed[2]) == pytest.approx(tokens / 1000)
     vectors, told = in_chroma(remote)
     assert len(vectors) == DOCUMENTS
     for text, found in vectors.items():
         exact = np.array(vector(text)) / np.linalg.norm(vector(text))
         assert found == pytest.approx(exact, abs=1e-3)
     assert told in (None, {"type": "legacy"}), "readers would load a function that needs our key"
-    tokens = first["embedded"]["tokens"]  # with the word that shows which model answers, once a request
-    assert DOCUMENTS < tokens <= 2 * DOCUMENTS
-    assert first["embedded"] == {"texts": DOCUMENTS, "tokens": tokens, "cost": tokens / 1000}
-    assert answered(ask("sync", "--json"))["embedded"]["texts"] == 0
+    looked = ask("status", "--json")
+    status = json.loads(looked.out)
+    assert (status["embedded_tokens"], status["embedding_cost"]) == (tokens, pytest.approx(tokens / 1000))
+    again = answered(ask("sync", "--json"))
+    assert again["embedded"] == {"texts": 0, "tokens": 0, "cost": 0}
     assert not documents_sent(server)
-
-
-def test_key_is_nowhere_in_our_files(remote: Project, ask: Ask) -> None:
-    printed = [ask(command, "--json") for command in ("plan", "sync", "status", "verify")]
-    assert not [answer for answer in printed if KEY in answer.out + answer.err]
+    assert not [answer for answer in (done, looked) if KEY in answer.out + answer.err]
     files = [file for file in remote.folder.rglob("*") if file.is_file()]
     assert len(files) > DOCUMENTS
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
 
 
-def test_plan_sends_no_text_and_knows_the_price(remote: Project, server: Endpoint, ask: Ask) -> None:
-    plan = answered(ask("plan", "--json"))
-    assert not documents_sent(server)
-    assert plan["embed"]["texts"] == DOCUMENTS
-    assert plan["cost"] == pytest.approx(plan["embed"]["tokens"] / 1000)
-    assert "cost " in ask("plan").out
-
-
-def test_end_of_a_sync_and_the_status_tell_the_cost(remote: Project, ask: Ask) -> None:
-    printed = re.search(r"12 texts, (\d+) tokens, cost (0\.\d+)", ask("sync").out)
-    assert printed is not None
-    status = json.loads(ask("status", "--json").out)
-    assert status["embedded_tokens"] == int(printed[1])
-    assert status["embedding_cost"] == pytest.approx(float(printed[2]))
-    assert f"{printed[1]} tokens, cost {printed[2]}" in ask("status").out
+def test_verify_and_looking_need_no_server_and_a_question_is_embedded_by_it(
+    remote: Project, server: Endpoint, mood: dict[str, Any], ask: Ask
+) -> None:
+    to(remote, server.base_url, query_prompt="query: ")
+    ask("sync")
+    text = "Document 3 tells of the number 9."
+    server.bodies.clear()
+    assert ask("query", text).code == 0
+    assert [body["input"] for body in server.bodies] == [[f"query: {text}"]]
+    mood["answer"] = lambda body: refused(503, "away")
+    server.bodies.clear()
+    assert [ask(*words).code for words in (["verify"], ["ls"], ["show", "0.txt"], ["status"])] == [0] * 4
+    assert not server.bodies
 
 
 def test_model_that_moves_is_not_asked_again(remote: Project, server: Endpoint, ask: Ask) -> None:
@@ -140,15 +146,6 @@ def test_another_model_behind_the_same_name_is_noticed_before_it_mixes(
     assert "it runs another model" in held["docs"]
     assert documents_sent(server).keys() <= {"Something new."}, "the batch that showed it"
     assert in_chroma(remote)[0].keys() == before
-
-
-def test_verify_asks_no_server(remote: Project, server: Endpoint, mood: dict[str, Any], ask: Ask) -> None:
-    ask("sync")
-    mood["answer"] = lambda body: refused(503, "away")
-    server.bodies.clear()
-    verified = ask("verify", "--json")
-    assert verified.code == 0, verified
-    assert not server.bodies
 
 
 def test_server_that_is_away_loses_nothing(
@@ -178,21 +175,6 @@ def test_server_that_refuses_every_text_empties_nothing(
     assert len(in_chroma(remote)[0]) == DOCUMENTS
     mood["answer"] = embedding
     assert answered(ask("sync", "--json"))["documents"]["changed"] == 1
-
-
-def test_question_is_embedded_by_the_server(remote: Project, server: Endpoint, ask: Ask) -> None:
-    to(remote, server.base_url, query_prompt="query: ")
-    ask("sync")
-    text = "Document 3 tells of the number 9."
-    server.bodies.clear()
-    assert ask("query", text).code == 0
-    assert [body["input"] for body in server.bodies] == [[f"query: {text}"]]
-
-
-def test_what_only_looks_needs_no_server(remote: Project, ask: Ask) -> None:
-    ask("sync")
-    to(remote, f"http://127.0.0.1:{free_port()}/v1")
-    assert [ask(*words).code for words in (["ls"], ["show", "0.txt"], ["status", "--json"])] == [0, 0, 0]
 
 
 # --- Embedders of other people, installed as plugins: through the real program, into a real Chroma ---

@@ -261,6 +261,8 @@ def test_what_the_screen_says_can_be_pasted_and_no_log_crosses_the_bar(
     assert "docs/a.md:" in answer.stdout and "The library opens at nine." in answer.stdout
 
 
+# the README's blocks begin so, too, with documents; tests/cli/test_overview.py has the words
+@pytest.mark.slow
 def test_stranger_begins_in_an_empty_folder(tmp_path: Path) -> None:
     said = subprocess.run([INGESTOR, "init"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert "ingestor run" in said.stdout

@@ -51,8 +51,9 @@ finally:
 """
 
 
-# tests/cli/test_lazy_imports.py holds the imports of both; status reads more
-@pytest.mark.parametrize("command", ["status", pytest.param("ls", marks=pytest.mark.slow)])
+# tests/cli/test_lazy_imports.py holds the imports of both
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["status", "ls"])
 def test_command_without_arrays_imports_no_numpy(synced: Project, ask: Ask, command: str) -> None:
     for name in range(3):  # equal texts: some are found by a twin's vector alone
         (synced.docs / f"{name}.txt").write_text("some words")
@@ -416,7 +417,10 @@ def test_status_with_a_broken_config_shows_the_running_one(synced: Project, ask:
 
 @pytest.mark.parametrize(
     ("right", "wrong", "key"),
-    [("http: false", "http: {port: 9}", "http"), ("state: ./state", "state: ./.ingestor", None)],
+    [
+        ("http: false", "http: {port: 9}", "http"),
+        pytest.param("state: ./state", "state: ./.ingestor", None, marks=pytest.mark.slow),
+    ],
 )
 def test_status_shows_what_waits_for_a_restart(
     synced: Project, ask: Ask, right: str, wrong: str, key: str | None, monkeypatch: pytest.MonkeyPatch

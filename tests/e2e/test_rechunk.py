@@ -67,23 +67,16 @@ def in_step(project: Project, size: int) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    ("mode", "sizes"),
-    [
-        ("swap", [30]),
-        pytest.param("swap", [30, 90], marks=pytest.mark.slow),
-        pytest.param("in_place", [30, 90], marks=pytest.mark.slow),
-    ],
-)
-def test_changed_config_is_taken_over_while_it_runs(
-    project: Project, mode: str, sizes: list[int], tmp_path: Path
-) -> None:
+# test_search.py asks at the service port during a swap, and tests/simulation holds what readers see
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["swap", "in_place"])
+def test_changed_config_is_taken_over_while_it_runs(project: Project, mode: str, tmp_path: Path) -> None:
     write_documents(project, Random(1), range(DOCUMENTS))
     reconfigure(project, rechunk=mode)
     with running(project) as daemon:
         wait(lambda: project.settled(DOCUMENTS), 200)
         with reading(project, tmp_path / "seen"):
-            for size in sizes:
+            for size in (30, 90):
                 reconfigure(project, chunking={"strategy": "recursive", "size": size})
                 wait(lambda size=size: in_step(project, size), 200)
             wait(lambda: len(seen(tmp_path / "seen")) > 20)  # a reader is slow where the machine is busy
@@ -239,8 +232,10 @@ def test_sync_and_a_query_need_nothing_that_the_slim_image_lacks(small: Project,
     assert "yeast" in done.stdout.splitlines()[0][:600], done.stderr
 
 
+# tests/embedders/test_embedder_recipes.py holds that a chosen engine is taken, and tests/rechunk the swap
+@pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.parametrize("played", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("played", [True, False])
 def test_chosen_engine_is_announced_and_goes_by_swap(
     small: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, played: bool
 ) -> None:

@@ -133,6 +133,8 @@ def test_command_asks_the_daemon_and_does_without(tmp_path: Path, monkeypatch: p
     assert asked == []
 
 
+# the next test but one before it shows that the daemon answers; tests/cli/test_lazy_imports.py holds imports
+@pytest.mark.slow
 def test_query_beside_a_daemon_loads_no_model(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     with running(here):

@@ -214,7 +214,7 @@ def test_reader_with_chroma_alone_asks_in_words(tmp_path: Path) -> None:
     assert (others, [text.strip() for text in found]) == ([], ["All that is known about the bridge."])
 
 
-# --- Assistants, by the official SDK's client: ``ingestor mcp`` over stdio, and ``/mcp`` ---
+# --- Assistants, by the official SDK's client, at ``/mcp``; tests/test_examples.py has ``ingestor mcp`` ---
 PAGE = "# The {0}\n\nAll that is known about the {0}.\n\n## Keepers\n\nThe {0} has two keepers.\n"
 
 
@@ -295,7 +295,6 @@ def test_assistant_searches_lists_and_reads(tmp_path: Path) -> None:
 
     with running(here) as daemon:
         wait(lambda: here.settled(3) and here.poll("query", "bridge")["mode"] == "hybrid")
-        assisted(here, work, by_stdio)
         assisted(here, work, by_http)
         assert daemon.stop() == 0, daemon.said()
     assert "Traceback" not in daemon.said()

@@ -175,9 +175,9 @@ def verified(ask: Ask, *words: str) -> tuple[int, int]:
     return answer.code, json.loads(answer.out)["stale"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["encoded", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "encoded")]
-)
+# the next test repairs single bits by the cache alone
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
 def test_noise_in_place_of_every_vector_is_reported_and_repaired_without_embedding(
     project: Project, ask: Ask, sync_kind: Callable[[str], int], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,7 +193,7 @@ BITS = (31, 23, 13, 4)  # sign, exponent, what float16 keeps, what it does not
 
 
 def test_one_flipped_bit_is_reported_and_repaired(
-    project: Project, ask: Ask, sync_kind: Callable[[str], int]
+    project: Project, ask: Ask, sync_kind: Callable[[str], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another bit in each of four vectors."""
     assert sync_kind("pooled") > 3 + len(BITS)
@@ -206,6 +206,7 @@ def test_one_flipped_bit_is_reported_and_repaired(
 
     harmed(project, flip)
     assert verified(ask) == (4, len(BITS))
+    monkeypatch.setattr(HashingEmbedder, "embed", lambda *_: pytest.fail("the cache has every vector"))
     assert verified(ask, "--repair") == (0, 0)
 
 
