@@ -50,24 +50,21 @@ FORBIDDEN = {
 
 
 @BOTH
-@pytest.mark.parametrize("call", FORBIDDEN)
-def test_harmful_call_fails(machine: str, call: str) -> None:
-    number = FORBIDDEN[call][list(ARCHITECTURES).index(machine)]
-    assert judged(machine, number) == EPERM
+def test_harmful_calls_fail(machine: str) -> None:
+    at = list(ARCHITECTURES).index(machine)
+    assert [call for call, numbers in FORBIDDEN.items() if judged(machine, numbers[at]) != EPERM] == []
 
 
-@pytest.mark.parametrize("number", [57, 58, 85], ids=["fork", "vfork", "creat"])
-def test_older_calls_of_x86_fail(number: int) -> None:
-    assert judged("x86_64", number) == EPERM
+def test_older_calls_of_x86_fail() -> None:
+    fork, vfork, creat = 57, 58, 85
+    assert {judged("x86_64", number) for number in (fork, vfork, creat)} == {EPERM}
 
 
 @BOTH
-@pytest.mark.parametrize(
-    "number", [424, 425, 434, 435, 437, 438, 444, 500, 0x40000000, 0x40000039, 0xFFFFFFFF]
-)
-def test_recent_and_unknown_calls_seem_not_to_exist(machine: str, number: int) -> None:
+def test_recent_and_unknown_calls_seem_not_to_exist(machine: str) -> None:
     """Calls of x32 have numbers from 0x40000000 on."""
-    assert judged(machine, number) == ENOSYS
+    recent = (424, 425, 434, 435, 437, 438, 444, 500, 0x40000000, 0x40000039, 0xFFFFFFFF)
+    assert [number for number in recent if judged(machine, number) != ENOSYS] == []
 
 
 @pytest.mark.parametrize(("machine", "audit"), [("x86_64", 0x40000003), ("aarch64", 0x40000028)])
@@ -107,9 +104,10 @@ CASES = [
 
 
 @BOTH
-@pytest.mark.parametrize(("call", "arguments", "verdict"), CASES)
-def test_arguments_decide(machine: str, call: str, arguments: tuple[int, ...], verdict: int) -> None:
-    assert judged(machine, ARCHITECTURES[machine].numbers[call], *arguments) == verdict
+def test_arguments_decide(machine: str) -> None:
+    numbers = ARCHITECTURES[machine].numbers
+    for call, arguments, verdict in CASES:
+        assert judged(machine, numbers[call], *arguments) == verdict, (call, arguments)
 
 
 @BOTH

@@ -8,11 +8,10 @@ import pytest
 from ingestor.core.errors import CAP, delay, describe
 
 
-@pytest.mark.parametrize("number", sorted(errno.errorcode))
-def test_description_of_an_error_has_no_number(number: int) -> None:
-    words = describe(OSError(number, os.strerror(number), "/some/file"))
-    assert "Errno" not in words
-    assert words
+def test_description_of_an_error_has_no_number() -> None:
+    for number in errno.errorcode:
+        words = describe(OSError(number, os.strerror(number), "/some/file"))
+        assert words and "Errno" not in words, number
 
 
 @pytest.mark.parametrize(

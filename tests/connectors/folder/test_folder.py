@@ -32,6 +32,7 @@ class TestTheLaws(ConnectorLaws):
     pass
 
 
+@pytest.mark.slow
 class TestTheLawsThroughALinkToTheFolder(ConnectorLaws):
     @pytest.fixture
     def world(self, tmp_path: Path) -> FolderWorld:
