@@ -16,7 +16,7 @@ READY := $(VENV)/.ready
 DEVELOP := $(VENV)/.develop
 CONFIG ?= config.yaml
 # Processes that run the tests: much of their time is waiting for servers and programs.
-WORKERS ?= 4
+WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 # Without this, pytest would compile every test file anew in every run and process.

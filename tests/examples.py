@@ -5,12 +5,12 @@ from typing import Any
 
 from hypothesis import settings
 
-QUICK = 25  # examples of the default profile
+QUICK = 12  # examples of the default profile
 
 
 def examples(most: int, **others: Any) -> settings:
-    """Return settings for ``most`` examples in the thorough profile, and a quarter of them else."""
-    return settings(max_examples=most if is_thorough() else most // 4, **others)
+    """Return settings for ``most`` examples in the thorough profile, and an eighth of them else."""
+    return settings(max_examples=most if is_thorough() else most // 8, **others)
 
 
 def every(step: int, items: Sequence[Any]) -> Sequence[Any]:

@@ -30,6 +30,7 @@ SLOW = [
 ]
 
 
+@pytest.mark.slow
 def test_slow_ones_are_found() -> None:
     """In a process of its own: a signal that is heard late ends whatever runs then."""
     program = f"""

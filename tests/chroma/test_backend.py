@@ -225,7 +225,11 @@ def die(backend: Collections, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGKILL, signal.SIGSEGV, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+    "number",
+    [
+        signal.SIGKILL,
+        *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGSEGV, signal.SIGTERM)),
+    ],
 )
 def test_sound_collection_is_never_taken_for_torn(tmp_path: Path, number: int) -> None:
     """Killed by others it is not even suspected; and a suspected one is asked first."""

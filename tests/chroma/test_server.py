@@ -93,7 +93,7 @@ def test_killed_server_is_noticed_and_started_again(tmp_path):
         assert held(tmp_path / "db" / "ingestor.lock")
 
 
-@pytest.mark.parametrize("moved", [True, False])
+@pytest.mark.parametrize("moved", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_folder_that_goes_is_noticed_and_made_anew(tmp_path, moved):
     with server(tmp_path) as running:
         if moved:

@@ -84,7 +84,7 @@ def prepared_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> list[in
 
     monkeypatch.setattr(MemoryIndex, "upsert", wait_and_write)
     monkeypatch.setattr("ingestor.engine.flight.BATCH", 10)
-    for number in range(160):
+    for number in range(80):
         world.files.write(f"{number}", "a line")
 
     def is_done() -> bool:

@@ -77,6 +77,8 @@ def test_nothing_hostile_runs_and_no_page_scrolls_sideways(browser: Any, client:
         assert [said for said in tab.said if "status of 4" not in said] == []
 
 
+# test_events.py has what a listener is sent; a button is pressed in a browser by the default tests, too
+@pytest.mark.slow
 def test_figures_change_while_one_looks(browser: Any, client: httpx.Client, daemon: Daemon) -> None:
     with Tab(browser, client) as tab:
         page = tab.show("/")
