@@ -193,7 +193,7 @@ def test_long_task_prints_progress_now_and_then(
 
 @pytest.mark.parametrize(
     ("records", "question", "words"),
-    [(0, None, "No documents to index yet"), (3, "When does it open?", "query 'When does it open?'")],
+    [(0, None, "No documents to index yet"), (3, "When does it open?", 'query "When does it open?"')],
 )
 def test_daemon_names_the_next_step_at_its_first_rest(
     records: int, question: str | None, words: str, capsys: pytest.CaptureFixture[str]

@@ -1,7 +1,6 @@
 """Strategies that ask a language model, through the real program: asked once, and no key in sight."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,37 +106,6 @@ def test_second_look_asks_nothing_once_there_is_a_cache(project: Project) -> Non
         project.configure()
         assert look("new.txt") == 0
         assert look("new.txt", "--option", "short_tokens=10") == 0
-
-
-TROUBLE: dict[str, tuple[Callable[[], Reply], str]] = {
-    "overloaded": (lambda: refused(503, f"overloaded, {KEY}"), "answered 503: overloaded, ***"),
-    "throttled": (lambda: refused(429, "slow down", retry_after="600"), "answered 429: slow down"),
-    "not a model": (lambda: Reply(body=b"<html>"), "did not answer as an OpenAI-compatible server does"),
-    "wrong key": (lambda: refused(401, f"bad key {KEY}"), "(401): bad key ***; check api_key"),
-    "no such model": (lambda: refused(404, "no model"), "(404): no model; check base_url, and model 'tiny'"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TROUBLE)
-def test_trouble_is_told_and_passes(name: str, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    reply, words = TROUBLE[name]
-    mended: list[bool] = []
-    with serving(lambda body: answer(body) if mended else reply()) as endpoint:
-        asking(project, endpoint.base_url)
-        write(project, 1)
-        done = project.call("sync")
-        assert done.returncode == 4
-        assert words in done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        status = project.call("status", "--json").stdout
-        nowhere(project, done.stdout, done.stderr, status)
-        assert project.json("verify", code=None)["missing"] == 0
-        mended.append(True)
-        project.call("retry", "--all")
-        assert project.json("sync")["documents"]["added"] == 1
-        assert strategies(project) == {("llm", None)}
-        nowhere(project)
 
 
 def test_key_may_stand_in_a_file_also_within_auto(project: Project, tmp_path: Path) -> None:

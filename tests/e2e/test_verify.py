@@ -175,28 +175,18 @@ def verified(ask: Ask, *words: str) -> tuple[int, int]:
     return answer.code, json.loads(answer.out)["stale"]
 
 
-# the next test repairs single bits by the cache alone
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_noise_in_place_of_every_vector_is_reported_and_repaired_without_embedding(
-    project: Project, ask: Ask, sync_kind: Callable[[str], int], kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = sync_kind(kind)
-    assert verified(ask) == (0, 0)
-    harmed(project, noise)
-    assert verified(ask) == (4, records)
-    monkeypatch.setattr(HashingEmbedder, "embed", lambda *_: pytest.fail("the cache has every vector"))
-    assert verified(ask, "--repair") == (0, 0)
-
-
 BITS = (31, 23, 13, 4)  # sign, exponent, what float16 keeps, what it does not
 
 
-def test_one_flipped_bit_is_reported_and_repaired(
-    project: Project, ask: Ask, sync_kind: Callable[[str], int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "kind", ["pooled", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "pooled")]
+)
+def test_one_flipped_bit_is_reported_and_repaired_without_embedding(
+    ask: Ask, project: Project, sync_kind: Callable[[str], int], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another bit in each of four vectors."""
-    assert sync_kind("pooled") > 3 + len(BITS)
+    assert sync_kind(kind) > 3 + len(BITS)
+    assert verified(ask) == (0, 0)
 
     def flip(vectors: list[Vector]) -> list[Vector]:
         for vector, bit in zip(vectors[3:], BITS, strict=False):
