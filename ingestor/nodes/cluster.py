@@ -24,8 +24,8 @@ from typing import Any
 from ingestor.config.workers import Workers
 from ingestor.core.errors import Stopped
 from ingestor.core.events import event
-from ingestor.nodes.deaths import LOST_IN_A_ROW, Death, ProcessLost, describe
-from ingestor.nodes.messages import Mismatch, Started, unpack_answer
+from ingestor.nodes.deaths import ProcessLost
+from ingestor.nodes.messages import Mismatch, Started, unpack
 from ingestor.nodes.setup import EmbedderOf, Setup, ToolsOf
 from ingestor.nodes.work import EmbeddingProcess, check_setups, prepare_document
 from ingestor.ports import NeedsHuman, Transient
@@ -210,8 +210,8 @@ class RayModels:
 
     def _take(self) -> _Process:
         """Wait for a process that is free, and start one if there is none."""
-        since, lost = monotonic(), list[Death]()
-        while len(lost) < LOST_IN_A_ROW:
+        since = monotonic()
+        while True:
             with self._lock:
                 free = [process for process in self._processes if not process.busy]
                 if ready := [process for process in free if process.node]:
@@ -223,11 +223,10 @@ class RayModels:
                 continue
             process = next(each for each in coming if each.started == started[0])
             try:
-                answer = unpack_answer(self._cluster.get(process.started, ""))
-            except ProcessLost as died:
-                lost.append(died.death)
+                answer = unpack(self._cluster.get(process.started, ""))
+            except ProcessLost:
                 self._end(process)
-                continue
+                raise
             if isinstance(answer, Started):
                 with self._lock:
                     if not process.node:
@@ -235,10 +234,9 @@ class RayModels:
                     process.node = answer.node
                 continue
             self._end(process)
-            error = self._cluster.refuse(answer) if isinstance(answer, Mismatch) else answer.error()
+            error = self._cluster.refuse(answer) if isinstance(answer, Mismatch) else answer.error
             if error is not None:
                 raise error
-        raise Transient(f"processes end while they start on nodes ({describe(lost)})")
 
     def _new(self) -> _Process:
         reserved = {"num_cpus": self._room.cpus, "num_gpus": self._room.gpus}
@@ -298,7 +296,7 @@ class RayCluster:
         except self.ray.exceptions.RayError as error:
             if getattr(error, "actor_init_failed", False):
                 raise Transient(f"a process did not start on a node: {_short(error)}") from None
-            raise ProcessLost(_death(error, node)) from None
+            raise _loss(error, node) from None
         return packed
 
     def prepare(self, tools_of: ToolsOf, setup: Setup, task: bytes, *, again: bool) -> RayDocument:
@@ -357,17 +355,16 @@ class RayCluster:
         return problems
 
 
-def _death(error: Exception, node: str) -> Death:
+def _loss(error: Exception, node: str) -> ProcessLost:
     """Return the cause of a process's end. ``node``: its node; "" if it had not started."""
     words, kind = str(error).lower(), type(error).__name__
     if kind == "OutOfMemoryError" or "node_out_of_memory" in words or "running low on memory" in words:
-        return Death(node, "memory", "the node ran out of memory")
-    crashed = kind in ("WorkerCrashedError", "ActorDiedError") and "node has died" not in words
-    if not crashed:
-        return Death(node, "node", "the node was lost")
+        return ProcessLost("memory", "the node ran out of memory", node)
+    if kind not in ("WorkerCrashedError", "ActorDiedError") or "node has died" in words:
+        return ProcessLost("node", "the node was lost", node)
     if not node:
-        return Death("", "start", "the process ended while it started")
-    return Death(node, "crash", "the process crashed")
+        return ProcessLost("start", "the process ended while it started")
+    return ProcessLost("crash", "the process crashed", node)
 
 
 def _short(error: Exception) -> str:

@@ -1,55 +1,46 @@
-"""Verdict on a document, or on texts, whose process died. Pure."""
+"""How many processes on nodes a piece of work outlives. Pure."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, TypeVar
 
-TWICE = 2  # processes that a document may kill before it is quarantined
-LOST_IN_A_ROW = 3  # nodes or starts in a row, that one attempt outlives
-SHORT_OF_MEMORY = 4  # processes that the machine ended for want of memory, before the document is blamed
+from ingestor.ports import BadDocument, Transient
+
+_CRASHES = 2  # processes that a document may end before it is quarantined: one is chance
+_LOSSES = 3  # nodes and starts that an attempt outlives
 
 Cause = Literal["crash", "start", "node", "memory"]
-Verdict = Literal["again", "later", "quarantine"]
-
-
-@dataclass(frozen=True, slots=True)
-class Death:
-    """End of a process: at work (crash), before its work (start), with its node (node), or for want of
-    memory.
-
-    ``reason``: text for people.
-    """
-
-    node: str
-    cause: Cause
-    reason: str = ""
+T = TypeVar("T")
 
 
 class ProcessLost(Exception):
-    """The process is gone, and with it the work that it did."""
+    """A process ended at work (crash), before its work (start), with its node, or for want of memory."""
 
-    def __init__(self, death: Death) -> None:
-        super().__init__(death.reason)
-        self.death = death
+    def __init__(self, cause: Cause, reason: str, node: str = "") -> None:
+        super().__init__(f"{node}: {reason}" if node else reason)
+        self.cause = cause
 
 
-def judge(deaths: Sequence[Death]) -> Verdict:
-    """Judge a document by all processes that died while they prepared this version of the document.
+def outlive(work: Callable[[bool], T], note: Callable[[ProcessLost], None] = lambda death: None) -> T:
+    """Return the result of the first process that lives to its end.
 
-    A lost node or start is no fault of the document. A crash on a node that lives on may be: once is chance.
+    ``work``: gets whether a process was lost before. ``note``: called with each loss. Raises BadDocument if
+    the work crashes processes. Raises Transient if other losses repeat, or the node lacks memory: another
+    process would need as much.
     """
-    causes = [death.cause for death in deaths]
-    if causes.count("crash") >= TWICE or causes.count("memory") >= SHORT_OF_MEMORY:
-        return "quarantine"
-    if deaths and deaths[-1].cause == "memory":
-        return "later"
-    blameless = [cause in ("node", "start") for cause in reversed(causes)]
-    lost = blameless.index(False) if False in blameless else len(blameless)
-    return "later" if lost and lost % LOST_IN_A_ROW == 0 else "again"
-
-
-def describe(deaths: Sequence[Death]) -> str:
-    """Describe deaths for people: where, and of what; the same death is named once, with a count."""
-    counts = Counter(f"{death.node}: {death.reason}" if death.node else death.reason for death in deaths)
-    return "; ".join(each if times == 1 else f"{each}, {times} times" for each, times in counts.items())
+    deaths = list[ProcessLost]()
+    while True:
+        try:
+            return work(bool(deaths))
+        except ProcessLost as death:
+            deaths.append(death)
+            note(death)
+        crashes, count = sum(death.cause == "crash" for death in deaths), Counter(map(str, deaths))
+        reasons = "; ".join(each if times == 1 else f"{each}, {times} times" for each, times in count.items())
+        if crashes == _CRASHES:
+            raise BadDocument(
+                f"crashes processes on nodes ({reasons}); exclude or split the document; to retry: "
+                "`ingestor retry`"
+            )
+        if deaths[-1].cause == "memory" or len(deaths) - crashes == _LOSSES:
+            raise Transient(f"processes on nodes ended ({reasons})")

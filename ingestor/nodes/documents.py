@@ -9,15 +9,14 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
-from threading import Event, Lock
+from threading import Event
 from typing import Protocol
 
 from ingestor.core.document_json import Parsed
-from ingestor.core.entries import Entry, Feed
-from ingestor.core.errors import Stopped
+from ingestor.core.entries import Feed
 from ingestor.core.events import event
 from ingestor.model import Blob, Item
-from ingestor.nodes.deaths import Death, ProcessLost, describe, judge
+from ingestor.nodes.deaths import ProcessLost, outlive
 from ingestor.nodes.messages import (
     Done,
     FailedCall,
@@ -25,14 +24,13 @@ from ingestor.nodes.messages import (
     Started,
     Task,
     WantedVectors,
-    failed_call,
     pack,
-    unpack_answer,
+    unpack,
 )
 from ingestor.nodes.setup import Setup
 from ingestor.pipeline.limits import TextBudget
 from ingestor.pipeline.prepare import Job, Predecessor, Prepared, Tools, prepare, unchanged
-from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.ports import NeedsHuman
 from ingestor.sandbox.turns import ProcessTurns
 
 log = logging.getLogger("ingestor")
@@ -81,8 +79,6 @@ class OnNodes:
         self._budget = TextBudget(in_flight, small=0)
         self._stopped = Event()
         self._turns = ProcessTurns(most, self._stopped.is_set, _TICK)
-        self._lock = Lock()
-        self._deaths: dict[tuple[Feed, str, str], list[Death]] = {}
         self.sent = 0  # documents that a node prepared
         self.lost = 0  # processes that died at work
 
@@ -120,76 +116,54 @@ class OnNodes:
     def _run_to_end(self, task: Task, setup: Setup, tools: Tools) -> Done:
         """Prepare a document in the first process that lives to the end."""
         entry, packed = task.job.entry, pack(task)
-        version = entry.feed, entry.key, entry.item.version if entry.item else ""
-        while True:
-            with self._lock:
-                again = version in self._deaths
+
+        def attempt(again: bool) -> Done | FailedCall | Mismatch:
             behind = self._behind()
             with self._resting():
                 self._turns.take(behind=behind)
             try:
                 with closing(self._nodes.work(setup, packed, again=again)) as document:
-                    answer = self._talk(document, tools)
-            except ProcessLost as died:
-                self._blame(entry, version, died.death)
-                continue
+                    return self._talk(document, tools)
             finally:
                 self._turns.give_back(behind=behind)
-            if isinstance(answer, Mismatch):
-                if (error := self._nodes.refuse(answer)) is not None:
-                    raise error
-                continue
-            with self._lock:
-                self._deaths.pop(version, None)
-            for line in answer.lines:
-                log.log(line.level, "%s", line.message, extra=event("node"))
-            if isinstance(answer, FailedCall):
-                raise answer.error(document.node)
-            return answer
+
+        def note(death: ProcessLost) -> None:
+            self.lost += 1
+            log.warning(
+                "%s (%s): process ended while preparing the document (%s)",
+                entry.key,
+                entry.source,
+                death,
+                extra=event("node", source=str(entry.source), document=entry.key),
+            )
+
+        answer = outlive(attempt, note)
+        while isinstance(answer, Mismatch):
+            if (error := self._nodes.refuse(answer)) is not None:
+                raise error
+            answer = outlive(attempt, note)
+        for line in answer.lines:
+            log.log(line.level, "%s", line.message, extra=event("node"))
+        if isinstance(answer, FailedCall):
+            raise answer.error
+        return answer
 
     def _talk(self, document: Conversation, tools: Tools) -> Done | FailedCall | Mismatch:
-        """Give a document what its process asks for, and return the outcome. Raises ProcessLost."""
+        """Give a document what its process asks for, and return the outcome.
+
+        Raises ProcessLost, and what embedding raises.
+        """
         with self._resting():
-            answer = unpack_answer(document.next())
+            answer = unpack(document.next())
         while True:
             if isinstance(answer, Started):
                 document.start(answer)
             elif isinstance(answer, WantedVectors):
-                try:
-                    reply: object = tools.embed(answer.texts)
-                except Stopped:
-                    raise
-                except Exception as error:  # noqa: BLE001 - the process fails as it would here
-                    reply = failed_call(error)
-                document.reply(pack(reply))
+                document.reply(pack(tools.embed(answer.texts)))  # an error ends the process, too
             else:
                 outcome: Done | FailedCall | Mismatch = answer
                 return outcome
-            answer = unpack_answer(document.next())
-
-    def _blame(self, entry: Entry, version: tuple[Feed, str, str], death: Death) -> None:
-        """Note the death. Raises what follows for the document, unless it is sent again at once."""
-        with self._lock:
-            deaths = self._deaths.setdefault(version, [])
-            deaths.append(death)
-            self.lost += 1
-        log.warning(
-            "%s (%s): process ended while preparing the document (%s)",
-            entry.key,
-            entry.source,
-            describe([death]),
-            extra=event("node", source=str(entry.source), document=entry.key),
-        )
-        verdict = judge(deaths)
-        if verdict == "quarantine":
-            with self._lock:
-                self._deaths.pop(version, None)
-            raise BadDocument(
-                f"crashes the processes that prepare the document ({describe(deaths)}); "
-                "exclude or split the document; to retry: `ingestor retry`"
-            )
-        if verdict == "later":
-            raise Transient(f"the processes that prepared the document ended ({describe(deaths)})")
+            answer = unpack(document.next())
 
 
 def _read(job: Job, tools: Tools, predecessor: Predecessor) -> Task | Prepared:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ingestor.core.errors import Stopped
 from ingestor.model import Answered, Vector, Vectors
-from ingestor.nodes.deaths import Death, ProcessLost, judge
-from ingestor.nodes.messages import FailedCall, pack, unpack_answer
+from ingestor.nodes.deaths import outlive
+from ingestor.nodes.messages import FailedCall, pack, unpack
 from ingestor.ports import Asymmetric, BadDocument, Embedder, NeedsHuman, Stop, Transient
 
 SLICE = 64  # texts that a process gets at once, of similar lengths
@@ -65,27 +65,14 @@ class OnNodesEmbedder:
 
     def _vectors(self, texts: Sequence[str]) -> Sequence[Vector | Exception]:
         """Embed texts together; if their content makes that fail, embed each half alone."""
-        deaths = list[Death]()
-        while True:
-            try:
-                answer = unpack_answer(self._on_node(pack(list(texts))))
-            except ProcessLost as died:
-                deaths.append(died.death)
-                verdict = judge(deaths)
-                if verdict == "again":
-                    continue
-                if verdict == "later":
-                    return [Transient(f"the processes that embed ended ({died})")] * len(texts)
-                error: Exception = BadDocument(
-                    "crashes the processes that embed the document; exclude or split the document"
-                )
-            except (Transient, NeedsHuman) as refused:
-                error = refused
-            else:
-                if not isinstance(answer, FailedCall):
-                    return list(np.asarray(answer))
-                error = answer.error()
-            if len(texts) == 1 or not isinstance(error, BadDocument):
-                return [error] * len(texts)
-            half = len(texts) // 2
-            return [*self._vectors(texts[:half]), *self._vectors(texts[half:])]
+        try:
+            answer = outlive(lambda again: unpack(self._on_node(pack(list(texts)))))
+            if not isinstance(answer, FailedCall):
+                return list(np.asarray(answer))
+            error = answer.error
+        except (BadDocument, Transient, NeedsHuman) as refused:
+            error = refused
+        if len(texts) == 1 or not isinstance(error, BadDocument):
+            return [error] * len(texts)
+        half = len(texts) // 2
+        return [*self._vectors(texts[:half]), *self._vectors(texts[half:])]

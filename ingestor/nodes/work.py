@@ -14,7 +14,6 @@ from ingestor.core.document_json import Parsed
 from ingestor.model import SourceName, Vectors
 from ingestor.nodes.messages import (
     Done,
-    FailedCall,
     Keep,
     LogLine,
     Mismatch,
@@ -62,10 +61,7 @@ def _prepare(task: Task, tools: Tools, ask: Callable[[bytes], bytes], lines: Seq
     times, kept = StageTimes(), list[Keep]()
 
     def embed(texts: Sequence[str]) -> Vectors:
-        reply = unpack(ask(pack(WantedVectors(list(texts)))))
-        if isinstance(reply, FailedCall):
-            raise reply.error("the daemon")
-        vectors: Vectors = np.asarray(reply, np.float32)
+        vectors: Vectors = np.asarray(unpack(ask(pack(WantedVectors(list(texts))))), np.float32)
         return vectors
 
     reader = replace(tools.reader, memory=_Carried(task.parsed, kept))

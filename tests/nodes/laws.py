@@ -130,7 +130,7 @@ class ProcessLaws(PreparingLaws):
     def test_a_document_that_kills_two_processes_is_quarantined(self, on_nodes: OnNodes) -> None:
         tools = shop.tools("sentence", shop.Texts({"a.txt": "exit:", "b.txt": shop.TEXT}))
         before = on_nodes.lost
-        with pytest.raises(BadDocument, match="crashes the processes that prepare the document"):
+        with pytest.raises(BadDocument, match="crashes processes on nodes"):
             on_nodes(Job(shop.entry("a.txt")), tools, nobody)
         assert on_nodes.lost - before == 2
         assert on_nodes(Job(shop.entry("b.txt")), tools, nobody).records

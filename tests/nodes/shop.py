@@ -15,8 +15,8 @@ import numpy as np
 from ingestor.core.entries import EditionName, Entry
 from ingestor.core.errors import Stopped
 from ingestor.model import Blob, Document, DocumentId, Fingerprint, Item, SourceName, Vectors
-from ingestor.nodes.deaths import Cause, Death, ProcessLost
-from ingestor.nodes.messages import Mismatch, Started, failed_call, pack
+from ingestor.nodes.deaths import Cause, ProcessLost
+from ingestor.nodes.messages import Mismatch, Started, pack
 from ingestor.nodes.setup import Setup, recipes_of
 from ingestor.nodes.work import prepare_document
 from ingestor.pipeline.metadata import Describing
@@ -139,25 +139,30 @@ def entry(key: str, row: int = 1) -> Entry:
     return Entry(row, DocumentId(f"d{row}"), SOURCE, EDITION, key, item, None, None, None, None, None, 0)
 
 
+_END = b"end"
+
+
 class LocalDocument:
     """A document on a thread of the test. A text that would end its process ends the talk with it."""
 
     node = ""
 
-    def __init__(self, run: Callable[[Callable[[bytes], bytes]], bytes], death: Death | None) -> None:
+    def __init__(self, run: Callable[[Callable[[bytes], bytes]], bytes], death: ProcessLost | None) -> None:
         self._messages, self._replies = SimpleQueue[bytes](), SimpleQueue[bytes]()
         self._death = death
 
         def ask(question: bytes) -> bytes:
             self._messages.put(question)
-            return self._replies.get()
+            if (reply := self._replies.get()) == _END:
+                raise Stopped
+            return reply
 
         if death is None:
             Thread(target=lambda: self._messages.put(run(ask)), daemon=True).start()
 
     def next(self) -> bytes:
         if self._death is not None:
-            raise ProcessLost(self._death)
+            raise self._death
         return self._messages.get()
 
     def start(self, started: Started) -> None:
@@ -168,7 +173,7 @@ class LocalDocument:
         self._replies.put(packed)
 
     def close(self) -> None:
-        self.reply(pack(failed_call(Stopped())))
+        self.reply(_END)
 
 
 class LocalNodes:
@@ -183,7 +188,7 @@ class LocalNodes:
         if self._refusals:
             refused = pack(Mismatch(self._here.node_id, self._here.node, "no plugin `wiki`"))
             return LocalDocument(lambda ask: refused, None)
-        death = Death(self._here.node, self._cause, "exit status 3") if b"exit:" in task else None
+        death = ProcessLost(self._cause, "exit status 3", self._here.node) if b"exit:" in task else None
         return LocalDocument(partial(prepare_document, tools_of, setup, task, here=self._here), death)
 
     def refuse(self, refused: Mismatch) -> NeedsHuman | None:

@@ -11,11 +11,11 @@ from threading import Event, Semaphore
 import pytest
 
 from ingestor.core.entries import Feed
-from ingestor.nodes.deaths import Cause, Death, describe, judge
+from ingestor.nodes.deaths import Cause, ProcessLost, outlive
 from ingestor.nodes.documents import Nodes, OnNodes
 from ingestor.nodes.setup import Setup
 from ingestor.pipeline.prepare import Job, Preparing, Tools, prepare
-from ingestor.ports import NeedsHuman, Transient
+from ingestor.ports import BadDocument, NeedsHuman, Transient
 from tests.nodes import shop
 from tests.nodes.laws import PreparingLaws, ProcessLaws, nobody, outcomes, pooled
 from tests.waiting import LONG, wait
@@ -47,32 +47,34 @@ def by_strategy(feed: Feed, tools: Tools) -> Setup:
     return shop.setup(tools.describing.strategy)
 
 
-def causes(*names: Cause) -> list[Death]:
-    return [Death("n", name) for name in names]
-
-
 @pytest.mark.parametrize(
-    ("deaths", "verdict"),
+    ("causes", "error"),
     [
-        (causes("crash"), "again"),
-        (causes("crash", "crash"), "quarantine"),
-        (causes("node"), "again"),
-        (causes("node", "node", "node"), "later"),
-        (causes("crash", "node", "node", "node"), "later"),
-        (causes("node", "node", "node", "node"), "again"),
-        (causes("node", "crash", "node", "crash"), "quarantine"),
-        (causes("start", "node", "start"), "later"),
-        (causes("memory"), "later"),
-        (causes("memory", "memory", "memory", "memory"), "quarantine"),
+        ("crash", None),
+        ("crash crash", BadDocument),
+        ("node node", None),
+        ("node start node", Transient),
+        ("crash node node", None),
+        ("node crash node crash", BadDocument),
+        ("crash node node node", Transient),
+        ("memory", Transient),
     ],
 )
-def test_the_verdict_on_a_document(deaths: list[Death], verdict: str) -> None:
-    assert judge(deaths) == verdict
+def test_work_outlives_some_losses(causes: str, error: type[Exception] | None) -> None:
+    losses = [ProcessLost(cause, "gone", "a") for cause in causes.split()]  # type: ignore[arg-type]
+    left = list(losses)
 
+    def work(again: bool) -> str:
+        assert again == (len(left) < len(losses))
+        if left:
+            raise left.pop(0)
+        return "done"
 
-def test_deaths_are_described_with_their_nodes() -> None:
-    assert describe([Death("a", "crash", "status 3"), Death("", "start", "gone")]) == "a: status 3; gone"
-    assert describe([Death("a", "crash", "status 3")] * 2) == "a: status 3, 2 times"
+    if error is None:
+        assert outlive(work) == "done"
+    else:
+        with pytest.raises(error, match="a: gone"):
+            outlive(work)
 
 
 @pytest.mark.parametrize("cause", ["node", "start"])
@@ -80,7 +82,7 @@ def test_document_whose_nodes_are_lost_is_tried_three_times_and_not_blamed(cause
     nodes = shop.LocalNodes("lost", cause)
     on_nodes = on_nodes_of(nodes, most=1)
     tools = shop.tools("sentence", shop.Texts({"a.txt": "exit:"}))
-    with pytest.raises(Transient, match="the processes that prepared the document ended"):
+    with pytest.raises(Transient, match="processes on nodes ended"):
         on_nodes(Job(shop.entry("a.txt")), tools, nobody)
     assert on_nodes.lost == 3
     assert nodes.again == [False, True, True]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ingestor.core.errors import Stopped
-from ingestor.nodes.deaths import Cause, Death, ProcessLost
+from ingestor.nodes.deaths import Cause, ProcessLost
 from ingestor.nodes.embedding import SLICE, OnNodesEmbedder
 from ingestor.nodes.messages import failed_call, pack, unpack
 from ingestor.ports import BadDocument, NeedsHuman, Stop, Transient
@@ -38,7 +38,7 @@ def test_text_that_fails_alone_costs_no_other_text_its_vector(kind: str) -> None
             return vectors_of(texts)
         if "model" in kind:
             return failed_call(BadDocument(kind))
-        raise ProcessLost(Death("a", "crash", "the process crashed"))
+        raise ProcessLost("crash", "the process crashed", "a")
 
     found = embedder(on_node).embed_each(TEXTS, Stop()).vectors
     bad = [text for text, vector in zip(TEXTS, found, strict=True) if isinstance(vector, Exception)]
@@ -54,7 +54,7 @@ def test_part_of_a_lost_process_goes_to_another(cause: Cause, calls: int) -> Non
     def on_node(texts: list[str]) -> object:
         seen[texts[0]] += 1
         if seen[texts[0]] == 1:
-            raise ProcessLost(Death("a", cause, "gone"))
+            raise ProcessLost(cause, "gone", "a")
         return vectors_of(texts)
 
     (found,) = embedder(on_node).embed_each(["a"], Stop()).vectors
@@ -64,10 +64,10 @@ def test_part_of_a_lost_process_goes_to_another(cause: Cause, calls: int) -> Non
 
 def test_part_that_outlives_three_lost_nodes_waits() -> None:
     def on_node(texts: list[str]) -> object:
-        raise ProcessLost(Death("a", "node", "the node was lost"))
+        raise ProcessLost("node", "the node was lost", "a")
 
     found = embedder(on_node).embed_each(["a", "b"], Stop()).vectors
-    assert [str(each) for each in found] == ["the processes that embed ended (the node was lost)"] * 2
+    assert [str(each) for each in found] == ["processes on nodes ended (a: the node was lost, 3 times)"] * 2
 
 
 @pytest.mark.parametrize("error", [NeedsHuman("node a has no plugin `wiki`"), Transient("no room")])

@@ -2,14 +2,15 @@
 
 import struct
 from collections.abc import Callable
+from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.tree import read_tree
 from ingestor.parsers.office97 import doc, msg, xls
-from ingestor.parsers.office97.properties import about
 from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.decode import code_page
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from olefile import OleFileIO
 
 _MS = "application/vnd.ms-"
+_CODE_PAGE, _EDITING = 1, 10  # numbers of properties of a document
+_ABOUT = {2: "title", 4: "author", 12: "created", 13: "modified"}
+_FIRST_YEAR = 1981
 _TOKENS = (
     b"\x5f\xc0\x91\xe3",
     b"\xdf\xc4\xd1\xf3",
@@ -84,11 +88,23 @@ def _document(data: bytes) -> Document:
 
 
 def _about(file: "OleFileIO") -> dict[str, str]:
-    """The document's properties; none if that part is missing or damaged."""
+    """Return title, author and dates; none if that part is missing or damaged."""
     try:
-        return about(file.openstream("\x05SummaryInformation").read())
+        properties = file.getproperties("\x05SummaryInformation", convert_time=True, no_conversion=[_EDITING])
     except OSError:
         return {}
+    page = properties.get(_CODE_PAGE)
+    encoding = code_page(page & 0xFFFF if isinstance(page, int) else 1252)
+    about = dict[str, str]()
+    for number, name in _ABOUT.items():
+        value = properties.get(number)
+        if isinstance(value, bytes):
+            value = value.decode(encoding, "replace")
+        if isinstance(value, str):
+            about[name] = " ".join(value.replace("\0", " ").split())
+        elif isinstance(value, datetime) and value.year >= _FIRST_YEAR:
+            about[name] = value.isoformat()
+    return about
 
 
 PLUGIN = Plugin(kind="office97", version=6, options=Options, build=Office97Parser)
