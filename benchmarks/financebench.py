@@ -7,7 +7,8 @@ filings are one collection, all-MiniLM-L6-v2, exact search. *words*: the share o
 hits from its pages hold, within 1,000 and 2,000 tokens; *page*: whether one of the first 5 or 10 hits is from
 such a page. In brackets: the 95 % interval of the difference from LangChain's pipeline (PyPDFLoader's text,
 recursive 200, vectors), paired over the questions. Filings are divided by a hash of their names: options may
-be chosen by the questions about *development* filings only. Then misses of our default, with causes:
+be chosen by the questions about *development* filings only. Then our default by ``hybrid`` without one of its
+parts at a time, with the difference from the default. Then misses of our default, with causes:
 
 - *reader*: the pages' text lacks a fifth of the evidence's words;
 - *document*: no hit is from the right one; *page*: hits are from it, and not from the right page;
@@ -22,11 +23,13 @@ import pickle
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pypdfium2 as pdfium
@@ -36,14 +39,19 @@ from benchmarks.converters.environments import Converter, environment
 from benchmarks.evaluate import SOURCE, cut_by
 from benchmarks.hybrid import interval
 from benchmarks.retrieval import tokens
+from ingestor.chunkers import parts
+from ingestor.chunkers.changepoint import Changepoint
+from ingestor.evaluate import ranking
 from ingestor.evaluate.ranking import Chunks, describe, search
 from ingestor.evaluate.sample import Sample, SampledDocument
-from ingestor.model import Blob, Document, Item
+from ingestor.model import Blob, Block, Document, Item
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
+from ingestor.search import fusion
+from ingestor.search.fusion import Ranked
 from ingestor.search.values import MODES
 from tests.minilm import CachedModel
 
-STRATEGIES = ("changepoint", "changepoint:context=none", "recursive:size=200", "structure")
+STRATEGIES = ("changepoint", "recursive:size=200", "structure")
 DEFAULT = "changepoint", "hybrid"
 BUDGETS, FIRST = (1000, 2000), (5, 10)
 MEASURES = ("words 1,000", "words 2,000", "page 5", "page 10")
@@ -102,6 +110,10 @@ def main(folder: str = "", percent: int = 100) -> None:
         )
         for (name, count), found in rows.items():
             _show(name, count, found[which], None if base is None else base[which])
+    print(f"\n{', '.join(DEFAULT)}, without one of its parts:")
+    default = rows[", ".join(DEFAULT), len(missed[0].places)]
+    for name, count, found in _without(asked, documents, {path.stem: _bare(path) for path in paths}):
+        _show(name, count, found, default)
     print(f"\nmissed by {', '.join(DEFAULT)}:")
     _account(*missed, asked, documents)
 
@@ -168,6 +180,47 @@ def _ours(strategy: str, documents: dict[str, Document]) -> Made:
         places.append(frozenset(pages))
     numbers = [place.document for place in made.places]
     return Made(strategy, places, Chunks(made.texts, made.vectors, numbers, describe(made)))
+
+
+def _without(
+    asked: Sequence[Question], documents: dict[str, Document], bare: dict[str, Document]
+) -> Iterator[tuple[str, int, Rows]]:
+    """Yield the scores of the default without one of its parts, and how many chunks it has."""
+
+    def fuse(**changes: object) -> Callable[..., list[Ranked]]:
+        def fused(dense, lexical, cosines, most, n, named):  # type: ignore[no-untyped-def]
+            given = {"most": most, "named": named, **changes}
+            return fusion.fused(dense, lexical, cosines, n=n, **given)
+
+        return fused
+
+    def best(dense, lexical, cosines, most, n, named):  # type: ignore[no-untyped-def]
+        return fusion.fused(dense, lexical, cosines, lexical[0][1] if lexical else most, n, named=named)
+
+    parts_of_it: list[tuple[str, str, dict[str, Document], object, str, object]] = [
+        ("context in front", ":context=none", documents, None, "", None),
+        ("context of rows", "", documents, Changepoint, "_tables", lambda *_: []),
+        ("neighbours", ":neighbours=0", documents, None, "", None),
+        ("borders of pages and sections", "", documents, parts, "places", lambda *_: ()),
+        ("documents that questions name", "", documents, ranking, "fused", fuse(named={})),
+        ("weights by what words tell", "", documents, ranking, "fused", best),
+        ("half of the words' share", "", documents, ranking, "fused", fuse(dense_share=0.7)),
+        ("our reader: pdfium's lines", "", bare, None, "", None),
+    ]
+    for name, options, read, owner, attribute, value in parts_of_it:
+        with patch.object(owner, attribute, value) if owner else nullcontext():
+            made = _ours(DEFAULT[0] + options, read)
+            yield name, len(made.places), scores(made, asked, _order(made, asked, DEFAULT[1]))
+
+
+def _bare(path: Path) -> Document:
+    """The filing as pdfium writes its lines, without headings, tables and title."""
+    text, blocks = "", []
+    for number, page in enumerate(pdfium.PdfDocument(path)):
+        written = page.get_textpage().get_text_bounded().replace("\r\n", "\n")
+        blocks.append(Block("paragraph", len(text), len(text) + len(written), page=number))
+        text += f"{written}\n\n"
+    return Document(text, tuple(blocks))
 
 
 def _langchain(paths: Sequence[Path]) -> Made | None:
@@ -260,13 +313,13 @@ def _account(
 
 
 def _cause(made: Made, question: Question, hits: Sequence[int], documents: dict[str, Document]) -> str:
-    parts = [
+    held = [
         documents[name].text[block.start : block.end]
         for name, page in question.pages
         for block in documents[name].blocks
         if block.page == page
     ]
-    said = sum(map(_words, parts), Counter[str]())
+    said = sum(map(_words, held), Counter[str]())
     if (said & question.evidence).total() < 0.8 * question.evidence.total():
         return "reader"
     if any(made.places[at] & question.pages for at in hits):

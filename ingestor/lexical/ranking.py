@@ -2,12 +2,14 @@
 
 import math
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 
-from ingestor.lexical.tables import correct, match_titles, read_held
+from ingestor.lexical.corrections import correct
+from ingestor.lexical.tables import match_titles, read_held
 from ingestor.lexical.terms import question_words
 from ingestor.model import RecordId
 from ingestor.ports import Gone
@@ -41,14 +43,21 @@ class _Asked:
 
     ``held``: how many of the ``records`` hold each term, for terms that any record holds.
 
-    ``absent``: the number of words that no record holds in any form. Corrections of them are in ``held``.
+    ``trust``: what each of them counts, from 0 to 1: less than 1 for corrections of words that no record
+    holds.
+    ``absent``: the number of words that no record holds in any form, less those that were corrected.
     ``terms``: all forms of all words as they were asked.
     """
 
     records: int
     held: Mapping[str, int]
+    trust: Mapping[str, float]
     absent: int
     terms: Sequence[str]
+
+    def weight(self, term: str) -> float:
+        """Return the weight of a term that a record holds."""
+        return _weight(self.held[term], self.records) * self.trust[term]
 
 
 def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> ByWords:
@@ -56,18 +65,20 @@ def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> By
 
     Raises Gone if the collection was dropped meanwhile.
     """
-    query = f"""SELECT id, -found.rank FROM (
-                    SELECT rowid AS row, rank FROM words_{number} WHERE words_{number} MATCH ?
-                    ORDER BY rank LIMIT ?) AS found
-                JOIN records_{number} USING (row)"""
+    found = f"SELECT rowid AS row, rank * ? AS rank FROM words_{number} WHERE words_{number} MATCH ?"
     with _one_moment(db):
         asked = _parse_question(db, number, question)
-        wanted = _rarest(asked.held)
-        match = " OR ".join(f'"{term}"' for term in wanted)
-        rows = db.execute(query, (match, limit)).fetchall() if wanted else []
+        groups: defaultdict[float, list[str]] = defaultdict(list)
+        for term in (wanted := _rarest(asked.held)):
+            groups[asked.trust[term]].append(f'"{term}"')
+        query = f"""SELECT id, -score FROM (
+                        SELECT row, sum(rank) AS score FROM ({" UNION ALL ".join([found] * len(groups))})
+                        GROUP BY row ORDER BY score LIMIT ?)
+                    JOIN records_{number} USING (row)"""
+        matches = chain.from_iterable((trust, " OR ".join(terms)) for trust, terms in groups.items())
+        rows = db.execute(query, (*matches, limit)).fetchall() if wanted else []
         named = _match_named(db, number, asked)
-    weights = [_weight(asked.held[term], asked.records) for term in wanted]
-    most = (sum(weights) + asked.absent * _weight(1, asked.records)) * _SATURATED
+    most = (sum(map(asked.weight, wanted)) + asked.absent * _weight(1, asked.records)) * _SATURATED
     order = sorted(((RecordId(id_), score) for id_, score in rows), key=lambda one: (-one[1], one[0]))
     return ByWords(order, most, named)
 
@@ -78,11 +89,11 @@ def _match_named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str
     A word weighs as much here as in texts; a word in no text weighs as much as the rarest. A title certainly
     names its document if its words weigh half as much as the rarest word: such as a name and a year.
     """
-    held = {**dict.fromkeys(asked.terms, 1), **asked.held}
-    weights = {term: _weight(holding, asked.records) for term, holding in held.items()}
+    rarest = _weight(1, asked.records)
+    weights = {**dict.fromkeys(asked.terms, rarest), **{term: asked.weight(term) for term in asked.held}}
     matches = match_titles(db, number, weights)
     best = max(matches.values(), default=0.0)
-    certain = max(best, _weight(1, asked.records) * _CERTAIN)
+    certain = max(best, rarest * _CERTAIN)
     least = max(best * _NEARLY, certain * _LEAST)
     return {document: weight / certain for document, weight in matches.items() if weight > least}
 
@@ -105,10 +116,12 @@ def _parse_question(db: sqlite3.Connection, number: int, question: str) -> _Aske
     terms = list(dict.fromkeys(chain.from_iterable(words)))
     held = read_held(db, number, terms)
     absent = [forms for forms in words if held.keys().isdisjoint(forms)]
-    corrections = [correct(db, number, forms) for forms in absent]
-    for matches in corrections:
-        held |= matches
-    return _Asked(records, held, len(absent) - sum(map(bool, corrections)), terms)
+    corrections = [correct(db, number, forms, languages) for forms in absent]
+    trust = dict.fromkeys(held, 1.0)
+    for each in corrections:
+        held = {**each.held, **held}
+        trust = {**dict.fromkeys(each.held, each.trust), **trust}
+    return _Asked(records, held, trust, sum(not each.held for each in corrections), terms)
 
 
 def _rarest(held: Mapping[str, int]) -> Sequence[str]:

@@ -14,9 +14,6 @@ from ingestor.core.listings import pages
 
 SHORTEST = 4  # letters of a word that is corrected
 _PAGE = 500  # terms in one statement
-_ALIKE = 100  # words with the most trigrams in common that are compared
-_CORRECTIONS = 3  # of a word
-_LONG = 8  # letters of a word that may have two mistakes
 _MATCHED = 200  # titles that are looked at for one question
 TOKENIZER = "ascii tokenchars '_.:@/\\+&-,#>'"  # keeps punctuation that terms.py leaves inside of terms
 
@@ -90,45 +87,6 @@ def read_held(db: sqlite3.Connection, number: int, terms: Sequence[str]) -> dict
 def may_be_mistyped(term: str) -> bool:
     """Numbers and names of several parts are meant as they are written."""
     return len(term) >= SHORTEST and term.isalpha()
-
-
-def correct(db: sqlite3.Connection, number: int, forms: Iterable[str]) -> dict[str, int]:
-    """The nearest words by edits, and how many records hold them. ``forms``: of one word."""
-    candidates: list[tuple[int, int, str]] = []
-    for form in filter(may_be_mistyped, forms):
-        allowed = 2 if len(form) >= _LONG else 1
-        candidates += [
-            (edits, -held, term)
-            for term, held in _alike(db, number, form)
-            if abs(len(term) - len(form)) <= allowed and (edits := distance(form, term)) <= allowed
-        ]
-    nearest = sorted(each for each in set(candidates) if each[0] == min(candidates)[0])
-    return {term: -held for _, held, term in nearest[:_CORRECTIONS]}
-
-
-def _alike(db: sqlite3.Connection, number: int, form: str) -> list[tuple[str, int]]:
-    padded = f"^{form}$"
-    grams = dict.fromkeys(padded[at : at + 3] for at in range(len(padded) - 2))
-    query = f"""SELECT term, held FROM (
-                    SELECT rowid AS number FROM trigrams_{number} WHERE trigrams_{number} MATCH ?
-                    ORDER BY rank LIMIT {_ALIKE})
-                JOIN vocabulary_{number} USING (number)"""
-    return db.execute(query, (" OR ".join(f'"{gram}"' for gram in grams),)).fetchall()
-
-
-def distance(one: str, other: str) -> int:
-    """Edits between two words: a letter put in, left out or changed, or two neighbours in the wrong order."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for at, letter in enumerate(one, 1):
-        new = [at]
-        for column, their in enumerate(other, 1):
-            best = min(row[column] + 1, new[-1] + 1, row[column - 1] + (letter != their))
-            if before and column > 1 and (letter, one[at - 2]) == (other[column - 2], their):
-                best = min(best, before[column - 2] + 1)
-            new.append(best)
-        before, row = row, new
-    return row[-1]
 
 
 def match_titles(db: sqlite3.Connection, number: int, weights: Mapping[str, float]) -> dict[str, float]:

@@ -190,6 +190,15 @@ def stem(word: str, language: str) -> str:
     return word if word.isascii() else _plain(word)
 
 
+def all_stems(words: Iterable[str], languages: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the terms of words in lower case: in no language, and in each of the languages."""
+    known = list(dict.fromkeys(words))
+    codes = {primary(language) for language in languages} - {""}
+    stemmed = [Stemmer.Stemmer(ALGORITHMS[code], 0).stemWords(known) for code in sorted(codes)]
+    rows = zip(known, *stemmed, strict=True)
+    return {row[0]: tuple(dict.fromkeys(_cut(stem(form, "")) for form in row)) for row in rows}
+
+
 def _plain(word: str) -> str:
     """Without accents: many people leave them out."""
     letters = (letter for letter in normalize("NFD", word) if ord(letter) not in _ACCENTS)

@@ -1,11 +1,13 @@
 """Candidates of a search: two rankings fused, by vectors and by words, and near-duplicates among them. Pure.
 
-A record's score is a weighted sum of its cosine, its BM25 score, and how surely the question names its
-document, from 0 to 1. Cosines are scaled to this range over the candidates, so that every model fits; equal
-cosines count as they are. A BM25 score is divided by the most that the words of the question can give
-(``ranking.ByWords.most``), not by the best hit's. Words count little if few of them match. Their share
-also depends on the best hit: it is larger where words tell much. Chosen by
-measurement: decisions 0040, 0085, 0097.
+Records are ordered by a weighted sum of their cosine, their BM25 score, and how surely the question names
+their document, from 0 to 1. Cosines are scaled to this range over the candidates, so that every model fits;
+equal cosines count as they are. A BM25 score is divided by the most that the words of the question can give
+(``ranking.ByWords.most``), not by the best hit's. Words count little if few of them match. Their share also
+depends on the best hit: it is larger where words tell much. (Measured: decisions 0040, 0085, 0097.)
+
+The best record's score has its cosine as it is, and other scores are in proportion to their sums. So all
+scores are low if nothing answers the question.
 
 A shingle is a run of three words [Broder 1997]. Two texts are near-duplicates if they share more than 0.8 of
 the shingles of the larger one. An excerpt is no duplicate of a longer text.
@@ -73,16 +75,22 @@ def fused(
         dense_share = 1 - min(MOST, LEAST + (MOST - LEAST) * best / ENOUGH)
     whole = 1 + named_share * max(named.values(), default=0.0)
 
-    def score(id_: RecordId, cosine: float) -> float:
-        near = _between((cosine - low) / width if width > _SAME else cosine)
+    def score(id_: RecordId, near: float) -> float:
         words = _between(bm25.get(id_, 0.0) / (most or 1.0))
         own = named_share * named.get(document_of(id_), 0.0)
-        return (dense_share * near + (1 - dense_share) * words + own) / whole
+        return (dense_share * _between(near) + (1 - dense_share) * words + own) / whole
+
+    def scaled(cosine: float) -> float:
+        return (cosine - low) / width if width > _SAME else cosine
 
     by_vector = dict.fromkeys(bm25, low) | dict(cosines) | dict(dense)
-    scored = sorted((-score(id_, cosine), -cosine, id_) for id_, cosine in by_vector.items())[:n]
+    scored = sorted((-score(id_, scaled(cosine)), -cosine, id_) for id_, cosine in by_vector.items())[:n]
+    best = next((score(id_, -cosine) / (-top or 1.0) for top, cosine, id_ in scored), 0.0)
     places = [{id_: at for at, (id_, _) in enumerate(order, 1)} for order in (dense, lexical)]
-    return [Ranked(id_, -score, Ranks(places[0].get(id_), places[1].get(id_))) for score, _, id_ in scored]
+    return [
+        Ranked(id_, _between(-sum_ * best), Ranks(places[0].get(id_), places[1].get(id_)))
+        for sum_, _, id_ in scored
+    ]
 
 
 def document_of(id_: RecordId) -> str:

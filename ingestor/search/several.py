@@ -1,14 +1,17 @@
 """Fusion of the answers of several collections by the rank of their hits. Pure.
 
 Scores of different models cannot be compared. So the first hits of all collections come first, then the
-second ones. Scores decide among hits of one rank.
+second ones. Scores decide among hits of one rank. Near-duplicates in several collections are one hit, if the
+question wants distinct hits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from ingestor.model import RecordId
+from ingestor.search.fusion import Distinct, document_of
 from ingestor.search.passages import Count
-from ingestor.search.values import Answer, Found, Passage, Question
+from ingestor.search.values import Answer, Copy, Found, Passage, Question
 
 ALL = "*"
 
@@ -21,11 +24,17 @@ def names_of(wanted: str | Sequence[str], known: Iterable[str]) -> list[str] | N
 
 
 def labelled(answer: Answer, collection: str) -> Answer:
-    """The answer with the collection's name in every hit and passage."""
+    """The answer with the collection's name in every hit, passage and near-duplicate."""
+
+    def copies(each: Found | Passage) -> tuple[Copy, ...]:
+        return tuple(replace(copy, collection=collection) for copy in each.also_in)
+
     return replace(
         answer,
-        hits=tuple(replace(hit, collection=collection) for hit in answer.hits),
-        passages=tuple(replace(passage, collection=collection) for passage in answer.passages),
+        hits=tuple(replace(each, collection=collection, also_in=copies(each)) for each in answer.hits),
+        passages=tuple(
+            replace(each, collection=collection, also_in=copies(each)) for each in answer.passages
+        ),
     )
 
 
@@ -43,8 +52,10 @@ def fused(
         for rank, hit in enumerate(labelled(answer, name).hits)
     ]
     hits = [hit for *_, hit in sorted(ranked, key=lambda one: one[:3])]
-    hits = hits[: question.n] if question.budget_tokens is None else hits
     given = [passage for name, answer in answers.items() for passage in labelled(answer, name).passages]
+    if question.is_distinct():
+        hits, given = _distinct(hits, given)
+    hits = hits[: question.n] if question.budget_tokens is None else hits
     passages = _in_order(given, hits)
     needed = None
     if question.budget_tokens is not None:
@@ -58,6 +69,27 @@ def fused(
     modes = {answer.mode for answer in answers.values()}
     mode = question.mode if question.mode in modes else min(modes)
     return Answer(tuple(hits), tuple(passages), mode, seconds, reasons or None, needed)
+
+
+def _distinct(hits: Sequence[Found], passages: Sequence[Passage]) -> tuple[list[Found], list[Passage]]:
+    """The hits without near-duplicates of better ones, which hits and passages name in ``also_in``."""
+    texts, kept, copies = Distinct(), dict[str, Found](), dict[tuple[str, str], tuple[Copy, ...]]()
+    for hit in hits:
+        key = f"{hit.collection}/{hit.id}"
+        first = kept.setdefault(texts.add(RecordId(key), hit.document), hit)
+        if first is not hit:
+            copy = Copy(hit.id, document_of(hit.id), str(hit.metadata.get("source") or ""), hit.collection)
+            copies[first.collection, first.id] = (
+                *copies.get((first.collection, first.id), ()), copy, *hit.also_in
+            )  # fmt: skip
+
+    def more(collection: str, *ids: RecordId) -> tuple[Copy, ...]:
+        return tuple(copy for id_ in ids for copy in copies.get((collection, id_), ()))
+
+    return (
+        [replace(hit, also_in=hit.also_in + more(hit.collection, hit.id)) for hit in kept.values()],
+        [replace(each, also_in=each.also_in + more(each.collection, *each.ids)) for each in passages],
+    )
 
 
 def _in_order(passages: Sequence[Passage], hits: Sequence[Found]) -> list[Passage]:

@@ -107,6 +107,7 @@ class Copy:
     id: RecordId
     document_id: str
     source: str
+    collection: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,8 @@ def _answer() -> TypeAdapter[Answer]:
 def as_json(answer: Answer) -> dict[str, Any]:
     """Return the answer as JSON has it; ``collection`` only in an answer from several collections."""
     value: dict[str, Any] = _answer().dump_python(answer, mode="json")
-    for each in (*value["hits"], *value["passages"]):
+    shown = (*value["hits"], *value["passages"])
+    for each in (*shown, *(copy for one in shown for copy in one["also_in"])):
         if not each["collection"]:
             del each["collection"]
     return {**value, "seconds": round(answer.seconds, 6)}

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ingestor.lexical import index as lexical_index
 from ingestor.lexical import ranking
+from ingestor.lexical.corrections import Correction
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.index import LexicalIndex
 from ingestor.lexical.ranking import ranked
@@ -73,7 +74,7 @@ def test_index_holds_the_terms_of_the_records(
 ) -> None:
     with file() as lexical, pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking, "_POSTINGS", bound)
-        patch.setattr(ranking, "correct", lambda *_: {})
+        patch.setattr(ranking, "correct", lambda *_: Correction())
         played(lexical, steps)
         with lexical.transaction() as db:
             assert kept(db, 1) == wanted(db, 1)

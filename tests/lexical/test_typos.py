@@ -1,5 +1,6 @@
 """Words that no record holds find the words that were meant."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -7,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingestor.lexical.corrections import distance
 from ingestor.lexical.index import LexicalIndex
 from ingestor.lexical.ranking import ranked, telling
-from ingestor.lexical.tables import distance
 from ingestor.model import RecordId
 from tests.chroma.laws import record
 from tests.lexical.worlds import opened
@@ -53,6 +54,48 @@ def test_mistyped_word_finds_what_was_meant(tmp_path: Path, question: str, found
             best = [id_ for id_, _ in ranked(db, 1, question, 1).order]
             assert best == [found] * (found is not None)
             assert bool(telling(db, 1, question)) == (found is not None)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "questions"),
+    [
+        ("en", "Readers borrowed books while waiting for operators.",
+         "borrowign borrowde oborrowed waitign wating opertaors operatros opeators"),
+        ("de", "Die Gebühren und Öffnungszeiten stehen am Eingang.",
+         "Gebührne Gebuehren Egbühren Öfnungszeiten Öffnungszeitne stehne Eigang"),
+        ("fr", "Les visiteurs signent le livre à l'entrée.", "visiteusr visteurs isiteurs singent signetn"),
+        ("es", "Las entradas cuestan cuatro euros.", "entardas entrdas cuesatn cuestann quatro eurso"),
+        ("ru", "Посетители подписывают книгу у входа.", "посетилети осетители подписываютт кнгиу"),
+    ],
+)  # fmt: skip
+def test_mistake_at_any_place_finds_the_stem(
+    tmp_path: Path, language: str, text: str, questions: str
+) -> None:
+    texts = [(language, text), *((language, f"{other}") for other in ("12 + 30", "4711", "x = y"))]
+    with opened(tmp_path / "lexical.sqlite3") as file:
+        LexicalIndex(file, ("uuid",)).upsert(
+            [
+                replace(record(f"{n}#0", each, n), metadata={"language": code})
+                for n, (code, each) in enumerate(texts)
+            ]
+        )
+        with file.transaction() as db:
+            for question in questions.split():
+                assert [id_ for id_, _ in ranked(db, 1, question, 9).order] == ["0#0"], question
+
+
+def test_guessed_word_counts_less_than_one_that_was_asked(tmp_path: Path) -> None:
+    """``what`` is no mistake for ``that``; nobody can tell where no record holds it."""
+    texts = ["That band.", "A ticket costs four euros, and two for children.", "A pump.", "A lid."]
+    with opened(tmp_path / "lexical.sqlite3") as file:
+        LexicalIndex(file, ("uuid",)).upsert([record(f"{n}#0", text, n) for n, text in enumerate(texts)])
+        with file.transaction() as db:
+            found = ranked(db, 1, "what ticket", 9)
+            assert [id_ for id_, _ in found.order] == ["1#0", "0#0"]
+            assert found.most == pytest.approx(1.5 * ranked(db, 1, "ticket", 9).most)
+            (guessed,) = ranked(db, 1, "what", 9).order
+            (asked,) = ranked(db, 1, "that", 9).order
+            assert guessed[1] == pytest.approx(asked[1] / 2)
 
 
 def test_word_that_a_record_holds_is_never_corrected(tmp_path: Path) -> None:

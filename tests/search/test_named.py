@@ -85,4 +85,5 @@ def test_scores_stay_between_0_and_1(named: dict[str, float]) -> None:
     dense = [(RecordId("a#0"), 0.9), (RecordId("b#0"), 0.8)]
     found = fused(dense, [(RecordId("a#0"), 5.0)], {RecordId("b#1"): 0.1}, 5.0, 9, named=named)
     assert all(0 <= one.score <= 1 for one in found)
-    assert found[0].score == pytest.approx(1.0 if named in ({}, {"a": 1.0}) else found[0].score)
+    assert found[0].id == "a#0"
+    assert found[0].score > 0.9 or named.get("a") == 0.5

@@ -1,10 +1,22 @@
 """Answers of several collections as one."""
 
+from dataclasses import replace
+
 import pytest
 
 from ingestor.model import RecordId
 from ingestor.search.several import fused, labelled, names_of
-from ingestor.search.values import Answer, BadQuestion, Found, Passage, Question, Ranks, question_of
+from ingestor.search.values import (
+    Answer,
+    BadQuestion,
+    Copy,
+    Found,
+    Passage,
+    Question,
+    Ranks,
+    as_json,
+    question_of,
+)  # fmt: skip
 
 
 def hit(id_: str, score: float) -> Found:
@@ -53,6 +65,32 @@ def test_budget_is_one_for_all_collections() -> None:
     assert [one.collection for one in found.hits] == ["mail", "docs"]
     small = fused(Question("q", "*", budget_tokens=2), {"docs": DOCS}, {}, words, 0.5)  # type: ignore[arg-type]
     assert (small.hits, small.needed_tokens) == ((), 4)
+
+
+TEXT = "a borrowed book comes back to the desk within four weeks or the reader pays for it"
+
+
+@pytest.mark.parametrize("wanted", [{"distinct": True}, {"expand": "section"}, {"budget_tokens": 99}])
+def test_near_duplicates_in_several_collections_are_one_hit(wanted: dict[str, object]) -> None:
+    old = Copy(RecordId("a#9"), "a", "")
+    docs, mail = (
+        answer(*(replace(one, document=text) for one, text in zip(of.hits, texts, strict=True)))
+        for of, texts in ((DOCS, ("one", TEXT, "three")), (MAIL, (f"{TEXT} then", "four")))
+    )
+    docs = replace(docs, hits=(docs.hits[0], replace(docs.hits[1], also_in=(old,)), docs.hits[2]))
+    asked = Question("q", "*", 3, **wanted)  # type: ignore[arg-type]
+    found = fused(asked, {"docs": docs, "mail": mail}, {}, words, 0.5)
+    assert [(one.collection, one.id) for one in found.hits][:3] == [
+        ("mail", "a"),
+        ("docs", "a"),
+        ("mail", "z"),
+    ]
+    copies = (Copy(RecordId("b"), "", "", "docs"), replace(old, collection="docs"))
+    assert found.hits[0].also_in == found.passages[0].also_in == copies
+    assert ("docs", "b") not in {(one.collection, one.ids[0]) for one in found.passages}
+    plain = fused(Question("q", "*", 9), {"docs": docs, "mail": mail}, {}, words, 0.5)
+    assert len(plain.hits) == 5
+    assert as_json(found)["hits"][0]["also_in"][0]["collection"] == "docs"
 
 
 def test_reasons_name_their_collection() -> None:

@@ -90,10 +90,17 @@ _OTHERWISE = re.compile(
     r"|^\[.*\]$|^\(.*\)$|^\*.*\*$"  # notices: [SIGNATURES ON FOLLOWING PAGE], (Mark One)
     r"|\b[A-Z]{2}\.?,?\s+\d{5}(?:-\d{4})?\b|\(\d{3}\)\s?\d{3}-\d{4}|\b\d{5}\s+[A-Z][a-zäöü]+$"  # addresses
     r"|^(?:\d+|one|two)\s+(?:[A-Z][\w.]*\s+){1,4}(?:street|st\.|avenue|ave\.?|road|rd\.|drive|boulevard"
-    r"|blvd\.?|lane|way|plaza|place|parkway|circle|center)\b"
+    r"|blvd\.?|lane|way|plaza|place|parkway|circle|center|square|court|terrace|highway|yards)\b"
+    r"|^p\.?\s?o\.?\s+box\b|,\s+[^\W\d]+(?:\s[^\W\d]+)?\s+\d{5}(?:-\d{4})?$|,\s+\d{4}\s+[^\W\d]+$"
+    r"|\b(?:[A-Z]\d[A-Z]\s?\d[A-Z]\d|[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2})$|^\S+@\S+\.\w+$|^(?:https?://|www\.)\S+$"
     r"|^(?:yes|no|none|page|total|signature|title|date|name|by)s?:?$|^/s/|^(?:dated?|by):"  # labels
     r"|\(continued\)$|^notes?:|^for immediate release$|^execution copy$|^dated as of\b"  # notices
     r"|^(?:see|the) accompanying notes|exact name of registrant|^commission file|employer identification"
+    r"|^(?:large |non-)?accelerated filer|^(?:smaller reporting|emerging growth) company$|^trading symbol"
+    r"|^indicate by check mark|^registrant[’']?s telephone|^(?:documents incorporated|securities registered) "
+    r"|^title of (?:each|every) class|^name of (?:each|every) exchange|^page \d+(?: of \d+)?$"
+    r"|^this page (?:is )?(?:intentionally )?left blank|^continued on (?:the )?next page"
+    r"|^for the .{6,40} ended\b"
     r"|^(?:[\w ,.]+ )?(?:director|president|secretary|(?:chief|principal) \w+(?: and \w+)? officer)$",
     re.IGNORECASE,
 )

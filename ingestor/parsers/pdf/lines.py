@@ -16,17 +16,26 @@ _SHORT = 0.7  # of the widest line: ended on purpose
 _LEVEL = 0.4  # sizes of the type between baselines of one row
 _GAP = 0.9  # sizes of the type between two parts of a line
 _WIDE, _ROW = 1.5, 3  # sizes of the type between two parts of a row, and such parts
-_YEAR = re.compile(r"(?:19|20)\d\d[A-Z]?\*?|[1-4]Q\d*|Q[1-4]|FY\d+|\d{1,2}/\d{1,2}/\d{2,4}|\d{1,2},?")
+_YEAR = re.compile(
+    r"(?:19|20)\d\d[A-Z]?\*?|[1-4]Q\d*|Q[1-4]|H[12]|FY\d+|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\d{1,2},?"
+)
 _UNITS = re.compile(
-    r"\(?\s*(?:(?:all |dollar |dollars? |amounts? |figures? |numbers? |shares? |expressed |stated )*in "
-    r"(?:us |u\.s\. )?(?:thousand|million|billion|percent|dollar|euro|\$|%)|unaudited|\$ in|dollars? in|%\))",
+    r"\(?\s*(?:(?:(?:all|us|u\.s\.|canadian|dollars?|amounts?|figures?|numbers?|shares?|expressed|stated) )*"
+    r"in (?:(?:us|u\.s\.|canadian|eur|usd|gbp|chf|€|£) )?"
+    r"(?:thousand|million|billion|percent|dollar|euro|\$|€|£|%|(?:tsd|mio|mrd|mill?)\b)|unaudited\b(?! pro )"
+    r"|\$ in|dollars? in|%\)|[€£¥$] ?(?:thousand|million|billion|m|bn|mio\.?|mrd\.?|k)$"
+    r"|(?:thousand|million|billion)s?(?: of (?:shares|dollars|euros))?\)?$)",
     re.IGNORECASE,
 )
 _MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
 _COLUMNS = re.compile(
     r"(?:(?:fiscal |calendar |twelve |six |nine |three |thirteen |\d+ )?"
-    r"(?:years?|months?|weeks?|quarters?|periods?) ended|as of|as at|at) .{0,40}$"
-    rf"|(?:fiscal )?years?$|{_MONTH} \d{{1,2}},?(?: \d{{4}})?$",
+    r"(?:years?|months?|weeks?|quarters?|periods?) ended(?: .{0,40})?|(?:as of|as at|at) .{0,30}\d.{0,10})$"
+    rf"|(?:fiscal )?years?$|{_MONTH} \d{{1,2}},?(?: \d{{4}})?$|(?:[%$] )?change(?: from prior year)?$",
+    re.IGNORECASE,
+)
+_BESIDE = re.compile(  # words that stand beside years in a header
+    rf"notes?|change|variance|%|and|vs\.?|versus|fiscal|years?|months?|geschäftsjahr|\d\.|{_MONTH}",
     re.IGNORECASE,
 )
 SOFT = "\xad"  # where a line's end divides a word
@@ -175,7 +184,11 @@ def is_units(text: str) -> bool:
 def is_columns(text: str) -> bool:
     """Whether a line names columns: years, months, dates."""
     names = text.replace("$", " ").split()
-    return bool(_COLUMNS.match(text)) or (bool(names) and all(map(_YEAR.fullmatch, names)))
+    years = list(map(_YEAR.fullmatch, names))
+    if _COLUMNS.match(text) or (names and all(years)):
+        return True
+    named = any(year and len(year[0]) > 3 for year in years)
+    return named and all(year or _BESIDE.fullmatch(name) for year, name in zip(years, names, strict=True))
 
 
 # --- lines as running text ---------------------------------------------------------------------------------

@@ -234,4 +234,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=13, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=14, options=PdfOptions, build=PdfParser)

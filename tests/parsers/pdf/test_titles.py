@@ -65,6 +65,56 @@ def test_what_is_set_apart_is_a_heading(facts: dict[str, object]) -> None:
     assert found(*pages) == [(1, "The Harbour"), (1, "The Mill in Winter")]
 
 
+OTHERWISE = {
+    "addresses": (
+        *("One Harbour Way", "P. O. Box 692", "Midland, Michigan 48674", "Toronto, Ontario M5V 2T6"),
+        *("London SW1A 1AA", "30 Hudson Yards", "80331 München", "Musterstrasse 6, 8052 Zürich"),
+        *("Fort Worth, Texas 76102-1658", "www.example.com", "relations@example.com", "(212) 555-0100"),
+    ),
+    "units": (
+        *("Dollars in millions", "(U.S. dollars in millions)", "Amounts in EUR million", "€ million", "£m"),
+        *("in Mio. EUR", "in thousands of U.S. dollars", "(expressed in Canadian dollars)", "Unaudited"),
+    ),
+    "labels of forms": (
+        *("Large accelerated filer", "Non-accelerated filer", "Trading Symbol(s)", "Page 12 of 40"),
+        *("Title of each class", "Registrant’s telephone number, including area code", "By: A Miller"),
+        *("Securities registered pursuant to Section 12(b) of the Act:", "[SIGNATURE PAGE FOLLOWS]"),
+        *("For the fiscal year ended December 31, 2022", "This page intentionally left blank"),
+    ),
+    "columns": (
+        *("2023 2022 Change", "Fiscal Year 2022 2021 2020", "Note 2022 2021", "Fiscal 2023", "% Change"),
+        *("Six Months Ended", "52 weeks ended", "31.12.2022 31.12.2021", "H1 2023 H1 2022", "2022 vs. 2021"),
+        *("Geschäftsjahr 2022", "March 31, 2023 and 2022", "As of December 31,", "Change from prior year"),
+    ),
+}
+
+
+@pytest.mark.parametrize("facts", [{"bold": True}, {"bold": True, "size": 14.0}])
+def test_address_label_units_and_columns_are_no_headings(facts: dict[str, object]) -> None:
+    for kind, lines in OTHERWISE.items():
+        for line in lines:
+            titles = ("The Harbour", line, "The Mill in Winter", "The Quay")
+            outline = found(page(TEXT, TEXT, *(one for t in titles for one in section(said(t, **facts)))))
+            assert [title for _, title in outline] == ["The Harbour", "The Mill in Winter", "The Quay"], kind
+
+
+@pytest.mark.parametrize("facts", [{"bold": True}, {"bold": True, "size": 14.0}])
+def test_title_that_begins_like_a_label_is_a_heading(facts: dict[str, object]) -> None:
+    titles = (
+        *("At a Glance", "Unaudited Pro Forma Results", "December Storms", "Market Street Revival"),
+        *(
+            "Page Design",
+            "Title and Ownership",
+            "2022 Highlights",
+            "Changes in Accounting",
+            "Note 12. Leases",
+        ),
+        *("Fiscal Policy", "Three Months in Antarctica", "Millions of Users", "Results for 2022"),
+    )
+    outline = found(page(TEXT, TEXT, *(one for t in titles for one in section(said(t, **facts)))))
+    assert [title for _, title in outline] == list(titles)
+
+
 @pytest.mark.parametrize(
     "line",
     [
