@@ -1,8 +1,8 @@
 """Words of the collection that a mistyped word probably meant.
 
-A word with one mistake is looked up as people type it: every word at one edit is stemmed, and the vocabulary
-is asked for the stems. So mistakes in endings that stems lack are found too. Of long words with two mistakes
-the nearest terms by edits are taken, among those that share most trigrams.
+Every word at one edit from the mistyped one is stemmed, and looked up in the vocabulary. So mistakes in
+endings, which stems lack, are corrected too. A long word may have two mistakes: then the terms that share
+most trigrams with it are compared.
 """
 
 import sqlite3
@@ -37,7 +37,7 @@ def correct(
     if not may_be_mistyped(word):
         return Correction()
     alike = _alike(db, number, word)
-    near = [each for each in _edited(word, {*word}.union(*alike)) if may_be_mistyped(each)]
+    near = [each for each in _edits(word, {*word}.union(*alike)) if may_be_mistyped(each)]
     if held := _best(db, number, near, languages):
         return Correction(held, 1 - 2 / len(word))
     close = [
@@ -71,7 +71,7 @@ def _alike(db: sqlite3.Connection, number: int, form: str) -> list[str]:
     return [term for (term,) in db.execute(query, (" OR ".join(f'"{gram}"' for gram in grams),))]
 
 
-def _edited(word: str, letters: Iterable[str]) -> Iterator[str]:
+def _edits(word: str, letters: Iterable[str]) -> Iterator[str]:
     """Yield the words at one edit, of which ``distance`` is 1, with repetitions."""
     for at in range(len(word) + 1):
         head, tail = word[:at], word[at:]

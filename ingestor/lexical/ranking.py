@@ -65,18 +65,18 @@ def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> By
 
     Raises Gone if the collection was dropped meanwhile.
     """
-    found = f"SELECT rowid AS row, rank * ? AS rank FROM words_{number} WHERE words_{number} MATCH ?"
+    match = f"SELECT rowid AS row, rank * ? AS rank FROM words_{number} WHERE words_{number} MATCH ?"
     with _one_moment(db):
         asked = _parse_question(db, number, question)
         groups: defaultdict[float, list[str]] = defaultdict(list)
         for term in (wanted := _rarest(asked.held)):
             groups[asked.trust[term]].append(f'"{term}"')
         query = f"""SELECT id, -score FROM (
-                        SELECT row, sum(rank) AS score FROM ({" UNION ALL ".join([found] * len(groups))})
+                        SELECT row, sum(rank) AS score FROM ({" UNION ALL ".join([match] * len(groups))})
                         GROUP BY row ORDER BY score LIMIT ?)
                     JOIN records_{number} USING (row)"""
-        matches = chain.from_iterable((trust, " OR ".join(terms)) for trust, terms in groups.items())
-        rows = db.execute(query, (*matches, limit)).fetchall() if wanted else []
+        terms = chain.from_iterable((trust, " OR ".join(group)) for trust, group in groups.items())
+        rows = db.execute(query, (*terms, limit)).fetchall() if wanted else []
         named = _match_named(db, number, asked)
     most = (sum(map(asked.weight, wanted)) + asked.absent * _weight(1, asked.records)) * _SATURATED
     order = sorted(((RecordId(id_), score) for id_, score in rows), key=lambda one: (-one[1], one[0]))

@@ -80,11 +80,11 @@ def fused(
         own = named_share * named.get(document_of(id_), 0.0)
         return (dense_share * _between(near) + (1 - dense_share) * words + own) / whole
 
-    def scaled(cosine: float) -> float:
+    def scale(cosine: float) -> float:
         return (cosine - low) / width if width > _SAME else cosine
 
     by_vector = dict.fromkeys(bm25, low) | dict(cosines) | dict(dense)
-    scored = sorted((-score(id_, scaled(cosine)), -cosine, id_) for id_, cosine in by_vector.items())[:n]
+    scored = sorted((-score(id_, scale(cosine)), -cosine, id_) for id_, cosine in by_vector.items())[:n]
     best = next((score(id_, -cosine) / (-top or 1.0) for top, cosine, id_ in scored), 0.0)
     places = [{id_: at for at, (id_, _) in enumerate(order, 1)} for order in (dense, lexical)]
     return [

@@ -7,6 +7,7 @@ question wants distinct hits.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from ingestor.model import RecordId
 from ingestor.search.fusion import Distinct, document_of
@@ -26,14 +27,15 @@ def names_of(wanted: str | Sequence[str], known: Iterable[str]) -> list[str] | N
 def labelled(answer: Answer, collection: str) -> Answer:
     """The answer with the collection's name in every hit, passage and near-duplicate."""
 
-    def copies(each: Found | Passage) -> tuple[Copy, ...]:
-        return tuple(replace(copy, collection=collection) for copy in each.also_in)
+    def own(copies: Sequence[Copy]) -> tuple[Copy, ...]:
+        return tuple(replace(copy, collection=collection) for copy in copies)
 
     return replace(
         answer,
-        hits=tuple(replace(each, collection=collection, also_in=copies(each)) for each in answer.hits),
+        hits=tuple(replace(hit, collection=collection, also_in=own(hit.also_in)) for hit in answer.hits),
         passages=tuple(
-            replace(each, collection=collection, also_in=copies(each)) for each in answer.passages
+            replace(passage, collection=collection, also_in=own(passage.also_in))
+            for passage in answer.passages
         ),
     )
 
@@ -46,49 +48,56 @@ def fused(
     seconds: float,
 ) -> Answer:
     """Fuse the answers of collections. ``refused``: reasons of the collections without an answer."""
+    known = {name: labelled(answer, name) for name, answer in answers.items()}
     ranked = [
         (rank, -hit.score, name, hit)
-        for name, answer in answers.items()
-        for rank, hit in enumerate(labelled(answer, name).hits)
+        for name, answer in known.items()
+        for rank, hit in enumerate(answer.hits)
     ]
-    hits = [hit for *_, hit in sorted(ranked, key=lambda one: one[:3])]
-    given = [passage for name, answer in answers.items() for passage in labelled(answer, name).passages]
+    hits = tuple(hit for *_, hit in sorted(ranked, key=lambda one: one[:3]))
+    merged = Answer(hits, tuple(chain.from_iterable(each.passages for each in known.values())), "hybrid", 0.0)
     if question.is_distinct():
-        hits, given = _distinct(hits, given)
-    hits = hits[: question.n] if question.budget_tokens is None else hits
-    passages = _in_order(given, hits)
+        merged = _join_copies(merged)
+    hits = merged.hits[: question.n] if question.budget_tokens is None else merged.hits
+    passages = _in_order(merged.passages, hits)
     needed = None
     if question.budget_tokens is not None:
         passages, needed = _within(passages, question.budget_tokens, count)
         shown = {(one.collection, id_) for one in passages for id_ in one.ids}
-        hits = [hit for hit in hits if (hit.collection, hit.id) in shown]
-        known = [each.needed_tokens for each in answers.values() if each.needed_tokens is not None]
-        needed = None if passages else min([*known, *([] if needed is None else [needed])], default=None)
+        hits = tuple(hit for hit in hits if (hit.collection, hit.id) in shown)
+        least = [each.needed_tokens for each in answers.values() if each.needed_tokens is not None]
+        needed = None if passages else min([*least, *([] if needed is None else [needed])], default=None)
     fallbacks = {name: answer.fallback for name, answer in answers.items() if answer.fallback} | dict(refused)
     reasons = "; ".join(f"{name}: {reason}" for name, reason in fallbacks.items())
     modes = {answer.mode for answer in answers.values()}
     mode = question.mode if question.mode in modes else min(modes)
-    return Answer(tuple(hits), tuple(passages), mode, seconds, reasons or None, needed)
+    return Answer(hits, tuple(passages), mode, seconds, reasons or None, needed)
 
 
-def _distinct(hits: Sequence[Found], passages: Sequence[Passage]) -> tuple[list[Found], list[Passage]]:
-    """The hits without near-duplicates of better ones, which hits and passages name in ``also_in``."""
-    texts, kept, copies = Distinct(), dict[str, Found](), dict[tuple[str, str], tuple[Copy, ...]]()
-    for hit in hits:
+def _join_copies(answer: Answer) -> Answer:
+    """Leave out near-duplicates of better hits. These hits and their passages name them in ``also_in``."""
+    texts, copies = Distinct(), dict[str, tuple[Copy, ...]]()
+    for hit in answer.hits:
         key = f"{hit.collection}/{hit.id}"
-        first = kept.setdefault(texts.add(RecordId(key), hit.document), hit)
-        if first is not hit:
+        if (first := texts.add(RecordId(key), hit.document)) == key:
+            copies[key] = ()
+        else:
             copy = Copy(hit.id, document_of(hit.id), str(hit.metadata.get("source") or ""), hit.collection)
-            copies[first.collection, first.id] = (
-                *copies.get((first.collection, first.id), ()), copy, *hit.also_in
-            )  # fmt: skip
+            copies[first] += (copy, *hit.also_in)
 
-    def more(collection: str, *ids: RecordId) -> tuple[Copy, ...]:
-        return tuple(copy for id_ in ids for copy in copies.get((collection, id_), ()))
+    def more(collection: str, ids: Sequence[RecordId]) -> tuple[Copy, ...]:
+        return tuple(chain.from_iterable(copies.get(f"{collection}/{id_}", ()) for id_ in ids))
 
-    return (
-        [replace(hit, also_in=hit.also_in + more(hit.collection, hit.id)) for hit in kept.values()],
-        [replace(each, also_in=each.also_in + more(each.collection, *each.ids)) for each in passages],
+    return replace(
+        answer,
+        hits=tuple(
+            replace(hit, also_in=hit.also_in + copies[key])
+            for hit in answer.hits
+            if (key := f"{hit.collection}/{hit.id}") in copies
+        ),
+        passages=tuple(
+            replace(each, also_in=each.also_in + more(each.collection, each.ids)) for each in answer.passages
+        ),
     )
 
 
