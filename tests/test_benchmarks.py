@@ -205,6 +205,9 @@ def test_financebench_finds_pages_of_filings_and_explains_misses(
     ways = [f"{one}, {way}" for one in financebench.STRATEGIES for way in MODES]
     assert all(way in out for way in ways)
     assert "reader: Are stones sold in Oslo? [MILL_2021_10K page 1]" in out
+    assert all(
+        f"\n{part} " in out for part in ("context in front", "neighbours", "our reader: pdfium's lines")
+    )
     assert all(f"{half}: {number} question" in out for half, number in (("held out", 1), ("development", 1)))
     assert "Are sails sold" not in out
 

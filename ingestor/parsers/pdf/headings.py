@@ -100,7 +100,8 @@ _OTHERWISE = re.compile(
     r"|^indicate by check mark|^registrant[’']?s telephone|^(?:documents incorporated|securities registered) "
     r"|^title of (?:each|every) class|^name of (?:each|every) exchange|^page \d+(?: of \d+)?$"
     r"|^this page (?:is )?(?:intentionally )?left blank|^continued on (?:the )?next page"
-    r"|^for the .{6,40} ended\b"
+    r"|^for the .{6,40} ended\b|^\*\w|^\(\d{1,2}\)\s+(?:refer|see|represents|includes|excludes|reflects)\b"
+    r"|[$€£]\s?[\d,.]+\s+[\d,.]+$"  # notes below a table, and its rows
     r"|^(?:[\w ,.]+ )?(?:director|president|secretary|(?:chief|principal) \w+(?: and \w+)? officer)$",
     re.IGNORECASE,
 )

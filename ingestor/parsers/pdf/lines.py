@@ -31,7 +31,8 @@ _MONTH = "(?:january|february|march|april|may|june|july|august|september|october
 _COLUMNS = re.compile(
     r"(?:(?:fiscal |calendar |twelve |six |nine |three |thirteen |\d+ )?"
     r"(?:years?|months?|weeks?|quarters?|periods?) ended(?: .{0,40})?|(?:as of|as at|at) .{0,30}\d.{0,10})$"
-    rf"|(?:fiscal )?years?$|{_MONTH} \d{{1,2}},?(?: \d{{4}})?$|(?:[%$] )?change(?: from prior year)?$",
+    rf"|(?:fiscal )?years?$|{_MONTH} \d{{1,2}},?(?: \d{{4}})?$|(?:[%$] )?change(?: from prior year)?$"
+    r"|(?:first|second|third|fourth) quarter(?: \d{4})?$|(?:three|six|nine|twelve) months$",
     re.IGNORECASE,
 )
 _BESIDE = re.compile(  # words that stand beside years in a header

@@ -73,6 +73,7 @@ OTHERWISE = {
     ),
     "units": (
         *("Dollars in millions", "(U.S. dollars in millions)", "Amounts in EUR million", "€ million", "£m"),
+        *("*Estimated as of 7/20/2023", "(1) Refer to supplemental schedule"),
         *("in Mio. EUR", "in thousands of U.S. dollars", "(expressed in Canadian dollars)", "Unaudited"),
     ),
     "labels of forms": (
@@ -84,6 +85,7 @@ OTHERWISE = {
     "columns": (
         *("2023 2022 Change", "Fiscal Year 2022 2021 2020", "Note 2022 2021", "Fiscal 2023", "% Change"),
         *("Six Months Ended", "52 weeks ended", "31.12.2022 31.12.2021", "H1 2023 H1 2022", "2022 vs. 2021"),
+        *("FOURTH QUARTER", "SIX MONTHS", "Pharmaceutical U.S. $ 7,375 7,418"),
         *("Geschäftsjahr 2022", "March 31, 2023 and 2022", "As of December 31,", "Change from prior year"),
     ),
 }
