@@ -6,9 +6,10 @@ PERCENT of the runs of four pages are kept, besides those with evidence and the 
 filings are one collection, all-MiniLM-L6-v2, exact search. *words*: the share of the evidence's words that
 hits from its pages hold, within 1,000 and 2,000 tokens; *page*: whether one of the first 5 or 10 hits is from
 such a page. In brackets: the 95 % interval of the difference from LangChain's pipeline (PyPDFLoader's text,
-recursive 200, vectors), paired over the questions. Filings are divided by a hash of their names: options may
-be chosen by the questions about *development* filings only. Then our default by ``hybrid`` without one of its
-parts at a time, with the difference from the default. Then misses of our default, with causes:
+recursive 200, vectors) in points, paired over the questions. Filings are divided by a hash of their names:
+options may be chosen by the questions about *development* filings only. Then our default by ``hybrid``
+without one of its parts at a time, and the difference from the default. Then misses of our default, with
+causes:
 
 - *reader*: the pages' text lacks a fifth of the evidence's words;
 - *document*: no hit is from the right one; *page*: hits are from it, and not from the right page;
@@ -289,10 +290,10 @@ def _held(made: Made, question: Question, hits: Sequence[int]) -> float:
 
 
 def _show(name: str, count: int, rows: Rows, base: Rows | None) -> None:
-    cells = [
-        f"{rows[:, at].mean():.3f}" + ("" if base is None else f" {interval(rows[:, at] - base[:, at])}")
-        for at in range(len(MEASURES))
-    ]
+    cells = [f"{mean:.3f}" for mean in rows.mean(axis=0)]
+    if base is not None:
+        gains = 100 * (rows - base).T
+        cells = [f"{cell} {interval(gain)}" for cell, gain in zip(cells, gains, strict=True)]
     print(f"{name:40}{count:7}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
 
 

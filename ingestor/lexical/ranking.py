@@ -15,6 +15,7 @@ from ingestor.model import RecordId
 from ingestor.ports import Gone
 
 _POSTINGS = 10_000  # records looked at for one question: its rarest words come first, and tell the most
+_CORRECTED = 10  # words of a question that are corrected: more are no mistakes, and each costs milliseconds
 _CERTAIN = 0.5  # share of the greatest weight of a word with which a title names its document for certain
 _LEAST = 0.25  # certainty with which a document is named at all
 _NEARLY = 0.5  # share of the best title's weight that others must have
@@ -116,12 +117,12 @@ def _parse_question(db: sqlite3.Connection, number: int, question: str) -> _Aske
     terms = list(dict.fromkeys(chain.from_iterable(words)))
     held = read_held(db, number, terms)
     absent = [forms for forms in words if held.keys().isdisjoint(forms)]
-    corrections = [correct(db, number, forms, languages) for forms in absent]
+    corrections = [correct(db, number, forms, languages) for forms in absent[:_CORRECTED]]
     trust = dict.fromkeys(held, 1.0)
     for each in corrections:
         held = {**each.held, **held}
         trust = {**dict.fromkeys(each.held, each.trust), **trust}
-    return _Asked(records, held, trust, sum(not each.held for each in corrections), terms)
+    return _Asked(records, held, trust, len(absent) - sum(bool(each.held) for each in corrections), terms)
 
 
 def _rarest(held: Mapping[str, int]) -> Sequence[str]:

@@ -98,6 +98,15 @@ def test_guessed_word_counts_less_than_one_that_was_asked(tmp_path: Path) -> Non
             assert guessed[1] == pytest.approx(asked[1] / 2)
 
 
+def test_first_words_of_a_long_question_are_corrected(tmp_path: Path) -> None:
+    others = [f"xylo{letter}phone" for letter in "abcdefghijklmnop"]
+    with opened(tmp_path / "lexical.sqlite3") as file:
+        LexicalIndex(file, ("uuid",)).upsert([record(f"{n}#0", text, n) for n, text in enumerate(TEXTS)])
+        with file.transaction() as db:
+            assert telling(db, 1, " ".join(["vistors", *others])) == {"visitors"}
+            assert telling(db, 1, " ".join([*others, "vistors"])) == set()
+
+
 def test_word_that_a_record_holds_is_never_corrected(tmp_path: Path) -> None:
     with opened(tmp_path / "lexical.sqlite3") as file:
         LexicalIndex(file, ("uuid",)).upsert(
