@@ -43,11 +43,8 @@ _HIDING = {  # words that hide text -> the rule by which it is left out
 }
 _STYLE = re.compile(r"\{\\s(\d{1,5})(?!\d)((?:[^{}\\;]|\\.)*+)", re.DOTALL)
 _CONTROL = re.compile(r"\\[a-z]+-?\d* ?|\\'..|\\.", re.DOTALL)
-_OUTLINE = re.compile(r"\\outlinelevel([0-8])(?!\d)")
-_BASED = re.compile(r"\\sbasedon(\d{1,5})")
 _STYLES, _INFO = 2_000_000, 100_000  # bytes in which styles, and facts about the document, are looked for
 _HEADING = re.compile(r"heading ([1-9])")
-_LONGEST = 20  # styles that inherit from each other
 _DATES = (("creatim", "created"), ("revtim", "modified"))
 
 
@@ -209,28 +206,14 @@ def _unicode(text: str) -> str:
 
 
 def _styles(source: str) -> dict[str, tuple[int | None, str]]:
-    """Return the outline level of each style, from 0, its own or inherited, and its mark."""
+    """Return the outline level of each style, from 0, by its name, and its mark. The library knows others."""
     begin = source.find(r"{\stylesheet")
-    own: dict[str, tuple[int | None, str, str]] = {}
+    known: dict[str, tuple[int | None, str]] = {}
     for match in _STYLE.finditer(source, begin, begin + _STYLES) if begin >= 0 else ():
-        settings = match[2]
-        name = _CONTROL.sub("", settings).strip().lower()
-        level_mark, named, based = (
-            _OUTLINE.search(settings),
-            _HEADING.fullmatch(name),
-            _BASED.search(settings),
-        )
-        outline = int(level_mark[1]) if level_mark else int(named[1]) - 1 if named else None
-        own.setdefault(match[1], (outline, based[1] if based else "", name))
-
-    def level(number: str) -> int | None:
-        for _ in range(_LONGEST):
-            match, number, _ = own.get(number, (None, "", ""))
-            if match is not None:
-                return match
-        return None
-
-    return {number: (level(number), style_mark([name])) for number, (_, _, name) in own.items()}
+        name = _CONTROL.sub("", match[2]).strip().lower()
+        heading = _HEADING.fullmatch(name)
+        known.setdefault(match[1], (int(heading[1]) - 1 if heading else None, style_mark([name])))
+    return known
 
 
 def _about(source: str) -> Iterator[tuple[str, str]]:
@@ -260,4 +243,4 @@ def _decode(text: str, encoding: str) -> str:
     return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-PLUGIN = Plugin(kind="rtf", version=4, options=Options, build=RtfParser)
+PLUGIN = Plugin(kind="rtf", version=5, options=Options, build=RtfParser)
