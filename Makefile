@@ -46,6 +46,7 @@ $(DEVELOP): $(READY) locks/requirements-dev.lock
 	@echo "Adding what tests and linters need to $(VENV)"
 	@$(INSTALL) --require-hashes --no-deps -r locks/requirements-dev.lock
 	@$(COMPILE)
+	@$(BIN)/python -m compileall -qq -j 0 ingestor tests benchmarks || true
 	@touch $(DEVELOP)
 
 $(VENV)/.torch: $(READY) locks/requirements-torch.lock

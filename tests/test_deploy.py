@@ -27,7 +27,6 @@ TOKENS = {"CHROMA_TOKEN": "c" * 64, "INGESTOR_TOKEN": "i" * 64}
 RATED_BY_SYSTEMD = 35  # exposure of ten points, in tenths: "OK"
 
 
-POD = {"apiVersion": "v1", "kind": "Pod"}
 KUBERAY = "ray.io/v1"  # resources of an operator, which validators do not know
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import ROOT, modules
+from tests.program import ROOT, modules, nodes
 
 Trees = Mapping[str, ast.Module]  # by dotted module name; a package is the name of its __init__
 
@@ -190,7 +190,7 @@ def _pure(trees: Trees) -> set[str]:
 def _defined(tree: ast.Module) -> set[str]:
     """The names a module makes itself, not those it imports."""
     names = set[str]()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -214,7 +214,7 @@ def impure(trees: Trees) -> Iterator[str]:
             )
             if not allowed and (name, module) not in EXCUSED:
                 yield f"{name} is pure but imports {module}"
-        for node in ast.walk(trees[name]):
+        for node in nodes(trees[name]):
             if isinstance(node, ast.Attribute) and node.attr in TOUCHING:
                 yield f"{name} is pure but uses .{node.attr} (line {node.lineno})"
             if isinstance(node, ast.Name) and node.id in TOUCHING_BUILTINS:
@@ -440,7 +440,7 @@ def sql_outside(trees: Trees) -> list[str]:
         if not any(name == own or name.startswith(f"{own}.") for own in OWN_SQL)
         and any(
             isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL.match(node.value)
-            for node in ast.walk(tree)
+            for node in nodes(tree)
         )
     )
 

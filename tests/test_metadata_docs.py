@@ -4,15 +4,14 @@ import ast
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from ingestor.core.metadata_keys import EXTRAS, KEYS, LISTS, NUMBERS, carries
 from ingestor.model import Value
 from tests.pipeline.test_metadata import CHUNKS, DOCUMENT, described
+from tests.program import ROOT, modules, nodes
 
-ROOT = Path(__file__).parents[1]
 ROW = re.compile(r"^\| `(\w+)` \| ([a-z ]+?)(?: from (\d))?(?:, (always|lean))?: ([^|]+) \|[^|]+\|$")
 COUNTED = re.compile(r"index|line|^page$|_number|parent_(start|end)|^parents$")
 WRITERS = ("ingestor/connectors", "ingestor/parsers", "ingestor/chunkers", "ingestor/pipeline")
@@ -63,19 +62,17 @@ def test_type_base_profile_and_example_agree(
     assert type(value) is TYPES[kind]
     if key in KEYS:
         assert (key in LISTS, key in NUMBERS) == (kind == "list of text", kind == "whole number")
-    assert (base in ("0", "1")) == bool(
-        re.search(r"index|line|^page$|_number|parent_(start|end)|^parents$", key)
-    )
+    assert (base in ("0", "1")) == bool(COUNTED.search(key))
     written = {type(row[key]) for row in described(DOCUMENT, CHUNKS) if row.get(key) is not None}
     assert written <= {TYPES[kind]}
 
 
 def test_every_extra_key_is_named_where_metadata_are_made() -> None:
-    files = (file for folder in WRITERS for file in (ROOT / folder).rglob("*.py"))
+    trees = (tree for file, tree in modules().items() if file.as_posix().startswith(WRITERS))
     named = {
         node.value
-        for file in files
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        for tree in trees
+        for node in nodes(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     assert {key for key in EXTRAS if key not in named} == set()

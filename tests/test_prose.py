@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import ROOT, modules
+from tests.program import ROOT, modules, nodes
 
 FRAGMENT = re.compile(r"(Of|Those|Less|As|That|What|For|Its|One|None|Nothing)\b")
 STORY = re.compile(r"(Say|Tell|Let)\b")
@@ -43,7 +43,7 @@ def test_docstrings_open_with_a_verb_or_a_noun() -> None:
     places = [
         f"{path}:{getattr(node, 'lineno', 1)}"
         for path, tree in modules().items()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, Documented) and opens_badly(node)
     ]
     assert places == []
@@ -72,13 +72,13 @@ DESCRIBED = re.compile(r"(?:^|[.;\n]\s*|and |, )``([A-Za-z_]\w*)``(?=:|(?:,? (?:
 
 def unknown_names(tree: ast.Module) -> Iterator[str]:
     """Yield names that a docstring describes (a name in quotes, then a colon) and its module's code lacks."""
-    documented = [node for node in ast.walk(tree) if isinstance(node, Documented) and ast.get_docstring(node)]
+    documented = [node for node in nodes(tree) if isinstance(node, Documented) and ast.get_docstring(node)]
     docstrings = {id(node.body[0].value) for node in documented if isinstance(node.body[0], ast.Expr)}
     values = [
-        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings
+        node.value for node in nodes(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings
     ]
     code = {word for value in values if isinstance(value, str) for word in re.findall(r"\w+", value)}
-    code.update(names_of(ast.walk(tree)))
+    code.update(names_of(nodes(tree)))
     for node in (node for node in documented if not isinstance(node, ast.Module)):
         yield from (name for name in DESCRIBED.findall(ast.get_docstring(node) or "") if name not in code)
 
@@ -121,7 +121,7 @@ def wording(node: ast.expr) -> str | None:
 
 def messages(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
     """Yield line, kind (log, help, error, print) and words of each message to users."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if not isinstance(node, ast.Call):
             continue
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -300,12 +300,12 @@ def sentences_of(docstring: str) -> Iterator[str]:
 
 def left_in(tree: ast.AST) -> tuple[int, int, int]:
     """Count names, functions and sentences of a module that break the rules."""
-    nodes = list(ast.walk(tree))
-    functions = [node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    docstrings = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, Documented)]
+    every = nodes(tree)
+    functions = [node.name for node in every if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    docstrings = [ast.get_docstring(node) or "" for node in every if isinstance(node, Documented)]
     sentences = [each for docstring in docstrings for each in sentences_of(docstring)]
     return (
-        sum(not NOT_NAMES.isdisjoint(name.lower().split("_")) for name in names_of(nodes)),
+        sum(not NOT_NAMES.isdisjoint(name.lower().split("_")) for name in names_of(every)),
         sum(PARTICIPLE.match(name) is not None for name in functions),
         sum(len(WORD.findall(sentence)) > WORDS for sentence in sentences),
     )

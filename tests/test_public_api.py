@@ -10,7 +10,7 @@ import pytest
 
 import ingestor
 from ingestor import Project
-from tests.program import modules
+from tests.program import modules, nodes
 
 WRITTEN = Path(__file__).with_name("public_api.txt")
 RESULTS = ("Answer", "Status", "SyncPlan", "SyncProgress", "SyncReport", "Verification")
@@ -33,10 +33,10 @@ EXPLAINED = {
 
 def private_reads(tree: ast.Module) -> Iterator[str]:
     """Yield attributes with one leading underscore that no class of the module defines, and such imports."""
-    nodes = list(ast.walk(tree))
-    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    own |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and _is_own(node)}
-    for node in nodes:
+    every = nodes(tree)
+    own = {node.name for node in every if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    own |= {node.attr for node in every if isinstance(node, ast.Attribute) and _is_own(node)}
+    for node in every:
         if isinstance(node, ast.Attribute) and _is_private(node.attr) and node.attr not in own:
             yield ast.unparse(node)
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("ingestor"):

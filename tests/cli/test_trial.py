@@ -89,6 +89,7 @@ def test_trial_stops_at_its_budget_and_estimates_the_rest(
     assert left(folder) == []
 
 
+@pytest.mark.slow
 def test_trial_beyond_its_budget_continues_until_a_record_is_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

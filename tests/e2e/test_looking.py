@@ -322,12 +322,16 @@ def test_rollback_where_nothing_is_kept_says_what_is_kept_and_how_long(synced: P
     assert answer.err.endswith("a replaced collection is kept for 1 hour (rechunk.grace)\n")
 
 
-def test_rollback_says_what_it_did_and_how_to_go_on(synced: Project, ask: Ask) -> None:
+def test_rollback_gives_back_the_records_and_names_the_next_step(synced: Project, ask: Ask) -> None:
+    before = synced.essence()
     synced.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
     synced.configure()
     assert ask("sync").code == 0
+    after = synced.essence()
+    assert after != before
     assert "the state before the last change is kept for another" in ask("status").out
     answer = ask("rollback")
+    assert synced.essence() == before
     assert answer.out.startswith("rolled back docs. ")
     assert "config.yaml still has the change: revert it, or run: " in answer.out
     waits = "collection docs waits for apply: this change of the config was undone by `ingestor rollback`"
@@ -337,6 +341,7 @@ def test_rollback_says_what_it_did_and_how_to_go_on(synced: Project, ask: Ask) -
     assert "the state before the last rollback is kept for another" in told
     again = ask("rollback")
     assert again.out.strip() == "undid the last rollback of docs"
+    assert synced.essence() == after
 
 
 def test_unknown_name_is_answered_with_known_ones(synced: Project, ask: Ask) -> None:

@@ -114,6 +114,8 @@ def dimensions(path: Path) -> int:
     return int(by_name[-1]["dimensions"]) if by_name else 0
 
 
+# test_looking.py rolls back and forth by default
+@pytest.mark.slow
 @pytest.mark.usefixtures("embedded")
 def test_rolling_back_gives_readers_what_they_had_and_apply_goes_on(project: Project) -> None:
     write_documents(project, Random(3), range(DOCUMENTS))

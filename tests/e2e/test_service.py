@@ -171,6 +171,8 @@ def test_embedding_server_that_hangs_is_seen(tmp_path: Path) -> None:
             wait(lambda: (figure(here, lag) or 0) > first)
 
 
+# service/test_figures.py has the figure, and test_bad_input.py a loss that waits for a person
+@pytest.mark.slow
 def test_source_that_waits_for_a_person_is_seen(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     held = 'ingestor_source_held{source="docs"}'

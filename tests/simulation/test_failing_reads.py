@@ -52,9 +52,10 @@ def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) 
     assert histories(tmp_path, seeds(range(16), 1))["journal read"] > 20
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_slices")
-def test_histories_of_large_documents_end_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
-    assert histories(tmp_path, seeds(range(8), 1), many_failing_reads)["journal read"] > 30
+def test_histories_of_large_documents_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+    assert histories(tmp_path, range(8), many_failing_reads)["journal read"] > 240
 
 
 @pytest.mark.slow
