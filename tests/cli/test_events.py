@@ -1,12 +1,11 @@
 """Every line of the log in JSON is an object with its event."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.project import INGESTOR, Project
+from tests.e2e.project import Project
 
 
 def objects(text: str) -> list[dict[str, object]]:
@@ -45,11 +44,7 @@ def test_json_log_of_a_sync_has_an_object_a_line_with_sources_and_counts(tmp_pat
     project = Project(tmp_path / "project", {"log": {"format": "json"}})
     (project.docs / "a.md").write_text("# A\n\nA lantern.\n")
     (project.docs / "b.pdf").write_bytes(b"%PDF-1.4 cut off")
-    done = subprocess.run(
-        [INGESTOR, "sync", "--config", str(project.config)],
-        capture_output=True, text=True, check=False, env=dict(os.environ), timeout=240,
-    )  # fmt: skip
-    lines = {str(each["event"]): each for each in objects(done.stderr)}
+    lines = {str(each["event"]): each for each in objects(project.call("sync").stderr)}
     assert lines["documents_written"].items() >= {
         "source": "docs", "collection": "docs", "document": "a.md", "documents": 1, "records": 1,
     }.items()  # fmt: skip

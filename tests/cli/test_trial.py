@@ -63,7 +63,11 @@ def test_trial_answers_estimates_and_leaves_nothing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM, signal.SIGKILL]
+    "number",
+    [
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGTERM)),
+        signal.SIGKILL,
+    ],
 )
 def test_trial_that_is_ended_leaves_nothing(folder: Path, number: signal.Signals) -> None:
     running = begin(folder, "notes")
