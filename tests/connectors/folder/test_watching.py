@@ -100,7 +100,7 @@ def test_edit_gives_a_narrow_hint_and_an_excluded_file_none(world: FolderWorld) 
 
 def test_storm_of_atomic_saves_is_covered(world: FolderWorld) -> None:
     with watching(world.connector) as hints:
-        keys = storm(world, 2000)
+        keys = storm(world, 3000)
         hints.await_cover(*keys)
         hints.forget()
         world.put("d3/f3.md", b"after the storm")
