@@ -38,7 +38,8 @@ def test_models_are_compared_by_the_same_questions(
     assert good["recall"]["500"]["mean"] > poor["recall"]["500"]["mean"] + 20
     assert (found["recommendation"]["sure"], poor["configured"], good["configured"]) == (True, False, False)
     assert f"{good['label']} finds most" in found["recommendation"]["text"]
-    assert "embedding:\n  model: 512" in found["recommendation"]["yaml"]
+    shown = ask("evaluate", "--models", "8,512", "--make", "60").out
+    assert "embedding:\n  model: 512" in shown
 
 
 def test_models_with_ask_model_report_requests_and_cost_before_and_after(
