@@ -117,8 +117,17 @@ LINES = Plugin("lines", 1, LinesOptions, lambda options, tokens: Lines(options.p
 FICKLE = Plugin("fickle", 1, LinesOptions, lambda options, tokens: Fickle())
 
 
+class ParsingInWorld:
+    """Builds the parser of a world, which runs in the world's process: another one has no worlds."""
+
+    isolated = False
+
+    def __call__(self, options: InWorld) -> Parsing:
+        return Parsing(WORLDS[options.world])
+
+
 def parser(version: int) -> Plugin:
-    return Plugin("text", version, InWorld, lambda options: Parsing(WORLDS[options.world]))
+    return Plugin("text", version, InWorld, ParsingInWorld())
 
 
 _KNOWN = {"connectors": [CONNECTOR], "parsers": [parser(0)], "chunkers": [LINES, FICKLE],
