@@ -219,11 +219,6 @@ def plain_embedding(project: Project, **options: object) -> Project:
     return project
 
 
-def texts_embedded(answer: Answer) -> int:
-    assert answer.code == 0, answer.err
-    return int(json.loads(answer.out)["embedded"]["texts"])
-
-
 def plain_in_chroma(project: Project) -> tuple[dict[str, Any], Any]:
     """Vector by text of every record, less the last bit (Chroma scales), and what readers are to load."""
     with chroma_in(project.folder / "chroma") as client:
@@ -238,18 +233,6 @@ def plain_in_chroma(project: Project) -> tuple[dict[str, Any], Any]:
 def expected(project: Project, flavour: str) -> dict[str, list[float]]:
     texts = [file.read_text() for file in project.docs.iterdir()]
     return {text: plain_vector(text, f"{flavour}none-that-readers-could-load").tolist() for text in texts}
-
-
-# tests/simulation/test_crashes.py holds it: "options of an embedder do not count" is found out
-@pytest.mark.slow
-def test_changed_option_embeds_everything_again_and_nothing_mixes(plain: Project, ask: Ask) -> None:
-    assert texts_embedded(ask("sync", "--json")) == DOCUMENTS
-    vectors, told = plain_in_chroma(plain)
-    assert vectors == expected(plain, "sweet")
-    assert told in (None, {"type": "legacy"}), "its option `model` names nothing that readers could load"
-    plain_embedding(plain, flavour="sour")
-    assert texts_embedded(ask("sync", "--json")) == DOCUMENTS, "the cache answers for another model"
-    assert plain_in_chroma(plain)[0] == expected(plain, "sour")
 
 
 def test_text_that_the_model_can_not_take_costs_its_own_document_alone(plain: Project, ask: Ask) -> None:

@@ -65,13 +65,6 @@ def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, few: bool) -> 
     assert few or not {*COMMON, *RARE, *MEDDLING} - deeds.keys()
 
 
-# "mount another disk beside a rebuild" of directed.py holds it without chance
-@pytest.mark.slow
-def test_loss_of_an_edition_that_another_one_replaces_is_held(tmp_path: Path) -> None:
-    """Another disk is mounted in this history, while the first of two editions has no document yet."""
-    crashes(tmp_path, [322])
-
-
 # test_rebuilds.py holds a neighbour: an edition whose plugins are gone asks before it loses much
 @pytest.mark.slow
 def test_document_unreadable_since_an_edition_stood_still_is_no_loss(
