@@ -57,14 +57,28 @@ def _meaning(code: int, font: str, bitmap: dict[int, str]) -> str:
 
 RTL = re.compile("[\u0590-\u065f\u066a-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _SHAPED = re.compile("[\ufb1d-\ufdff\ufe70-\ufefc]+")  # letters in the shape that they have beside others
-_WESTERN = re.compile(  # an address, a version; also a name with a number behind it, which is seen before it
-    r"(?:\d[\d.]* (?=[a-zA-Z]{4}))?[^\W_\u0590-\u08ff](?:[^\s\u0590-\u08ff]*[^\W_\u0590-\u08ff])?"
+_WESTERN = re.compile(  # a number with its plus, "Rs. 250", an address, a version
+    r"\d[\d-]*\d\+|\d[\d.,]* \.[a-zA-Z]+"
+    r"|(?:\d[\d.]* (?=[a-zA-Z]{4}))?"  # a number behind a name is seen before it
+    r"[^\W_\u0590-\u08ff](?:[^\s\u0590-\u08ff]*[^\W_\u0590-\u08ff])?"
 )
 _MIRRORED = str.maketrans("()[]{}«»", ")(][}{»«")
 _OPENS, _CLOSES = r"[(\[{«]", r"[)\]}»]"
 _TURNED = re.compile(  # brackets on the wrong sides of what they hold, or of their word
-    rf"^[^()\[\]{{}}«»]*{_CLOSES}.*{_OPENS}[^()\[\]{{}}«»]*$|^{_CLOSES}|{_OPENS}(?=[.,:;،؛؟!?]*$)"
+    rf"^[^()\[\]{{}}«»]*{_CLOSES}.*{_OPENS}[^()\[\]{{}}«»]*$|^{_CLOSES}|{_OPENS}(?=[.,:;،؛؟۔!?]*$)"
 )
+
+
+def is_from_right(seen: str, mostly: bool) -> bool:
+    """Whether a line, seen from left to right, is read from right to left.
+
+    ``mostly``: whether its page is. A line of such a page begins at its left if most words are Latin, and a
+    full stop or nearly the whole line is on their side.
+    """
+    kinds = [bool(RTL.search(word)) for word in seen.split() if any(map(str.isalpha, word))]
+    latin, right = kinds.count(False), kinds.count(True)
+    turned = seen[:1].isalpha() and not RTL.match(seen) and (seen[-1:] in ".,:;!?" or latin >= 4 * right)
+    return right >= latin or (mostly and not turned)
 
 
 def reading_order(seen: Sequence[str], right: bool) -> list[int]:
@@ -75,7 +89,7 @@ def reading_order(seen: Sequence[str], right: bool) -> list[int]:
     order = list(range(len(seen)))[:: -1 if right else 1]
     kinds = [bidirectional(seen[at]) for at in order]
     for word in _WESTERN.finditer("".join(seen[at] for at in order)):
-        if "L" in kinds[slice(*word.span())]:
+        if "L" in kinds[slice(*word.span())] or word[0].endswith("+"):
             kinds[slice(*word.span())] = ["L"] * len(word[0])
     levels = _levels(_resolve(kinds, right), right)
     for level in range(2, int(right), -1):
@@ -88,7 +102,7 @@ def reading_order(seen: Sequence[str], right: bool) -> list[int]:
 
 def _resolve(kinds: list[str], right: bool) -> list[str]:
     """Return the classes of characters as the rules W2 to W7 resolve them, numbers with their signs."""
-    strong = "R" if right else "L"
+    strong = "AL" if right and "AL" in kinds else "R" if right else "L"  # a line above may end with it
     for at, kind in enumerate(kinds):
         if kind in ("L", "R", "AL"):
             strong = kind

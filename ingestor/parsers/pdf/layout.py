@@ -133,7 +133,7 @@ def _kind(group: Sequence[Line]) -> str:
         return "table"
     if all(line.mono for line in group):
         return "code"
-    return "list" if _BULLET.match(group[0].text) else "paragraph"
+    return "list" if group[0].item or _BULLET.match(group[0].text) else "paragraph"
 
 
 # --- paragraphs --------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def _groups(lines: Sequence[Line], leading: float) -> Iterator[list[Line]]:
 def _parts(group: Sequence[Line], line: Line, leading: float) -> bool:
     """Whether a new paragraph begins with ``line``."""
     above = group[-1]
-    if line.rows or above.rows:
+    if line.rows or above.rows or line.item != above.item:
         return True
     step = above.baseline - line.baseline
     if abs(step) < 0.5 * above.size:

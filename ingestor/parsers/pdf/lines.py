@@ -71,7 +71,7 @@ class Line:
 
     ``rows``: rows of a table in the line's place, the first ``header`` of them its header. ``words``: words
     with places; empty for text from OCR. ``tagged``: heading of the document's own structure that the line
-    belongs to, with its level.
+    belongs to, with its level. ``item``: list item of that structure; 0 for none.
     """
 
     text: str
@@ -90,6 +90,7 @@ class Line:
     font: str = ""
     slanted: bool = False
     tagged: tuple[int, int] | None = None
+    item: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from ctypes import (
     cast,
     create_string_buffer,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -83,7 +83,8 @@ class PageText:
     halves has the place of the first. ``turn``: quarters that the text is turned counter-clockwise. ``odd``:
     how many gaps before each character are no plain spaces or joints. ``lines``: words, line by line in the
     order of the file. ``unmapped``: characters without a Unicode value. ``pieces``: places and ends of the
-    pieces of text that are painted, by their addresses, on a page in a syllabic script.
+    pieces of text that are painted, by their addresses, on a page in a syllabic script. ``glyphs``: ends of
+    letters with marks, on a page with letters from right to left.
     """
 
     handle: Any
@@ -98,6 +99,7 @@ class PageText:
     odd: Sequence[int]
     lines: list[list[Word]]
     pieces: "Pieces | None" = None
+    glyphs: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
     def upright(self, x: Any, y: Any) -> tuple[Any, Any]:
         """Return where a point of the file's coordinates stands on the page as it is read."""
@@ -155,6 +157,8 @@ def placed(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
         text.pieces = _pieces(page, text)
         objects = {at: object_of(handle, at) for at, letter in enumerate(chars) if not letter.isspace()}
         text.hide(at for at, one in objects.items() if one in text.pieces.again)
+    elif RTL.search(chars):
+        text.glyphs = _glyphs(page, text)
     return text
 
 
@@ -288,6 +292,30 @@ def _pieces(page: "PdfPage", text: PageText) -> Pieces:
     places, ends = dict[int, int](), list[float]()
     blank, again = set[int](), set[int]()
     replaced = set[int]()  # marks that state the characters of their pieces
+    for address, left, right, name in _painted(page, text):
+        places[address] = len(ends)
+        if left == right:
+            blank.add(len(ends))
+        ends.append(right)
+        if name in replaced:
+            again.add(address)
+        if name:
+            replaced.add(name)
+    return Pieces(places, ends, frozenset(blank), frozenset(again))
+
+
+def _glyphs(page: "PdfPage", text: PageText) -> dict[int, tuple[float, float]]:
+    """Return the left and right ends of what is painted for one letter with its marks, by its address."""
+    painted = list(_painted(page, text))
+    extents = dict[int, tuple[float, float]]()
+    for _, left, right, name in painted:
+        least, most = extents.get(name, (left, right))
+        extents[name] = min(least, left), max(most, right)
+    return {address: extents[name] for address, _, _, name in painted if name}
+
+
+def _painted(page: "PdfPage", text: PageText) -> Iterator[tuple[int, float, float, int]]:
+    """Yield each piece of text: address, left and right end, and the mark that states its characters."""
     box = c_float(), c_float(), c_float(), c_float()
     kind = c_int()
     for number in range(raw.FPDFPage_CountObjects(page)):
@@ -297,18 +325,13 @@ def _pieces(page: "PdfPage", text: PageText) -> Pieces:
             continue
         raw.FPDFPageObj_GetBounds(piece, *map(byref, box))
         left, _, right, _ = text.box(*(edge.value for edge in box))
-        places[address] = len(ends)
-        if left == right:
-            blank.add(len(ends))
-        ends.append(right)
+        name = 0
         for at in range(raw.FPDFPageObj_CountMarks(piece)):
             mark = raw.FPDFPageObj_GetMark(piece, at)
             kind.value = raw.FPDFPageObjMark_GetParamValueType(mark, b"ActualText")
-            if kind.value == raw.FPDF_OBJECT_STRING and (name := cast(mark, c_void_p).value):
-                if name in replaced:
-                    again.add(address)
-                replaced.add(name)
-    return Pieces(places, ends, frozenset(blank), frozenset(again))
+            if kind.value == raw.FPDF_OBJECT_STRING:
+                name = cast(mark, c_void_p).value or 0
+        yield address, left, right, name
 
 
 # --- fonts --------------------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ from ingestor.units import counted
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage
 
+    from ingestor.parsers.pdf.structure import Tags
+
 _PAGES = 50_000
 _FURNITURE = "running headers and footers"  # the rule that leaves them out
 _MOST_UNMAPPED = 0.3  # share of the characters
@@ -182,8 +184,8 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
     grids = drawn.grids(*drawn.edges(drawn.segments(page, text.upright)))
     found = drawn.apart([*drawn.tagged(upright, told.cells, mark), *drawn.ruled(upright, grids)])
     lines = (*tables.arranged(text, text.lines, found), *filled.lines)
-    if told.headings:
-        lines = tuple(_tagged(line, mark, told.headings) for line in lines)
+    if told.known:
+        lines = tuple(_tagged(line, mark, told) for line in lines)
     if not lines and next(page.get_objects(max_depth=1), None) is not None:
         lines = recognised(page) if ocr else ()
         read.recognised += bool(lines)
@@ -192,12 +194,14 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
     return PageLines(label, text.height, tuple(lines), comments, told.figures)
 
 
-def _tagged(line: Line, mark: Mapping[int, int], headings: Mapping[int, tuple[int, int]]) -> Line:
-    """Return the line with the tagged heading that holds all of it."""
+def _tagged(line: Line, mark: Mapping[int, int], told: "Tags") -> Line:
+    """Return the line with its list item, and with the tagged heading that holds all of it."""
     if not line.words:
         return line
-    begins, ends = (headings.get(mark.get(word.first, -1)) for word in (line.words[0], line.words[-1]))
-    return replace(line, tagged=begins) if begins and begins == ends else line
+    first, last = (mark.get(word.first, -1) for word in (line.words[0], line.words[-1]))
+    heading = told.headings.get(first)
+    whole = heading is not None and heading == told.headings.get(last)
+    return replace(line, tagged=heading if whole else None, item=told.items.get(first, 0))
 
 
 def _outline(document: "PdfDocument") -> Iterator[Bookmark]:

@@ -1,4 +1,4 @@
-"""The structure tree of a tagged PDF: headings, cells of tables, descriptions of pictures.
+"""The structure tree of a tagged PDF: headings, cells of tables, items of lists, descriptions of pictures.
 
 Text carries the number of its marked content, elements of the tree hold these numbers. [ISO 32000-1, 14.7]
 """
@@ -37,18 +37,19 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """Tags by the number of marked content: (element, level) of headings, and cells of tables.
+    """Tags by the number of marked content: (element, level) of headings, cells of tables, items of lists.
 
     ``figures``: descriptions of pictures.
     """
 
     headings: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     cells: Mapping[int, Cell] = field(default_factory=dict)
+    items: Mapping[int, int] = field(default_factory=dict)
     figures: tuple[str, ...] = ()
 
     @property
     def known(self) -> bool:
-        return bool(self.headings or self.cells)
+        return bool(self.headings or self.cells or self.items)
 
 
 def tags(page: "PdfPage") -> Tags:
@@ -60,7 +61,7 @@ def tags(page: "PdfPage") -> Tags:
         reader = _Reader()
         for at in range(raw.FPDF_StructTree_CountChildren(tree)):
             reader.read(raw.FPDF_StructTree_GetChildAtIndex(tree, at), 0)
-        return Tags(reader.headings, reader.cells, tuple(filter(None, reader.figures)))
+        return Tags(reader.headings, reader.cells, reader.items, tuple(filter(None, reader.figures)))
     finally:
         raw.FPDF_StructTree_Close(tree)
 
@@ -75,6 +76,7 @@ class _Reader:
     def __init__(self) -> None:
         self.headings: dict[int, tuple[int, int]] = {}
         self.cells: dict[int, Cell] = {}
+        self.items: dict[int, int] = {}
         self.figures: list[str] = []
         self._elements = self._tables = 0
 
@@ -88,7 +90,9 @@ class _Reader:
         elif kind == b"Table":
             self._table(element, depth)
         else:
-            if kind == b"Figure":
+            if kind == b"LI":  # an inner item has its own number
+                self.items.update(dict.fromkeys(_contents(element, depth), self._elements))
+            elif kind == b"Figure":
                 self.figures.append(
                     clean_description(text_of(raw.FPDF_StructElement_GetAltText, element, most=_LONGEST))
                 )

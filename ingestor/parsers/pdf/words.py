@@ -5,6 +5,7 @@ A space as narrow as the gaps inside a word goes, and a gap as wide as a space b
 
 import math
 import re
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
@@ -14,7 +15,7 @@ from unicodedata import category, combining
 
 from pypdfium2 import raw
 
-from ingestor.parsers.pdf.characters import RTL, plain_word, reading_order
+from ingestor.parsers.pdf.characters import RTL, is_from_right, plain_word, reading_order
 from ingestor.parsers.pdf.lines import SOFT, Line, Word
 from ingestor.parsers.pdf.page import (
     GONE,
@@ -37,6 +38,7 @@ from ingestor.parsers.pdf.page import (
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage, PdfTextPage
 
+_Span = tuple[int, int]
 _LINE = re.compile(r"[^\r\n]+")
 _PLAIN = str.maketrans(
     {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xAD: None, 0: None}
@@ -82,19 +84,14 @@ def _lines(text: PageText) -> Iterator[list[Word]]:
     rtl = 0 if ascii_ else len(RTL.findall(chars))
     mostly = 2 * rtl > sum(map(str.isalpha, chars)) if rtl else False
     plain = (ascii_ or chars.translate(_PLAIN) == chars) and GONE not in chars
-    for run in _LINE.finditer(chars):
-        begin, end = run.span()
-        spans = [span.span() for span in WORD.finditer(chars, begin, end)]
-        if GONE in run[0]:
-            spans = [span for span in spans if chars[slice(*span)].strip(GONE)]
-        if not spans:
-            continue
+    for begin, end, spans in _runs(text, bool(rtl)):
+        run = chars[begin:end]
         if rtl and (RTL.search(chars, begin, end) or _ARABIC.search(chars, begin, end)):
             words = _logical(text, spans, mostly)
         elif (
             text.odd[end] > text.odd[begin]
-            or any(mark in run[0] for mark in HYPHENS)
-            or not (ascii_ or run[0].isascii() or not any(category(c)[0] == "M" for c in run[0]))
+            or any(mark in run for mark in HYPHENS)
+            or not (ascii_ or run.isascii() or not any(category(c)[0] == "M" for c in run))
         ):
             words = [_word(text, group) for group in _grouped(text, spans)]
         else:
@@ -105,14 +102,53 @@ def _lines(text: PageText) -> Iterator[list[Word]]:
                 )
                 for (a, b), y in zip(spans, baselines(text, [a for a, _ in spans]), strict=True)
             ]  # fmt: skip
-        begin = 0
+        first = 0
         for at in range(1, len(words) + 1):
             if at == len(words) or _is_below(text, words[at - 1], words[at]):
-                line = words[begin:at]
+                line = words[first:at]
                 if not rtl and any(after.right < word.left for word, after in pairwise(line)):
                     line.sort(key=attrgetter("left"))  # written from its end
                 yield line
-                begin = at
+                first = at
+
+
+def _runs(text: PageText, rtl: bool) -> Iterator[tuple[int, int, list[_Span]]]:
+    """Yield begin, end and words' places of each of pdfium's lines.
+
+    ``rtl``: joins the parts of a line, which pdfium ends at a letter with raised marks.
+    """
+    held: tuple[int, int, list[_Span]] | None = None
+    place = before = (0.0, 0.0, 0.0)
+    for line in _LINE.finditer(text.chars):
+        spans = [span.span() for span in WORD.finditer(text.chars, *line.span())]
+        if GONE in line[0]:
+            spans = [span for span in spans if text.chars[slice(*span)].strip(GONE)]
+        if not spans:
+            continue
+        if rtl:
+            before, place = place, _extent(text, spans)
+        if held and rtl and _is_beside(before, place, size_of(text.handle, spans[0][0])):
+            held = held[0], line.end(), [*held[2], *spans]
+            place = min(before[0], place[0]), max(before[1], place[1]), before[2]
+            continue
+        if held:
+            yield held
+        held = *line.span(), spans
+    if held:
+        yield held
+
+
+def _extent(text: PageText, spans: Sequence[_Span]) -> tuple[float, float, float]:
+    """Return the left and right ends of words, and the height of most of their characters."""
+    places = [at for start, end in spans for at in range(start, end)]
+    heights = median_low(baselines(text, places))
+    return min(text.lefts[at] for at in places), max(text.rights[at] for at in places), heights
+
+
+def _is_beside(one: tuple[float, float, float], other: tuple[float, float, float], size: float) -> bool:
+    """Whether two parts of a line stand at one height, without a gap wider than between words."""
+    gap = max(one[0] - other[1], other[0] - one[1])
+    return abs(one[2] - other[2]) < 0.6 * size and -0.3 * size < gap < 0.5 * size
 
 
 def _is_below(text: PageText, word: Word, after: Word) -> bool:
@@ -121,7 +157,7 @@ def _is_below(text: PageText, word: Word, after: Word) -> bool:
     return step > 1 or (step > 0.5 and after.left < word.right)
 
 
-def _word(text: PageText, spans: Sequence[tuple[int, int]]) -> Word:
+def _word(text: PageText, spans: Sequence[_Span]) -> Word:
     first, last = spans[0][0], spans[-1][1] - 1
     letters = text.chars[first : spans[0][1]].translate(_PLAIN)
     for (_, before), (start, end) in pairwise(spans):
@@ -134,14 +170,14 @@ def _word(text: PageText, spans: Sequence[tuple[int, int]]) -> Word:
     )  # fmt: skip
 
 
-def _grouped(text: PageText, spans: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+def _grouped(text: PageText, spans: Sequence[_Span]) -> Iterator[list[_Span]]:
     """Yield the parts of each word: pdfium's words, joined and split by the gaps between letters."""
     chars, lefts, rights = text.chars, text.lefts, text.rights
     inside = [lefts[at + 1] - rights[at] for start, end in spans for at in range(start, end - 1)]
     size = text.sizes[spans[0][0]]
     usual = max(median_low(inside), 0.0) if len(inside) > 2 else 0.0
     wide = max(inside, default=0.0) - usual > 0.8 * SPLIT * size
-    group: list[tuple[int, int]] = []
+    group: list[_Span] = []
     for at, (start, end) in enumerate(spans):
         before = spans[at - 1][1] if at else 0
         made = before + 1 == start and chars[before] == " " and lefts[before] == rights[before]
@@ -180,34 +216,48 @@ def _grouped(text: PageText, spans: Sequence[tuple[int, int]]) -> Iterator[list[
         yield group
 
 
-def _logical(text: PageText, spans: Sequence[tuple[int, int]], mostly: bool) -> list[Word]:
+def _logical(text: PageText, spans: Sequence[_Span], mostly: bool) -> list[Word]:
     """Return the words of a line with Hebrew or Arabic, in the order in which they are read.
 
     ``mostly``: whether the page is read from right to left.
     """
-    chars, lefts, rights = text.chars, text.lefts, text.rights
+    chars, begins, ends = text.chars, text.lefts, text.rights
     own = {at: number for number, span in enumerate(spans) for at in range(*span) if chars[at] != GONE}
     bases = [at for at in own if not combining(chars[at])]
     if not bases:
         return []
-    back = [-1 if lefts[first] > lefts[end - 1] else 1 for first, end in spans]
-    bases.sort(key=lambda at: (lefts[at], back[own[at]] * at))  # letters of a ligature stand at one place
-    above: dict[int, str] = {}
-    for mark in (at for at in own if combining(chars[at])):
-        base = min(bases, key=lambda at: abs(lefts[at] + rights[at] - lefts[mark] - rights[mark]))
+    back = [-1 if begins[first] > begins[end - 1] else 1 for first, end in spans]
+    marks, above = [at for at in own if combining(chars[at])], dict[int, str]()
+    lefts, rights = {at: begins[at] for at in own}, {at: ends[at] for at in own}
+    starts, glyphs = lefts, dict[int | None, list[int]]()
+    if marks:
+        starts = {at: place_of(text, at)[0] for at in bases}
+        for at in bases:
+            glyphs.setdefault(object_of(text.handle, at), []).append(at)
+    bases.sort(
+        key=lambda at: (starts[at], begins[at], back[own[at]] * at)
+    )  # letters of a ligature: one place
+    for mark in marks:
+        glyph = object_of(text.handle, mark)
+        own_bases = glyphs.get(glyph, bases)
+        base = min(own_bases, key=lambda at: abs(begins[at] + ends[at] - begins[mark] - ends[mark]))
         above[base] = above.get(base, "") + chars[mark]
+        left, right = text.glyphs.get(glyph or 0, (begins[base], ends[base]))
+        lefts[base], rights[base] = min(begins[base], left), max(ends[base], right)
+    blank = (at for at in range(spans[0][0], spans[-1][1]) if chars[at] == " " and ends[at] > begins[at])
+    spaces = [*sorted(begins[at] + ends[at] for at in blank), math.inf]
     seen: list[int | None] = [bases[0]]
     end, size = rights[bases[0]], size_of(text.handle, bases[0])
     for before, at in pairwise(bases):
-        bracket = chars[before] in "()[]{}«»" or chars[at] in "()[]{}«»"
-        widest = 0.2 if bracket else 0.5 if own[before] == own[at] else 0.1
-        if lefts[at] - end > widest * size:
+        loose = any(one in above or chars[one] in "()[]{}«»" for one in (before, at))
+        widest = 0.2 if loose else 0.5 if own[before] == own[at] else 0.1
+        painted_space = spaces[bisect(spaces, 2 * end)] < 2 * lefts[at]
+        if lefts[at] - end > (0.1 if painted_space else widest) * size:
             seen.append(None)
         seen.append(at)
         end = max(end, rights[at])
     signs = [" " if at is None else chars[at] for at in seen]
-    kinds = [bool(RTL.search(word)) for word in "".join(signs).split() if any(map(str.isalpha, word))]
-    order = [seen[at] for at in reading_order(signs, mostly or 2 * sum(kinds) >= len(kinds))]
+    order = [seen[at] for at in reading_order(signs, is_from_right("".join(signs), mostly))]
     words, places = list[Word](), list[int]()
     for place in [*order, None]:
         if place is not None:
@@ -215,7 +265,7 @@ def _logical(text: PageText, spans: Sequence[tuple[int, int]], mostly: bool) -> 
         elif places:
             word = "".join(chars[at] + above.get(at, "") for at in places).translate(_PLAIN)
             left, edge = min(lefts[at] for at in places), max(rights[at] for at in places)
-            baseline = place_of(text, places[0])[1]
+            baseline = median_low(baselines(text, places))
             words.append(Word(plain_word(word), left, edge, baseline, min(places), max(places)))
             places = []
     return words

@@ -1,7 +1,7 @@
 """Words as the page shows them, whatever the file's order, spaces and turns."""
 
 from pathlib import Path
-from unicodedata import category, combining
+from unicodedata import category, combining, normalize
 
 import pytest
 from pypdfium2 import PdfDocument
@@ -144,6 +144,10 @@ def letters(text: str) -> tuple[str, str, str]:
         ("18–13 ליג", "גיל 13–18"),
         ("1234-555 فتاه", "هاتف 555-1234"),
         ("Python 3.14 רבדמ", "מדבר Python 3.14"),
+        ("+962-6-555 مقر", "رقم +962-6-555"),
+        ("Rs. 250 سیف", "فیس Rs. 250"),
+        ("تسا ۵۵۱-۰۲۱", "۰۲۱-۵۵۱ است"),
+        ("۔(تیاعر)", "(رعایت)۔"),
         ("The word םולש is Hebrew.", "The word שלום is Hebrew."),
     ],
 )
@@ -176,6 +180,19 @@ def test_no_space_stands_before_a_mark_or_after_a_joining_one(name: str) -> None
     assert len(words) > 20
     assert not [word for word in words if category(word[0])[0] == "M"]
     assert not [word for word in words if combining(word[-1]) == 9 and word[-1] not in "\u0bcd\u0d4d"]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("marks.pdf", "أُنشِئَت المكتبةُ يوميًا، ثُمَّ سَأَلَ المُعَلِّمَ قارئٌ: «هَلْ تُهَاجِرُ الطُّيُورُ؟»"),
+        ("marks.pdf", "The word for book is كتاب, for us."),
+        ("niqqud.pdf", "וְחֹשֶׁךְ עַל־פְּנֵי תְהוֹם."),
+    ],
+)
+def test_letters_with_marks_stay_in_their_words(name: str, wanted: str) -> None:
+    text = PARSER.parse(Blob((GOLDEN / name).read_bytes(), name)).text
+    assert normalize("NFC", wanted) in normalize("NFC", text)
 
 
 LEFT = ["The river runs below the town and", "turns the wheels of two old mills",
